@@ -1,0 +1,7 @@
+"""everlearn: open-ended visual learning. Show it an example and a name, and it knows it at once."""
+
+from everlearn.learners.ncm import NearestClassMean
+from everlearn.persistence import load, save
+
+__all__ = ["NearestClassMean", "load", "save"]
+__version__ = "0.1.0"

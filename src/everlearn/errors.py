@@ -1,0 +1,89 @@
+"""Everything that can go wrong, one named exception per cause.
+
+Each is also the built-in exception a caller would expect (``ValueError`` for a bad value,
+``OSError`` for a file that cannot be written), so code written against scikit-learn keeps working.
+"""
+
+
+class EverlearnError(Exception):
+    """The root of every exception that everlearn raises on purpose."""
+
+
+class InvalidInput(EverlearnError, ValueError):
+    """An argument that cannot be learned from or asked about; nothing was changed."""
+
+
+class NotFinite(InvalidInput):
+    """Features or weights hold NaN or infinity."""
+
+
+class WrongShape(InvalidInput):
+    """An array has the wrong number of dimensions, no rows, or rows that do not match."""
+
+
+class WrongWidth(InvalidInput):
+    """The number of features differs from what the learner was taught."""
+
+
+class WrongKind(InvalidInput, TypeError):
+    """Complex, sparse or object values where plain numbers are needed."""
+
+
+class InvalidLabel(InvalidInput):
+    """A label that is missing, not a whole number or a word, or of another kind than before."""
+
+
+class UnknownLabel(InvalidInput):
+    """A label that was never taught."""
+
+
+class InvalidWeight(InvalidInput):
+    """Sample weights that are negative, or all zero."""
+
+
+class InvalidParameter(InvalidInput):
+    """A constructor argument outside its range."""
+
+
+class NeverLearned(InvalidInput):
+    """What should be forgotten was not learned before."""
+
+
+class NotForgettable(EverlearnError, NotImplementedError):
+    """This learner cannot forget exactly; the message says why and what to do instead."""
+
+
+class NotMergeable(EverlearnError, ValueError):
+    """These two learners cannot be merged exactly; the message says why."""
+
+
+class LostDefiniteness(EverlearnError, ArithmeticError):
+    """A matrix that should be positive definite is not."""
+
+
+class CannotWrite(EverlearnError, OSError):
+    """A file could not be written; what was there before is untouched."""
+
+
+class CannotRead(EverlearnError, OSError):
+    """A file could not be opened."""
+
+
+class NotAModel(EverlearnError, ValueError):
+    """The file was not written by :func:`everlearn.save`."""
+
+
+class DamagedModel(EverlearnError, ValueError):
+    """The file is truncated or altered: its contents do not match its digest."""
+
+
+class NewerFormat(EverlearnError, ValueError):
+    """The file was written by a later version of everlearn."""
+
+
+class CannotSave(EverlearnError, TypeError):
+    """The learner, or one of its parameters, has no representation as plain data."""
+
+
+class CheckFailed(EverlearnError, AssertionError):
+    """A learner broke one of the promises that :func:`everlearn.check_learner` tests."""

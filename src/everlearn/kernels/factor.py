@@ -1,0 +1,70 @@
+"""Triangular factors that follow their matrix, one row at a time."""
+
+import numpy as np
+
+from everlearn.kernels.compile import Array, compiled
+
+
+@compiled
+def update_factor(R: Array, x: Array) -> None:
+    """Turn R into R' with R'ᵀR' = RᵀR + x xᵀ, by Givens rotations; x is used up.
+
+    Row i:  r = √(R_ii² + x_i²),  c = R_ii / r,  s = x_i / r,
+            R_ij ← c R_ij + s x_j,   x_j ← c x_j − s R_ij.
+    """
+    n = x.shape[0]
+    for i in range(n):
+        if x[i] == 0.0:
+            continue
+        diagonal = R[i, i]
+        radius = np.sqrt(diagonal * diagonal + x[i] * x[i])
+        c = diagonal / radius
+        s = x[i] / radius
+        R[i, i] = radius
+        tail = R[i, i + 1 :]
+        rest = x[i + 1 :]
+        for j in range(tail.shape[0]):
+            above = tail[j]
+            below = rest[j]
+            tail[j] = c * above + s * below
+            rest[j] = c * below - s * above
+
+
+@compiled
+def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
+    """Turn R into R' with R'ᵀR' = RᵀR − x xᵀ; False, and R untouched, if that is not definite.
+
+    p = R⁻ᵀ x must have ‖p‖² < 1 − smallest; rotations from the last row to the first then carry
+    [p; √(1 − ‖p‖²)] to the last unit vector and [R; 0] to [R'; xᵀ]  (LINPACK's dchdd).
+    """
+    n = x.shape[0]
+    p = x.copy()
+    norm = 0.0
+    for i in range(n):
+        value = p[i] / R[i, i]
+        p[i] = value
+        norm += value * value
+        tail = R[i, i + 1 :]
+        rest = p[i + 1 :]
+        for j in range(tail.shape[0]):
+            rest[j] -= value * tail[j]
+    if not norm < 1.0 - smallest:
+        return False
+    radius = np.sqrt(1.0 - norm)
+    below = np.zeros(n)
+    for i in range(n - 1, -1, -1):
+        grown = np.sqrt(radius * radius + p[i] * p[i])
+        c = radius / grown
+        s = p[i] / grown
+        radius = grown
+        tail = R[i, i:]
+        rest = below[i:]
+        for j in range(tail.shape[0]):
+            above = tail[j]
+            under = rest[j]
+            tail[j] = c * above - s * under
+            rest[j] = s * above + c * under
+        if R[i, i] < 0.0:
+            for j in range(tail.shape[0]):
+                tail[j] = -tail[j]
+    return True

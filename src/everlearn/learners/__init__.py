@@ -1,0 +1,1 @@
+"""Learners: one algorithm, one file."""

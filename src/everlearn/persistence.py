@@ -1,0 +1,246 @@
+"""Save and load: one file, no code inside.
+
+A model file is a safetensors file. Its tensors are the learner's arrays; its metadata are
+
+    format       "everlearn"
+    version      the format's version, a whole number; files of older versions load for ever
+    learner      the name of the class
+    description  JSON: parameters and notes (labels among them); an array inside is written as
+                 {"array": KEY}, a learner inside another as {"learner": …}
+    digest       sha256 over the description and every tensor's name, dtype, shape and bytes
+
+Nothing in it is ever executed: the class is looked up among everlearn's own, and everything else
+is numbers and words. Writing is atomic: a temporary file in the same folder, flushed to disk,
+renamed over the old one, and the folder flushed, so that a crash leaves the old file or the new.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from everlearn.errors import (
+    CannotRead,
+    CannotSave,
+    CannotWrite,
+    DamagedModel,
+    NewerFormat,
+    NotAModel,
+)
+from everlearn.learners.ncm import NearestClassMean
+
+FORMAT_VERSION = 1
+
+LEARNERS: dict[str, type[Any]] = {cls.__name__: cls for cls in (NearestClassMean,)}
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save(learner: Any, path: str | os.PathLike[str]) -> None:
+    """Write a learner to one file, replacing what was there in one step.
+
+    Parameters
+    ----------
+    learner : an everlearn learner, taught or not
+    path : path-like
+
+    Raises
+    ------
+    CannotSave
+        If a parameter is not plain data (a function, say).
+    CannotWrite
+        If the file cannot be written; what was there before is untouched.
+    """
+    arrays: Arrays = {}
+    description = json.dumps(_describe(learner, arrays, ""), sort_keys=True)
+    arrays = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+    metadata = {
+        "format": "everlearn",
+        "version": str(FORMAT_VERSION),
+        "learner": type(learner).__name__,
+        "description": description,
+        "digest": _digest(description, arrays),
+    }
+    _replace_file(Path(path), safetensors.numpy.save(arrays, metadata))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a learner that :func:`save` wrote.
+
+    Raises
+    ------
+    CannotRead, NotAModel, DamagedModel, NewerFormat
+        Each says what is wrong with the file.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
+    metadata = _metadata(data, path)
+    version = _version(metadata, path)
+    if version > FORMAT_VERSION:
+        raise NewerFormat(
+            f"{path} has format version {version}, this everlearn reads up to {FORMAT_VERSION}; "
+            "upgrade everlearn to load it"
+        )
+    try:
+        arrays = safetensors.numpy.load(data)
+        description = metadata["description"]
+        intact = metadata["digest"] == _digest(description, arrays)
+    except Exception:
+        intact = False
+    if not intact:
+        raise DamagedModel(f"{path} is damaged: its contents do not match its digest; use a backup")
+    try:
+        return _rebuild(json.loads(description), arrays)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        raise DamagedModel(
+            f"{path} is intact but does not describe a learner of this version: {error!r}"
+        ) from None
+
+
+def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
+    """A learner as plain values; its arrays go to ``arrays`` under ``prefix``."""
+    name = type(learner).__name__
+    if LEARNERS.get(name) is not type(learner):
+        raise CannotSave(
+            f"{name} is not one of everlearn's learners, so a file of it could not be loaded "
+            "without running code"
+        )
+    own, notes = learner._state()
+    for key, value in own.items():
+        arrays[f"{prefix}{key}"] = value
+    return {
+        "learner": name,
+        "parameters": {
+            key: _plain(value, arrays, f"{prefix}parameter.{key}.")
+            for key, value in learner.get_params(deep=False).items()
+        },
+        "notes": {key: _plain(value, arrays, f"{prefix}{key}.") for key, value in notes.items()},
+        "arrays": {key: f"{prefix}{key}" for key in own},
+    }
+
+
+def _rebuild(description: dict[str, Any], arrays: Arrays) -> Any:
+    learner = LEARNERS[description["learner"]](
+        **{key: _revived(value, arrays) for key, value in description["parameters"].items()}
+    )
+    own = {key: arrays[stored] for key, stored in description["arrays"].items()}
+    notes = {key: _revived(value, arrays) for key, value in description["notes"].items()}
+    learner._restore(own, notes)
+    return learner
+
+
+def _plain(value: Any, arrays: Arrays, key: str) -> Any:
+    """A value as JSON can hold it; what JSON cannot tell apart is tagged."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iubf":
+        arrays[key] = value
+        return {"array": key}
+    if isinstance(value, (list, tuple)):
+        items = [_plain(item, arrays, f"{key}{index}.") for index, item in enumerate(value)]
+        return items if isinstance(value, list) else {"tuple": items}
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {"mapping": {k: _plain(v, arrays, f"{key}{k}.") for k, v in value.items()}}
+    if hasattr(value, "_state"):
+        return {"nested": _describe(value, arrays, key)}
+    raise CannotSave(
+        f"{key.rstrip('.')} is a {type(value).__name__}, which is not plain data; "
+        "save learners whose parameters are numbers, words, arrays or everlearn's own learners"
+    )
+
+
+def _revived(value: Any, arrays: Arrays) -> Any:
+    if isinstance(value, list):
+        return [_revived(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    (tag, content), *others = value.items()
+    if others:
+        raise ValueError("unknown tag")
+    if tag == "array":
+        return arrays[content]
+    if tag == "tuple":
+        return tuple(_revived(item, arrays) for item in content)
+    if tag == "mapping":
+        return {name: _revived(item, arrays) for name, item in content.items()}
+    if tag == "nested":
+        return _rebuild(content, arrays)
+    raise ValueError(f"unknown tag {tag!r}")
+
+
+def _digest(description: str, arrays: Arrays) -> str:
+    digest = hashlib.sha256(description.encode())
+    for key in sorted(arrays):
+        array = arrays[key]
+        digest.update(f"\n{key} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _metadata(data: bytes, path: Any) -> dict[str, str]:
+    """The metadata in a safetensors header: eight bytes of length, then JSON."""
+    length = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + length]
+    try:
+        metadata = json.loads(header)["__metadata__"]
+        if metadata["format"] == "everlearn":
+            return dict(metadata)
+    except (ValueError, KeyError, TypeError):
+        pass
+    if b'"everlearn"' in data[:4096]:
+        raise DamagedModel(f"{path} is damaged: its header cannot be read; use a backup")
+    raise NotAModel(f"{path} was not written by everlearn.save")
+
+
+def _version(metadata: dict[str, str], path: Any) -> int:
+    try:
+        return int(metadata["version"])
+    except (KeyError, ValueError):
+        raise DamagedModel(f"{path} is damaged: it has no format version; use a backup") from None
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    try:
+        with _temporary_beside(path) as (handle, name):
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+            os.replace(name, path)
+        _flush_folder(path.parent)
+    except OSError as error:
+        raise CannotWrite(
+            f"{path} cannot be written: {error.strerror}; check the folder, its permissions and "
+            "the space left"
+        ) from error
+
+
+@contextlib.contextmanager
+def _temporary_beside(path: Path) -> Iterator[Any]:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            yield handle, name
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Additive state: labels and their slots, moments, and a factor that follows them."""

@@ -1,0 +1,179 @@
+"""A triangular factor that follows its matrix.
+
+R is upper triangular with RᵀR = A. When A grows by rowsᵀ rows (or shrinks), R is brought along by
+orthogonal transformations instead of being computed anew: O(d²) for one row, against O(d³). The
+factor is a cache, never the truth: it can be rebuilt from A at any time, and it is compared with A
+every so often and rebuilt when it has drifted. No inverse is ever formed.
+
+Changes are deferred until the factor is asked, because a learner that is taught a thousand examples
+between two questions needs one rebuild, not a thousand updates. Then, by what is pending:
+
+    up to 8 rows                    one compiled Givens sweep each, O(d²)
+    up to an eighth of d, at least 64   LAPACK tpqrt on the stacked rows, BLAS-3
+    more                            Cholesky of A
+
+A right-hand side can be carried along as V = R⁻ᵀ b by applying the same rotations to it. It costs
+O(K d) at every update and saves one of two triangular solves per question, O(d²), so it pays only
+for few classes (K < d / 4); ``benchmarks/carried_rhs.py`` measures it. Solving with the statistics
+b themselves needs no second copy that could drift, and that is what the learners do.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+from everlearn.errors import LostDefiniteness
+
+Array = NDArray[np.float64]
+
+# Single-row updates between two comparisons with the true matrix, and the relative difference
+# (measured along one fixed direction) above which the factor is rebuilt.
+CHECK_EVERY = 10_000
+DRIFT_TOLERANCE = 1e-11
+# A downdate that would leave less than this share of a direction is not trusted.
+SMALLEST_SHARE = 1e-8
+SINGLE_ROWS = 8
+TPQRT_BLOCK = 32
+
+
+class Factor:
+    """The Cholesky factor of a matrix that grows and shrinks by outer products."""
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+        self.rebuilds = 0
+        self._R: Array | None = None
+        self._most_pending = max(64, n_features // 8)
+        self._added: list[Array] = []
+        self._removed: list[Array] = []
+        self._n_pending = 0
+        self._updates_since_check = 0
+
+    @property
+    def R(self) -> Array:
+        if self._R is None:
+            raise LostDefiniteness("the factor was not built yet; call bring_up_to_date first")
+        return self._R
+
+    @property
+    def stale(self) -> bool:
+        """Whether the factor must be built from its matrix before it can be used."""
+        return self._R is None
+
+    def add(self, rows: Array) -> None:
+        """A grew by rowsᵀ rows (one row or several); the rows are copied."""
+        self._defer(rows, self._added)
+
+    def remove(self, rows: Array) -> None:
+        """A shrank by rowsᵀ rows."""
+        self._defer(rows, self._removed)
+
+    def invalidate(self) -> None:
+        """A changed in a way that rows do not describe."""
+        self._R = None
+        self._clear_pending()
+
+    def bring_up_to_date(self, matrix: Callable[[], Array]) -> None:
+        """Apply what is pending. ``matrix`` gives the upper triangle of A if it is needed."""
+        if self._R is None:
+            self._rebuild(matrix())
+            return
+        if not self._n_pending:
+            return
+        self._apply_pending(matrix)
+        if self._updates_since_check >= CHECK_EVERY:
+            self._check(matrix())
+
+    def drift(self, upper: Array) -> float:
+        """‖RᵀR v − A v‖ / ‖A v‖ for one fixed direction v."""
+        v = np.cos(np.arange(1.0, self.n_features + 1.0))
+        ours = self.R.T @ (self.R @ v)
+        true = blas.dsymv(1.0, upper.T, v, lower=1)
+        return float(np.linalg.norm(ours - true) / np.linalg.norm(true))
+
+    def solve_one(self, x: Array) -> Array:
+        """A⁻¹ x."""
+        lower = self.R.T  # the C-ordered R is a Fortran-ordered lower triangle: no copy
+        half = blas.dtrsv(lower, x, lower=1)
+        return blas.dtrsv(lower, half, lower=1, trans=1, overwrite_x=1)
+
+    def solve(self, rows: Array) -> Array:
+        """A⁻¹ applied to each row of ``rows``; one row of the result each."""
+        lower = self.R.T
+        half = blas.dtrsm(1.0, lower, rows.T, lower=1)
+        return blas.dtrsm(1.0, lower, half, lower=1, trans_a=1, overwrite_b=1).T
+
+    def half_solve(self, rows: Array) -> Array:
+        """R⁻ᵀ applied to each row: its squared length is rowᵀ A⁻¹ row."""
+        return blas.dtrsm(1.0, self.R.T, rows.T, lower=1).T
+
+    def _defer(self, rows: Array, pending: list[Array]) -> None:
+        if self._R is None:
+            return
+        rows = np.atleast_2d(rows)
+        self._n_pending += len(rows)
+        if self._n_pending > self._most_pending:
+            self.invalidate()
+            return
+        pending.append(rows.copy())
+
+    def _apply_pending(self, matrix: Callable[[], Array]) -> None:
+        assert self._R is not None
+        added, removed = self._added, self._removed
+        self._clear_pending()
+        if added:
+            self._update(np.concatenate(added))
+        for row in np.concatenate(removed) if removed else ():
+            if not self._downdate(row):
+                self._rebuild(matrix())
+                return
+
+    def _update(self, rows: Array) -> None:
+        assert self._R is not None
+        self._updates_since_check += len(rows)
+        if len(rows) > SINGLE_ROWS:
+            self._R = _stacked_qr(self._R, rows)
+            return
+        from everlearn.kernels.factor import update_factor
+
+        for row in rows:
+            update_factor(self._R, row)
+
+    def _downdate(self, row: Array) -> bool:
+        from everlearn.kernels.factor import downdate_factor
+
+        self._updates_since_check += 1
+        return bool(downdate_factor(self.R, row, SMALLEST_SHARE))
+
+    def _check(self, upper: Array) -> None:
+        self._updates_since_check = 0
+        if self.drift(upper) > DRIFT_TOLERANCE:
+            self._rebuild(upper)
+
+    def _rebuild(self, upper: Array) -> None:
+        lower, info = lapack.dpotrf(upper.T, lower=1, clean=1)
+        if info != 0:
+            raise LostDefiniteness(
+                "the regularised scatter is not positive definite: the features are too large, or "
+                "the regularisation too small, for double precision; scale the features or "
+                "regularise more"
+            )
+        self._R = lower.T
+        self._clear_pending()
+        self._updates_since_check = 0
+        self.rebuilds += 1
+
+    def _clear_pending(self) -> None:
+        self._added, self._removed, self._n_pending = [], [], 0
+
+
+def _stacked_qr(R: Array, rows: Array) -> Array:
+    """The triangular factor of [R; rows], with a positive diagonal."""
+    block = min(TPQRT_BLOCK, R.shape[0])
+    updated, _, _, info = lapack.dtpqrt(0, block, np.asfortranarray(R), np.asfortranarray(rows))
+    assert info == 0
+    updated = np.triu(updated)
+    updated *= np.where(updated.diagonal() < 0, -1.0, 1.0)[:, None]
+    return np.ascontiguousarray(updated)

@@ -1,0 +1,220 @@
+"""Which name has which slot.
+
+Statistics are arrays indexed by slot; users speak of labels. A label gets the next free slot when
+it is first taught and keeps it for as long as it is known. Looking outward, classes are sorted, so
+that nothing a user sees depends on the order in which classes arrived.
+"""
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from everlearn.errors import InvalidLabel, UnknownLabel
+
+Label = int | str | bool
+
+
+class Labels:
+    """A registry label ↔ slot with a sorted view.
+
+    Labels are words, whole numbers or booleans, one kind per registry; ``1.0`` and ``1`` are the
+    same label. Slots are handed out in order of arrival and never move. A slot is used again only
+    after its label was released, so a stream that teaches and forgets for ever stays bounded.
+    """
+
+    def __init__(self, labels: Iterable[Label | None] = ()) -> None:
+        self._label_of: list[Label | None] = list(labels)
+        self._slot_of: dict[Label, int] = {
+            label: slot for slot, label in enumerate(self._label_of) if label is not None
+        }
+        self._sorted: tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._slot_of
+
+    @property
+    def n_slots(self) -> int:
+        """Slots handed out so far, released ones included."""
+        return len(self._label_of)
+
+    @property
+    def by_slot(self) -> Sequence[Label | None]:
+        """The label of every slot, ``None`` where it was released."""
+        return self._label_of
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The known labels, sorted."""
+        return self._view()[0]
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The slot of each sorted class: ``by_slot[order[i]] == classes[i]``."""
+        return self._view()[1]
+
+    @property
+    def rank(self) -> NDArray[np.intp]:
+        """The position of each slot among the sorted classes, ``n_slots`` where released."""
+        return self._view()[2]
+
+    @property
+    def has_gaps(self) -> bool:
+        return len(self._slot_of) != len(self._label_of)
+
+    def find(self, label: object) -> int | None:
+        """The slot of one label, or ``None`` if it is new; raises ``InvalidLabel``."""
+        try:
+            slot = self._slot_of.get(label)  # type: ignore[call-overload]
+        except TypeError:
+            slot = None
+        if slot is not None and type(label) is type(self._label_of[slot]):
+            return int(slot)
+        return self._slot_of.get(self.read(label))
+
+    def slot(self, label: object) -> int:
+        """The slot of one known label."""
+        slot = self.find(label)
+        if slot is None:
+            raise UnknownLabel(
+                f"{label!r} was never taught; known are {_shortened(self.classes.tolist())}"
+            )
+        return slot
+
+    def slots(self, labels: Iterable[object]) -> NDArray[np.intp]:
+        """The slots of known labels."""
+        return np.array([self.slot(label) for label in labels], dtype=np.intp)
+
+    def read(self, label: object) -> Label:
+        """The plain form of one label, known or new; raises ``InvalidLabel``."""
+        return self._accept(_plain(label))
+
+    def encode(self, y: ArrayLike) -> tuple[NDArray[np.intp], list[Label]]:
+        """Slots of a column of labels, and the labels that are new, in order of arrival.
+
+        Nothing is registered: new labels get the slots that :meth:`extend` will give them.
+        """
+        distinct, inverse = _distinct(y)
+        free = self._free_slots()
+        slots = np.empty(len(distinct), dtype=np.intp)
+        new: list[Label] = []
+        for index, label in enumerate(distinct):
+            known = self._slot_of.get(self._accept(label))
+            if known is None:
+                known = free[len(new)] if len(new) < len(free) else self._next_slot(len(new), free)
+                new.append(label)
+            slots[index] = known
+        return slots[inverse], new
+
+    def extend(self, new: Iterable[Label]) -> None:
+        """Register new labels in the slots announced by :meth:`encode`."""
+        for label in new:
+            free = self._free_slots()
+            if free:
+                self._slot_of[label] = free[0]
+                self._label_of[free[0]] = label
+            else:
+                self._slot_of[label] = len(self._label_of)
+                self._label_of.append(label)
+            self._sorted = None
+
+    def release(self, slots: Iterable[int]) -> None:
+        """Forget the labels of these slots."""
+        for slot in slots:
+            label = self._label_of[slot]
+            if label is not None:
+                del self._slot_of[label]
+                self._label_of[slot] = None
+            self._sorted = None
+
+    def _next_slot(self, n_new: int, free: list[int]) -> int:
+        return len(self._label_of) + n_new - len(free)
+
+    def _free_slots(self) -> list[int]:
+        if not self.has_gaps:
+            return []
+        return [slot for slot, label in enumerate(self._label_of) if label is None]
+
+    def _accept(self, label: Label) -> Label:
+        known = next(iter(self._slot_of), None)
+        if known is not None:
+            _require_same_kind(known, label)
+        return label
+
+    def _view(self) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]]:
+        if self._sorted is None:
+            known = sorted(self._slot_of)
+            classes = np.array(known)
+            order = np.array([self._slot_of[label] for label in known], dtype=np.intp)
+            rank = np.full(len(self._label_of), len(self._label_of), dtype=np.intp)
+            rank[order] = np.arange(len(order))
+            self._sorted = classes, order, rank
+        return self._sorted
+
+
+_KINDS = {str: "a word", int: "a whole number", bool: "a truth value"}
+
+
+def _require_same_kind(known: Label, label: Label) -> None:
+    if type(known) is not type(label):
+        raise InvalidLabel(
+            f"label {label!r} is {_KINDS[type(label)]}, but other labels are "
+            f"{_KINDS[type(known)]} such as {known!r}; use one kind of label for one learner"
+        )
+
+
+def _plain(label: object) -> Label:
+    """One label as a Python ``str``, ``int`` or ``bool``."""
+    if isinstance(label, str):
+        return str(label)
+    if isinstance(label, (bool, np.bool_)):
+        return bool(label)
+    if isinstance(label, Integral):
+        return int(label)
+    if isinstance(label, Real) and float(label).is_integer():
+        return int(float(label))
+    if label is None or (isinstance(label, Real) and np.isnan(float(label))):
+        raise InvalidLabel("a label is missing (None or NaN); leave the example out or name it")
+    raise InvalidLabel(
+        f"Unknown label type: {label!r} is a {type(label).__name__}; "
+        "labels are words or whole numbers"
+    )
+
+
+def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
+    """The distinct labels in order of arrival, and for each entry of ``y`` which one it is."""
+    values = y if isinstance(y, np.ndarray) else _as_column(y)
+    if values.dtype.kind in "iubUf":
+        if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
+            raise InvalidLabel("Input y contains NaN or infinity; every example needs a label")
+        unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+        arrival = np.argsort(first)
+        position = np.empty(len(arrival), dtype=np.intp)
+        position[arrival] = np.arange(len(arrival))
+        return [_plain(label) for label in unique[arrival].tolist()], position[inverse]
+    plain = [_plain(value) for value in values.tolist()]
+    for label in plain:
+        _require_same_kind(plain[0], label)
+    position_of: dict[Label, int] = {}
+    positions = [position_of.setdefault(label, len(position_of)) for label in plain]
+    return list(position_of), np.array(positions, dtype=np.intp)
+
+
+def _as_column(y: ArrayLike) -> NDArray[Any]:
+    """``y`` as an array that does not turn the number 1 into the word "1"."""
+    if hasattr(y, "__array__"):
+        return np.asarray(y)
+    values = list(y)  # type: ignore[arg-type]
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _shortened(labels: Sequence[Label], most: int = 8) -> str:
+    shown = ", ".join(repr(label) for label in labels[:most])
+    return shown + (f" and {len(labels) - most} more" if len(labels) > most else "")
