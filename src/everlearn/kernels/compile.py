@@ -1,7 +1,7 @@
 """How functions are compiled here."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -16,4 +16,4 @@ REORDER = {"reassoc", "contract", "nsz"}
 
 def compiled(function: F) -> F:
     """Compile at first use, keep the result on disk, release the interpreter lock while running."""
-    return njit(cache=True, fastmath=REORDER, nogil=True)(function)
+    return cast(F, njit(cache=True, fastmath=REORDER, nogil=True)(function))
