@@ -1,0 +1,518 @@
+"""A tree as flat arrays, the examples its leaves refer to, and moving examples about in it."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.kernels.compile import compiled
+
+Floats32 = NDArray[np.float32]
+Floats64 = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
+
+NONE = -1
+DEAD = -2
+LEFT = 0
+RIGHT = 1
+# Kinds of splitting function.
+NCM = 0
+SVM = 1
+AXIS = 2
+LINEAR = 3
+# Positions in Tree.used.
+NODES = 0
+MEMBERS = 1
+VECTORS = 2
+
+
+class Rows(NamedTuple):
+    """Stored examples. A row whose slot is NONE holds no example."""
+
+    X: Floats32
+    slot: Ints
+    weight: Floats64
+
+
+class Tree(NamedTuple):
+    """One tree. Node 0 is the root; a node is a leaf when its left child is NONE.
+
+    The members of a splitting node are pairs of a class and a side. An NCM node has one vector per
+    member, its centroid, and goes to the side of the nearest; an SVM or linear node has one vector,
+    and goes right where x·w > threshold; an axis node has none, and compares feature ``vector``.
+    A leaf's examples are a doubly linked list over the rows.
+    """
+
+    left: Ints
+    right: Ints
+    parent: Ints
+    vector: Ints
+    member: Ints
+    size: Ints
+    threshold: Floats32
+    head: Ints
+    total: Floats64
+    member_slot: Ints
+    member_side: Bytes
+    vectors: Floats32
+    half_square: Floats32
+    leaf: Ints
+    next: Ints
+    previous: Ints
+    used: NDArray[np.int64]
+    random: NDArray[np.uint64]
+
+
+class Settings(NamedTuple):
+    """What growing needs to know."""
+
+    kind: int
+    n_slots: int
+    subset: int
+    n_candidates: int
+    smallest: float
+    regularisation: float
+    epochs: int
+    entropies: Floats64
+
+
+@compiled
+def next_random(random: NDArray[np.uint64]) -> int:
+    """The next 62-bit number of a splitmix64 generator."""
+    random[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = random[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(2))
+
+
+@compiled
+def random_below(random: NDArray[np.uint64], n: int) -> int:
+    """A whole number in [0, n)."""
+    return next_random(random) % n
+
+
+@compiled
+def random_unit(random: NDArray[np.uint64]) -> float:
+    """A number in (0, 1)."""
+    return (next_random(random) + 0.5) / 4611686018427387904.0
+
+
+@compiled
+def longer(array, length):  # type: ignore[no-untyped-def]
+    """A copy with room for ``length`` entries."""
+    grown = np.empty((length,) + array.shape[1:], array.dtype)
+    grown[: array.shape[0]] = array
+    return grown
+
+
+@compiled
+def with_room(tree: Tree, n_nodes: int, n_members: int, n_vectors: int) -> Tree:
+    """The tree with room for so many more nodes, members and vectors."""
+    nodes = tree.used[NODES] + n_nodes
+    if nodes > tree.left.shape[0]:
+        capacity = max(nodes, 3 * tree.left.shape[0] // 2)
+        tree = Tree(
+            longer(tree.left, capacity),
+            longer(tree.right, capacity),
+            longer(tree.parent, capacity),
+            longer(tree.vector, capacity),
+            longer(tree.member, capacity),
+            longer(tree.size, capacity),
+            longer(tree.threshold, capacity),
+            longer(tree.head, capacity),
+            longer(tree.total, capacity),
+            tree.member_slot,
+            tree.member_side,
+            tree.vectors,
+            tree.half_square,
+            tree.leaf,
+            tree.next,
+            tree.previous,
+            tree.used,
+            tree.random,
+        )
+    members = tree.used[MEMBERS] + n_members
+    vectors = tree.used[VECTORS] + n_vectors
+    if members > tree.member_slot.shape[0] or vectors > tree.vectors.shape[0]:
+        member_slot, member_side = tree.member_slot, tree.member_side
+        pool, half_square = tree.vectors, tree.half_square
+        if members > member_slot.shape[0]:
+            capacity = max(members, 3 * member_slot.shape[0] // 2)
+            member_slot = longer(member_slot, capacity)
+            member_side = longer(member_side, capacity)
+        if vectors > pool.shape[0]:
+            capacity = max(vectors, 3 * pool.shape[0] // 2)
+            pool = longer(pool, capacity)
+            half_square = longer(half_square, capacity)
+        tree = Tree(
+            tree.left,
+            tree.right,
+            tree.parent,
+            tree.vector,
+            tree.member,
+            tree.size,
+            tree.threshold,
+            tree.head,
+            tree.total,
+            member_slot,
+            member_side,
+            pool,
+            half_square,
+            tree.leaf,
+            tree.next,
+            tree.previous,
+            tree.used,
+            tree.random,
+        )
+    return tree
+
+
+@compiled
+def add_leaf(tree: Tree, parent: int) -> int:
+    """A new, empty leaf; there must be room for it."""
+    node = tree.used[NODES]
+    tree.used[NODES] += 1
+    tree.parent[node] = parent
+    make_leaf(tree, node)
+    return node
+
+
+@compiled
+def make_leaf(tree: Tree, node: int) -> None:
+    tree.left[node] = NONE
+    tree.right[node] = NONE
+    tree.vector[node] = NONE
+    tree.member[node] = NONE
+    tree.size[node] = 0
+    tree.threshold[node] = 0.0
+    tree.head[node] = NONE
+    tree.total[node] = 0.0
+
+
+@compiled
+def link(tree: Tree, rows: Rows, row: int, leaf: int) -> None:
+    """Put an example into a leaf."""
+    head = tree.head[leaf]
+    tree.leaf[row] = leaf
+    tree.next[row] = head
+    tree.previous[row] = NONE
+    if head != NONE:
+        tree.previous[head] = row
+    tree.head[leaf] = row
+    tree.total[leaf] += rows.weight[row]
+
+
+@compiled
+def unlink(tree: Tree, rows: Rows, row: int) -> None:
+    """Take an example out of its leaf."""
+    leaf = tree.leaf[row]
+    before, after = tree.previous[row], tree.next[row]
+    if before == NONE:
+        tree.head[leaf] = after
+    else:
+        tree.next[before] = after
+    if after != NONE:
+        tree.previous[after] = before
+    tree.leaf[row] = NONE
+    tree.total[leaf] = 0.0 if tree.head[leaf] == NONE else tree.total[leaf] - rows.weight[row]
+
+
+@compiled
+def subtree(tree: Tree, top: int) -> Ints:
+    """The nodes at and below ``top``, each before its children and left before right."""
+    nodes = np.empty(tree.used[NODES], np.int32)
+    stack = np.empty(tree.used[NODES] + 1, np.int32)
+    stack[0] = top
+    depth, count = 1, 0
+    while depth:
+        depth -= 1
+        node = stack[depth]
+        nodes[count] = node
+        count += 1
+        if tree.left[node] != NONE:
+            stack[depth] = tree.right[node]
+            stack[depth + 1] = tree.left[node]
+            depth += 2
+    return nodes[:count]
+
+
+@compiled
+def rows_below(tree: Tree, top: int) -> Ints:
+    """The examples in the leaves of a subtree, leaf by leaf from left to right."""
+    nodes = subtree(tree, top)
+    count = 0
+    for node in nodes:
+        row = tree.head[node]
+        while row != NONE:
+            count += 1
+            row = tree.next[row]
+    found = np.empty(count, np.int32)
+    count = 0
+    for node in nodes:
+        row = tree.head[node]
+        while row != NONE:
+            found[count] = row
+            count += 1
+            row = tree.next[row]
+    return found
+
+
+@compiled
+def collapse(tree: Tree, rows: Rows, top: int) -> None:
+    """Cut everything below a node: it becomes a leaf with all the examples."""
+    members = rows_below(tree, top)
+    for node in subtree(tree, top)[1:]:
+        tree.parent[node] = DEAD
+    make_leaf(tree, top)
+    # From the last to the first, so that the list keeps their order.
+    for index in range(members.shape[0] - 1, -1, -1):
+        link(tree, rows, members[index], top)
+
+
+@compiled
+def nearest_cells(
+    X: Floats32, index: Ints, vectors: Floats32, half_square: Floats32, cells: Ints
+) -> None:
+    """cells_i = argmin_k ‖x_i − c_k‖ = argmax_k x_i·c_k − ½‖c_k‖² for the rows in ``index``."""
+    n, k, d = index.shape[0], vectors.shape[0], X.shape[1]
+    for i in range(0, n - 1, 2):
+        x, z = X[index[i]], X[index[i + 1]]
+        best_x, best_z = np.float32(-np.inf), np.float32(-np.inf)
+        cell_x, cell_z = 0, 0
+        for c in range(0, k - 1, 2):
+            a, b = vectors[c], vectors[c + 1]
+            xa = xb = za = zb = np.float32(0.0)
+            for j in range(d):
+                xa += x[j] * a[j]
+                xb += x[j] * b[j]
+                za += z[j] * a[j]
+                zb += z[j] * b[j]
+            xa -= half_square[c]
+            xb -= half_square[c + 1]
+            za -= half_square[c]
+            zb -= half_square[c + 1]
+            if xa > best_x:
+                best_x, cell_x = xa, c
+            if xb > best_x:
+                best_x, cell_x = xb, c + 1
+            if za > best_z:
+                best_z, cell_z = za, c
+            if zb > best_z:
+                best_z, cell_z = zb, c + 1
+        if k % 2:
+            a = vectors[k - 1]
+            xa = za = np.float32(0.0)
+            for j in range(d):
+                xa += x[j] * a[j]
+                za += z[j] * a[j]
+            if xa - half_square[k - 1] > best_x:
+                cell_x = k - 1
+            if za - half_square[k - 1] > best_z:
+                cell_z = k - 1
+        cells[i] = cell_x
+        cells[i + 1] = cell_z
+    if n % 2:
+        cells[n - 1] = nearest_cell(X[index[n - 1]], vectors, half_square)
+
+
+@compiled
+def nearest_cell(x: Floats32, vectors: Floats32, half_square: Floats32) -> int:
+    """argmax_k x·c_k − ½‖c_k‖² for one row."""
+    k, d = vectors.shape
+    best, cell = np.float32(-np.inf), 0
+    for c in range(0, k - 1, 2):
+        a, b = vectors[c], vectors[c + 1]
+        xa = xb = np.float32(0.0)
+        for j in range(d):
+            xa += x[j] * a[j]
+            xb += x[j] * b[j]
+        xa -= half_square[c]
+        xb -= half_square[c + 1]
+        if xa > best:
+            best, cell = xa, c
+        if xb > best:
+            best, cell = xb, c + 1
+    if k % 2:
+        a = vectors[k - 1]
+        xa = np.float32(0.0)
+        for j in range(d):
+            xa += x[j] * a[j]
+        if xa - half_square[k - 1] > best:
+            cell = k - 1
+    return cell
+
+
+@compiled
+def inner(x: Floats32, w: Floats32) -> float:
+    """x·w"""
+    total = np.float32(0.0)
+    for j in range(x.shape[0]):
+        total += x[j] * w[j]
+    return total
+
+
+@compiled
+def side_of(tree: Tree, kind: int, node: int, x: Floats32) -> int:
+    """To which child a splitting node sends x."""
+    first = tree.vector[node]
+    if kind == NCM:
+        last = first + tree.size[node]
+        cell = nearest_cell(x, tree.vectors[first:last], tree.half_square[first:last])
+        return tree.member_side[tree.member[node] + cell]
+    if kind == AXIS:
+        return RIGHT if x[first] > tree.threshold[node] else LEFT
+    return RIGHT if inner(x, tree.vectors[first]) > tree.threshold[node] else LEFT
+
+
+@compiled
+def sides_of(tree: Tree, kind: int, node: int, X: Floats32, index: Ints, sides: Ints) -> None:
+    """To which child a splitting node sends each of several rows."""
+    if kind == NCM:
+        first = tree.vector[node]
+        last = first + tree.size[node]
+        nearest_cells(X, index, tree.vectors[first:last], tree.half_square[first:last], sides)
+        for i in range(index.shape[0]):
+            sides[i] = tree.member_side[tree.member[node] + sides[i]]
+    else:
+        for i in range(index.shape[0]):
+            sides[i] = side_of(tree, kind, node, X[index[i]])
+
+
+@compiled
+def partition(index: Ints, sides: Ints) -> int:
+    """Move what goes left to the front, both parts in order; returns how many go left."""
+    right = np.empty(index.shape[0], np.int32)
+    n_left, n_right = 0, 0
+    for i in range(index.shape[0]):
+        if sides[i] == LEFT:
+            index[n_left] = index[i]
+            n_left += 1
+        else:
+            right[n_right] = index[i]
+            n_right += 1
+    index[n_left:] = right[:n_right]
+    return n_left
+
+
+@compiled
+def leaves_of(tree: Tree, kind: int, top: int, X: Floats32, index: Ints) -> Ints:
+    """The leaf below ``top`` that each row falls into; rows that share a node go together."""
+    n = index.shape[0]
+    found = np.empty(n, np.int32)
+    order = np.arange(n).astype(np.int32)
+    index = index.copy()
+    sides = np.empty(n, np.int32)
+    depth_limit = tree.used[NODES] + 1
+    node_stack = np.empty(depth_limit, np.int32)
+    begin_stack = np.empty(depth_limit, np.int64)
+    end_stack = np.empty(depth_limit, np.int64)
+    node_stack[0], begin_stack[0], end_stack[0] = top, 0, n
+    depth = 1
+    while depth:
+        depth -= 1
+        node, begin, end = node_stack[depth], begin_stack[depth], end_stack[depth]
+        if begin == end:
+            continue
+        if tree.left[node] == NONE:
+            for i in range(begin, end):
+                found[order[i]] = node
+            continue
+        part = sides[begin:end]
+        sides_of(tree, kind, node, X, index[begin:end], part)
+        partition(order[begin:end], part)
+        middle = begin + partition(index[begin:end], part)
+        node_stack[depth], begin_stack[depth], end_stack[depth] = tree.right[node], middle, end
+        depth += 1
+        node_stack[depth], begin_stack[depth], end_stack[depth] = tree.left[node], begin, middle
+        depth += 1
+    return found
+
+
+@compiled
+def compacted(tree: Tree, kind: int) -> Tree:
+    """The tree without what was cut, if that is more than half of it; nodes in depth-first order."""
+    nodes = subtree(tree, 0)
+    n_members, n_vectors = 0, 0
+    for node in nodes:
+        if tree.left[node] != NONE:
+            n_members += tree.size[node]
+            n_vectors += tree.size[node] if kind == NCM else (0 if kind == AXIS else 1)
+    n = nodes.shape[0]
+    wasteful = (
+        tree.used[NODES] > 2 * n + 16
+        or tree.used[MEMBERS] > 2 * n_members + 64
+        or tree.used[VECTORS] > 2 * n_vectors + 16
+    )
+    if not wasteful:
+        return tree
+    place = np.full(tree.used[NODES], NONE, np.int32)
+    for i in range(n):
+        place[nodes[i]] = i
+    # One more than the number of splits a small batch makes, so that it need not grow at once.
+    new = empty_tree(
+        max(16, n + n // 4),
+        max(64, n_members + n_members // 4),
+        max(16, n_vectors + n_vectors // 4),
+        tree.vectors.shape[1],
+        tree.leaf.shape[0],
+    )
+    new.next[:] = tree.next
+    new.previous[:] = tree.previous
+    new.random[:] = tree.random
+    for row in range(tree.leaf.shape[0]):
+        new.leaf[row] = NONE if tree.leaf[row] == NONE else place[tree.leaf[row]]
+    for i in range(n):
+        node = nodes[i]
+        add_leaf(new, NONE if tree.parent[node] == NONE else place[tree.parent[node]])
+        new.head[i] = tree.head[node]
+        new.total[i] = tree.total[node]
+        if tree.left[node] == NONE:
+            continue
+        new.left[i] = place[tree.left[node]]
+        new.right[i] = place[tree.right[node]]
+        new.threshold[i] = tree.threshold[node]
+        size = tree.size[node]
+        new.size[i] = size
+        member, first = new.used[MEMBERS], tree.member[node]
+        new.member[i] = member
+        new.member_slot[member : member + size] = tree.member_slot[first : first + size]
+        new.member_side[member : member + size] = tree.member_side[first : first + size]
+        new.used[MEMBERS] += size
+        first = tree.vector[node]
+        if kind == AXIS:
+            new.vector[i] = first
+            continue
+        count = size if kind == NCM else 1
+        vector = new.used[VECTORS]
+        new.vector[i] = vector
+        new.vectors[vector : vector + count] = tree.vectors[first : first + count]
+        new.half_square[vector : vector + count] = tree.half_square[first : first + count]
+        new.used[VECTORS] += count
+    return new
+
+
+@compiled
+def empty_tree(n_nodes: int, n_members: int, n_vectors: int, n_features: int, n_rows: int) -> Tree:
+    """A tree with no node yet, and room for so many."""
+    return Tree(
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.float32),
+        np.empty(n_nodes, np.int32),
+        np.empty(n_nodes, np.float64),
+        np.empty(n_members, np.int32),
+        np.empty(n_members, np.uint8),
+        np.empty((n_vectors, n_features), np.float32),
+        np.empty(n_vectors, np.float32),
+        np.full(n_rows, NONE, np.int32),
+        np.full(n_rows, NONE, np.int32),
+        np.full(n_rows, NONE, np.int32),
+        np.zeros(3, np.int64),
+        np.zeros(1, np.uint64),
+    )

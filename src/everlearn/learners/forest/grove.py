@@ -1,0 +1,266 @@
+"""Trees over the same examples: teach, forget, ask.
+
+A grove is a whitening, the stored examples in whitened coordinates, and trees whose leaves refer
+to them. A forest has one; merging two forests puts their groves side by side, because each has a
+whitening of its own. Like its parts, a grove is never changed under a reader: each change is
+another grove.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.base import Array, Slots
+from everlearn.learners.forest.examples import Examples, Floats32, Ints, blocks
+from everlearn.learners.forest.whitening import Whitening
+
+if TYPE_CHECKING:
+    from everlearn.kernels.forest.tree import Settings, Tree
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ASK_ROWS = 2048
+UPDATES = ("uls", "igt", "rtst", "rust")
+NODE_SAMPLINGS = ("quality", "size", "uniform")
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How trees are grown and updated: a forest's parameters as the kernels want them."""
+
+    kind: int
+    subset: int
+    n_candidates: int
+    smallest: float
+    regularisation: float
+    epochs: int
+    update: str
+    node_sampling: str
+    update_fraction: float
+    workers: int
+
+    def settings(self, n_slots: int) -> "Settings":
+        from everlearn.kernels.forest.tree import Settings
+
+        return Settings(
+            self.kind,
+            n_slots,
+            self.subset,
+            self.n_candidates,
+            self.smallest,
+            self.regularisation,
+            self.epochs,
+            _entropy_table(),
+        )
+
+
+@dataclass(frozen=True)
+class Grove:
+    """Trees, what they were taught, and the whitening it went through."""
+
+    whitening: Whitening
+    examples: Examples
+    trees: tuple["Tree", ...]
+
+    @classmethod
+    def planted(
+        cls, whitening: Whitening, n_features: int, seeds: NDArray[np.uint64]
+    ) -> "Grove":
+        """Trees that have learned nothing yet."""
+        from everlearn.kernels.forest.tree import empty_tree
+
+        trees = []
+        for seed in seeds:
+            tree = empty_tree(16, 64, 16, n_features, 0)
+            tree.random[0] = seed
+            trees.append(tree)
+        return cls(whitening, Examples.none(n_features), tuple(trees))
+
+    def taught(
+        self,
+        X: Array,
+        slots: Slots,
+        weights: Array | None,
+        keys: Array,
+        budget: int | None,
+        numbers: Slots,
+        growth: Growth,
+        intensity: float,
+    ) -> "Grove":
+        """With these examples learned."""
+        from everlearn.kernels.forest.update import first_tree, taught
+
+        evicted, stays = self.examples.evicted(slots, keys, budget)
+        examples, index = self.examples.with_batch(
+            self.whitening(X[stays]),
+            slots[stays],
+            None if weights is None else weights[stays],
+            keys[stays],
+            numbers[stays],
+        )
+        examples = examples.with_seen(slots, weights).without(evicted)
+        rows, settings = examples.rows(), growth.settings(examples.n_slots)
+        old_rows = self.examples.rows()
+        nodes_do = {"rtst": 1, "rust": 2}.get(growth.update, 0)
+        sample_by = NODE_SAMPLINGS.index(growth.node_sampling)
+
+        def teach(tree: "Tree") -> "Tree":
+            if not tree.used[0]:
+                return first_tree(_own_copy(tree, len(rows.slot)), rows, index, settings)
+            copy = _without(_own_copy(tree, len(rows.slot)), old_rows, rows, evicted)
+            return taught(
+                copy,
+                rows,
+                index,
+                growth.update != "uls",
+                nodes_do,
+                sample_by,
+                growth.update_fraction,
+                intensity,
+                settings,
+            )
+
+        trees = in_parallel(teach, self.trees, growth.workers)
+        return replace(self, examples=examples, trees=tuple(trees))
+
+    def forgotten(self, X: Array, slots: Slots, weights: Array | None) -> "Grove":
+        """Without these examples; raises ``NeverLearned``."""
+        rows, taken, missing = self.examples.find(self.whitening(X), slots, weights)
+        return self._lightened(rows, taken, missing)
+
+    def without_class(self, slot: int) -> "Grove":
+        """Without any example of a class."""
+        rows = self.examples.of_class(slot)
+        missing = np.zeros(self.examples.n_slots)
+        return self._lightened(rows, self.examples.weight[rows], missing)
+
+    def relabelled(self, slots: Slots) -> "Grove":
+        """A copy that shares nothing with this one, in which slot i is ``slots[i]``."""
+        trees = []
+        for tree in self.trees:
+            copy = type(tree)(*(array.copy() for array in tree))
+            known = copy.member_slot != -1
+            copy.member_slot[known] = slots[copy.member_slot[known]]
+            trees.append(copy)
+        return replace(self, examples=self.examples.relabelled(slots), trees=tuple(trees))
+
+    def add_answers(self, X: Array, kind: int, workers: int, answers: Array) -> None:
+        """Add every tree's class distribution for each row to ``answers``."""
+        from everlearn.kernels.forest.predict import add_answers
+
+        rows, scale = self.examples.rows(), self.examples.scale
+
+        def ask(part: slice) -> None:
+            whitened = self.whitening(X[part])
+            for tree in self.trees:
+                add_answers(tree, kind, rows, scale, whitened, answers[part])
+
+        in_parallel(ask, list(blocks(len(X), ASK_ROWS)), workers)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything, as named arrays; trees one after another."""
+        arrays = {"mean": self.whitening.mean, "deviation": self.whitening.scale}
+        arrays |= {f"examples.{name}": value for name, value in self.examples.arrays().items()}
+        used = [_used_part(tree) for tree in self.trees]
+        for name in self.trees[0]._fields:
+            parts = [part[name] for part in used]
+            arrays[f"trees.{name}"] = np.concatenate(parts)
+            arrays[f"lengths.{name}"] = np.array([len(part) for part in parts])
+        return arrays
+
+    @classmethod
+    def from_state(cls, arrays: dict[str, NDArray[Any]]) -> "Grove":
+        from everlearn.kernels.forest.tree import Tree
+
+        whitening = Whitening(arrays["mean"], arrays["deviation"])
+        examples = Examples.from_arrays(
+            {name[9:]: value for name, value in arrays.items() if name.startswith("examples.")}
+        )
+        columns = [
+            [
+                np.ascontiguousarray(part)
+                for part in np.split(
+                    arrays[f"trees.{name}"], np.cumsum(arrays[f"lengths.{name}"])[:-1]
+                )
+            ]
+            for name in Tree._fields
+        ]
+        return cls(whitening, examples, tuple(Tree(*parts) for parts in zip(*columns, strict=True)))
+
+    def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
+        examples = self.examples.lightened(rows, taken, missing)
+        before, after = self.examples.rows(), examples.rows()
+        emptied = np.flatnonzero((self.examples.seen > 0) & (examples.seen == 0))
+        trees = []
+        for tree in self.trees:
+            copy = _without(_own_copy(tree, len(after.slot)), before, after, rows)
+            # The slot may be given to another class one day.
+            copy.member_slot[np.isin(copy.member_slot, emptied)] = -1
+            trees.append(copy)
+        examples.erase(rows)
+        return replace(self, examples=examples, trees=tuple(trees))
+
+
+def in_parallel(work: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]:
+    """Do the same to each; the results are in order whatever the number of workers."""
+    if workers == 1 or len(items) == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, items))
+
+
+def _own_copy(tree: "Tree", n_rows: int) -> "Tree":
+    """A tree that can be changed without a reader noticing, for so many rows of examples.
+
+    The vectors are shared: a change appends behind those the reader knows of.
+    """
+    shared = {"vectors", "half_square"}
+    fields: dict[str, Any] = {
+        name: value if name in shared else value.copy() for name, value in tree._asdict().items()
+    }
+    for name in ("leaf", "next", "previous"):
+        longer: Ints = np.full(n_rows, -1, np.int32)
+        longer[: len(fields[name])] = fields[name]
+        fields[name] = longer
+    return type(tree)(**fields)
+
+
+def _without(tree: "Tree", before: Any, after: Any, rows: Ints) -> "Tree":
+    from everlearn.kernels.forest.update import take_out
+
+    if len(rows):
+        take_out(tree, before, after, rows)
+    return tree
+
+
+def _used_part(tree: "Tree") -> dict[str, NDArray[Any]]:
+    """A tree's arrays without the room they have for more."""
+    nodes, members, vectors = (int(count) for count in tree.used)
+    parts: dict[str, NDArray[Any]] = {}
+    for name, value in tree._asdict().items():
+        if name in ("leaf", "next", "previous", "used", "random"):
+            parts[name] = value
+        elif name in ("member_slot", "member_side"):
+            parts[name] = value[:members]
+        elif name in ("vectors", "half_square"):
+            parts[name] = value[:vectors]
+        else:
+            parts[name] = value[:nodes]
+    return parts
+
+
+@lru_cache(maxsize=1)
+def _entropy_table() -> Array:
+    """v ln v for small whole numbers."""
+    values = np.arange(4096.0)
+    table: Array = values * np.log(np.maximum(values, 1.0))
+    return table
+
+
+__all__ = ["Floats32", "Grove", "Growth"]
