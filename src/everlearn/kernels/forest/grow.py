@@ -10,7 +10,6 @@ from everlearn.kernels.forest.tree import (
     NONE,
     VECTORS,
     Bytes,
-    Ints,
     Rows,
     Settings,
     Tree,

@@ -43,7 +43,9 @@ def row_counts(tree: Tree, nodes: Ints) -> tuple[Ints, Ints]:
 
 
 @compiled
-def node_entropies(tree: Tree, rows: Rows, nodes: Ints, settings: Settings) -> tuple[Floats64, Floats64]:
+def node_entropies(
+    tree: Tree, rows: Rows, nodes: Ints, settings: Settings
+) -> tuple[Floats64, Floats64]:
     """|S| H(S) and |S| of every node (indexed by node)."""
     n = tree.left.shape[0]
     counts, _ = row_counts(tree, nodes)
@@ -73,7 +75,7 @@ def node_entropies(tree: Tree, rows: Rows, nodes: Ints, settings: Settings) -> t
 
 @compiled
 def qualities(tree: Tree, rows: Rows, settings: Settings) -> Floats64:
-    """Q(n) = H(S^n) − Σ_leaves |S^l|/|S^n| H(S^l) of every splitting node, zero elsewhere (Eq. 10)."""
+    """Q(n) = H(S^n) − Σ_leaves |S^l|/|S^n| H(S^l), zero where n does not split (Eq. 10)."""
     nodes = subtree(tree, 0)
     entropy, total = node_entropies(tree, rows, nodes, settings)
     below = np.zeros(tree.left.shape[0])

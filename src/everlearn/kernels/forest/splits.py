@@ -6,7 +6,7 @@ With n the weights of the classes and f(v) = v ln v, |S| H(S) = f(Σ n) − Σ f
 needs only the class weights on its left side.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class Split(NamedTuple):
     vectors: Floats32
     half_square: Floats32
     feature: int
-    threshold: float
+    threshold: Any
 
 
 @compiled
@@ -109,9 +109,7 @@ def class_entropy(weights: Floats64, entropies: Floats64) -> float:
 
 
 @compiled
-def assignments(
-    n_bits: int, n_wanted: int, skip_zero: bool, random: NDArray[np.uint64]
-) -> Bytes:
+def assignments(n_bits: int, n_wanted: int, skip_zero: bool, random: NDArray[np.uint64]) -> Bytes:
     """Different 0/1 rows of length ``n_bits``: all there are, or ``n_wanted`` at random.
 
     Random rows are consecutive numbers under a random bijection of the n-bit numbers (odd
@@ -240,7 +238,7 @@ def cell_histogram(rows: Rows, index: Ints, cells: Ints, k: int, here: Census) -
 
 @compiled
 def random_subset(n: int, k: int, random: NDArray[np.uint64]) -> Ints:
-    """k of the numbers below n, ascending."""
+    """K of the numbers below n, ascending."""
     numbers = np.arange(n).astype(np.int32)
     for i in range(k):
         j = i + random_below(random, n - i)
@@ -250,7 +248,12 @@ def random_subset(n: int, k: int, random: NDArray[np.uint64]) -> Ints:
 
 @compiled
 def ncm_split(
-    rows: Rows, index: Ints, here: Census, settings: Settings, random: NDArray[np.uint64], sides: Ints
+    rows: Rows,
+    index: Ints,
+    here: Census,
+    settings: Settings,
+    random: NDArray[np.uint64],
+    sides: Ints,
 ) -> Split:
     """Class means of a random subset of the classes, the best way to send them left and right."""
     k = min(settings.subset, here.slots.shape[0])
@@ -306,11 +309,10 @@ def trained_svms(
         scale = np.float32(settings.regularisation * t_start)
         for c in range(count):
             z[c] = scale * start[0]
-    steps = np.int64(settings.epochs * weight)
-    steps = min(max(steps, FEWEST_STEPS), MOST_STEPS)
+    steps = min(max(int(settings.epochs * weight), FEWEST_STEPS), MOST_STEPS)
     for t in range(steps):
         u = random_unit(random)
-        i = np.int64(u * n) if even else np.searchsorted(cumulative, u * weight)
+        i = int(u * n) if even else np.searchsorted(cumulative, u * weight)
         row = index[min(i, n - 1)]
         x = rows.X[row]
         position = here.position[rows.slot[row]]
@@ -331,7 +333,13 @@ def trained_svms(
 
 @compiled
 def best_hyperplane(
-    rows: Rows, index: Ints, here: Census, W: Floats32, thresholds: Floats32, settings: Settings, sides: Ints
+    rows: Rows,
+    index: Ints,
+    here: Census,
+    W: Floats32,
+    thresholds: Floats32,
+    settings: Settings,
+    sides: Ints,
 ) -> tuple[int, float]:
     """The hyperplane with the highest gain; ``sides`` is what it says of each example."""
     right = np.zeros((W.shape[0], here.slots.shape[0]))
@@ -359,7 +367,12 @@ def best_hyperplane(
 
 @compiled
 def svm_split(
-    rows: Rows, index: Ints, here: Census, settings: Settings, random: NDArray[np.uint64], sides: Ints
+    rows: Rows,
+    index: Ints,
+    here: Census,
+    settings: Settings,
+    random: NDArray[np.uint64],
+    sides: Ints,
 ) -> Split:
     """Random meta-labels for the classes, a linear SVM for each way, the best of them."""
     k = here.slots.shape[0]
@@ -374,13 +387,24 @@ def svm_split(
         return no_split()
     half_square = np.zeros(1, np.float32)
     return Split(
-        gain, here.slots, labels[best].copy(), W[best : best + 1], half_square, NONE, np.float32(0.0)
+        gain,
+        here.slots,
+        labels[best].copy(),
+        W[best : best + 1],
+        half_square,
+        NONE,
+        np.float32(0.0),
     )
 
 
 @compiled
 def linear_split(
-    rows: Rows, index: Ints, here: Census, settings: Settings, random: NDArray[np.uint64], sides: Ints
+    rows: Rows,
+    index: Ints,
+    here: Census,
+    settings: Settings,
+    random: NDArray[np.uint64],
+    sides: Ints,
 ) -> Split:
     """Random directions, each with a threshold halfway between two random examples."""
     n, d = index.shape[0], rows.X.shape[1]
@@ -410,7 +434,12 @@ def linear_split(
 
 @compiled
 def axis_split(
-    rows: Rows, index: Ints, here: Census, settings: Settings, random: NDArray[np.uint64], sides: Ints
+    rows: Rows,
+    index: Ints,
+    here: Census,
+    settings: Settings,
+    random: NDArray[np.uint64],
+    sides: Ints,
 ) -> Split:
     """Random features, each with a threshold halfway between two random examples."""
     n, d = index.shape[0], rows.X.shape[1]

@@ -1,6 +1,6 @@
 """A tree as flat arrays, the examples its leaves refer to, and moving examples about in it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ class Settings(NamedTuple):
 
 
 @compiled
-def next_random(random: NDArray[np.uint64]) -> int:
+def next_random(random: NDArray[np.uint64]) -> Any:
     """The next 62-bit number of a splitmix64 generator."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     z = random[0]
@@ -88,21 +88,21 @@ def next_random(random: NDArray[np.uint64]) -> int:
 
 
 @compiled
-def random_below(random: NDArray[np.uint64], n: int) -> int:
+def random_below(random: NDArray[np.uint64], n: int) -> Any:
     """A whole number in [0, n)."""
     return next_random(random) % n
 
 
 @compiled
-def random_unit(random: NDArray[np.uint64]) -> float:
+def random_unit(random: NDArray[np.uint64]) -> Any:
     """A number in (0, 1)."""
     return (next_random(random) + 0.5) / 4611686018427387904.0
 
 
 @compiled
-def longer(array, length):  # type: ignore[no-untyped-def]
+def longer(array: Any, length: int) -> Any:
     """A copy with room for ``length`` entries."""
-    grown = np.empty((length,) + array.shape[1:], array.dtype)
+    grown = np.empty((length,) + array.shape[1:], array.dtype)  # noqa: RUF005
     grown[: array.shape[0]] = array
     return grown
 
@@ -112,7 +112,7 @@ def with_room(tree: Tree, n_nodes: int, n_members: int, n_vectors: int) -> Tree:
     """The tree with room for so many more nodes, members and vectors."""
     nodes = tree.used[NODES] + n_nodes
     if nodes > tree.left.shape[0]:
-        capacity = max(nodes, 3 * tree.left.shape[0] // 2)
+        capacity = max(nodes, 2 * tree.left.shape[0])
         tree = Tree(
             longer(tree.left, capacity),
             longer(tree.right, capacity),
@@ -139,11 +139,11 @@ def with_room(tree: Tree, n_nodes: int, n_members: int, n_vectors: int) -> Tree:
         member_slot, member_side = tree.member_slot, tree.member_side
         pool, half_square = tree.vectors, tree.half_square
         if members > member_slot.shape[0]:
-            capacity = max(members, 3 * member_slot.shape[0] // 2)
+            capacity = max(members, 2 * member_slot.shape[0])
             member_slot = longer(member_slot, capacity)
             member_side = longer(member_side, capacity)
         if vectors > pool.shape[0]:
-            capacity = max(vectors, 3 * pool.shape[0] // 2)
+            capacity = max(vectors, 2 * pool.shape[0])
             pool = longer(pool, capacity)
             half_square = longer(half_square, capacity)
         tree = Tree(
@@ -345,7 +345,7 @@ def nearest_cell(x: Floats32, vectors: Floats32, half_square: Floats32) -> int:
 
 
 @compiled
-def inner(x: Floats32, w: Floats32) -> float:
+def inner(x: Floats32, w: Floats32) -> Any:
     """x·w"""
     total = np.float32(0.0)
     for j in range(x.shape[0]):
@@ -432,7 +432,7 @@ def leaves_of(tree: Tree, kind: int, top: int, X: Floats32, index: Ints) -> Ints
 
 @compiled
 def compacted(tree: Tree, kind: int) -> Tree:
-    """The tree without what was cut, if that is more than half of it; nodes in depth-first order."""
+    """The tree without what was cut, once that is half of it; nodes in depth-first order."""
     nodes = subtree(tree, 0)
     n_members, n_vectors = 0, 0
     for node in nodes:

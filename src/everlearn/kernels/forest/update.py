@@ -1,6 +1,7 @@
 """Teaching a tree: the four updates of Sec. 4, and taking examples back."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everlearn.kernels.compile import compiled
 from everlearn.kernels.forest.grow import cut_small_leaves, grown, write_split
@@ -23,6 +24,7 @@ from everlearn.kernels.forest.tree import (
     NONE,
     RIGHT,
     Bytes,
+    Floats32,
     Ints,
     Rows,
     Settings,
@@ -34,6 +36,7 @@ from everlearn.kernels.forest.tree import (
     link,
     nearest_cells,
     random_below,
+    random_unit,
     rows_below,
     unlink,
     with_room,
@@ -82,10 +85,10 @@ def taught(
         return tree
     if nodes_do != KEEP:
         wanted = fraction * n_splits(tree) * intensity
-        n_wanted = np.int64(np.ceil(wanted))
+        n_wanted = int(np.ceil(wanted))
         if intensity < 1.0:
             chance = wanted - np.floor(wanted)
-            n_wanted = np.int64(wanted) + (random_below(tree.random, 1 << 30) < chance * (1 << 30))
+            n_wanted = int(wanted) + (random_unit(tree.random) < chance)
         if n_wanted > 0:
             nodes = sampled_nodes(tree, rows, sample_by, n_wanted, settings)
             if nodes_do == RETRAIN:
@@ -234,13 +237,19 @@ def extended_ncm(
         return no_split()
     for i in range(index.shape[0]):
         sides[i] = candidates[best, sides[i]]
-    return Split(
-        gain, slots, candidates[best].copy(), means, half_square, NONE, np.float32(0.0)
-    )
+    return Split(gain, slots, candidates[best].copy(), means, half_square, NONE, np.float32(0.0))
 
 
 @compiled
-def merged_centroids(tree, rows, node, index, slots, is_new, n_slots):  # type: ignore[no-untyped-def]
+def merged_centroids(
+    tree: Tree,
+    rows: Rows,
+    node: int,
+    index: Ints,
+    slots: Ints,
+    is_new: NDArray[np.bool_],
+    n_slots: int,
+) -> tuple[Floats32, Floats32]:
     """The old centroids as they are, and those of new classes from the examples at hand."""
     member_of = np.full(n_slots, NONE, np.int32)
     n_new = 0
@@ -303,7 +312,9 @@ def extended_svm(
 
 
 @compiled
-def majority_sides(tree, rows, node, index, n_classes, position):  # type: ignore[no-untyped-def]
+def majority_sides(
+    tree: Tree, rows: Rows, node: int, index: Ints, n_classes: int, position: Ints
+) -> Bytes:
     """The meta-label of each class at a node: as it was trained, else where most of it goes."""
     n_left = rows_below(tree, tree.left[node]).shape[0]
     lean = np.zeros(n_classes)

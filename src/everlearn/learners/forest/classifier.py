@@ -15,14 +15,13 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from everlearn.base import Array, Slots, State, StreamingClassifier
 from everlearn.errors import InvalidParameter
-from everlearn.learners.forest.examples import Ints
-from everlearn.learners.forest.grove import NODE_SAMPLINGS, Grove, Growth
+from everlearn.learners.forest.grove import NODE_SAMPLINGS, Batch, Grove, Growth
 from everlearn.learners.forest.whitening import Whitening
 from everlearn.statistics.labels import Label, Labels
 
@@ -104,20 +103,23 @@ class ForestClassifier(StreamingClassifier):
         if self.memory is not None:
             self._require_whole("memory", 1)
         if self.update not in self._updates:
-            raise InvalidParameter(f"update is one of {', '.join(self._updates)}, not {self.update!r}")
+            raise InvalidParameter(
+                f"update is one of {', '.join(self._updates)}, not {self.update!r}"
+            )
         if self.node_sampling not in NODE_SAMPLINGS:
             raise InvalidParameter(
                 f"node_sampling is one of {', '.join(NODE_SAMPLINGS)}, not {self.node_sampling!r}"
             )
 
     def _require_whole(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        value: Any = getattr(self, name)
+        if type(value) is bool or not isinstance(value, Integral) or int(value) < least:
             raise InvalidParameter(f"{name} is a whole number from {least} on, not {value!r}")
 
     def _require_range(self, name: str, least: float, most: float) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, Real) or isinstance(value, bool) or not least <= value <= most:
+        value: Any = getattr(self, name)
+        number = type(value) is not bool and isinstance(value, Real)
+        if not (number and least <= value <= most):
             limit = "" if most == math.inf else f" to {most:g}"
             raise InvalidParameter(f"{name} is a number from {least:g}{limit}, not {value!r}")
 
@@ -146,44 +148,38 @@ class ForestClassifier(StreamingClassifier):
         if fresh:
             self._begin(rows.shape[1])
         registry.extend(new)
-        groves = self._groves_taught(
-            rows[order], slots, None if weights is None else weights[order], order, registry, bool(new)
-        )
+        batch = self._batch(rows, order, slots, None if weights is None else weights[order])
+        groves = self._groves_taught(batch, len(registry), bool(new))
         self.n_batches_ += 1
         self._publish(registry, groves)
 
-    def _groves_taught(
-        self,
-        X: Array,
-        slots: Slots,
-        weights: Array | None,
-        numbers: Slots,
-        registry: Labels,
-        has_new: bool,
-    ) -> tuple[Grove, ...]:
-        growth = self._growth(len(registry))
+    def _batch(self, X: Array, order: Slots, slots: Slots, weights: Array | None) -> Batch:
         random = np.random.default_rng([self.seed_, self.n_batches_])
         # ln(u) / w orders examples as u^(1/w) does.
         keys = np.log(random.random(len(X)))
-        if weights is not None:
-            keys /= weights
+        return Batch(X, order, slots, weights, keys if weights is None else keys / weights)
+
+    def _groves_taught(self, batch: Batch, n_classes: int, has_new: bool) -> tuple[Grove, ...]:
         groves = self.groves_
         if not any(len(grove.examples.stored) for grove in groves):
-            whitening = Whitening.of(X, weights) if self.whiten else Whitening.none(X.shape[1])
-            groves = (Grove.planted(whitening, X.shape[1], self._tree_seeds()),)
+            groves = (self._planted(batch),)
+        growth = self._growth(n_classes)
         return tuple(
-            grove.taught(
-                X,
-                slots,
-                weights,
-                keys,
-                self.memory,
-                numbers,
-                growth,
-                1.0 if has_new else _intensity(grove, slots, weights),
-            )
+            grove.taught(batch, self.memory, growth, 1.0 if has_new else _intensity(grove, batch))
             for grove in groves
         )
+
+    def _planted(self, batch: Batch) -> Grove:
+        """Trees that know nothing, and a whitening that suits their first batch."""
+        n_features = batch.X.shape[1]
+        whitening = Whitening.none(n_features)
+        if self.whiten:
+            weights = batch.weights
+            if weights is not None:
+                weights = np.empty_like(weights)
+                weights[batch.order] = batch.weights
+            whitening = Whitening.of(batch.X, weights)
+        return Grove.planted(whitening, n_features, self._tree_seeds())
 
     def _begin(self, n_features: int) -> None:
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -220,9 +216,7 @@ class ForestClassifier(StreamingClassifier):
 
     def _publish_without(self, groves: tuple[Grove, ...], touched: list[int]) -> None:
         labels = Labels(self.labels_.by_slot)
-        labels.release(
-            slot for slot in touched if not any(_has(grove, slot) for grove in groves)
-        )
+        labels.release(slot for slot in touched if not any(_has(grove, slot) for grove in groves))
         self._publish(labels, groves)
 
     def _merge_in(self, other: StreamingClassifier) -> None:
@@ -310,10 +304,10 @@ def _canonical_order(rows: Array, labels: NDArray[Any]) -> Slots:
     return order
 
 
-def _intensity(grove: Grove, slots: Ints | Slots, weights: Array | None) -> float:
+def _intensity(grove: Grove, batch: Batch) -> float:
     """What a batch without new classes brings, as a share of an average class, at most one."""
     seen = grove.examples.seen
-    brought = float(len(slots)) if weights is None else float(weights.sum())
+    brought = len(batch.slots) if batch.weights is None else float(batch.weights.sum())
     return min(1.0, brought * np.count_nonzero(seen) / max(float(seen.sum()), 1.0))
 
 

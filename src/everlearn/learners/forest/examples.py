@@ -10,7 +10,6 @@ An ``Examples`` is never changed under a reader: every method returns another on
 array is shared between them, and only places that neither of them uses are written.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -196,9 +195,7 @@ class Examples:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, as named arrays."""
-        return {
-            name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__
-        }
+        return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Examples":
@@ -223,9 +220,3 @@ class Examples:
         number = np.zeros(capacity, np.int64)
         number[:n] = self.number
         return replace(self, X=X, slot=slot, weight=weight, key=key, number=number)
-
-
-def blocks(n_rows: int, size: int) -> Iterator[slice]:
-    """Consecutive parts of at most ``size`` rows."""
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots
-from everlearn.learners.forest.examples import Examples, Floats32, Ints, blocks
-from everlearn.learners.forest.whitening import Whitening
+from everlearn.learners.forest.examples import Examples, Ints
+from everlearn.learners.forest.whitening import Whitening, blocks
 
 if TYPE_CHECKING:
     from everlearn.kernels.forest.tree import Settings, Tree
@@ -61,6 +61,21 @@ class Growth:
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Examples to be learned: those of ``X[order]``, and all else in that order already."""
+
+    X: Array
+    order: Slots
+    slots: Slots
+    weights: Array | None
+    keys: Array
+
+    def part(self, mask: NDArray[np.bool_]) -> "Batch":
+        weights = None if self.weights is None else self.weights[mask]
+        return Batch(self.X, self.order[mask], self.slots[mask], weights, self.keys[mask])
+
+
+@dataclass(frozen=True)
 class Grove:
     """Trees, what they were taught, and the whitening it went through."""
 
@@ -69,9 +84,7 @@ class Grove:
     trees: tuple["Tree", ...]
 
     @classmethod
-    def planted(
-        cls, whitening: Whitening, n_features: int, seeds: NDArray[np.uint64]
-    ) -> "Grove":
+    def planted(cls, whitening: Whitening, n_features: int, seeds: NDArray[np.uint64]) -> "Grove":
         """Trees that have learned nothing yet."""
         from everlearn.kernels.forest.tree import empty_tree
 
@@ -84,27 +97,20 @@ class Grove:
 
     def taught(
         self,
-        X: Array,
-        slots: Slots,
-        weights: Array | None,
-        keys: Array,
+        batch: "Batch",
         budget: int | None,
-        numbers: Slots,
         growth: Growth,
         intensity: float,
     ) -> "Grove":
         """With these examples learned."""
         from everlearn.kernels.forest.update import first_tree, taught
 
-        evicted, stays = self.examples.evicted(slots, keys, budget)
+        evicted, stays = self.examples.evicted(batch.slots, batch.keys, budget)
+        kept = batch if stays.all() else batch.part(stays)
         examples, index = self.examples.with_batch(
-            self.whitening(X[stays]),
-            slots[stays],
-            None if weights is None else weights[stays],
-            keys[stays],
-            numbers[stays],
+            self.whitening(kept.X, kept.order), kept.slots, kept.weights, kept.keys, kept.order
         )
-        examples = examples.with_seen(slots, weights).without(evicted)
+        examples = examples.with_seen(batch.slots, batch.weights).without(evicted)
         rows, settings = examples.rows(), growth.settings(examples.n_slots)
         old_rows = self.examples.rows()
         nodes_do = {"rtst": 1, "rust": 2}.get(growth.update, 0)
@@ -144,7 +150,8 @@ class Grove:
         """A copy that shares nothing with this one, in which slot i is ``slots[i]``."""
         trees = []
         for tree in self.trees:
-            copy = type(tree)(*(array.copy() for array in tree))
+            fields: dict[str, Any] = {n: a.copy() for n, a in tree._asdict().items()}
+            copy = type(tree)(**fields)
             known = copy.member_slot != -1
             copy.member_slot[known] = slots[copy.member_slot[known]]
             trees.append(copy)
@@ -257,10 +264,7 @@ def _used_part(tree: "Tree") -> dict[str, NDArray[Any]]:
 
 @lru_cache(maxsize=1)
 def _entropy_table() -> Array:
-    """v ln v for small whole numbers."""
+    """f(v) = v ln v for small whole numbers."""
     values = np.arange(4096.0)
     table: Array = values * np.log(np.maximum(values, 1.0))
     return table
-
-
-__all__ = ["Floats32", "Grove", "Growth"]

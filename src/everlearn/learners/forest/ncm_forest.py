@@ -1,8 +1,8 @@
 """NCM forests: nodes send an example the way of its nearest class mean.
 
-    c_κ^n = mean of the examples of class κ at node n, for κ in a random subset K^n          (Eq. 7)
-    f(x) = e_κ*,  κ* = argmin over K^n of ‖x − c_κ^n‖,  e_κ ∈ {left, right} by highest gain   (Eq. 8)
-    κ*(x) = argmax of the leaves' class distributions, averaged over the trees                (Eq. 2)
+c_κ^n = mean of the examples of class κ at node n, for κ in a random subset K^n          (Eq. 7)
+f(x) = e_κ*,  κ* = argmin over K^n of ‖x − c_κ^n‖,  e_κ ∈ {left, right} by highest gain   (Eq. 8)
+κ*(x) = argmax of the leaves' class distributions, averaged over the trees                (Eq. 2)
 """
 
 from numbers import Real
@@ -47,9 +47,10 @@ class NCMForest(ForestClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        subset = self.class_subset
-        share = isinstance(subset, Real) and not isinstance(subset, bool) and 0 < subset <= 1
-        if not (share or subset in ("sqrt", "log2")):
+        subset: Any = self.class_subset
+        number = type(subset) is not bool and isinstance(subset, Real)
+        share = number and 0 < subset <= 1
+        if not (share or (isinstance(subset, str) and subset in ("sqrt", "log2"))):
             raise InvalidParameter(
                 f'class_subset is "sqrt", "log2" or a share between 0 and 1, not {subset!r}'
             )

@@ -1,7 +1,7 @@
 """SVM forests: nodes send an example to one side of a hyperplane.
 
-    f(x) = sgn w·x                                                                            (Eq. 3)
-    w = argmin λ/2 ‖w‖² + mean of max(0, 1 − y w·x),  y = one random meta-label per class     (Eq. 4)
+f(x) = sgn w·x                                                                            (Eq. 3)
+w = argmin λ/2 ‖w‖² + mean of max(0, 1 − y w·x),  y = one random meta-label per class     (Eq. 4)
 """
 
 from typing import Any
