@@ -77,18 +77,14 @@ class ExactDiscriminant:
     """Weights and biases as a function of the moments and nothing else."""
 
     def __init__(self) -> None:
-        self._version = -1
+        self._made_for: object = None
         self._origin: Array = np.zeros(0)
         self._weights: Array = np.zeros((0, 0))
         self._bias: Array = np.zeros(0)
 
-    def scores(self, X: Array, moments: Moments, shrinkage: float | str) -> Array:
-        weights, bias, origin = self.linear(moments, shrinkage)
-        return (X - origin) @ weights.T + bias
-
     def linear(self, moments: Moments, shrinkage: float | str) -> tuple[Array, Array, Array]:
         """Λ (μ_k − o) by slot, the bias of each class, and the origin o."""
-        if self._version != moments.version:
+        if self._made_for != (moments.version, shrinkage):
             ridge, scale = _ridge(shrinkage, moments)
             factor = Factor(moments.n_features)
             factor.bring_up_to_date(lambda: _with_ridge(moments.upper_scatter(), ridge))
@@ -96,7 +92,7 @@ class ExactDiscriminant:
             centred = moments.means - self._origin
             self._weights = scale * factor.solve(centred)
             self._bias = -0.5 * np.einsum("ij,ij->i", centred, self._weights)
-            self._version = moments.version
+            self._made_for = (moments.version, shrinkage)
         return self._weights, self._bias, self._origin
 
 
@@ -193,10 +189,6 @@ class FrozenDiscriminant:
 
     def invalidate(self) -> None:
         self._origin = None
-
-    def scores(self, X: Array, means: ClassMeans) -> Array:
-        weights, bias, origin = self.linear(means)
-        return (X - origin) @ weights.T + bias
 
     def linear(self, means: ClassMeans) -> tuple[Array, Array, Array]:
         if self._origin is None:
