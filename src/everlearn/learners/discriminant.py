@@ -178,9 +178,8 @@ class FrozenDiscriminant:
         weight, floor = shrinkage_of(shrinkage, upper * total, total)
         self._factor = Factor(len(covariance))
         self._factor.bring_up_to_date(lambda: _with_ridge((1.0 - weight) * upper, floor))
-        self._origin: Array | None = None
+        self._reference: Array | None = None
         self._weights = np.zeros((0, len(covariance)))
-        self._bias = np.zeros(0)
         self._moved: set[int] = set()
 
     def follow(self, slots: NDArray[np.intp]) -> None:
@@ -188,23 +187,27 @@ class FrozenDiscriminant:
         self._moved.update(slots.tolist())
 
     def invalidate(self) -> None:
-        self._origin = None
+        self._reference = None
 
     def linear(self, means: ClassMeans) -> tuple[Array, Array, Array]:
-        if self._origin is None:
-            self._origin = means.mean.copy()
+        """Λ (μ_k − o) by slot, the bias of each class, and the origin o.
+
+        Weights are kept about a reference point that never moves, w_k = Λ (μ_k − r), so that only
+        classes that moved are solved for; those about the origin are w_k − Λ (o − r).
+        """
+        if self._reference is None:
+            self._reference = means.mean.copy()
             self._moved = set(range(means.n_slots))
-        if means.n_slots > len(self._bias):
-            missing = means.n_slots - len(self._bias)
-            self._weights = np.pad(self._weights, ((0, missing), (0, 0)))
-            self._bias = np.pad(self._bias, (0, missing))
+        if means.n_slots > len(self._weights):
+            self._weights = np.pad(self._weights, ((0, means.n_slots - len(self._weights)), (0, 0)))
         if self._moved:
             moved = sorted(self._moved)
-            centred = means.means[moved] - self._origin
-            self._weights[moved] = self._factor.solve(centred)
-            self._bias[moved] = -0.5 * np.einsum("ij,ij->i", centred, self._weights[moved])
+            self._weights[moved] = self._factor.solve(means.means[moved] - self._reference)
             self._moved.clear()
-        return self._weights, self._bias, self._origin
+        origin = means.mean
+        weights = self._weights - self._factor.solve_one(origin - self._reference)
+        bias = -0.5 * np.einsum("ij,ij->i", means.means - origin, weights)
+        return weights, bias, origin
 
 
 def _on_grid(ridge: float) -> float:

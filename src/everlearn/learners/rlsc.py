@@ -92,8 +92,9 @@ class RecursiveRLSC(AdditiveClassifier):
     as many held-out examples as the median class. One eigendecomposition gives the solutions for
     all λ. Where the paper takes the λ with the highest accuracy, the middle one of all within a
     standard error of it is taken. Beyond the paper, the held-out examples are learned as well once
-    the choice is made, with λ scaled by the number of examples. ``predict``, ``decision_function`` and ``predict_proba``
-    choose anew after every change; ``predict_one`` when a tenth more examples have come in.
+    the choice is made, with λ scaled by the number of examples. ``predict``, ``decision_function``
+    and ``predict_proba`` choose anew after every change; ``predict_one`` when a tenth more examples
+    have come in.
 
     ``predict_proba`` is the softmax of the scores over the residual variance (corrected for the
     degrees of freedom used): the posterior if residuals were Gaussian.
