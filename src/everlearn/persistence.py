@@ -35,6 +35,8 @@ from everlearn.errors import (
     NewerFormat,
     NotAModel,
 )
+from everlearn.learners.forest.ncm_forest import NCMForest
+from everlearn.learners.forest.svm_forest import SVMForest
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.learners.slda import StreamingLDA
@@ -43,8 +45,10 @@ FORMAT_VERSION = 1
 
 # Every class a file may name; nothing else is ever built from a file.
 LEARNERS: dict[str, type[Any]] = {
+    "NCMForest": NCMForest,
     "NearestClassMean": NearestClassMean,
     "RecursiveRLSC": RecursiveRLSC,
+    "SVMForest": SVMForest,
     "StreamingLDA": StreamingLDA,
 }
 

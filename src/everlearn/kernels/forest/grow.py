@@ -15,6 +15,7 @@ from everlearn.kernels.forest.tree import (
     Tree,
     add_leaf,
     collapse,
+    leaf_weight,
     link,
     make_leaf,
     partition,
@@ -36,10 +37,10 @@ def write_split(tree: Tree, node: int, split: Split) -> Tree:
     tree.member_side[member : member + size] = split.member_side
     tree.vectors[vector : vector + count] = split.vectors
     tree.half_square[vector : vector + count] = split.half_square
-    tree.member[node] = member
-    tree.size[node] = size
-    tree.vector[node] = vector if split.feature == NONE else split.feature
-    tree.threshold[node] = split.threshold
+    tree.nodes[node].member = member
+    tree.nodes[node].size = size
+    tree.nodes[node].vector = vector if split.feature == NONE else split.feature
+    tree.nodes[node].threshold = split.threshold
     return tree
 
 
@@ -63,11 +64,11 @@ def grown(tree: Tree, rows: Rows, leaf: int, settings: Settings) -> Tree:
         split = best_split(rows, here, settings, tree.random, sides[begin:end])
         if split.gain <= 0.0:
             for i in range(end - 1, begin - 1, -1):
-                link(tree, rows, index[i], node)
+                link(tree, index[i], node)
             continue
         tree = write_split(with_room(tree, 2, 0, 0), node, split)
         left, right = add_leaf(tree, node), add_leaf(tree, node)
-        tree.left[node], tree.right[node] = left, right
+        tree.nodes[node].left, tree.nodes[node].right = left, right
         middle = begin + partition(here, sides[begin:end])
         nodes[open_segments], begins[open_segments], ends[open_segments] = right, middle, end
         open_segments += 1
@@ -87,11 +88,11 @@ def cut_small_leaves(tree: Tree, rows: Rows, top: int, smallest: float, touched:
     for i in range(nodes.shape[0] - 1, -1, -1):
         node = nodes[i]
         while (
-            tree.parent[node] != DEAD
-            and tree.left[node] == NONE
-            and tree.total[node] <= smallest
-            and tree.parent[node] != NONE
+            tree.nodes[node].parent != DEAD
+            and tree.nodes[node].left == NONE
+            and leaf_weight(tree, rows, node) <= smallest
+            and tree.nodes[node].parent != NONE
         ):
-            node = tree.parent[node]
-            collapse(tree, rows, node)
+            node = tree.nodes[node].parent
+            collapse(tree, node)
             touched[node] = 1

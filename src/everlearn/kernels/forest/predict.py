@@ -10,6 +10,7 @@ from everlearn.kernels.forest.tree import (
     Ints,
     Rows,
     Tree,
+    leaf_weight,
     leaves_of,
     rows_below,
 )
@@ -20,40 +21,28 @@ def answering_rows(tree: Tree, leaf: int) -> Ints:
     """The examples that speak for a leaf: its own, or those below its nearest ancestor with any."""
     node = leaf
     members = rows_below(tree, node)
-    while not members.shape[0] and tree.parent[node] != NONE:
-        node = tree.parent[node]
+    while not members.shape[0] and tree.nodes[node].parent != NONE:
+        node = tree.nodes[node].parent
         members = rows_below(tree, node)
     return members
 
 
 @compiled
-def add_answers(
-    tree: Tree, kind: int, rows: Rows, class_scale: Floats64, X: Floats32, answers: Floats64
-) -> None:
-    """answers[i, κ] += P_l(x_i)(κ), the class distribution at the leaf (Eq. 2).
-
-    ``class_scale`` says how many examples of its class each stored one stands for.
-    """
-    index = np.arange(X.shape[0]).astype(np.int32)
-    leaves = leaves_of(tree, kind, 0, X, index)
+def add_answers(tree: Tree, kind: int, rows: Rows, X: Floats32, answers: Floats64) -> None:
+    """answers[i, κ] += P_l(x_i)(κ), the class distribution at the leaf (Eq. 2)."""
+    leaves = leaves_of(tree, kind, 0, X, np.arange(X.shape[0]).astype(np.int32))
     for i in range(X.shape[0]):
         leaf = leaves[i]
         answer = answers[i]
-        total = 0.0
-        row = tree.head[leaf]
-        while row != NONE:
-            total += rows.weight[row] * class_scale[rows.slot[row]]
-            row = tree.next[row]
+        total = leaf_weight(tree, rows, leaf)
         if total > 0.0:
-            row = tree.head[leaf]
+            row = tree.nodes[leaf].head
             while row != NONE:
-                slot = rows.slot[row]
-                answer[slot] += rows.weight[row] * class_scale[slot] / total
-                row = tree.next[row]
+                answer[rows.slot[row]] += rows.weight[row] / total
+                row = tree.links[row].next
             continue
         members = answering_rows(tree, leaf)
         for row in members:
-            total += rows.weight[row] * class_scale[rows.slot[row]]
+            total += rows.weight[row]
         for row in members:
-            slot = rows.slot[row]
-            answer[slot] += rows.weight[row] * class_scale[slot] / total
+            answer[rows.slot[row]] += rows.weight[row] / total

@@ -25,18 +25,18 @@ SMALLEST_QUALITY = 1e-6
 @compiled
 def row_counts(tree: Tree, nodes: Ints) -> tuple[Ints, Ints]:
     """How many examples and how many nodes are below each node (indexed by node)."""
-    n = tree.left.shape[0]
+    n = tree.nodes.shape[0]
     counts, sizes = np.zeros(n, np.int32), np.zeros(n, np.int32)
     for i in range(nodes.shape[0] - 1, -1, -1):
         node = nodes[i]
         sizes[node] = 1
-        if tree.left[node] == NONE:
-            row = tree.head[node]
+        if tree.nodes[node].left == NONE:
+            row = tree.nodes[node].head
             while row != NONE:
                 counts[node] += 1
-                row = tree.next[row]
+                row = tree.links[row].next
         else:
-            left, right = tree.left[node], tree.right[node]
+            left, right = tree.nodes[node].left, tree.nodes[node].right
             counts[node] = counts[left] + counts[right]
             sizes[node] += sizes[left] + sizes[right]
     return counts, sizes
@@ -47,7 +47,7 @@ def node_entropies(
     tree: Tree, rows: Rows, nodes: Ints, settings: Settings
 ) -> tuple[Floats64, Floats64]:
     """|S| H(S) and |S| of every node (indexed by node)."""
-    n = tree.left.shape[0]
+    n = tree.nodes.shape[0]
     counts, _ = row_counts(tree, nodes)
     members = rows_below(tree, nodes[0])
     begin = np.zeros(n, np.int64)
@@ -55,10 +55,10 @@ def node_entropies(
     entropy, total = np.zeros(n), np.zeros(n)
     weights = np.zeros(settings.n_slots)
     for node in nodes:
-        if tree.left[node] != NONE:
-            left = tree.left[node]
+        if tree.nodes[node].left != NONE:
+            left = tree.nodes[node].left
             begin[left] = begin[node]
-            begin[tree.right[node]] = begin[node] + counts[left]
+            begin[tree.nodes[node].right] = begin[node] + counts[left]
         here = members[begin[node] : begin[node] + counts[node]]
         for row in here:
             weights[rows.slot[row]] += rows.weight[row]
@@ -78,14 +78,14 @@ def qualities(tree: Tree, rows: Rows, settings: Settings) -> Floats64:
     """Q(n) = H(S^n) − Σ_leaves |S^l|/|S^n| H(S^l), zero where n does not split (Eq. 10)."""
     nodes = subtree(tree, 0)
     entropy, total = node_entropies(tree, rows, nodes, settings)
-    below = np.zeros(tree.left.shape[0])
-    quality = np.zeros(tree.left.shape[0])
+    below = np.zeros(tree.nodes.shape[0])
+    quality = np.zeros(tree.nodes.shape[0])
     for i in range(nodes.shape[0] - 1, -1, -1):
         node = nodes[i]
-        if tree.left[node] == NONE:
+        if tree.nodes[node].left == NONE:
             below[node] = entropy[node]
         else:
-            below[node] = below[tree.left[node]] + below[tree.right[node]]
+            below[node] = below[tree.nodes[node].left] + below[tree.nodes[node].right]
             if total[node] > 0.0:
                 quality[node] = (entropy[node] - below[node]) / total[node]
     return quality
@@ -111,7 +111,7 @@ def sampled_nodes(tree: Tree, rows: Rows, by: int, n_wanted: int, settings: Sett
     n_nodes = 0
     for i in range(nodes.shape[0]):
         node = nodes[i]
-        if tree.left[node] == NONE:
+        if tree.nodes[node].left == NONE:
             continue
         n_nodes += 1
         inverse = 1.0

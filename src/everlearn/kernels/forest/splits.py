@@ -284,14 +284,16 @@ def trained_svms(
     here: Census,
     labels: Bytes,
     start: Floats32,
+    start_threshold: float,
     settings: Settings,
     random: NDArray[np.uint64],
-) -> Floats32:
+) -> tuple[Floats32, Floats32]:
     """One hyperplane per row of meta-labels, by stochastic gradient on the hinge loss (Eq. 4).
 
     Pegasos keeps w_t = z_t / (λ t) with z_{t+1} = z_t + [y w·x < 1] y x. All hyperplanes see the
     same examples, each drawn with probability proportional to its weight. t starts where the
-    step 1/(λ t) is 1/E‖x‖², so that no step overshoots. ``start`` is one vector, or none.
+    step 1/(λ t) is 1/E‖x‖², so that no step overshoots. ``start`` is one vector, or none. The
+    intercept is the weight of one more feature that is always 1; a threshold is its negative.
     """
     n, d = index.shape[0], rows.X.shape[1]
     count = labels.shape[0]
@@ -301,14 +303,15 @@ def trained_svms(
         x = rows.X[index[i]]
         weight += rows.weight[index[i]]
         cumulative[i] = weight
-        square += rows.weight[index[i]] * inner(x, x)
+        square += rows.weight[index[i]] * (1.0 + inner(x, x))
     even = weight == n
     t_start = max(1.0, square / (weight * settings.regularisation))
-    z = np.zeros((count, d), np.float32)
+    z, z_one = np.zeros((count, d), np.float32), np.zeros(count, np.float32)
     if start.shape[0]:
         scale = np.float32(settings.regularisation * t_start)
         for c in range(count):
             z[c] = scale * start[0]
+            z_one[c] = -scale * start_threshold
     steps = min(max(int(settings.epochs * weight), FEWEST_STEPS), MOST_STEPS)
     for t in range(steps):
         u = random_unit(random)
@@ -320,7 +323,8 @@ def trained_svms(
         for c in range(count):
             w = z[c]
             y = np.float32(1.0) if labels[c, position] == RIGHT else np.float32(-1.0)
-            if y * inner(x, w) < shrink:
+            if y * (inner(x, w) + z_one[c]) < shrink:
+                z_one[c] += y
                 for j in range(d):
                     w[j] += y * x[j]
     final = np.float32(1.0 / (settings.regularisation * (t_start + steps)))
@@ -328,7 +332,8 @@ def trained_svms(
         w = z[c]
         for j in range(d):
             w[j] *= final
-    return z
+        z_one[c] *= -final
+    return z, z_one
 
 
 @compiled
@@ -380,9 +385,8 @@ def svm_split(
     labels = np.zeros((free.shape[0], k), np.uint8)
     labels[:, : k - 1] = free
     start = np.empty((0, 0), np.float32)
-    W = trained_svms(rows, index, here, labels, start, settings, random)
-    zero = np.zeros(W.shape[0], np.float32)
-    best, gain = best_hyperplane(rows, index, here, W, zero, settings, sides)
+    W, thresholds = trained_svms(rows, index, here, labels, start, 0.0, settings, random)
+    best, gain = best_hyperplane(rows, index, here, W, thresholds, settings, sides)
     if best < 0:
         return no_split()
     half_square = np.zeros(1, np.float32)
@@ -393,7 +397,7 @@ def svm_split(
         W[best : best + 1],
         half_square,
         NONE,
-        np.float32(0.0),
+        thresholds[best],
     )
 
 

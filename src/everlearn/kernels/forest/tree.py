@@ -11,6 +11,7 @@ Floats32 = NDArray[np.float32]
 Floats64 = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
+Records = NDArray[Any]
 
 NONE = -1
 DEAD = -2
@@ -25,6 +26,21 @@ LINEAR = 3
 NODES = 0
 MEMBERS = 1
 VECTORS = 2
+
+
+NODE = np.dtype(
+    [
+        ("left", np.int32),
+        ("right", np.int32),
+        ("parent", np.int32),
+        ("vector", np.int32),
+        ("member", np.int32),
+        ("size", np.int32),
+        ("head", np.int32),
+        ("threshold", np.float32),
+    ]
+)
+LINK = np.dtype([("leaf", np.int32), ("next", np.int32), ("previous", np.int32)])
 
 
 class Rows(NamedTuple):
@@ -44,22 +60,12 @@ class Tree(NamedTuple):
     A leaf's examples are a doubly linked list over the rows.
     """
 
-    left: Ints
-    right: Ints
-    parent: Ints
-    vector: Ints
-    member: Ints
-    size: Ints
-    threshold: Floats32
-    head: Ints
-    total: Floats64
+    nodes: Records
     member_slot: Ints
     member_side: Bytes
     vectors: Floats32
     half_square: Floats32
-    leaf: Ints
-    next: Ints
-    previous: Ints
+    links: Records
     used: NDArray[np.int64]
     random: NDArray[np.uint64]
 
@@ -110,63 +116,22 @@ def longer(array: Any, length: int) -> Any:
 @compiled
 def with_room(tree: Tree, n_nodes: int, n_members: int, n_vectors: int) -> Tree:
     """The tree with room for so many more nodes, members and vectors."""
-    nodes = tree.used[NODES] + n_nodes
-    if nodes > tree.left.shape[0]:
-        capacity = max(nodes, 2 * tree.left.shape[0])
-        tree = Tree(
-            longer(tree.left, capacity),
-            longer(tree.right, capacity),
-            longer(tree.parent, capacity),
-            longer(tree.vector, capacity),
-            longer(tree.member, capacity),
-            longer(tree.size, capacity),
-            longer(tree.threshold, capacity),
-            longer(tree.head, capacity),
-            longer(tree.total, capacity),
-            tree.member_slot,
-            tree.member_side,
-            tree.vectors,
-            tree.half_square,
-            tree.leaf,
-            tree.next,
-            tree.previous,
-            tree.used,
-            tree.random,
-        )
-    members = tree.used[MEMBERS] + n_members
-    vectors = tree.used[VECTORS] + n_vectors
-    if members > tree.member_slot.shape[0] or vectors > tree.vectors.shape[0]:
-        member_slot, member_side = tree.member_slot, tree.member_side
-        pool, half_square = tree.vectors, tree.half_square
-        if members > member_slot.shape[0]:
-            capacity = max(members, 2 * member_slot.shape[0])
-            member_slot = longer(member_slot, capacity)
-            member_side = longer(member_side, capacity)
-        if vectors > pool.shape[0]:
-            capacity = max(vectors, 2 * pool.shape[0])
-            pool = longer(pool, capacity)
-            half_square = longer(half_square, capacity)
-        tree = Tree(
-            tree.left,
-            tree.right,
-            tree.parent,
-            tree.vector,
-            tree.member,
-            tree.size,
-            tree.threshold,
-            tree.head,
-            tree.total,
-            member_slot,
-            member_side,
-            pool,
-            half_square,
-            tree.leaf,
-            tree.next,
-            tree.previous,
-            tree.used,
-            tree.random,
-        )
-    return tree
+    nodes, vectors, half_square = tree.nodes, tree.vectors, tree.half_square
+    member_slot, member_side = tree.member_slot, tree.member_side
+    needed = tree.used[NODES] + n_nodes
+    if needed > nodes.shape[0]:
+        nodes = longer(nodes, max(needed, 2 * nodes.shape[0]))
+    needed = tree.used[MEMBERS] + n_members
+    if needed > member_slot.shape[0]:
+        capacity = max(needed, 2 * member_slot.shape[0])
+        member_slot, member_side = longer(member_slot, capacity), longer(member_side, capacity)
+    needed = tree.used[VECTORS] + n_vectors
+    if needed > vectors.shape[0]:
+        capacity = max(needed, 2 * vectors.shape[0])
+        vectors, half_square = longer(vectors, capacity), longer(half_square, capacity)
+    return Tree(
+        nodes, member_slot, member_side, vectors, half_square, tree.links, tree.used, tree.random
+    )
 
 
 @compiled
@@ -174,49 +139,57 @@ def add_leaf(tree: Tree, parent: int) -> int:
     """A new, empty leaf; there must be room for it."""
     node = tree.used[NODES]
     tree.used[NODES] += 1
-    tree.parent[node] = parent
+    tree.nodes[node].parent = parent
     make_leaf(tree, node)
     return node
 
 
 @compiled
 def make_leaf(tree: Tree, node: int) -> None:
-    tree.left[node] = NONE
-    tree.right[node] = NONE
-    tree.vector[node] = NONE
-    tree.member[node] = NONE
-    tree.size[node] = 0
-    tree.threshold[node] = 0.0
-    tree.head[node] = NONE
-    tree.total[node] = 0.0
+    tree.nodes[node].left = NONE
+    tree.nodes[node].right = NONE
+    tree.nodes[node].vector = NONE
+    tree.nodes[node].member = NONE
+    tree.nodes[node].size = 0
+    tree.nodes[node].threshold = 0.0
+    tree.nodes[node].head = NONE
 
 
 @compiled
-def link(tree: Tree, rows: Rows, row: int, leaf: int) -> None:
+def link(tree: Tree, row: int, leaf: int) -> None:
     """Put an example into a leaf."""
-    head = tree.head[leaf]
-    tree.leaf[row] = leaf
-    tree.next[row] = head
-    tree.previous[row] = NONE
+    head = tree.nodes[leaf].head
+    tree.links[row].leaf = leaf
+    tree.links[row].next = head
+    tree.links[row].previous = NONE
     if head != NONE:
-        tree.previous[head] = row
-    tree.head[leaf] = row
-    tree.total[leaf] += rows.weight[row]
+        tree.links[head].previous = row
+    tree.nodes[leaf].head = row
 
 
 @compiled
-def unlink(tree: Tree, rows: Rows, row: int) -> None:
+def unlink(tree: Tree, row: int) -> None:
     """Take an example out of its leaf."""
-    leaf = tree.leaf[row]
-    before, after = tree.previous[row], tree.next[row]
+    leaf = tree.links[row].leaf
+    before, after = tree.links[row].previous, tree.links[row].next
     if before == NONE:
-        tree.head[leaf] = after
+        tree.nodes[leaf].head = after
     else:
-        tree.next[before] = after
+        tree.links[before].next = after
     if after != NONE:
-        tree.previous[after] = before
-    tree.leaf[row] = NONE
-    tree.total[leaf] = 0.0 if tree.head[leaf] == NONE else tree.total[leaf] - rows.weight[row]
+        tree.links[after].previous = before
+    tree.links[row].leaf = NONE
+
+
+@compiled
+def leaf_weight(tree: Tree, rows: Rows, leaf: int) -> float:
+    """The weight of the examples in a leaf."""
+    total = 0.0
+    row = tree.nodes[leaf].head
+    while row != NONE:
+        total += rows.weight[row]
+        row = tree.links[row].next
+    return total
 
 
 @compiled
@@ -231,9 +204,9 @@ def subtree(tree: Tree, top: int) -> Ints:
         node = stack[depth]
         nodes[count] = node
         count += 1
-        if tree.left[node] != NONE:
-            stack[depth] = tree.right[node]
-            stack[depth + 1] = tree.left[node]
+        if tree.nodes[node].left != NONE:
+            stack[depth] = tree.nodes[node].right
+            stack[depth + 1] = tree.nodes[node].left
             depth += 2
     return nodes[:count]
 
@@ -244,31 +217,31 @@ def rows_below(tree: Tree, top: int) -> Ints:
     nodes = subtree(tree, top)
     count = 0
     for node in nodes:
-        row = tree.head[node]
+        row = tree.nodes[node].head
         while row != NONE:
             count += 1
-            row = tree.next[row]
+            row = tree.links[row].next
     found = np.empty(count, np.int32)
     count = 0
     for node in nodes:
-        row = tree.head[node]
+        row = tree.nodes[node].head
         while row != NONE:
             found[count] = row
             count += 1
-            row = tree.next[row]
+            row = tree.links[row].next
     return found
 
 
 @compiled
-def collapse(tree: Tree, rows: Rows, top: int) -> None:
+def collapse(tree: Tree, top: int) -> None:
     """Cut everything below a node: it becomes a leaf with all the examples."""
     members = rows_below(tree, top)
     for node in subtree(tree, top)[1:]:
-        tree.parent[node] = DEAD
+        tree.nodes[node].parent = DEAD
     make_leaf(tree, top)
     # From the last to the first, so that the list keeps their order.
     for index in range(members.shape[0] - 1, -1, -1):
-        link(tree, rows, members[index], top)
+        link(tree, members[index], top)
 
 
 @compiled
@@ -356,25 +329,25 @@ def inner(x: Floats32, w: Floats32) -> Any:
 @compiled
 def side_of(tree: Tree, kind: int, node: int, x: Floats32) -> int:
     """To which child a splitting node sends x."""
-    first = tree.vector[node]
+    first = tree.nodes[node].vector
     if kind == NCM:
-        last = first + tree.size[node]
+        last = first + tree.nodes[node].size
         cell = nearest_cell(x, tree.vectors[first:last], tree.half_square[first:last])
-        return tree.member_side[tree.member[node] + cell]
+        return tree.member_side[tree.nodes[node].member + cell]
     if kind == AXIS:
-        return RIGHT if x[first] > tree.threshold[node] else LEFT
-    return RIGHT if inner(x, tree.vectors[first]) > tree.threshold[node] else LEFT
+        return RIGHT if x[first] > tree.nodes[node].threshold else LEFT
+    return RIGHT if inner(x, tree.vectors[first]) > tree.nodes[node].threshold else LEFT
 
 
 @compiled
 def sides_of(tree: Tree, kind: int, node: int, X: Floats32, index: Ints, sides: Ints) -> None:
     """To which child a splitting node sends each of several rows."""
     if kind == NCM:
-        first = tree.vector[node]
-        last = first + tree.size[node]
+        first = tree.nodes[node].vector
+        last = first + tree.nodes[node].size
         nearest_cells(X, index, tree.vectors[first:last], tree.half_square[first:last], sides)
         for i in range(index.shape[0]):
-            sides[i] = tree.member_side[tree.member[node] + sides[i]]
+            sides[i] = tree.member_side[tree.nodes[node].member + sides[i]]
     else:
         for i in range(index.shape[0]):
             sides[i] = side_of(tree, kind, node, X[index[i]])
@@ -415,7 +388,7 @@ def leaves_of(tree: Tree, kind: int, top: int, X: Floats32, index: Ints) -> Ints
         node, begin, end = node_stack[depth], begin_stack[depth], end_stack[depth]
         if begin == end:
             continue
-        if tree.left[node] == NONE:
+        if tree.nodes[node].left == NONE:
             for i in range(begin, end):
                 found[order[i]] = node
             continue
@@ -423,9 +396,10 @@ def leaves_of(tree: Tree, kind: int, top: int, X: Floats32, index: Ints) -> Ints
         sides_of(tree, kind, node, X, index[begin:end], part)
         partition(order[begin:end], part)
         middle = begin + partition(index[begin:end], part)
-        node_stack[depth], begin_stack[depth], end_stack[depth] = tree.right[node], middle, end
+        here = tree.nodes[node]
+        node_stack[depth], begin_stack[depth], end_stack[depth] = here.right, middle, end
         depth += 1
-        node_stack[depth], begin_stack[depth], end_stack[depth] = tree.left[node], begin, middle
+        node_stack[depth], begin_stack[depth], end_stack[depth] = here.left, begin, middle
         depth += 1
     return found
 
@@ -436,9 +410,9 @@ def compacted(tree: Tree, kind: int) -> Tree:
     nodes = subtree(tree, 0)
     n_members, n_vectors = 0, 0
     for node in nodes:
-        if tree.left[node] != NONE:
-            n_members += tree.size[node]
-            n_vectors += tree.size[node] if kind == NCM else (0 if kind == AXIS else 1)
+        if tree.nodes[node].left != NONE:
+            n_members += tree.nodes[node].size
+            n_vectors += tree.nodes[node].size if kind == NCM else (0 if kind == AXIS else 1)
     n = nodes.shape[0]
     wasteful = (
         tree.used[NODES] > 2 * n + 16
@@ -456,37 +430,35 @@ def compacted(tree: Tree, kind: int) -> Tree:
         max(64, n_members + n_members // 4),
         max(16, n_vectors + n_vectors // 4),
         tree.vectors.shape[1],
-        tree.leaf.shape[0],
+        tree.links.shape[0],
     )
-    new.next[:] = tree.next
-    new.previous[:] = tree.previous
+    new.links[:] = tree.links
     new.random[:] = tree.random
-    for row in range(tree.leaf.shape[0]):
-        new.leaf[row] = NONE if tree.leaf[row] == NONE else place[tree.leaf[row]]
+    for row in range(tree.links.shape[0]):
+        new.links[row].leaf = NONE if tree.links[row].leaf == NONE else place[tree.links[row].leaf]
     for i in range(n):
         node = nodes[i]
-        add_leaf(new, NONE if tree.parent[node] == NONE else place[tree.parent[node]])
-        new.head[i] = tree.head[node]
-        new.total[i] = tree.total[node]
-        if tree.left[node] == NONE:
+        add_leaf(new, NONE if tree.nodes[node].parent == NONE else place[tree.nodes[node].parent])
+        new.nodes[i].head = tree.nodes[node].head
+        if tree.nodes[node].left == NONE:
             continue
-        new.left[i] = place[tree.left[node]]
-        new.right[i] = place[tree.right[node]]
-        new.threshold[i] = tree.threshold[node]
-        size = tree.size[node]
-        new.size[i] = size
-        member, first = new.used[MEMBERS], tree.member[node]
-        new.member[i] = member
+        new.nodes[i].left = place[tree.nodes[node].left]
+        new.nodes[i].right = place[tree.nodes[node].right]
+        new.nodes[i].threshold = tree.nodes[node].threshold
+        size = tree.nodes[node].size
+        new.nodes[i].size = size
+        member, first = new.used[MEMBERS], tree.nodes[node].member
+        new.nodes[i].member = member
         new.member_slot[member : member + size] = tree.member_slot[first : first + size]
         new.member_side[member : member + size] = tree.member_side[first : first + size]
         new.used[MEMBERS] += size
-        first = tree.vector[node]
+        first = tree.nodes[node].vector
         if kind == AXIS:
-            new.vector[i] = first
+            new.nodes[i].vector = first
             continue
         count = size if kind == NCM else 1
         vector = new.used[VECTORS]
-        new.vector[i] = vector
+        new.nodes[i].vector = vector
         new.vectors[vector : vector + count] = tree.vectors[first : first + count]
         new.half_square[vector : vector + count] = tree.half_square[first : first + count]
         new.used[VECTORS] += count
@@ -496,23 +468,16 @@ def compacted(tree: Tree, kind: int) -> Tree:
 @compiled
 def empty_tree(n_nodes: int, n_members: int, n_vectors: int, n_features: int, n_rows: int) -> Tree:
     """A tree with no node yet, and room for so many."""
+    links = np.empty(n_rows, LINK)
+    for row in range(n_rows):
+        links[row].leaf = NONE
     return Tree(
-        np.empty(n_nodes, np.int32),
-        np.empty(n_nodes, np.int32),
-        np.empty(n_nodes, np.int32),
-        np.empty(n_nodes, np.int32),
-        np.empty(n_nodes, np.int32),
-        np.empty(n_nodes, np.int32),
-        np.empty(n_nodes, np.float32),
-        np.empty(n_nodes, np.int32),
-        np.empty(n_nodes, np.float64),
+        np.empty(n_nodes, NODE),
         np.empty(n_members, np.int32),
         np.empty(n_members, np.uint8),
         np.empty((n_vectors, n_features), np.float32),
         np.empty(n_vectors, np.float32),
-        np.full(n_rows, NONE, np.int32),
-        np.full(n_rows, NONE, np.int32),
-        np.full(n_rows, NONE, np.int32),
+        links,
         np.zeros(3, np.int64),
         np.zeros(1, np.uint64),
     )

@@ -54,7 +54,7 @@ def first_tree(tree: Tree, rows: Rows, index: Ints, settings: Settings) -> Tree:
     tree = with_room(tree, 1, 0, 0)
     root = add_leaf(tree, NONE)
     for i in range(index.shape[0] - 1, -1, -1):
-        link(tree, rows, index[i], root)
+        link(tree, index[i], root)
     return grown(tree, rows, root, settings)
 
 
@@ -76,10 +76,10 @@ def taught(
     ⌈πN⌉ splitting nodes are drawn and retrained or reused, and last the leaves that received
     anything are grown. ``intensity`` below one thins the draw, for batches that bring little.
     """
-    touched = np.zeros(tree.left.shape[0], np.uint8)
+    touched = np.zeros(tree.nodes.shape[0], np.uint8)
     leaves = leaves_of(tree, settings.kind, 0, rows.X, index)
     for i in range(index.shape[0] - 1, -1, -1):
-        link(tree, rows, index[i], leaves[i])
+        link(tree, index[i], leaves[i])
         touched[leaves[i]] = 1
     if not grow:
         return tree
@@ -98,7 +98,7 @@ def taught(
                 new[index] = 1
                 tree = reused(tree, rows, nodes, new, touched, settings)
     for leaf in range(touched.shape[0]):
-        if touched[leaf] and tree.parent[leaf] != DEAD and tree.left[leaf] == NONE:
+        if touched[leaf] and tree.nodes[leaf].parent != DEAD and tree.nodes[leaf].left == NONE:
             tree = grown(tree, rows, leaf, settings)
     return compacted(tree, settings.kind)
 
@@ -107,8 +107,8 @@ def taught(
 def retrain(tree: Tree, rows: Rows, nodes: Ints, touched: Bytes) -> None:
     """Turn nodes into leaves, to be grown again (RTST)."""
     for node in nodes:
-        if tree.parent[node] != DEAD and tree.left[node] != NONE:
-            collapse(tree, rows, node)
+        if tree.nodes[node].parent != DEAD and tree.nodes[node].left != NONE:
+            collapse(tree, node)
             touched[node] = 1
 
 
@@ -118,7 +118,7 @@ def reused(
 ) -> Tree:
     """Bring the splitting functions of nodes up to date and keep what is below (RUST)."""
     for node in nodes:
-        if tree.parent[node] == DEAD or tree.left[node] == NONE:
+        if tree.nodes[node].parent == DEAD or tree.nodes[node].left == NONE:
             continue
         index = rows_below(tree, node)
         sides = np.empty(index.shape[0], np.int32)
@@ -129,7 +129,7 @@ def reused(
         if split.gain <= 0.0:
             continue
         tree = write_split(tree, node, split)
-        n_left = rows_below(tree, tree.left[node]).shape[0]
+        n_left = rows_below(tree, tree.nodes[node].left).shape[0]
         move(tree, rows, node, index, n_left, sides, touched, settings)
         cut_small_leaves(tree, rows, node, settings.smallest, touched)
     return tree
@@ -158,11 +158,11 @@ def move(
         if not n_moving:
             continue
         moving = moving[:n_moving]
-        child = tree.left[node] if side == LEFT else tree.right[node]
+        child = tree.nodes[node].left if side == LEFT else tree.nodes[node].right
         leaves = leaves_of(tree, settings.kind, child, rows.X, moving)
         for i in range(n_moving):
-            unlink(tree, rows, moving[i])
-            link(tree, rows, moving[i], leaves[i])
+            unlink(tree, moving[i])
+            link(tree, moving[i], leaves[i])
             touched[leaves[i]] = 1
 
 
@@ -198,7 +198,7 @@ def extended_ncm(
     arriving, n_seen = newcomers(rows, index, new, settings.n_slots)
     if not arriving.shape[0]:
         return no_split()
-    size, first = tree.size[node], tree.member[node]
+    size, first = tree.nodes[node].size, tree.nodes[node].member
     room = max(size, min(settings.subset, n_seen + arriving.shape[0]))
     slots = np.empty(room, np.int32)
     slots[:size] = tree.member_slot[first : first + size]
@@ -260,7 +260,7 @@ def merged_centroids(
     fresh, fresh_squares = class_means(rows, index, member_of, n_new)
     means = np.empty((slots.shape[0], rows.X.shape[1]), np.float32)
     half_square = np.empty(slots.shape[0], np.float32)
-    first = tree.vector[node]
+    first = tree.nodes[node].vector
     for member in range(slots.shape[0]):
         if is_new[member]:
             means[member] = fresh[member_of[slots[member]]]
@@ -292,12 +292,12 @@ def extended_svm(
     labels[:] = known
     for i in range(n_new):
         labels[:, here.position[arriving[i]]] = free[:, i]
-    vector = tree.vector[node]
+    vector = tree.nodes[node].vector
     start = tree.vectors[vector : vector + 1]
-    W = trained_svms(rows, index, here, labels, start, settings, tree.random)
-    best, gain = best_hyperplane(
-        rows, index, here, W, np.zeros(W.shape[0], np.float32), settings, sides
+    W, thresholds = trained_svms(
+        rows, index, here, labels, start, tree.nodes[node].threshold, settings, tree.random
     )
+    best, gain = best_hyperplane(rows, index, here, W, thresholds, settings, sides)
     if best < 0:
         return no_split()
     return Split(
@@ -307,7 +307,7 @@ def extended_svm(
         W[best : best + 1],
         np.zeros(1, np.float32),
         NONE,
-        np.float32(0.0),
+        thresholds[best],
     )
 
 
@@ -316,15 +316,15 @@ def majority_sides(
     tree: Tree, rows: Rows, node: int, index: Ints, n_classes: int, position: Ints
 ) -> Bytes:
     """The meta-label of each class at a node: as it was trained, else where most of it goes."""
-    n_left = rows_below(tree, tree.left[node]).shape[0]
+    n_left = rows_below(tree, tree.nodes[node].left).shape[0]
     lean = np.zeros(n_classes)
     for i in range(index.shape[0]):
         row = index[i]
         sign = -1.0 if i < n_left else 1.0
         lean[position[rows.slot[row]]] += sign * rows.weight[row]
     known = (lean > 0.0).astype(np.uint8)
-    first = tree.member[node]
-    for member in range(first, first + tree.size[node]):
+    first = tree.nodes[node].member
+    for member in range(first, first + tree.nodes[node].size):
         slot = tree.member_slot[member]
         if slot != NONE and position[slot] != NONE:
             known[position[slot]] = tree.member_side[member]
@@ -332,12 +332,8 @@ def majority_sides(
 
 
 @compiled
-def take_out(tree: Tree, before: Rows, after: Rows, index: Ints) -> None:
-    """Take examples out of their leaves, or leave them with less weight; the structure stays."""
+def take_out(tree: Tree, index: Ints) -> None:
+    """Take examples out of their leaves; the structure stays."""
     for row in index:
-        leaf = tree.leaf[row]
-        if leaf == NONE:
-            continue
-        unlink(tree, before, row)
-        if after.slot[row] != NONE:
-            link(tree, after, row, leaf)
+        if tree.links[row].leaf != NONE:
+            unlink(tree, row)

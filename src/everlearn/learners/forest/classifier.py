@@ -50,9 +50,16 @@ class ForestClassifier(StreamingClassifier):
     _updates: Sequence[str]
     _split_kind: int
 
+    @property
+    def bounded_memory(self) -> bool:
+        """Whether memory stays within limits however long the stream: with a budget it does."""
+        return self.memory is not None
+
     def learn_one(self, x: ArrayLike, y: Label) -> Self:
         """Learn one example."""
-        return self.partial_fit(self._vector(x, "learn_one")[None], [y])
+        vector = self._vector(x, "learn_one")
+        known = self.labels_ if hasattr(self, "labels_") else Labels()
+        return self.partial_fit(vector[None], [known.read(y)])
 
     def predict(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> NDArray[Any]:
         return super(ForestClassifier, self._as_it_is()).predict(X, among=among)

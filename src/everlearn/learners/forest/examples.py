@@ -85,10 +85,11 @@ class Examples:
         return scale
 
     def rows(self) -> "Rows":
-        """As the kernels want it."""
+        """As the kernels want it; each example with the weight of all that it stands for."""
         from everlearn.kernels.forest.tree import Rows
 
-        return Rows(self.X, self.slot, self.weight)
+        scale = np.append(self.scale, 0.0)  # the last for rows without an example
+        return Rows(self.X, self.slot, self.weight * scale[self.slot])
 
     def evicted(
         self, slots: Slots, keys: Array, budget: int | None
@@ -178,10 +179,6 @@ class Examples:
         seen[~np.isin(np.arange(self.n_slots), slot)] = 0.0
         return replace(self, slot=slot, weight=weight, seen=seen)
 
-    def erase(self, rows: Ints) -> None:
-        """Overwrite the features of rows that hold nothing any more."""
-        self.X[rows[self.slot[rows] == NONE]] = 0.0
-
     def of_class(self, slot: int) -> Ints:
         return np.flatnonzero(self.slot == slot).astype(np.int32)
 
@@ -195,12 +192,12 @@ class Examples:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, as named arrays."""
-        return {name: np.asarray(getattr(self, name)) for name in self.__dataclass_fields__}
+        return {name: np.atleast_1d(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Examples":
         fields = {name: arrays[name] for name in cls.__dataclass_fields__ if name != "n_taught"}
-        return cls(**fields, n_taught=int(arrays["n_taught"]))
+        return cls(**fields, n_taught=int(arrays["n_taught"][0]))
 
     def _by_content(self, slot: int) -> dict[bytes, list[int]]:
         found: dict[bytes, list[int]] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots
-from everlearn.learners.forest.examples import Examples, Ints
+from everlearn.learners.forest.examples import NONE, Examples, Ints
 from everlearn.learners.forest.whitening import Whitening, blocks
 
 if TYPE_CHECKING:
@@ -112,14 +112,13 @@ class Grove:
         )
         examples = examples.with_seen(batch.slots, batch.weights).without(evicted)
         rows, settings = examples.rows(), growth.settings(examples.n_slots)
-        old_rows = self.examples.rows()
         nodes_do = {"rtst": 1, "rust": 2}.get(growth.update, 0)
         sample_by = NODE_SAMPLINGS.index(growth.node_sampling)
 
         def teach(tree: "Tree") -> "Tree":
             if not tree.used[0]:
                 return first_tree(_own_copy(tree, len(rows.slot)), rows, index, settings)
-            copy = _without(_own_copy(tree, len(rows.slot)), old_rows, rows, evicted)
+            copy = _without(_own_copy(tree, len(rows.slot)), evicted)
             return taught(
                 copy,
                 rows,
@@ -152,7 +151,7 @@ class Grove:
         for tree in self.trees:
             fields: dict[str, Any] = {n: a.copy() for n, a in tree._asdict().items()}
             copy = type(tree)(**fields)
-            known = copy.member_slot != -1
+            known = copy.member_slot != NONE
             copy.member_slot[known] = slots[copy.member_slot[known]]
             trees.append(copy)
         return replace(self, examples=self.examples.relabelled(slots), trees=tuple(trees))
@@ -161,12 +160,12 @@ class Grove:
         """Add every tree's class distribution for each row to ``answers``."""
         from everlearn.kernels.forest.predict import add_answers
 
-        rows, scale = self.examples.rows(), self.examples.scale
+        rows = self.examples.rows()
 
         def ask(part: slice) -> None:
             whitened = self.whitening(X[part])
             for tree in self.trees:
-                add_answers(tree, kind, rows, scale, whitened, answers[part])
+                add_answers(tree, kind, rows, whitened, answers[part])
 
         in_parallel(ask, list(blocks(len(X), ASK_ROWS)), workers)
 
@@ -174,44 +173,42 @@ class Grove:
         """Everything, as named arrays; trees one after another."""
         arrays = {"mean": self.whitening.mean, "deviation": self.whitening.scale}
         arrays |= {f"examples.{name}": value for name, value in self.examples.arrays().items()}
-        used = [_used_part(tree) for tree in self.trees]
-        for name in self.trees[0]._fields:
-            parts = [part[name] for part in used]
-            arrays[f"trees.{name}"] = np.concatenate(parts)
-            arrays[f"lengths.{name}"] = np.array([len(part) for part in parts])
+        trees = [_plain_arrays(tree) for tree in self.trees]
+        for name in trees[0]:
+            arrays[f"trees.{name}"] = np.concatenate([tree[name] for tree in trees])
+            arrays[f"lengths.{name}"] = np.array([len(tree[name]) for tree in trees])
         return arrays
 
     @classmethod
     def from_state(cls, arrays: dict[str, NDArray[Any]]) -> "Grove":
-        from everlearn.kernels.forest.tree import Tree
-
         whitening = Whitening(arrays["mean"], arrays["deviation"])
-        examples = Examples.from_arrays(
-            {name[9:]: value for name, value in arrays.items() if name.startswith("examples.")}
+        examples = Examples.from_arrays(_under("examples.", arrays))
+        columns = {
+            name: np.split(together, np.cumsum(arrays[f"lengths.{name}"])[:-1])
+            for name, together in _under("trees.", arrays).items()
+        }
+        trees = (
+            dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)
         )
-        columns = [
-            [
-                np.ascontiguousarray(part)
-                for part in np.split(
-                    arrays[f"trees.{name}"], np.cumsum(arrays[f"lengths.{name}"])[:-1]
-                )
-            ]
-            for name in Tree._fields
-        ]
-        return cls(whitening, examples, tuple(Tree(*parts) for parts in zip(*columns, strict=True)))
+        return cls(whitening, examples, tuple(_tree_from(tree) for tree in trees))
 
     def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
         examples = self.examples.lightened(rows, taken, missing)
-        before, after = self.examples.rows(), examples.rows()
+        gone = rows[examples.slot[rows] == NONE]
         emptied = np.flatnonzero((self.examples.seen > 0) & (examples.seen == 0))
         trees = []
         for tree in self.trees:
-            copy = _without(_own_copy(tree, len(after.slot)), before, after, rows)
+            copy = _without(_own_copy(tree, len(examples.slot)), gone)
             # The slot may be given to another class one day.
-            copy.member_slot[np.isin(copy.member_slot, emptied)] = -1
+            copy.member_slot[np.isin(copy.member_slot, emptied)] = NONE
             trees.append(copy)
-        examples.erase(rows)
+        examples.X[gone] = 0.0
         return replace(self, examples=examples, trees=tuple(trees))
+
+
+def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays whose names start so, by the rest of their names."""
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def in_parallel(work: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]:
@@ -231,35 +228,47 @@ def _own_copy(tree: "Tree", n_rows: int) -> "Tree":
     fields: dict[str, Any] = {
         name: value if name in shared else value.copy() for name, value in tree._asdict().items()
     }
-    for name in ("leaf", "next", "previous"):
-        longer: Ints = np.full(n_rows, -1, np.int32)
-        longer[: len(fields[name])] = fields[name]
-        fields[name] = longer
+    links = np.full(n_rows, NONE, tree.links.dtype)
+    links[: len(tree.links)] = tree.links
+    fields["links"] = links
     return type(tree)(**fields)
 
 
-def _without(tree: "Tree", before: Any, after: Any, rows: Ints) -> "Tree":
+def _without(tree: "Tree", rows: Ints) -> "Tree":
     from everlearn.kernels.forest.update import take_out
 
     if len(rows):
-        take_out(tree, before, after, rows)
+        take_out(tree, rows)
     return tree
 
 
-def _used_part(tree: "Tree") -> dict[str, NDArray[Any]]:
-    """A tree's arrays without the room they have for more."""
+def _plain_arrays(tree: "Tree") -> dict[str, NDArray[Any]]:
+    """A tree as arrays of plain numbers, without the room it has for more."""
     nodes, members, vectors = (int(count) for count in tree.used)
-    parts: dict[str, NDArray[Any]] = {}
-    for name, value in tree._asdict().items():
-        if name in ("leaf", "next", "previous", "used", "random"):
-            parts[name] = value
-        elif name in ("member_slot", "member_side"):
-            parts[name] = value[:members]
-        elif name in ("vectors", "half_square"):
-            parts[name] = value[:vectors]
-        else:
-            parts[name] = value[:nodes]
-    return parts
+    return {
+        **{f"node.{name}": tree.nodes[name][:nodes] for name in tree.nodes.dtype.names or ()},
+        "member_slot": tree.member_slot[:members],
+        "member_side": tree.member_side[:members],
+        "vectors": tree.vectors[:vectors],
+        "half_square": tree.half_square[:vectors],
+        **{f"link.{name}": tree.links[name] for name in tree.links.dtype.names or ()},
+        "used": tree.used,
+        "random": tree.random,
+    }
+
+
+def _tree_from(parts: dict[str, NDArray[Any]]) -> "Tree":
+    """What :func:`_plain_arrays` took apart."""
+    from everlearn.kernels.forest.tree import LINK, NODE, Tree
+
+    nodes = np.empty(len(parts["node.left"]), NODE)
+    for name in NODE.names or ():
+        nodes[name] = parts[f"node.{name}"]
+    links = np.empty(len(parts["link.leaf"]), LINK)
+    for name in LINK.names or ():
+        links[name] = parts[f"link.{name}"]
+    rest = {name: parts[name].copy() for name in Tree._fields if name in parts}
+    return Tree(nodes=nodes, links=links, **rest)
 
 
 @lru_cache(maxsize=1)
