@@ -354,13 +354,13 @@ def best_hyperplane(
         for c in range(W.shape[0]):
             if inner(x, W[c]) > thresholds[c]:
                 right[c, position] += rows.weight[row]
-    one = np.array([[RIGHT, LEFT]], np.uint8)
+    ways = np.array([[RIGHT, LEFT]], np.uint8)
     histogram = np.empty((2, here.slots.shape[0]))
     best, best_gain = -1, 0.0
     for c in range(W.shape[0]):
         histogram[0] = right[c]
         histogram[1] = here.weights - right[c]
-        found, gain = best_assignment(one, histogram, settings.smallest, settings.entropies)
+        found, gain = best_assignment(ways, histogram, settings.smallest, settings.entropies)
         if found >= 0 and gain > best_gain:
             best, best_gain = c, gain
     if best >= 0:
@@ -419,9 +419,10 @@ def linear_split(
         for j in range(d):
             radius = np.sqrt(-2.0 * np.log(random_unit(random)))
             w[j] = radius * np.cos(2.0 * np.pi * random_unit(random))
-        one = inner(rows.X[index[random_below(random, n)]], w)
-        other = inner(rows.X[index[random_below(random, n)]], w)
-        thresholds[c] = np.float32(0.5) * (one + other)
+        one = random_below(random, n)
+        other = (one + 1 + random_below(random, n - 1)) % n
+        low, high = inner(rows.X[index[one]], w), inner(rows.X[index[other]], w)
+        thresholds[c] = np.float32(0.5) * (low + high)
     best, gain = best_hyperplane(rows, index, here, W, thresholds, settings, sides)
     if best < 0:
         return no_split()
@@ -447,20 +448,21 @@ def axis_split(
 ) -> Split:
     """Random features, each with a threshold halfway between two random examples."""
     n, d = index.shape[0], rows.X.shape[1]
-    one = np.array([[RIGHT, LEFT]], np.uint8)
+    ways = np.array([[RIGHT, LEFT]], np.uint8)
     histogram = np.empty((2, here.slots.shape[0]))
     best_gain, best_feature, best_threshold = 0.0, NONE, np.float32(0.0)
     for _ in range(settings.n_candidates):
         feature = random_below(random, d)
-        low = rows.X[index[random_below(random, n)], feature]
-        high = rows.X[index[random_below(random, n)], feature]
+        one = random_below(random, n)
+        other = (one + 1 + random_below(random, n - 1)) % n
+        low, high = rows.X[index[one], feature], rows.X[index[other], feature]
         threshold = np.float32(0.5) * (low + high)
         histogram[0] = 0.0
         for row in index:
             if rows.X[row, feature] > threshold:
                 histogram[0, here.position[rows.slot[row]]] += rows.weight[row]
         histogram[1] = here.weights - histogram[0]
-        found, gain = best_assignment(one, histogram, settings.smallest, settings.entropies)
+        found, gain = best_assignment(ways, histogram, settings.smallest, settings.entropies)
         if found >= 0 and gain > best_gain:
             best_gain, best_feature, best_threshold = gain, feature, threshold
     if best_feature == NONE:

@@ -26,6 +26,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ASK_ROWS = 2048
+# A leaf need not hold more than this share of an average class: with few examples of each class,
+# leaves of a fixed size would mix classes for no reason.
+SMALLEST_SHARE = 1.0 / 3.0
 UPDATES = ("uls", "igt", "rtst", "rust")
 NODE_SAMPLINGS = ("quality", "size", "uniform")
 
@@ -45,15 +48,17 @@ class Growth:
     update_fraction: float
     workers: int
 
-    def settings(self, n_slots: int) -> "Settings":
+    def settings(self, seen: Array) -> "Settings":
+        """For the kernels, when so much of each class was seen."""
         from everlearn.kernels.forest.tree import Settings
 
+        average = float(seen.sum()) / max(1, np.count_nonzero(seen))
         return Settings(
             self.kind,
-            n_slots,
+            len(seen),
             self.subset,
             self.n_candidates,
-            self.smallest,
+            min(self.smallest, average * SMALLEST_SHARE),
             self.regularisation,
             self.epochs,
             _entropy_table(),
@@ -111,7 +116,7 @@ class Grove:
             self.whitening(kept.X, kept.order), kept.slots, kept.weights, kept.keys, kept.order
         )
         examples = examples.with_seen(batch.slots, batch.weights).without(evicted)
-        rows, settings = examples.rows(), growth.settings(examples.n_slots)
+        rows, settings = examples.rows(), growth.settings(examples.seen)
         nodes_do = {"rtst": 1, "rust": 2}.get(growth.update, 0)
         sample_by = NODE_SAMPLINGS.index(growth.node_sampling)
 
