@@ -28,7 +28,7 @@ R = TypeVar("R")
 ASK_ROWS = 2048
 # A leaf need not hold more than this share of an average class: with few examples of each class,
 # leaves of a fixed size would mix classes for no reason.
-SMALLEST_SHARE = 1.0 / 3.0
+SMALLEST_SHARE = 0.1
 UPDATES = ("uls", "igt", "rtst", "rust")
 NODE_SAMPLINGS = ("quality", "size", "uniform")
 
