@@ -8,10 +8,10 @@ from everlearn import NCMForest, SVMForest
 from everlearn.learners.forest.conventional import ConventionalForest
 
 FORESTS = [
-    NCMForest(n_estimators=4, min_samples=2, random_state=3),
-    SVMForest(n_estimators=4, min_samples=2, random_state=3),
-    ConventionalForest(n_estimators=4, min_samples=2, random_state=3, splits="axis"),
-    ConventionalForest(n_estimators=4, min_samples=2, random_state=3, splits="linear"),
+    NCMForest(n_estimators=4, min_samples=1, random_state=3),
+    SVMForest(n_estimators=4, min_samples=1, random_state=3),
+    ConventionalForest(n_estimators=4, min_samples=1, random_state=3, splits="axis"),
+    ConventionalForest(n_estimators=4, min_samples=1, random_state=3, splits="linear"),
 ]
 
 
@@ -45,7 +45,7 @@ def test_both_children_keep_more_than_the_smallest(rng, forest):
 
 
 def test_centroids_are_class_means_of_the_examples_at_the_node(rng):
-    forest = NCMForest(n_estimators=3, min_samples=2, random_state=0).fit(*blobs(rng))
+    forest = NCMForest(n_estimators=3, min_samples=1, random_state=0).fit(*blobs(rng))
     for number in range(3):
         view = TreeView(forest, number)
         for node in view.nodes():
@@ -58,7 +58,7 @@ def test_centroids_are_class_means_of_the_examples_at_the_node(rng):
 
 
 def test_partitions_have_the_highest_gain_there_is(rng):
-    forest = NCMForest(n_estimators=3, min_samples=2, random_state=0).fit(*blobs(rng))
+    forest = NCMForest(n_estimators=3, min_samples=1, random_state=0).fit(*blobs(rng))
     n_checked = 0
     for number in range(3):
         view = TreeView(forest, number)
@@ -79,7 +79,7 @@ def test_partitions_have_the_highest_gain_there_is(rng):
 def test_a_node_has_as_many_centroids_as_asked_for(rng):
     X, y = blobs(rng, n_classes=25, per_class=6)
     for subset, size in (("sqrt", 5), ("log2", 5), (0.4, 10)):
-        forest = NCMForest(n_estimators=2, class_subset=subset, min_samples=2, random_state=0)
+        forest = NCMForest(n_estimators=2, class_subset=subset, min_samples=1, random_state=0)
         view = TreeView(forest.fit(X, y))
         assert view.tree.nodes["size"][0] == size
         assert len(set(view.members(0)[0].tolist())) == size
@@ -87,7 +87,7 @@ def test_a_node_has_as_many_centroids_as_asked_for(rng):
 
 def test_a_leaf_cannot_be_split_further(rng):
     """With all classes as centroids every partition is tried, so a leaf has none that gains."""
-    forest = NCMForest(n_estimators=2, class_subset=1.0, min_samples=2, random_state=0)
+    forest = NCMForest(n_estimators=2, class_subset=1.0, min_samples=1, random_state=0)
     view = TreeView(forest.fit(*blobs(rng)))
     for leaf in view.nodes():
         if not view.is_leaf(leaf):
@@ -97,7 +97,7 @@ def test_a_leaf_cannot_be_split_further(rng):
         present = np.unique(slots)
         means = np.stack([view.X[rows[slots == slot]].mean(axis=0) for slot in present])
         cells = ((view.X[rows][:, None] - means[None]) ** 2).sum(axis=2).argmin(axis=1)
-        assert best_gain(cells, slots, weights, len(present), 2) == pytest.approx(0.0, abs=1e-9)
+        assert best_gain(cells, slots, weights, len(present), 1) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_a_hyperplane_separates_what_can_be_separated(rng):
@@ -138,7 +138,7 @@ def test_same_seed_same_forest_whatever_the_number_of_workers(rng):
     for learner in (NCMForest, SVMForest):
         answers = []
         for workers in (1, 2, 4):
-            forest = learner(n_estimators=6, min_samples=2, random_state=5, n_jobs=workers)
+            forest = learner(n_estimators=6, min_samples=1, random_state=5, n_jobs=workers)
             forest.fit(X[y < 6], y[y < 6]).partial_fit(X[y >= 6], y[y >= 6])
             answers.append(forest.predict_proba(asked))
         np.testing.assert_array_equal(answers[0], answers[1])
@@ -169,7 +169,7 @@ def test_weights_are_repetitions(rng):
     weights = rng.integers(0, 4, len(y))
     shuffled = rng.permutation(len(y))
     for learner in (NCMForest, SVMForest):
-        forest = learner(n_estimators=5, min_samples=2, random_state=0)
+        forest = learner(n_estimators=5, min_samples=1, random_state=0)
         repeated = forest.fit(X.repeat(weights, axis=0), y.repeat(weights)).predict_proba(X)
         forest.fit(X[shuffled], y[shuffled], sample_weight=weights[shuffled])
         np.testing.assert_allclose(forest.predict_proba(X), repeated)

@@ -58,7 +58,7 @@ def test_every_example_is_where_the_tree_sends_it(rng, learner, update):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("update", ("igt", "rtst", "rust"))
+@pytest.mark.parametrize("update", ["igt", "rtst", "rust"])
 def test_new_classes_are_learned(rng, learner, update):
     X, y = stream(rng)
     _, forest = taught(learner, X, y, update=update)
@@ -87,7 +87,7 @@ def test_igt_keeps_every_split_and_adds_some(rng, learner):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("update", ("rtst", "rust"))
+@pytest.mark.parametrize("update", ["rtst", "rust"])
 def test_a_fraction_of_zero_is_igt(rng, learner, update):
     X, y = stream(rng)
     _, grown = taught(learner, X, y, update="igt")
@@ -177,7 +177,7 @@ def test_quality_is_the_gain_from_node_to_leaves(rng, learner):
         assert quality[node] == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("by", ("quality", "size", "uniform"))
+@pytest.mark.parametrize("by", ["quality", "size", "uniform"])
 def test_nodes_are_drawn_as_often_as_they_should(rng, by):
     X, y = stream(rng)
     _, forest = taught(NCMForest, X, y, update="igt")

@@ -23,7 +23,7 @@ class SVMForest(ForestClassifier):
         update: str = "rust",
         update_fraction: float = 0.05,
         node_sampling: str = "quality",
-        regularisation: float = 1e-3,
+        regularisation: float = 1e-2,
         epochs: int = 5,
         n_candidates: int = 20,
         min_samples: float = 10,
