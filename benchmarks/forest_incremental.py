@@ -7,6 +7,7 @@ one order; at every step the forest is retrained and then updated in each way, i
 import time
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def accuracy_lines(learner: Any, step: int, wanted: dict[str, float]) -> Iterato
         )
     ranked = [u for u in ("rtst", "rust", "igt", "uls") if u in wanted]
     held = sum(
-        all(run[a] > run[b] for a, b in zip(ranked, ranked[1:], strict=False)) for run in runs
+        all(run[a] > run[b] for a, b in pairwise(ranked)) for run in runs
     )
     yield Line(
         f"{learner.__name__} +{step}: {' > '.join(ranked).upper()} in accuracy",
