@@ -39,9 +39,7 @@ def accuracy_lines(learner: Any, step: int, wanted: dict[str, float]) -> Iterato
             f"≥ {least} %",
         )
     ranked = [u for u in ("rtst", "rust", "igt", "uls") if u in wanted]
-    held = sum(
-        all(run[a] > run[b] for a, b in pairwise(ranked)) for run in runs
-    )
+    held = sum(all(run[a] > run[b] for a, b in pairwise(ranked)) for run in runs)
     yield Line(
         f"{learner.__name__} +{step}: {' > '.join(ranked).upper()} in accuracy",
         f"at {held} of {len(ORDERS)} orders",
