@@ -278,6 +278,13 @@ def ncm_split(
 
 
 @compiled
+def drawn(cumulative: Floats64, random: NDArray[np.uint64]) -> Any:
+    """A random place, each with a probability proportional to its weight."""
+    u = random_unit(random) * cumulative[-1]
+    return min(np.searchsorted(cumulative, u, "right"), cumulative.shape[0] - 1)
+
+
+@compiled
 def trained_svms(
     rows: Rows,
     index: Ints,
@@ -297,14 +304,11 @@ def trained_svms(
     """
     n, d = index.shape[0], rows.X.shape[1]
     count = labels.shape[0]
-    cumulative = np.empty(n)
-    weight, square = 0.0, 0.0
+    cumulative = np.cumsum(rows.weight[index])
+    weight, square = cumulative[-1], 0.0
     for i in range(n):
         x = rows.X[index[i]]
-        weight += rows.weight[index[i]]
-        cumulative[i] = weight
         square += rows.weight[index[i]] * (1.0 + inner(x, x))
-    even = weight == n
     t_start = max(1.0, square / (weight * settings.regularisation))
     z, z_one = np.zeros((count, d), np.float32), np.zeros(count, np.float32)
     if start.shape[0]:
@@ -314,9 +318,7 @@ def trained_svms(
             z_one[c] = -scale * start_threshold
     steps = min(max(int(settings.epochs * weight), FEWEST_STEPS), MOST_STEPS)
     for t in range(steps):
-        u = random_unit(random)
-        i = int(u * n) if even else np.searchsorted(cumulative, u * weight)
-        row = index[min(i, n - 1)]
+        row = index[drawn(cumulative, random)]
         x = rows.X[row]
         position = here.position[rows.slot[row]]
         shrink = np.float32(settings.regularisation * (t_start + t))
@@ -411,7 +413,8 @@ def linear_split(
     sides: Ints,
 ) -> Split:
     """Random directions, each with a threshold halfway between two random examples."""
-    n, d = index.shape[0], rows.X.shape[1]
+    d = rows.X.shape[1]
+    cumulative = np.cumsum(rows.weight[index])
     W = np.empty((settings.n_candidates, d), np.float32)
     thresholds = np.empty(settings.n_candidates, np.float32)
     for c in range(settings.n_candidates):
@@ -419,10 +422,9 @@ def linear_split(
         for j in range(d):
             radius = np.sqrt(-2.0 * np.log(random_unit(random)))
             w[j] = radius * np.cos(2.0 * np.pi * random_unit(random))
-        one = random_below(random, n)
-        other = (one + 1 + random_below(random, n - 1)) % n
-        low, high = inner(rows.X[index[one]], w), inner(rows.X[index[other]], w)
-        thresholds[c] = np.float32(0.5) * (low + high)
+        low = inner(rows.X[index[drawn(cumulative, random)]], w)
+        high = inner(rows.X[index[drawn(cumulative, random)]], w)
+        thresholds[c] = np.float32(0.5) * (low + high) if low != high else np.float32(np.inf)
     best, gain = best_hyperplane(rows, index, here, W, thresholds, settings, sides)
     if best < 0:
         return no_split()
@@ -448,14 +450,16 @@ def axis_split(
 ) -> Split:
     """Random features, each with a threshold halfway between two random examples."""
     n, d = index.shape[0], rows.X.shape[1]
+    cumulative = np.cumsum(rows.weight[index])
     ways = np.array([[RIGHT, LEFT]], np.uint8)
     histogram = np.empty((2, here.slots.shape[0]))
     best_gain, best_feature, best_threshold = 0.0, NONE, np.float32(0.0)
     for _ in range(settings.n_candidates):
         feature = random_below(random, d)
-        one = random_below(random, n)
-        other = (one + 1 + random_below(random, n - 1)) % n
-        low, high = rows.X[index[one], feature], rows.X[index[other], feature]
+        low = rows.X[index[drawn(cumulative, random)], feature]
+        high = rows.X[index[drawn(cumulative, random)], feature]
+        if low == high:
+            continue
         threshold = np.float32(0.5) * (low + high)
         histogram[0] = 0.0
         for row in index:

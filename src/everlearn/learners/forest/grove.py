@@ -52,7 +52,7 @@ class Growth:
         """For the kernels, when so much of each class was seen."""
         from everlearn.kernels.forest.tree import Settings
 
-        average = float(seen.sum()) / max(1, np.count_nonzero(seen))
+        average = float(seen.sum()) / max(1, int(np.count_nonzero(seen)))
         return Settings(
             self.kind,
             len(seen),
@@ -154,8 +154,7 @@ class Grove:
         """A copy that shares nothing with this one, in which slot i is ``slots[i]``."""
         trees = []
         for tree in self.trees:
-            fields: dict[str, Any] = {n: a.copy() for n, a in tree._asdict().items()}
-            copy = type(tree)(**fields)
+            copy = _tree_from(_plain_arrays(tree))
             known = copy.member_slot != NONE
             copy.member_slot[known] = slots[copy.member_slot[known]]
             trees.append(copy)
