@@ -103,13 +103,14 @@ class LeastSquares:
 
     def scores_one(self, x: Array) -> Array:
         """Scores of one vector, up to the positive factor N^α that all classes share."""
-        self._catch_up()
-        origin, offset = self.origin()
+        offset = 0.0
+        centred = x[None].copy()
         if self.intercept:
-            z = self._factor.solve_one(x - origin)
+            origin, offset = self.origin()
+            centred -= origin
+        z = self._factor.backward(self._factor.forward(centred, self._matrix))[0]
+        if self.intercept:
             offset -= float(origin @ z)
-        else:
-            z = self._factor.solve_one(x)
         if self._scale is None:
             self._scale = self.moments.counts ** (1.0 - self.recoding)
         return (self.moments.means @ z + offset) * self._scale
