@@ -67,11 +67,12 @@ class LeastSquares:
         else:
             self._factor.add(rows)
 
-    def follow_one(self, row: Array, slot: int) -> None:
+    def follow_one(self, row: Array | None, slot: int) -> None:
         """A grew by one row, of this class."""
-        self._factor.add(row)
-        if self._scale is None:
+        if row is None or self._scale is None:
+            self.follow(row)
             return
+        self._factor.add(row)
         if slot >= len(self._scale):
             self._scale = np.append(self._scale, np.zeros(slot + 1 - len(self._scale)))
         self._scale[slot] = self.moments.counts[slot] ** (1.0 - self.recoding)
