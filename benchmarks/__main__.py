@@ -8,7 +8,13 @@ import sys
 import time
 from pathlib import Path
 
-BENCHMARKS: tuple[str, ...] = ()
+BENCHMARKS: tuple[str, ...] = (
+    "import_time",
+    "one_at_a_time",
+    "carried_rhs",
+    "fixed_cost",
+    "accuracy",
+)
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
 

@@ -1,10 +1,33 @@
 """everlearn: open-ended visual learning. Show it an example and a name, and it knows it at once."""
 
-from everlearn.checks import check_learner
-from everlearn.learners.ncm import NearestClassMean
-from everlearn.learners.rlsc import RecursiveRLSC
-from everlearn.learners.slda import StreamingLDA
-from everlearn.persistence import load, save
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["NearestClassMean", "RecursiveRLSC", "StreamingLDA", "check_learner", "load", "save"]
+from everlearn.names import HOME, find
+
+if TYPE_CHECKING:
+    from everlearn.checks import check_learner
+    from everlearn.learners.ncm import NearestClassMean
+    from everlearn.learners.rlsc import RecursiveRLSC
+    from everlearn.learners.slda import StreamingLDA
+    from everlearn.persistence import load, save
+
+__all__ = [
+    "NearestClassMean",
+    "RecursiveRLSC",
+    "StreamingLDA",
+    "check_learner",
+    "load",
+    "save",
+]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = find(name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
