@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.base import EXACT, Array, Promise, Slots, State
-from everlearn.errors import InvalidParameter, NotForgettable, NotMergeable
+from everlearn.errors import InvalidParameter, InvalidWeight, NotForgettable, NotMergeable
 from everlearn.learners.additive import AdditiveClassifier
 from everlearn.learners.discriminant import (
     ExactDiscriminant,
@@ -185,6 +185,11 @@ class StreamingLDA(AdditiveClassifier):
             self._frozen = FrozenDiscriminant(ones, self.shrinkage, 1.0)
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        recursive = self.rule == "hayes2020" and self.covariance == "plastic"
+        if recursive and weights is not None and np.any(weights != 1.0):
+            raise InvalidWeight(
+                "the published recursion knows no sample weights; leave them out or use rule='exact'"
+            )
         if self.moments_.total:
             super()._learn(X, slots, weights)
         else:
@@ -305,10 +310,6 @@ class PublishedMoments(Moments):
         self.version += 1
 
     def add(self, X: Array, slots: Slots, weights: Array | None = None) -> Array:
-        if weights is not None and np.any(weights != 1.0):
-            raise InvalidParameter(
-                "the published recursion knows no sample weights; use rule='exact'"
-            )
         rows = np.empty_like(X)
         for index, (x, slot) in enumerate(zip(X, slots.tolist(), strict=True)):
             self.add_one(x, slot)
