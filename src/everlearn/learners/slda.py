@@ -185,15 +185,20 @@ class StreamingLDA(AdditiveClassifier):
             self._frozen = FrozenDiscriminant(ones, self.shrinkage, 1.0)
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        recursive = self.rule == "hayes2020" and self.covariance == "plastic"
-        if recursive and weights is not None and np.any(weights != 1.0):
+        if self._recursive() and weights is not None and np.any(weights != 1.0):
             raise InvalidWeight(
-                "the published recursion knows no sample weights; leave them out or use rule='exact'"
+                "the published recursion knows no sample weights after the base batch; leave them "
+                "out or use rule='exact'"
             )
         if self.moments_.total:
             super()._learn(X, slots, weights)
         else:
             self._learn_base(X, slots, weights)
+
+    def _recursive(self) -> bool:
+        """Whether examples now go through the published recursion, not into a base batch."""
+        published = self.rule == "hayes2020" and self.covariance == "plastic"
+        return published and (self.moments_.total > 0 or self.base == "ones")
 
     def _learn_base(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """The first batch: here the covariance may get its start."""
