@@ -5,12 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
-from forest_oracles import require_sound
 from sklearn.utils.estimator_checks import check_estimator
 
 from everlearn import NCMForest, SVMForest, check_learner
 from everlearn.errors import InvalidParameter
 from everlearn.learners.forest.conventional import ConventionalForest
+from tests.learners.forest.forest_oracles import require_sound
 
 LEARNERS = (NCMForest, SVMForest)
 UPDATES = ["uls", "igt", "rtst", "rust"]

@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from forest_oracles import TreeView
 
 from everlearn import NCMForest, SVMForest
 from everlearn.errors import InvalidParameter
 from everlearn.learners.forest.inside import draw, path
+from tests.learners.forest.forest_oracles import TreeView
 
 
 @pytest.fixture

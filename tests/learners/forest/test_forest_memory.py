@@ -4,13 +4,13 @@ import copy
 
 import numpy as np
 import pytest
-from forest_oracles import TreeView, naive_probabilities, require_sound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import everlearn
 from everlearn import NCMForest, SVMForest
 from everlearn.errors import NeverLearned, NotMergeable, UnknownLabel
+from tests.learners.forest.forest_oracles import TreeView, naive_probabilities, require_sound
 
 LEARNERS = (NCMForest, SVMForest)
 

@@ -2,10 +2,16 @@
 
 import numpy as np
 import pytest
-from forest_oracles import TreeView, best_gain, information_gain, naive_probabilities, require_sound
 
 from everlearn import NCMForest, SVMForest
 from everlearn.learners.forest.conventional import ConventionalForest
+from tests.learners.forest.forest_oracles import (
+    TreeView,
+    best_gain,
+    information_gain,
+    naive_probabilities,
+    require_sound,
+)
 
 FORESTS = [
     NCMForest(n_estimators=4, min_samples=1, random_state=3),

@@ -4,7 +4,13 @@ import copy
 
 import numpy as np
 import pytest
-from forest_oracles import (
+
+from everlearn import NCMForest, SVMForest
+from everlearn.kernels.forest.sampling import qualities, sampled_nodes
+from everlearn.kernels.forest.splits import assignments, best_assignment
+from everlearn.learners.forest.conventional import ConventionalForest
+from everlearn.learners.forest.grove import _entropy_table
+from tests.learners.forest.forest_oracles import (
     TreeView,
     best_gain,
     class_entropy,
@@ -12,12 +18,6 @@ from forest_oracles import (
     naive_probabilities,
     require_sound,
 )
-
-from everlearn import NCMForest, SVMForest
-from everlearn.kernels.forest.sampling import qualities, sampled_nodes
-from everlearn.kernels.forest.splits import assignments, best_assignment
-from everlearn.learners.forest.conventional import ConventionalForest
-from everlearn.learners.forest.grove import _entropy_table
 
 UPDATES = ("uls", "igt", "rtst", "rust")
 LEARNERS = (NCMForest, SVMForest)

@@ -1,0 +1,24 @@
+"""Where each public name lives.
+
+Names are looked up when they are first used, so ``import everlearn`` costs nothing and a program
+waits only for the rooms it enters. The same table says which classes a model file may name.
+"""
+
+from importlib import import_module
+from typing import Any
+
+HOME = {
+    "NCMForest": "everlearn.learners.forest.ncm_forest",
+    "NearestClassMean": "everlearn.learners.ncm",
+    "RecursiveRLSC": "everlearn.learners.rlsc",
+    "SVMForest": "everlearn.learners.forest.svm_forest",
+    "StreamingLDA": "everlearn.learners.slda",
+    "check_learner": "everlearn.checks",
+    "load": "everlearn.persistence",
+    "save": "everlearn.persistence",
+}
+
+
+def find(name: str) -> Any:
+    """The object behind a public name; ``KeyError`` for any other."""
+    return getattr(import_module(HOME[name]), name)
