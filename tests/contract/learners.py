@@ -1,6 +1,6 @@
 """Every learner, in every configuration that changes what it keeps or promises."""
 
-from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
+from everlearn import NCMForest, NearestClassMean, RecursiveRLSC, StreamingLDA, SVMForest
 
 LEARNERS = [
     NearestClassMean(),
@@ -13,6 +13,11 @@ LEARNERS = [
     RecursiveRLSC(),
     RecursiveRLSC(fit_intercept=True, recoding=0.0, class_scatter=True),
     RecursiveRLSC(weighting="rebalance", fit_intercept=True),
+    NCMForest(n_estimators=20, random_state=0),
+    NCMForest(n_estimators=20, random_state=0, memory=5),
+    NCMForest(n_estimators=20, random_state=0, update="rtst", min_samples=1),
+    SVMForest(n_estimators=20, random_state=0),
+    SVMForest(n_estimators=20, random_state=0, memory=5, update="igt"),
 ]
 
 # Not for scikit-learn's suite, which shuffles examples before it compares weights with repetitions

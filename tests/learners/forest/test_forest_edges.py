@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from everlearn import NCMForest, SVMForest, check_learner
+from everlearn import NCMForest, SVMForest
 from everlearn.errors import InvalidParameter
 from everlearn.learners.forest.conventional import ConventionalForest
 from tests.learners.forest.forest_oracles import require_sound
@@ -153,23 +153,14 @@ def test_asking_while_being_taught(rng, learner):
     assert all(answer.tobytes() in allowed for answer in answers)
 
 
-@pytest.mark.parametrize("learner", [*LEARNERS, ConventionalForest])
-def test_scikit_learns_checks(learner):
+def test_the_conventional_forest_passes_scikit_learns_checks():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(small(learner), on_fail=None, on_skip=None)
+        results = check_estimator(small(ConventionalForest), on_fail=None, on_skip=None)
     failed = [r["check_name"] for r in results if r["status"] not in ("passed", "skipped")]
     assert not failed
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize(
-    "words", [{}, {"memory": 5}, {"update": "rtst"}, {"update": "igt", "min_samples": 1}]
-)
-@pytest.mark.filterwarnings("ignore:A column-vector y")
-def test_our_own_checks(learner, words):
-    results = check_learner(learner(n_estimators=20, random_state=0, **words))
-    passed = {result.name for result in results if result.status == "passed"}
-    assert "a_loaded_learner_goes_on_learning" in passed
-    bounded = "memory_is_bounded_on_a_ten_times_longer_stream" in passed
-    assert bounded == ("memory" in words)
+def test_memory_is_bounded_only_with_a_budget():
+    assert not NCMForest().bounded_memory
+    assert NCMForest(memory=5).bounded_memory
