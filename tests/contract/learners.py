@@ -5,6 +5,7 @@ from everlearn import NCMForest, NearestClassMean, RecursiveRLSC, StreamingLDA, 
 LEARNERS = [
     NearestClassMean(),
     NearestClassMean(metric="cosine"),
+    NearestClassMean(metric="learned"),
     StreamingLDA(),
     StreamingLDA(shrinkage="oas", class_scatter=True),
     StreamingLDA(covariance="fixed"),
