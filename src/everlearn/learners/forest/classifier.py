@@ -256,8 +256,9 @@ class ForestClassifier(StreamingClassifier):
         for grove in self.groves_:
             if len(grove.examples.stored):
                 grove.add_answers(X, growth.kind, growth.workers, answers)
-        answers /= self.n_trees_
-        return answers
+        # Rounded, so that a tie is a tie in whatever order its halves were added up.
+        shares: Array = np.round(answers / self.n_trees_, 12)
+        return shares
 
     def _trees(self) -> list[Any]:
         return [tree for grove in self.groves_ for tree in grove.trees]
