@@ -12,6 +12,8 @@ import numpy as np
 from benchmarks.forest_incremental import cpu_seconds
 from benchmarks.side_by_side import Line
 from everlearn import NCMForest, SVMForest
+from everlearn.learners.forest.grove import ASK_ROWS
+from everlearn.learners.forest.whitening import blocks
 
 N_ROWS, N_FEATURES, N_CLASSES, N_ASKED = 65_000, 1_000, 50, 7_500
 # Centres so near each other that the nearest is the right one about half the time.
@@ -56,4 +58,6 @@ def tree_seconds(forest: NCMForest | SVMForest) -> float:
 def _ask(grove, kind, whitened, answers):  # type: ignore[no-untyped-def]
     from everlearn.kernels.forest.predict import add_answers
 
-    add_answers(grove.trees[0], kind, grove.examples.rows(), whitened, answers)
+    rows = grove.examples.rows()
+    for part in blocks(len(whitened), ASK_ROWS):
+        add_answers(grove.trees[0], kind, rows, whitened[part], answers[part])

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-ASK_ROWS = 2048
+ASK_ROWS = 512
 # A leaf need not hold more than this share of an average class: with few examples of each class,
 # leaves of a fixed size would mix classes for no reason.
 SMALLEST_SHARE = 0.1
