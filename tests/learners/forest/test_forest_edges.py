@@ -102,6 +102,7 @@ def test_huge_values_stay_finite(rng, learner):
         ({"memory": 0}, "memory is a whole number from 1"),
         ({"n_candidates": 0}, "n_candidates is a whole number from 1"),
         ({"class_subset": "all"}, "class_subset is"),
+        ({"n_jobs": 0}, "n_jobs is a whole number from 1"),
         ({"class_subset": 0.0}, "class_subset is"),
     ],
 )

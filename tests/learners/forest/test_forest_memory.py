@@ -189,6 +189,16 @@ def test_a_file_holds_the_whole_forest(rng, learner, tmp_path):
     require_sound(loaded)
 
 
+def test_a_loaded_forest_can_use_rows_that_were_freed(rng, tmp_path):
+    X, y = stream(rng)
+    forest = small(NCMForest).fit(X, y).forget(X[:30], y[:30])
+    everlearn.save(forest, tmp_path / "forest")
+    loaded = everlearn.load(tmp_path / "forest")
+    loaded.partial_fit(X[:10], y[:10])
+    require_sound(loaded)
+    assert loaded.n_stored_ == len(y) - 20
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     steps=st.lists(

@@ -10,12 +10,12 @@ never from one in between.
 """
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
@@ -109,6 +109,8 @@ class ForestClassifier(StreamingClassifier):
         self._require_range("update_fraction", 0.0, 1.0)
         if self.memory is not None:
             self._require_whole("memory", 1)
+        if self.n_jobs is not None and self.n_jobs != -1:
+            self._require_whole("n_jobs", 1)
         if self.update not in self._updates:
             raise InvalidParameter(
                 f"update is one of {', '.join(self._updates)}, not {self.update!r}"
@@ -264,7 +266,9 @@ class ForestClassifier(StreamingClassifier):
         return [tree for grove in self.groves_ for tree in grove.trees]
 
     def _workers(self) -> int:
-        return int(effective_n_jobs(self.n_jobs))
+        if self.n_jobs is None:
+            return 1
+        return (os.cpu_count() or 1) if self.n_jobs == -1 else int(self.n_jobs)
 
     # State.
 

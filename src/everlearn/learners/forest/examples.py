@@ -196,7 +196,8 @@ class Examples:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Examples":
-        fields = {name: arrays[name] for name in cls.__dataclass_fields__ if name != "n_taught"}
+        names = [name for name in cls.__dataclass_fields__ if name != "n_taught"]
+        fields = {name: np.array(arrays[name]) for name in names}  # our own, to be written to
         return cls(**fields, n_taught=int(arrays["n_taught"][0]))
 
     def _by_content(self, slot: int) -> dict[bytes, list[int]]:
@@ -208,7 +209,7 @@ class Examples:
     def _with_capacity(self, least: int) -> "Examples":
         n = len(self.slot)
         capacity = max(least, n + n // 2)
-        X = np.empty((capacity, self.X.shape[1]), np.float32)
+        X = np.zeros((capacity, self.X.shape[1]), np.float32)
         X[:n] = self.X
         slot = np.full(capacity, NONE, np.int32)
         slot[:n] = self.slot
