@@ -2,6 +2,22 @@
 
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.persistence import load, save
+from everlearn.transfer.least_squares_svm import LeastSquaresSVM
+from everlearn.transfer.multi_kt import MultiKT
+from everlearn.transfer.online_transfer import OnlineTransfer
+from everlearn.transfer.passive_aggressive import PassiveAggressive
+from everlearn.transfer.trol import TROL
+from everlearn.transfer.trol_plus import TROLPlus
 
-__all__ = ["NearestClassMean", "load", "save"]
+__all__ = [
+    "TROL",
+    "LeastSquaresSVM",
+    "MultiKT",
+    "NearestClassMean",
+    "OnlineTransfer",
+    "PassiveAggressive",
+    "TROLPlus",
+    "load",
+    "save",
+]
 __version__ = "0.1.0"

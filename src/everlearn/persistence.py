@@ -36,10 +36,27 @@ from everlearn.errors import (
     NotAModel,
 )
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.transfer.least_squares_svm import LeastSquaresSVM
+from everlearn.transfer.multi_kt import MultiKT
+from everlearn.transfer.online_transfer import OnlineTransfer
+from everlearn.transfer.passive_aggressive import PassiveAggressive
+from everlearn.transfer.trol import TROL
+from everlearn.transfer.trol_plus import TROLPlus
 
 FORMAT_VERSION = 1
 
-LEARNERS: dict[str, type[Any]] = {cls.__name__: cls for cls in (NearestClassMean,)}
+LEARNERS: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in (
+        NearestClassMean,
+        PassiveAggressive,
+        LeastSquaresSVM,
+        MultiKT,
+        OnlineTransfer,
+        TROL,
+        TROLPlus,
+    )
+}
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -10,7 +10,7 @@ from everlearn.errors import NeverLearned
 
 
 class Examples:
-    """Rows with their slots, their weights, and what the priors said of them, in order of arrival."""
+    """Rows with slots, weights and what the priors said of them, in order of arrival."""
 
     def __init__(self, n_features: int, n_priors: int = 0) -> None:
         self.X = np.empty((0, n_features))
@@ -45,7 +45,7 @@ class Examples:
         left = self.weights.copy()
         for index, (x, slot) in enumerate(zip(X, slots, strict=True)):
             to_remove = 1.0 if weights is None else weights[index]
-            for place in np.flatnonzero((self.slots == slot) & (self.X == x).all(axis=1))[::-1]:
+            for place in np.flatnonzero((self.slots == slot) & (x == self.X).all(axis=1))[::-1]:
                 taken = min(left[place], to_remove)
                 left[place] -= taken
                 to_remove -= taken

@@ -181,7 +181,7 @@ class Hypothesis:
         self.rule = RULES[rule]
 
     def scores(self, X: Array, extras: Array) -> Array:
-        """f of every row."""
+        """F of every row."""
         scores: Array = self.examples.scores(X) + extras @ self.extra_weights
         return scores
 
@@ -198,15 +198,13 @@ class Hypothesis:
             extra_norm = float(extra @ extra)
         else:
             extra_norm = 0.0
-        score, gamma = self.examples.step(
-            x, sign, offset, extra_norm, self.C * weight, self.rule
-        )
+        score, gamma = self.examples.step(x, sign, offset, extra_norm, self.C * weight, self.rule)
         if gamma > 0.0 and len(extra):
             self.extra_weights += (gamma * sign) * extra
         return score
 
     def flip(self) -> None:
-        """f becomes −f: what if the two labels had had each other's sign."""
+        """F becomes −f: what if the two labels had had each other's sign."""
         self.examples.flip()
         self.extra_weights = -self.extra_weights
 

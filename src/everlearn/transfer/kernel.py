@@ -2,7 +2,7 @@
 
     linear        k(x, z) = x·z
     gaussian      k(x, z) = exp(−‖x − z‖² / δ)
-    precomputed   the rows given are kernel values already: column i belongs to the i-th example taught
+    precomputed   rows are kernel values already: column i belongs to the i-th example taught
 
 δ, the bandwidth, is the mean squared distance between the first examples unless it is given. The
 paper says "the mean of the pairwise distances"; squared ones are meant here, so that δ has the unit
@@ -24,15 +24,18 @@ def check_kernel(kernel: str, bandwidth: float | None) -> None:
         raise InvalidParameter(f"bandwidth is a number above zero or None, not {bandwidth!r}")
 
 
-def mean_squared_distance(X: Array) -> float:
+def mean_squared_distance(X: Array, weights: Array | None = None) -> float:
     """The mean of ‖x_i − x_j‖² over pairs i ≠ j, which is 2 Σ ‖x_i − m‖² / (n − 1), in O(n d).
 
-    One where it says nothing: fewer than two examples, or all of them the same.
+    A weight counts as so many copies. One where the examples say nothing: fewer than two, or all
+    of them the same.
     """
-    if len(X) < 2:
+    total = float(len(X) if weights is None else weights.sum())
+    if len(X) < 2 or total <= 1.0:
         return 1.0
-    centred = X - X.mean(axis=0)
-    distance = 2.0 * float(np.einsum("ij,ij->", centred, centred)) / (len(X) - 1)
+    centred = X - np.average(X, axis=0, weights=weights)
+    squares = np.einsum("ij,ij->i", centred, centred)
+    distance = 2.0 * float(squares.sum() if weights is None else squares @ weights) / (total - 1)
     return distance if distance > 0 else 1.0
 
 

@@ -98,9 +98,7 @@ class OnlineLearner(BinaryLearner):
         self.bandwidth_ = self._bandwidth_of(opening)
         self.hypothesis_ = self._first_hypothesis()
         for index, sign in enumerate(signs):
-            self._step(
-                opening.X[index], opening.prior_scores[index], sign, opening.weights[index]
-            )
+            self._step(opening.X[index], opening.prior_scores[index], sign, opening.weights[index])
 
     def _step(self, x: Array, prior_scores: Array, sign: float, weight: float) -> float:
         """Learn one example after the opening; returns the margin it had before."""
@@ -119,7 +117,9 @@ class OnlineLearner(BinaryLearner):
         if self.budget is not None and not (
             isinstance(self.budget, (int, np.integer)) and self.budget > 0
         ):
-            raise InvalidParameter(f"budget is a whole number above zero or None, not {self.budget!r}")
+            raise InvalidParameter(
+                f"budget is a whole number above zero or None, not {self.budget!r}"
+            )
         prior_knowledge.check_priors(self._priors())
 
     def _begin(self, n_features: int) -> None:
@@ -154,7 +154,7 @@ class OnlineLearner(BinaryLearner):
             self._count(margin, sign)
 
     def _learn_one(self, x: Array, slot: int) -> None:
-        if self.opening_ is not None or self.kernel == "precomputed" or self._priors():
+        if self.opening_ is not None or self.kernel == "precomputed" or len(self._priors()):
             self._learn(x[None], np.array([slot], dtype=np.intp), None)
             return
         sign = self.signs_[slot]
@@ -172,15 +172,13 @@ class OnlineLearner(BinaryLearner):
             self.hypothesis_.flip()
         self._orientation = known
 
-    def _extend_opening(
-        self, X: Array, slots: Slots, weights: Array, prior_scores: Array
-    ) -> float:
+    def _extend_opening(self, X: Array, slots: Slots, weights: Array, prior_scores: Array) -> float:
         opening = self.opening_
         assert opening is not None
         margin = float(self._margin_of(X, prior_scores)[0]) if len(opening) else 0.0
         opening.add(X, slots, weights, prior_scores)
         room = max(self._opening_length(), BANDWIDTH_EXAMPLES)
-        if len(opening) > room:
+        if len(opening) > room and self.kernel != "precomputed":
             opening.keep(np.arange(len(opening) - room, len(opening)))
         self._establish(opening, self.signs_[opening.slots])
         if self._is_complete(opening):
@@ -212,10 +210,11 @@ class OnlineLearner(BinaryLearner):
             return self.bandwidth
         return mean_squared_distance(opening.X)
 
-    def _first_hypothesis(self, extra_weights: ArrayLike | None = None) -> Hypothesis:
-        """Zero, but for the weights of extra features where they are given."""
-        if extra_weights is None:
-            extra_weights = [0.0] * self.intercept
+    def _first_hypothesis(self) -> Hypothesis:
+        return self._hypothesis_with(np.zeros(int(self.intercept)))
+
+    def _hypothesis_with(self, extra_weights: Array) -> Hypothesis:
+        """Zero, but for the weights of extra features."""
         examples: LinearSum | PoolSum | GaussianSum
         if self.kernel == "linear":
             examples = LinearSum(self.n_features_in_)
@@ -226,9 +225,7 @@ class OnlineLearner(BinaryLearner):
             examples = GaussianSum(
                 self.n_features_in_, self.bandwidth_, self.budget, self.drop == "oldest"
             )
-        return Hypothesis(
-            examples, np.asarray(extra_weights, dtype=float), C=self.C, rule=self.variant
-        )
+        return Hypothesis(examples, extra_weights, C=self.C, rule=self.variant)
 
     def _constant(self, n_rows: int) -> Array:
         """The extra feature that carries the intercept, or no feature."""
@@ -261,9 +258,7 @@ class OnlineLearner(BinaryLearner):
         else:
             self.opening_ = None
             self.hypothesis_ = self._first_hypothesis()
-            self.hypothesis_.restore(
-                {k.removeprefix("hypothesis."): v for k, v in arrays.items()}
-            )
+            self.hypothesis_.restore({k.removeprefix("hypothesis."): v for k, v in arrays.items()})
 
 
 _NOTHING = np.empty(0)

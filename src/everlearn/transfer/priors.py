@@ -84,7 +84,5 @@ def _score(prior: Any, X: Array, index: int) -> Array:
             "gives one score per row, so of a learner of many classes use one class's detector"
         )
     if not np.all(np.isfinite(values)):
-        raise InvalidPrior(
-            f"prior {index} answered NaN or infinity; leave it out or repair it"
-        )
+        raise InvalidPrior(f"prior {index} answered NaN or infinity; leave it out or repair it")
     return values
