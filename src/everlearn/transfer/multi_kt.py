@@ -13,7 +13,9 @@ are exact.
 
 The published constraint ‖β‖ ≤ 1 (``penalty="ball"``) is nearly always active with six examples:
 β takes all the length it may, also where no prior has anything to say. ``penalty="ridge"``, the
-default, pays for length, so that weight is only given where leaving one out shows a gain.
+default, pays for length, so that weight is only given where leaving one out shows a gain. Its
+strength is 3 √k: of k priors that say the same each gets a share, and the squares of k shares add
+up to less than the square of the whole.
 """
 
 from dataclasses import dataclass
@@ -24,11 +26,10 @@ import numpy as np
 from everlearn.base import Array
 from everlearn.statistics.labels import Label
 from everlearn.transfer import priors as prior_knowledge
-from everlearn.transfer.binary import check_choice, check_positive_number
 from everlearn.transfer.examples import Examples
 from everlearn.transfer.kept_examples import ExampleKeeper
 from everlearn.transfer.least_squares_svm import SaddleSystem
-from everlearn.transfer.prior_weights import PENALTIES, ball_weights, ridge_weights
+from everlearn.transfer.prior_weights import check_penalty, prior_weights
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Transferred:
 
 
 def transfer(
-    K: Array, signs: Array, weights: Array, H: Array, *, C: float, penalty: str, ridge: float
+    K: Array, signs: Array, weights: Array, H: Array, *, C: float, penalty: str, ridge: float | None
 ) -> Transferred:
     """Solve Eq. 4 for the kernel matrix K and the prior scores H of the same examples."""
     system = SaddleSystem(K, C, weights)
@@ -56,11 +57,7 @@ def transfer(
         left_out = system.left_out(columns, alphas)
         constant, slopes = left_out[:, 0], H - left_out[:, 1:]
         c, D = 1.0 - signs * constant, signs[:, None] * slopes
-        beta = (
-            ball_weights(c, D, weights)
-            if penalty == "ball"
-            else ridge_weights(c, D, weights, ridge)
-        )
+        beta = prior_weights(c, D, weights, penalty, ridge)
     mixture = np.concatenate([[1.0], -beta])
     alpha = alphas @ mixture
     return Transferred(
@@ -88,7 +85,8 @@ class MultiKT(ExampleKeeper):
         δ in exp(−‖x − z‖² / δ); by default the mean squared distance between the examples.
     penalty : {"ridge", "ball"}, default="ridge"
         What keeps β small: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
-    ridge : float, default=1.0
+    ridge : float, optional
+        ρ in ρ/2 ‖β‖²; by default 3 √k.
     max_examples : int, default=5000
     positive : label, optional
         The label the priors speak of; by default the one that sorts last.
@@ -130,7 +128,7 @@ class MultiKT(ExampleKeeper):
         kernel: str = "linear",
         bandwidth: float | None = None,
         penalty: str = "ridge",
-        ridge: float = 1.0,
+        ridge: float | None = None,
         max_examples: int = 5000,
         positive: Label | None = None,
     ) -> None:
@@ -162,8 +160,7 @@ class MultiKT(ExampleKeeper):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         prior_knowledge.check_priors(self.priors)
-        check_choice("penalty", self.penalty, PENALTIES)
-        check_positive_number("ridge", self.ridge)
+        check_penalty(self.penalty, self.ridge)
 
     def _no_examples(self) -> Examples:
         return Examples(self.n_features_in_, len(self.priors))

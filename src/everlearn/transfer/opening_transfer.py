@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array, State
 from everlearn.errors import InvalidParameter
-from everlearn.transfer.binary import check_choice, check_positive_number
+from everlearn.transfer.binary import check_positive_number
 from everlearn.transfer.examples import Examples
 from everlearn.transfer.hypothesis import PoolSum
 from everlearn.transfer.kernel import gaussian
 from everlearn.transfer.multi_kt import transfer
 from everlearn.transfer.online import OnlineLearner
-from everlearn.transfer.prior_weights import PENALTIES
+from everlearn.transfer.prior_weights import check_penalty
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class OpeningTransfer:
             penalty=learner.penalty,
             ridge=learner.ridge,
         )
-        # With a precomputed kernel an example is a column, so there is nothing to keep but its place.
+        # With a precomputed kernel an example is a column: nothing to keep but its place.
         supports = opening.X if learner.kernel != "precomputed" else np.empty((n, 0))
         return cls(supports, solution.alpha, solution.beta, solution.bias)
 
@@ -65,7 +65,9 @@ class OpeningTransfer:
     @classmethod
     def from_state(cls, arrays: dict[str, NDArray[Any]]) -> "OpeningTransfer":
         return cls(
-            *(np.array(arrays[f"transfer.{name}"]) for name in ("supports", "alpha", "beta")),
+            supports=np.array(arrays["transfer.supports"]),
+            alpha=np.array(arrays["transfer.alpha"]),
+            beta=np.array(arrays["transfer.beta"]),
             bias=float(arrays["transfer.bias"][0]),
         )
 
@@ -83,9 +85,9 @@ class TransferringLearner(OnlineLearner):
 
     priors: Any
     n_first: int
-    batch_C: float
+    batch_C: float  # noqa: N815 (C as everywhere)
     penalty: str
-    ridge: float
+    ridge: float | None
     transferred_: OpeningTransfer
 
     @property
@@ -93,9 +95,7 @@ class TransferringLearner(OnlineLearner):
         """The weight of each prior in the hypothesis of the opening."""
         self._require_fitted()
         if not self._transfers():
-            raise AttributeError(
-                "no prior was given a weight: this learner has no Multi-KT opening"
-            )
+            raise AttributeError("this learner has no Multi-KT opening, so no prior has β")
         return self.transferred_.beta
 
     def _transfers(self) -> bool:
@@ -116,8 +116,7 @@ class TransferringLearner(OnlineLearner):
                 f"{self.n_first!r}"
             )
         check_positive_number("batch_C", self.batch_C)
-        check_positive_number("ridge", self.ridge)
-        check_choice("penalty", self.penalty, PENALTIES)
+        check_penalty(self.penalty, self.ridge)
 
     def _opening_length(self) -> int:
         return self.n_first if self._transfers() else super()._opening_length()

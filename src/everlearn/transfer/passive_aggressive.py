@@ -15,6 +15,7 @@ from typing import Any
 
 from everlearn.base import Array
 from everlearn.statistics.labels import Label
+from everlearn.transfer.hypothesis import LinearSum
 from everlearn.transfer.online import OnlineLearner
 
 
@@ -106,9 +107,10 @@ class PassiveAggressive(OnlineLearner):
 
     @property
     def coef_(self) -> Array:
-        if self.kernel != "linear":
+        examples = self.hypothesis_.examples
+        if not isinstance(examples, LinearSum):
             raise AttributeError("only the linear kernel has weights; this one keeps examples")
-        return self.hypothesis_.examples.w
+        return examples.w
 
     @property
     def intercept_(self) -> float:

@@ -18,11 +18,26 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
 from everlearn.base import Array
+from everlearn.transfer.binary import check_choice, check_positive_number
 
 PENALTIES = ("ridge", "ball")
 # Below this share of the largest useful ρ the ball does not bind.
 SMALLEST_RIDGE = 1e-7
 MOST_STEPS = 100
+TOLERANCE = 1e-13
+
+
+def check_penalty(penalty: str, ridge: float | None) -> None:
+    check_choice("penalty", penalty, PENALTIES)
+    if ridge is not None:
+        check_positive_number("ridge", ridge)
+
+
+def prior_weights(c: Array, D: Array, s: Array, penalty: str, ridge: float | None) -> Array:
+    """β under either penalty; a ridge of None is 3 √k."""
+    if penalty == "ball":
+        return ball_weights(c, D, s)
+    return ridge_weights(c, D, s, 3.0 * np.sqrt(D.shape[1]) if ridge is None else ridge)
 
 
 def ridge_weights(c: Array, D: Array, s: Array, ridge: float) -> Array:
@@ -62,16 +77,16 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
     """
     n = len(c)
     Q = D @ D.T / ridge
-    lam = 0.5 * s
-    scale = max(1.0, float(np.abs(c).max()), float(np.abs(Q @ lam).max()))
+    # How far λ is from either end of the box, each kept on its own so that neither rounds to zero.
+    above, below = 0.5 * s, 0.5 * s
+    losses = max(1.0, float(np.abs(c).max()))
+    scale = max(losses, float(np.abs(Q @ above).max()))
     z = np.full(n, scale)
     t = np.full(n, scale)
-    tolerance = 1e-15 * scale
     for _ in range(MOST_STEPS):
-        above, below = lam, s - lam
-        gradient = Q @ lam - c - z + t
+        gradient = Q @ above - c - z + t
         mu = float(z @ above + t @ below) / (2 * n)
-        if mu <= tolerance and float(np.abs(gradient).max()) <= 1e-13 * scale:
+        if mu <= TOLERANCE * losses and float(np.abs(gradient).max()) <= TOLERANCE * scale:
             break
         factor = cho_factor(Q + np.diag(z / above + t / below), lower=True)
 
@@ -85,10 +100,11 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
         target = (ahead / mu) ** 3 * mu
         step, dz, dt = _newton(factor, gradient, above, below, z, t, target, step * dz, -step * dt)
         length = _longest(above, below, z, t, step, dz, dt, 0.995)
-        lam = lam + length * step
+        above = above + length * step
+        below = below - length * step
         z = z + length * dz
         t = t + length * dt
-    return lam
+    return above
 
 
 def _newton(

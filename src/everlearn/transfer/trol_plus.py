@@ -70,7 +70,7 @@ class TROLPlus(TransferringLearner):
         C: float = 1.0,
         batch_C: float = 1.0,
         penalty: str = "ridge",
-        ridge: float = 1.0,
+        ridge: float | None = None,
         variant: str = "pa1",
         kernel: str = "linear",
         bandwidth: float | None = None,
