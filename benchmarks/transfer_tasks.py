@@ -56,7 +56,7 @@ class Sources:
 
 
 def learn_sources(positives: Sequence[Any], background: Any) -> Sources:
-    """One source per class; C is the one with the least leave-one-out hinge loss over all sources."""
+    """One source per class, all with the C of least leave-one-out hinge loss."""
     X = np.concatenate([background, *positives])
     bandwidth = mean_squared_distance(X)
     K = gaussian(X, X, bandwidth)

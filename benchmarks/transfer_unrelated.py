@@ -1,4 +1,4 @@
-"""Four unrelated classes of Caltech-101, each learned from the other three (Fig. 2 of the paper)."""
+"""Four unrelated classes of Caltech-101, each learned from the other three (Fig. 2)."""
 
 from collections.abc import Iterator
 

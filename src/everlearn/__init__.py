@@ -1,6 +1,9 @@
 """everlearn: open-ended visual learning. Show it an example and a name, and it knows it at once."""
 
+from everlearn.checks import check_learner
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.learners.rlsc import RecursiveRLSC
+from everlearn.learners.slda import StreamingLDA
 from everlearn.persistence import load, save
 from everlearn.transfer.least_squares_svm import LeastSquaresSVM
 from everlearn.transfer.multi_kt import MultiKT
@@ -16,7 +19,10 @@ __all__ = [
     "NearestClassMean",
     "OnlineTransfer",
     "PassiveAggressive",
+    "RecursiveRLSC",
+    "StreamingLDA",
     "TROLPlus",
+    "check_learner",
     "load",
     "save",
 ]

@@ -300,6 +300,7 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "labels_"):
             self._begin(other.n_features_in_)
             self.n_features_in_ = other.n_features_in_
+        self._welcome(registry, new)
         self._merge(other, by_slot)
         registry.extend(new)
         self.labels_ = registry

@@ -36,6 +36,8 @@ from everlearn.errors import (
     NotAModel,
 )
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.learners.rlsc import RecursiveRLSC
+from everlearn.learners.slda import StreamingLDA
 from everlearn.transfer.least_squares_svm import LeastSquaresSVM
 from everlearn.transfer.multi_kt import MultiKT
 from everlearn.transfer.online_transfer import OnlineTransfer
@@ -45,17 +47,17 @@ from everlearn.transfer.trol_plus import TROLPlus
 
 FORMAT_VERSION = 1
 
+# Every class a file may name; nothing else is ever built from a file.
 LEARNERS: dict[str, type[Any]] = {
-    cls.__name__: cls
-    for cls in (
-        NearestClassMean,
-        PassiveAggressive,
-        LeastSquaresSVM,
-        MultiKT,
-        OnlineTransfer,
-        TROL,
-        TROLPlus,
-    )
+    "NearestClassMean": NearestClassMean,
+    "RecursiveRLSC": RecursiveRLSC,
+    "StreamingLDA": StreamingLDA,
+    "PassiveAggressive": PassiveAggressive,
+    "LeastSquaresSVM": LeastSquaresSVM,
+    "MultiKT": MultiKT,
+    "OnlineTransfer": OnlineTransfer,
+    "TROL": TROL,
+    "TROLPlus": TROLPlus,
 }
 
 Arrays = dict[str, NDArray[Any]]

@@ -86,7 +86,8 @@ class GaussianSum:
     """Σ c_i exp(−‖x − x_i‖² / δ) over at most ``budget`` support vectors.
 
     A full budget makes room by dropping the support vector that came first, or the one whose
-    coefficient is smallest and whose loss therefore changes f least (‖c_i k(x_i, ·)‖ = |c_i|).
+    coefficient is smallest and whose loss therefore changes f least (‖c_i k(x_i, ·)‖ = |c_i|); of
+    equal ones the oldest.
     """
 
     def __init__(
@@ -151,8 +152,11 @@ class GaussianSum:
 
     def _free_place(self) -> int:
         if self.budget is not None and self.count >= self.budget:
-            usefulness = self.arrivals if self.drop_oldest else np.abs(self.coefficients)
-            return int(usefulness[: self.count].argmin())
+            if self.drop_oldest:
+                return int(self.arrivals.argmin())
+            sizes = np.abs(self.coefficients)
+            smallest = np.flatnonzero(sizes == sizes.min())
+            return int(smallest[self.arrivals[smallest].argmin()])
         if self.count == len(self.supports):
             room = max(16, 2 * self.count)
             if self.budget is not None:

@@ -43,6 +43,7 @@ class ExampleKeeper(BinaryLearner):
     max_examples: int
 
     examples_: Examples
+    bounded_memory = False
 
     @property
     def promises(self) -> frozenset[Promise]:

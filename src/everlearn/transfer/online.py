@@ -55,6 +55,11 @@ class OnlineLearner(BinaryLearner):
     def promises(self) -> frozenset[Promise]:
         return frozenset({Promise.BATCH_IS_LOOP})
 
+    @property
+    def bounded_memory(self) -> bool:
+        """Whether memory has a limit: a Gaussian kernel without a budget has none."""
+        return self.kernel != "gaussian" or self.budget is not None
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Any:  # type: ignore[override]
         """Forget everything, then learn from these examples, once each, in this order.
 

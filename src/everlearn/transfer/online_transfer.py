@@ -23,6 +23,9 @@ from everlearn.statistics.labels import Label
 from everlearn.transfer.examples import Examples
 from everlearn.transfer.opening_transfer import TransferringLearner
 
+# How many weights to remember, for a plot.
+HISTORY = 1000
+
 
 class OnlineTransfer(TransferringLearner):
     """Learn two labels online, mixed with priors by how right each has been.
@@ -46,7 +49,8 @@ class OnlineTransfer(TransferringLearner):
     weights_ : ndarray of shape (n_sources + 1,)
         σ of each source and, last, τ.
     weight_history_ : ndarray of shape (n_kept, n_sources + 1)
-        The weights before each example, the first row being where they began; the latest 10,000.
+        The weights over time, oldest first: before the first example, and after each one. The
+        latest 1,000 are kept.
     mistakes_, n_examples_ : int
     classes_ : ndarray
     n_features_in_ : int
@@ -66,10 +70,8 @@ class OnlineTransfer(TransferringLearner):
     >>> learner.learn_one([1.0, 0.1], "yes").learn_one([-1.0, 0.0], "no").predict_one([0.8, -0.3])
     'yes'
     >>> learner.weights_.round(2).tolist()
-    [0.53, 0.47]
+    [0.56, 0.44]
     """
-
-    MOST_HISTORY = 10_000
 
     def __init__(
         self,
@@ -108,7 +110,10 @@ class OnlineTransfer(TransferringLearner):
 
     @property
     def weight_history_(self) -> Array:
-        return np.array(self._history[-self.MOST_HISTORY :])
+        """σ and τ over time, oldest first."""
+        oldest = self._n_weights % HISTORY if self._n_weights > HISTORY else 0
+        kept = self._history[: min(self._n_weights, HISTORY)]
+        return np.roll(kept, -oldest, axis=0)
 
     def _transfers(self) -> bool:
         return self.transfer
@@ -121,8 +126,8 @@ class OnlineTransfer(TransferringLearner):
             )
 
     def _establish(self, opening: Examples, signs: Array) -> None:
-        self.weights_ = self._first_weights()
-        self._history = [self.weights_]
+        self._begin_history()
+        self._weigh(self._first_weights())
         super()._establish(opening, signs)
 
     def _learn_opening(self, opening: Examples, signs: Array) -> None:
@@ -141,11 +146,17 @@ class OnlineTransfer(TransferringLearner):
         answers = _normalised(np.append(sources, own))
         margin = 2.0 * float(self.weights_ @ answers) - 1.0
         kept = self.weights_ * np.exp(-0.5 * weight * (answers - 0.5 * (sign + 1.0)) ** 2)
-        self.weights_ = kept / kept.sum()
-        self._history.append(self.weights_)
-        if len(self._history) > 2 * self.MOST_HISTORY:
-            del self._history[: self.MOST_HISTORY]
+        self._weigh(kept / kept.sum())
         return margin
+
+    def _begin_history(self) -> None:
+        self._n_weights = 0
+        self._history = np.zeros((HISTORY, len(self._first_weights())))
+
+    def _weigh(self, weights: Array) -> None:
+        self.weights_ = weights
+        self._history[self._n_weights % HISTORY] = weights
+        self._n_weights += 1
 
     def _sources(self, X: Array, prior_scores: Array) -> Array:
         """What each source says, one column each."""
@@ -168,8 +179,9 @@ class OnlineTransfer(TransferringLearner):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
-        self._history = list(np.array(arrays["weight_history"], dtype=np.float64))
-        self.weights_ = self._history[-1]
+        self._begin_history()
+        for weights in np.array(arrays["weight_history"], dtype=np.float64):
+            self._weigh(weights)
 
 
 def _normalised(scores: Array) -> Array:

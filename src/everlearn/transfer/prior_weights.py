@@ -25,6 +25,7 @@ PENALTIES = ("ridge", "ball")
 SMALLEST_RIDGE = 1e-7
 MOST_STEPS = 100
 TOLERANCE = 1e-13
+ROUNDING = 1e-13
 
 
 def check_penalty(penalty: str, ridge: float | None) -> None:
@@ -77,6 +78,8 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
     """
     n = len(c)
     Q = D @ D.T / ridge
+    # Steps may be inexact, their matrix must not be: with fewer priors than examples Q is singular.
+    steps = Q + ROUNDING * float(Q.diagonal().max(initial=0.0)) * np.eye(n)
     # How far λ is from either end of the box, each kept on its own so that neither rounds to zero.
     above, below = 0.5 * s, 0.5 * s
     losses = max(1.0, float(np.abs(c).max()))
@@ -88,7 +91,7 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
         mu = float(z @ above + t @ below) / (2 * n)
         if mu <= TOLERANCE * losses and float(np.abs(gradient).max()) <= TOLERANCE * scale:
             break
-        factor = cho_factor(Q + np.diag(z / above + t / below), lower=True)
+        factor = cho_factor(steps + np.diag(z / above + t / below), lower=True)
 
         # First where a full step would lead, then a step corrected for what that one overlooks.
         step, dz, dt = _newton(factor, gradient, above, below, z, t, 0.0, 0.0, 0.0)
