@@ -27,6 +27,10 @@ from everlearn import (
 from everlearn.transfer.kernel import gaussian, mean_squared_distance
 
 N_FIRST = 6
+N_TRAIN = 30
+N_TEST = 50
+N_SOURCE = 50
+N_SOURCE_BACKGROUND = 300
 CHECKPOINTS = (6, 10, 20, 40, 60)
 GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
@@ -107,23 +111,27 @@ def make_task(
     sources: Sources,
     chosen: Iterable[int],
     rng: np.random.Generator,
-    n_train: int = 30,
-    n_test: int = 50,
+    n_train: int = N_TRAIN,
+    n_test: int = N_TEST,
 ) -> Task:
-    """Draw and order samples; a positive is always followed by a negative."""
+    """Draw and order samples; a positive is always followed by a negative.
+
+    The test set has as many negatives as positives; fewer than ``n_test`` of each where the class
+    is small.
+    """
+    n_test = min(n_test, len(positives) - n_train, len(negatives) - n_train)
     ours = positives[rng.permutation(len(positives))]
     theirs = negatives[rng.permutation(len(negatives))]
     train = np.empty((2 * n_train, ours.shape[1]))
     train[0::2], train[1::2] = ours[:n_train], theirs[:n_train]
     test = np.concatenate([ours[n_train : n_train + n_test], theirs[n_train : n_train + n_test]])
-    n_ours = len(ours[n_train : n_train + n_test])
     columns = np.concatenate([train, sources.X])
     kernel = gaussian(np.concatenate([train, test]), columns, sources.bandwidth)
     return Task(
         train=kernel[: len(train)],
         train_y=np.arange(len(train)) % 2 == 0,
         test=kernel[len(train) :],
-        test_y=np.arange(len(test)) < n_ours,
+        test_y=np.arange(len(test)) < n_test,
         priors=[
             (np.concatenate([np.zeros(len(train)), sources.weights[j]]), float(sources.biases[j]))
             for j in chosen
@@ -209,3 +217,21 @@ def table(results: dict[str, tuple[Any, Any]]) -> str:
         rates = "".join(f"{100 * r:8.1f}" for r in recognition.mean(axis=0))
         rows.append(f"{name:16}{shown:16}{rates}")
     return "\n".join(rows)
+
+
+def at(results: dict[str, tuple[Any, Any]], name: str, t: int) -> tuple[float, float]:
+    """Mean recognition in percent after t samples, and its standard error."""
+    rates = 100 * results[name][1][:, CHECKPOINTS.index(t)]
+    return float(rates.mean()), float(rates.std(ddof=1) / np.sqrt(len(rates)))
+
+
+def mistakes(results: dict[str, tuple[Any, Any]], *names: str) -> str:
+    """Mean mistakes of some methods as one phrase."""
+    return " / ".join(f"{results[name][0].mean():.2f}" for name in names)
+
+
+def split_background(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Negatives of the sources, and negatives of the targets."""
+    shuffled = X[rng.permutation(len(X))]
+    half = min(N_SOURCE_BACKGROUND, len(X) // 2)
+    return shuffled[:half], shuffled[half:]
