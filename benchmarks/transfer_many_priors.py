@@ -1,4 +1,4 @@
-"""Many priors: targets of CIFAR-100 with all other classes as priors, and all of Caltech-101 (Fig. 3).
+"""Many priors: CIFAR-100 and Caltech-101 with all other classes as priors (Fig. 3).
 
 Every class but a small shared background is a prior for every other. The hard case, shown last,
 has no shared background: negatives of each task come from all other classes, so that what one

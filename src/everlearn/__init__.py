@@ -9,6 +9,7 @@ from everlearn.transfer.least_squares_svm import LeastSquaresSVM
 from everlearn.transfer.multi_kt import MultiKT
 from everlearn.transfer.online_transfer import OnlineTransfer
 from everlearn.transfer.passive_aggressive import PassiveAggressive
+from everlearn.transfer.transfer_classifier import TransferClassifier
 from everlearn.transfer.trol import TROL
 from everlearn.transfer.trol_plus import TROLPlus
 
@@ -22,6 +23,7 @@ __all__ = [
     "RecursiveRLSC",
     "StreamingLDA",
     "TROLPlus",
+    "TransferClassifier",
     "check_learner",
     "load",
     "save",

@@ -42,6 +42,7 @@ from everlearn.transfer.least_squares_svm import LeastSquaresSVM
 from everlearn.transfer.multi_kt import MultiKT
 from everlearn.transfer.online_transfer import OnlineTransfer
 from everlearn.transfer.passive_aggressive import PassiveAggressive
+from everlearn.transfer.transfer_classifier import TransferClassifier
 from everlearn.transfer.trol import TROL
 from everlearn.transfer.trol_plus import TROLPlus
 
@@ -58,6 +59,7 @@ LEARNERS: dict[str, type[Any]] = {
     "OnlineTransfer": OnlineTransfer,
     "TROL": TROL,
     "TROLPlus": TROLPlus,
+    "TransferClassifier": TransferClassifier,
 }
 
 Arrays = dict[str, NDArray[Any]]
