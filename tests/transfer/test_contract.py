@@ -12,6 +12,7 @@ from everlearn import (
     MultiKT,
     OnlineTransfer,
     PassiveAggressive,
+    TransferClassifier,
     TROLPlus,
     check_learner,
 )
@@ -28,6 +29,8 @@ WITHOUT_PRIORS = [
     TROL(kernel="gaussian", budget=20),
     TROLPlus(),
     TROLPlus(per_source=True),
+    TransferClassifier(),
+    TransferClassifier(base=PassiveAggressive(variant="pa"), memory=2, replay=3, average_over=1),
 ]
 
 VECTORS = [np.array([0.1, 0.0, -0.2, 0.0, 0.0, 0.1]), (np.full(6, 0.05), -0.1)]

@@ -135,10 +135,11 @@ def replay(
 
 
 @compiled
-def move_towards(average: Array, values: Array, rate: float) -> None:
-    """Average += rate (values − average), row by row."""
+def move_average(average: Array, values: Array, rates: Array) -> None:
+    """average_k += rate_k (values_k − average_k) for every row k."""
     for k in range(average.shape[0]):
         row = average[k]
         target = values[k]
+        rate = rates[k]
         for j in range(row.shape[0]):
             row[j] += rate * (target[j] - row[j])

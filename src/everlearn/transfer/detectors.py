@@ -24,6 +24,7 @@ class Detectors:
             "b": np.zeros(0),
             "average_W": np.zeros((0, n_features)),
             "average_b": np.zeros(0),
+            "ages": np.zeros(0, dtype=np.int64),
             "means": np.zeros((0, n_features)),
             "totals": np.zeros(0),
             "counts": np.zeros(0, dtype=np.int64),
@@ -87,8 +88,9 @@ class Detectors:
 
     def start(self, slot: int, w: Array, b: float) -> None:
         """Put a detector in the place of the one that was, with no past to average over."""
-        self.W[slot] = self._rooms["average_W"][slot] = w
-        self.b[slot] = self._rooms["average_b"][slot] = b
+        self.W[slot] = w
+        self.b[slot] = b
+        self._view("ages")[slot] = 0
 
     def learn(self, x: Array, slot: int, C: float, rule: int) -> None:
         from everlearn.kernels.transfer import rival_step
@@ -114,13 +116,16 @@ class Detectors:
             rule,
         )
 
-    def settle(self, rate: float) -> None:
-        """Move the average towards the detectors as they are now."""
-        from everlearn.kernels.transfer import move_towards
+    def settle(self, average_over: int) -> None:
+        """Bring the averages up to date: a plain mean while young, a running one later."""
+        from everlearn.kernels.transfer import move_average
 
+        ages = self._view("ages")
+        ages += 1
+        rates = 1.0 / np.minimum(ages, average_over)
         average_W, average_b = self.average
-        move_towards(average_W, self.W, rate)
-        average_b += rate * (self.b - average_b)
+        move_average(average_W, self.W, rates)
+        average_b += rates * (self.b - average_b)
 
     def state(self) -> State:
         return {name: self._view(name) for name in self._rooms}, {

@@ -149,7 +149,7 @@ class TransferClassifier(StreamingClassifier):
             self._start_detector(base, x, slot, weight)
         known.learn(x, slot, base.C * weight, RULES[base.variant])
         known.rehearse(self.replay, base.C, RULES[base.variant])
-        known.settle(1.0 / self.average_over)
+        known.settle(self.average_over)
 
     def _start_detector(self, base: TROL, x: Array, slot: int, weight: float) -> None:
         """Multi-KT of this class's examples against the means of others, from their detectors."""
