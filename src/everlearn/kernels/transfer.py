@@ -28,20 +28,28 @@ def step_size(loss: float, norm: float, C: float, rule: int) -> float:
 
 @compiled
 def linear_step(
-    w: Array, x: Array, sign: float, offset: float, extra_norm: float, C: float, rule: int
-) -> tuple[float, float]:
-    """One example (x, y): f = w·x + offset, ℓ = max(0, 1 − y f), w += γ y x; returns f and γ."""
+    w: Array, u: Array, x: Array, extra: Array, sign: float, offset: float, C: float, rule: int
+) -> float:
+    """One example (x, e, y): f = w·x + u·e + offset, w += γ y x, u += γ y e; returns f.
+
+    γ is :func:`step_size` of ℓ = max(0, 1 − y f) and ‖x‖² + ‖e‖².
+    """
     score = offset
-    norm = extra_norm
+    norm = 0.0
     for j in range(x.shape[0]):
         score += w[j] * x[j]
         norm += x[j] * x[j]
+    for j in range(extra.shape[0]):
+        score += u[j] * extra[j]
+        norm += extra[j] * extra[j]
     gamma = step_size(1.0 - sign * score, norm, C, rule)
     if gamma > 0.0:
         change = gamma * sign
         for j in range(x.shape[0]):
             w[j] += change * x[j]
-    return score, gamma
+        for j in range(extra.shape[0]):
+            u[j] += change * extra[j]
+    return score
 
 
 @compiled

@@ -8,6 +8,7 @@ sum over examples the linear kernel keeps w = Σ c_i x_i, the precomputed one a 
 column, the Gaussian one the support vectors themselves, at most ``budget`` of them.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,10 @@ class LinearSum:
         return scores
 
     def step(
-        self, x: Array, sign: float, offset: float, extra_norm: float, C: float, rule: int
-    ) -> tuple[float, float]:
-        from everlearn.kernels.transfer import linear_step
-
-        return linear_step(self.w, x, sign, offset, extra_norm, C, rule)
+        self, x: Array, extra: Array, u: Array, sign: float, offset: float, C: float, rule: int
+    ) -> float:
+        score: float = _kernels().linear_step(self.w, u, x, extra, sign, offset, C, rule)
+        return score
 
     def flip(self) -> None:
         self.w = -self.w
@@ -60,16 +60,15 @@ class PoolSum:
         return scores
 
     def step(
-        self, x: Array, sign: float, offset: float, extra_norm: float, C: float, rule: int
-    ) -> tuple[float, float]:
-        from everlearn.kernels.transfer import step_size
-
-        score = float(x @ self.coefficients) + offset
-        norm = float(x[self.n_taught]) + extra_norm
-        gamma = step_size(1.0 - sign * score, norm, C, rule)
-        self.coefficients[self.n_taught] = gamma * sign
+        self, x: Array, extra: Array, u: Array, sign: float, offset: float, C: float, rule: int
+    ) -> float:
+        score = float(x @ self.coefficients) + float(extra @ u) + offset
+        norm = float(x[self.n_taught]) + float(extra @ extra)
+        change = sign * _kernels().step_size(1.0 - sign * score, norm, C, rule)
+        self.coefficients[self.n_taught] = change
+        u += change * extra
         self.n_taught += 1
-        return score, gamma
+        return score
 
     def flip(self) -> None:
         self.coefficients = -self.coefficients
@@ -113,17 +112,18 @@ class GaussianSum:
         return values
 
     def step(
-        self, x: Array, sign: float, offset: float, extra_norm: float, C: float, rule: int
-    ) -> tuple[float, float]:
-        from everlearn.kernels.transfer import gaussian_score, step_size
-
-        score = offset + gaussian_score(
+        self, x: Array, extra: Array, u: Array, sign: float, offset: float, C: float, rule: int
+    ) -> float:
+        score = float(extra @ u) + offset
+        score += _kernels().gaussian_score(
             x, self.supports, self.coefficients, self.count, self.bandwidth
         )
-        gamma = step_size(1.0 - sign * score, 1.0 + extra_norm, C, rule)
-        if gamma > 0.0:
-            self._add(x, gamma * sign)
-        return score, gamma
+        norm = 1.0 + float(extra @ extra)
+        change = sign * _kernels().step_size(1.0 - sign * score, norm, C, rule)
+        if change:
+            self._add(x, change)
+            u += change * extra
+        return score
 
     def flip(self) -> None:
         self.coefficients[: self.count] *= -1.0
@@ -185,7 +185,7 @@ class Hypothesis:
         self.rule = RULES[rule]
 
     def scores(self, X: Array, extras: Array) -> Array:
-        """F of every row."""
+        """The value of f at every row."""
         scores: Array = self.examples.scores(X) + extras @ self.extra_weights
         return scores
 
@@ -197,18 +197,12 @@ class Hypothesis:
         ``weight`` multiplies the loss ξ in Eq. 2, so a whole number counts as that many copies of
         the example, one after the other.
         """
-        if len(extra):
-            offset += float(extra @ self.extra_weights)
-            extra_norm = float(extra @ extra)
-        else:
-            extra_norm = 0.0
-        score, gamma = self.examples.step(x, sign, offset, extra_norm, self.C * weight, self.rule)
-        if gamma > 0.0 and len(extra):
-            self.extra_weights += (gamma * sign) * extra
-        return score
+        return self.examples.step(
+            x, extra, self.extra_weights, sign, offset, self.C * weight, self.rule
+        )
 
     def flip(self) -> None:
-        """F becomes −f: what if the two labels had had each other's sign."""
+        """Turn f into −f: as if the two labels had had each other's sign."""
         self.examples.flip()
         self.extra_weights = -self.extra_weights
 
@@ -218,6 +212,14 @@ class Hypothesis:
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.examples.restore(arrays)
         self.extra_weights = np.array(arrays["extra_weights"], dtype=np.float64)
+
+
+@functools.cache
+def _kernels() -> Any:
+    """The compiled steps, imported when the first example is learned."""
+    from everlearn.kernels import transfer
+
+    return transfer
 
 
 def require_room(n_columns: int, n_taught: int, n_new: int) -> None:
