@@ -1,17 +1,22 @@
 """everlearn: open-ended visual learning. Show it an example and a name, and it knows it at once."""
 
-from everlearn.checks import check_learner
-from everlearn.learners.ncm import NearestClassMean
-from everlearn.learners.rlsc import RecursiveRLSC
-from everlearn.learners.slda import StreamingLDA
-from everlearn.persistence import load, save
-from everlearn.transfer.least_squares_svm import LeastSquaresSVM
-from everlearn.transfer.multi_kt import MultiKT
-from everlearn.transfer.online_transfer import OnlineTransfer
-from everlearn.transfer.passive_aggressive import PassiveAggressive
-from everlearn.transfer.transfer_classifier import TransferClassifier
-from everlearn.transfer.trol import TROL
-from everlearn.transfer.trol_plus import TROLPlus
+from typing import TYPE_CHECKING, Any
+
+from everlearn.names import HOME, find
+
+if TYPE_CHECKING:
+    from everlearn.checks import check_learner
+    from everlearn.learners.ncm import NearestClassMean
+    from everlearn.learners.rlsc import RecursiveRLSC
+    from everlearn.learners.slda import StreamingLDA
+    from everlearn.persistence import load, save
+    from everlearn.transfer.least_squares_svm import LeastSquaresSVM
+    from everlearn.transfer.multi_kt import MultiKT
+    from everlearn.transfer.online_transfer import OnlineTransfer
+    from everlearn.transfer.passive_aggressive import PassiveAggressive
+    from everlearn.transfer.transfer_classifier import TransferClassifier
+    from everlearn.transfer.trol import TROL
+    from everlearn.transfer.trol_plus import TROLPlus
 
 __all__ = [
     "TROL",
@@ -29,3 +34,14 @@ __all__ = [
     "save",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = find(name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
