@@ -47,7 +47,7 @@ WITH_PRIORS = [
 ]
 
 
-@pytest.mark.parametrize("learner", WITHOUT_PRIORS, ids=str)
+@pytest.mark.parametrize("learner", WITHOUT_PRIORS, ids=lambda learner: type(learner).__name__)
 def test_scikit_learn_contract(learner):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -58,7 +58,7 @@ def test_scikit_learn_contract(learner):
 
 
 @pytest.mark.parametrize(
-    "learner", WITHOUT_PRIORS + WITH_PRIORS, ids=lambda learner: " ".join(str(learner).split())
+    "learner", WITHOUT_PRIORS + WITH_PRIORS, ids=lambda learner: type(learner).__name__
 )
 def test_contract_of_streaming_learners(learner):
     check_learner(learner)

@@ -24,7 +24,7 @@ def one_after_the_other(rng, n_classes=12, d=40, m=4, noise=0.6):
     return X, y, centres[y_new] + noise * rng.normal(size=(len(y_new), d)), y_new
 
 
-def naive(X, y, *, memory, replay, average_over, max_rivals=50):
+def naive(X, y, *, memory, replay, average_over, max_rivals=50, opening=20):
     """The three steps and the average, written down with lists."""
     W, b, averages, history, means, counts, exemplars = [], [], [], [], [], [], []
     cursor, squares = 0, []
@@ -57,12 +57,16 @@ def naive(X, y, *, memory, replay, average_over, max_rivals=50):
         others = [j for j in range(len(W)) if j != k]
         others = sorted(others, key=lambda j: np.sum((means[j] - means[k]) ** 2))[:max_rivals]
         others.sort()
-        if counts[k] <= max(memory, 1) and others:
-            P = np.array([*(exemplars[k] or [x]), *(means[j] for j in others)])
-            n_own = len(P) - len(others)
-            signs = np.array([1.0] * n_own + [-1.0] * len(others))
+        if counts[k] <= opening and others:
+            own, weights = list(exemplars[k]), [1.0] * len(exemplars[k])
+            if counts[k] > len(own):
+                own.append(means[k])
+                weights.append(counts[k] - len(exemplars[k]))
+            P = np.array([*own, *(means[j] for j in others)])
+            signs = np.array([1.0] * len(own) + [-1.0] * len(others))
+            weights += [1.0] * len(others)
             C = 1.0 / np.mean(np.sum(P**2, axis=1))
-            start = MultiKT(priors=[(W[j], b[j]) for j in others], C=C).fit(P, signs)
+            start = MultiKT(priors=[(W[j], b[j]) for j in others], C=C).fit(P, signs, weights)
             W[k] = P.T @ start.dual_coef_ + sum(
                 beta * W[j] for beta, j in zip(start.beta_, others, strict=True)
             )
@@ -93,6 +97,7 @@ def naive(X, y, *, memory, replay, average_over, max_rivals=50):
         {"memory": 3, "replay": 7, "average_over": 4},
         {"memory": 2, "replay": 0, "average_over": 1},
         {"memory": 0, "replay": 5, "average_over": 1},
+        {"memory": 1, "replay": 4, "average_over": 3, "opening": 2},
         {"memory": 2, "replay": 3, "average_over": 10, "max_rivals": 3},
     ],
 )
@@ -183,6 +188,7 @@ def test_says_what_it_cannot_do(rng):
         ({"base": TROL(kernel="gaussian")}, "linear kernel"),
         ({"base": TROL(priors=[np.ones(40)])}, "no priors"),
         ({"base": TROL(batch_C=-1.0)}, "batch_C"),
+        ({"opening": 0}, "opening"),
         ({"memory": -1}, "memory"),
         ({"replay": 1.5}, "replay"),
         ({"max_rivals": 0}, "max_rivals"),

@@ -55,13 +55,16 @@ class Detectors:
         """Examples seen of each class."""
         return self._view("counts")
 
-    def exemplars_of(self, slot: int) -> tuple[Array, Array]:
-        """The exemplars of one class, and their weights."""
-        stored = self._rooms["exemplar_counts"][slot]
-        return (
-            self._rooms["exemplars"][slot, :stored],
-            self._rooms["exemplar_weights"][slot, :stored],
-        )
+    def summary_of(self, slot: int) -> tuple[Array, Array]:
+        """What is remembered of a class: its exemplars, its mean for all others, and weights."""
+        rooms = self._rooms
+        stored = rooms["exemplar_counts"][slot]
+        exemplars = rooms["exemplars"][slot, :stored]
+        weights = rooms["exemplar_weights"][slot, :stored]
+        if rooms["counts"][slot] == stored:
+            return exemplars, weights
+        others = rooms["totals"][slot] - weights.sum()
+        return np.vstack([exemplars, rooms["means"][slot]]), np.append(weights, others)
 
     def remember(self, x: Array, slot: int, weight: float) -> None:
         """Add an example to its class mean, and to its exemplars while there is room."""

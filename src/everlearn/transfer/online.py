@@ -41,7 +41,7 @@ class OnlineLearner(BinaryLearner):
     variant: str
     kernel: str
     bandwidth: float | None
-    intercept: bool
+    intercept: bool | None
     budget: int | None
     drop: str
 
@@ -130,7 +130,8 @@ class OnlineLearner(BinaryLearner):
     def _begin(self, n_features: int) -> None:
         self.n_features_in_ = n_features
         self.bandwidth_ = self.bandwidth
-        self._one = np.ones(int(self.intercept))
+        has_intercept = self.kernel == "linear" if self.intercept is None else self.intercept
+        self._one = np.ones(int(has_intercept))
         self.mistakes_ = 0
         self.n_examples_ = 0
         self.opening_ = Examples(n_features, len(self._priors()))
@@ -180,7 +181,8 @@ class OnlineLearner(BinaryLearner):
     def _extend_opening(self, X: Array, slots: Slots, weights: Array, prior_scores: Array) -> float:
         opening = self.opening_
         assert opening is not None
-        margin = float(self._margin_of(X, prior_scores)[0]) if len(opening) else 0.0
+        n_before = len(opening)
+        margin = float(self._margin_of(X, prior_scores)[0]) if n_before else 0.0
         opening.add(X, slots, weights, prior_scores)
         room = max(self._opening_length(), BANDWIDTH_EXAMPLES)
         if len(opening) > room and self.kernel != "precomputed":
@@ -188,7 +190,7 @@ class OnlineLearner(BinaryLearner):
         self._establish(opening, self.signs_[opening.slots])
         if self._is_complete(opening):
             self.opening_ = None
-        elif len(opening) == self._opening_length():
+        elif n_before < self._opening_length() == len(opening):
             log.warning(
                 "%s has seen %d examples, all of one label; it waits for the other one",
                 type(self).__name__,
@@ -216,7 +218,7 @@ class OnlineLearner(BinaryLearner):
         return mean_squared_distance(opening.X)
 
     def _first_hypothesis(self) -> Hypothesis:
-        return self._hypothesis_with(np.zeros(int(self.intercept)))
+        return self._hypothesis_with(np.zeros(len(self._one)))
 
     def _hypothesis_with(self, extra_weights: Array) -> Hypothesis:
         """Zero, but for the weights of extra features."""
@@ -234,7 +236,7 @@ class OnlineLearner(BinaryLearner):
 
     def _constant(self, n_rows: int) -> Array:
         """The extra feature that carries the intercept, or no feature."""
-        return np.ones((n_rows, int(self.intercept)))
+        return np.ones((n_rows, len(self._one)))
 
     # State in and out.
 

@@ -87,7 +87,7 @@ class OnlineTransfer(TransferringLearner):
         variant: str = "pa1",
         kernel: str = "linear",
         bandwidth: float | None = None,
-        intercept: bool = True,
+        intercept: bool | None = None,
         budget: int | None = None,
         drop: str = "oldest",
         positive: Label | None = None,

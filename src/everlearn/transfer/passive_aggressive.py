@@ -38,8 +38,9 @@ class PassiveAggressive(OnlineLearner):
     start : prior, optional
         The hypothesis to begin with: a weight vector, a pair (vector, bias), a fitted estimator or
         a function; default is zero.
-    intercept : bool, default=True
-        Learn a bias, as the weight of one more feature that is always 1.
+    intercept : bool, optional
+        Learn a bias, as the weight of one more feature that is always 1. By default only with the
+        linear kernel: a Gaussian one has no need of it, and a run of one label would push it far.
     budget : int, optional
         The most support vectors a Gaussian learner keeps; default is no limit.
     drop : {"oldest", "smallest"}, default="oldest"
@@ -90,7 +91,7 @@ class PassiveAggressive(OnlineLearner):
         kernel: str = "linear",
         bandwidth: float | None = None,
         start: Any = None,
-        intercept: bool = True,
+        intercept: bool | None = None,
         budget: int | None = None,
         drop: str = "oldest",
         positive: Label | None = None,
@@ -114,7 +115,7 @@ class PassiveAggressive(OnlineLearner):
 
     @property
     def intercept_(self) -> float:
-        return float(self.hypothesis_.extra_weights[0]) if self.intercept else 0.0
+        return float(self.hypothesis_.extra_weights[0]) if len(self._one) else 0.0
 
     def _priors(self) -> list[Any]:
         return [] if self.start is None else [self.start]

@@ -3,9 +3,9 @@
 Beyond Tommasi et al. (2012), whose learners tell two labels apart. One linear detector per class,
 f_k(x) = w_k·x + b_k; the greatest wins. An example (x, k) teaches in three steps:
 
-1. While class k has few examples (as many as the memory holds), its detector is the Multi-KT
-   hypothesis (Eq. 4-5) of these examples against the means of the nearest other classes, with
-   their detectors as priors.
+1. While class k has few examples (``opening``), its detector is the Multi-KT hypothesis (Eq. 4-5)
+   of its exemplars, and of its mean for all its other examples, against the means of the nearest
+   other classes, with their detectors as priors.
 2. Passive-Aggressive, true class against best rival (Crammer et al. 2006, Sec. 8):
    ℓ = max(0, 1 − f_k(x) + f_r(x)),  γ = min(C / ‖x‖², ℓ / 2(‖x‖² + c)),
    w_k += γ x,  w_r −= γ x,  b_k += γ c,  b_r −= γ c.
@@ -33,6 +33,8 @@ from everlearn.transfer.multi_kt import transfer
 from everlearn.transfer.passive_aggressive import PassiveAggressive
 from everlearn.transfer.trol import TROL
 
+LEAST = {"opening": 1, "memory": 0, "replay": 0, "max_rivals": 1, "average_over": 1}
+
 
 class TransferClassifier(StreamingClassifier):
     """Learn any number of classes online; a new one starts from what is known of the others.
@@ -46,6 +48,9 @@ class TransferClassifier(StreamingClassifier):
         How a detector begins and learns: ``TROL`` (the default) starts a new class by Multi-KT from
         the detectors known, ``PassiveAggressive`` from zero. Of its parameters C, variant and, in
         TROL, batch_C, penalty and ridge are used; C and batch_C are in units of 1/‖x‖².
+    opening : int, default=20
+        For how many examples of a class its detector is worked out afresh from what is remembered
+        of it; afterwards it only learns on.
     memory : int, default=5
         Exemplars kept of each class, its first examples. Zero keeps none, and replays none.
     replay : int, default=50
@@ -83,12 +88,14 @@ class TransferClassifier(StreamingClassifier):
         self,
         *,
         base: TROL | PassiveAggressive | None = None,
+        opening: int = 20,
         memory: int = 5,
         replay: int = 50,
         max_rivals: int = 50,
         average_over: int = 20,
     ) -> None:
         self.base = base
+        self.opening = opening
         self.memory = memory
         self.replay = replay
         self.max_rivals = max_rivals
@@ -124,7 +131,7 @@ class TransferClassifier(StreamingClassifier):
                 "base has a linear kernel and no priors or start of its own: detectors are linear, "
                 "and their priors are the other detectors"
             )
-        for name, least in (("memory", 0), ("replay", 0), ("max_rivals", 1), ("average_over", 1)):
+        for name, least in LEAST.items():
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= least):
                 raise InvalidParameter(f"{name} is a whole number, {least} or more, not {value!r}")
@@ -145,21 +152,19 @@ class TransferClassifier(StreamingClassifier):
     def _teach(self, x: Array, slot: int, weight: float) -> None:
         base, known = self._base(), self._detectors
         known.remember(x, slot, weight)
-        if isinstance(base, TROL) and known.counts[slot] <= max(self.memory, 1):
-            self._start_detector(base, x, slot, weight)
+        if isinstance(base, TROL) and known.counts[slot] <= self.opening:
+            self._start_detector(base, slot)
         known.learn(x, slot, base.C * weight, RULES[base.variant])
         known.rehearse(self.replay, base.C, RULES[base.variant])
         known.settle(self.average_over)
 
-    def _start_detector(self, base: TROL, x: Array, slot: int, weight: float) -> None:
+    def _start_detector(self, base: TROL, slot: int) -> None:
         """Multi-KT of this class's examples against the means of others, from their detectors."""
         known = self._detectors
         rivals = known.nearest(slot, self.max_rivals)
         if not len(rivals):
             return
-        examples, weights = known.exemplars_of(slot)
-        if not len(examples):
-            examples, weights = x[None], np.array([weight])
+        examples, weights = known.summary_of(slot)
         P = np.concatenate([examples, known.means[rivals]])
         signs = np.concatenate([np.ones(len(examples)), -np.ones(len(rivals))])
         K = P @ P.T

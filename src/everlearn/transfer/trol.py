@@ -82,7 +82,7 @@ class TROL(TransferringLearner):
         variant: str = "pa1",
         kernel: str = "linear",
         bandwidth: float | None = None,
-        intercept: bool = True,
+        intercept: bool | None = None,
         budget: int | None = None,
         drop: str = "oldest",
         positive: Label | None = None,

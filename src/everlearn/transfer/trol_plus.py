@@ -74,7 +74,7 @@ class TROLPlus(TransferringLearner):
         variant: str = "pa1",
         kernel: str = "linear",
         bandwidth: float | None = None,
-        intercept: bool = True,
+        intercept: bool | None = None,
         budget: int | None = None,
         drop: str = "oldest",
         positive: Label | None = None,
@@ -97,7 +97,7 @@ class TROLPlus(TransferringLearner):
     @property
     def knowledge_weights_(self) -> Array:
         self._require_fitted()
-        return self.hypothesis_.extra_weights[int(self.intercept) :]
+        return self.hypothesis_.extra_weights[len(self._one) :]
 
     def _transfers(self) -> bool:
         return not self.per_source
@@ -108,7 +108,7 @@ class TROLPlus(TransferringLearner):
             knowledge = np.full(n_priors, 1.0 / np.sqrt(max(n_priors, 1)))
         else:
             knowledge = np.ones(1)
-        return self._hypothesis_with(np.append(np.zeros(int(self.intercept)), knowledge))
+        return self._hypothesis_with(np.append(np.zeros(len(self._one)), knowledge))
 
     def _extras(self, X: Array, prior_scores: Array) -> Array:
         if self.per_source:
