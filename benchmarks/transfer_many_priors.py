@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
 from benchmarks.transfer_tasks import (
     N_SOURCE,
@@ -19,7 +20,6 @@ from benchmarks.transfer_tasks import (
     at,
     compare,
     learn_sources,
-    load_pack,
     make_task,
     mistakes,
     split_background,
@@ -27,21 +27,25 @@ from benchmarks.transfer_tasks import (
     unit_rows,
 )
 
+PACKS = (
+    "cifar100_small_effnetlite0.npz",
+    "caltech101_effnetlite0.npz",
+)
 N_TARGETS = 24
 N_ORDERINGS = 3
 SMALLEST_TEST = 10
 
 
 def cifar() -> tuple[Any, Any]:
-    pack = load_pack("cifar100_small_effnetlite0.npz")
-    X = unit_rows(np.concatenate([pack["features_train"], pack["features_test"]]))
-    return X, np.concatenate([pack["labels_train"], pack["labels_test"]])
+    data = pack("cifar100_small_effnetlite0.npz")
+    X = unit_rows(np.concatenate([data["features_train"], data["features_test"]]))
+    return X, np.concatenate([data["labels_train"], data["labels_test"]])
 
 
 def caltech() -> tuple[Any, Any]:
-    pack = load_pack("caltech101_effnetlite0.npz")
-    keep = pack["labels"] != pack["class_names"].tolist().index("Faces_easy")
-    return unit_rows(pack["features"][keep]), pack["labels"][keep]
+    data = pack("caltech101_effnetlite0.npz")
+    keep = data["labels"] != data["class_names"].tolist().index("Faces_easy")
+    return unit_rows(data["features"][keep]), data["labels"][keep]
 
 
 def tasks(
@@ -75,6 +79,8 @@ def tasks_without_background(X: Any, labels: Any, seed: int) -> Iterator[Task]:
 
 
 def lines() -> Iterator[Line]:
+    if any(pack(name) is None for name in PACKS):
+        return
     found = list(tasks(*cifar(), 100, 5, N_TARGETS, N_ORDERINGS))
     for penalty in ("ridge", "ball"):
         results = compare(found, penalty)

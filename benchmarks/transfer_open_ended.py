@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
-from benchmarks.transfer_tasks import load_pack, unit_rows
+from benchmarks.transfer_tasks import unit_rows
 from everlearn import NearestClassMean, PassiveAggressive, TransferClassifier
 
+PACKS = ("caltech101_effnetlite0.npz",)
 COUNTS = (1, 2, 5, 10)
 N_ORDERINGS = 3
 
@@ -64,8 +66,10 @@ CONTENDERS: dict[str, Callable[[], Any]] = {
 
 
 def lines() -> Iterator[Line]:
-    pack = load_pack("caltech101_effnetlite0.npz")
-    X, labels, train = unit_rows(pack["features"]), pack["labels"].astype(int), pack["is_train"]
+    if any(pack(name) is None for name in PACKS):
+        return
+    data = pack("caltech101_effnetlite0.npz")
+    X, labels, train = unit_rows(data["features"]), data["labels"].astype(int), data["is_train"]
     for count in COUNTS:
         rates: dict[str, list[float]] = {name: [] for name in CONTENDERS}
         for seed in range(100, 100 + N_ORDERINGS):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
 from benchmarks.transfer_many_priors import cifar
 from benchmarks.transfer_tasks import (
@@ -17,7 +18,6 @@ from benchmarks.transfer_tasks import (
     at,
     compare,
     learn_sources,
-    load_pack,
     make_task,
     mistakes,
     split_background,
@@ -25,6 +25,10 @@ from benchmarks.transfer_tasks import (
     unit_rows,
 )
 
+PACKS = (
+    "cifar100_small_effnetlite0.npz",
+    "office_caltech10.npz",
+)
 RELATED = (("boy", "man"), ("maple_tree", "oak_tree"))
 UNRELATED = (("boy", "bus"), ("bottle", "dolphin"))
 N_BACKGROUND = 5
@@ -36,7 +40,7 @@ CHECKED = (6, 20, 60)
 
 def pair_tasks(pairs: tuple[tuple[str, str], ...]) -> Iterator[Task]:
     X, labels = cifar()
-    names = load_pack("cifar100_small_effnetlite0.npz")["class_names"].tolist()
+    names = pack("cifar100_small_effnetlite0.npz")["class_names"].tolist()
     used = {name for pair in RELATED + UNRELATED for name in pair}
     for draw in DRAWS:
         rng = np.random.default_rng(draw)
@@ -50,11 +54,11 @@ def pair_tasks(pairs: tuple[tuple[str, str], ...]) -> Iterator[Task]:
 
 
 def office_tasks(*, same_class: bool, target_domain: str, source_domain: str) -> Iterator[Task]:
-    pack = load_pack("office_caltech10.npz")
-    domains = pack["domains"].tolist()
-    X, labels = unit_rows(np.sqrt(pack["surf"].astype(float))), pack["surf_labels"]
-    here = pack["surf_domain"] == domains.index(target_domain)
-    there = pack["surf_domain"] == domains.index(source_domain)
+    data = pack("office_caltech10.npz")
+    domains = data["domains"].tolist()
+    X, labels = unit_rows(np.sqrt(data["surf"].astype(float))), data["surf_labels"]
+    here = data["surf_domain"] == domains.index(target_domain)
+    there = data["surf_domain"] == domains.index(source_domain)
     rng = np.random.default_rng(100)
     order = rng.permutation(10)
     background, known = order[:OFFICE_BACKGROUND], order[OFFICE_BACKGROUND:]
@@ -75,6 +79,8 @@ def office_tasks(*, same_class: bool, target_domain: str, source_domain: str) ->
 
 
 def lines() -> Iterator[Line]:
+    if any(pack(name) is None for name in PACKS):
+        return
     for kind, pairs in (("related", RELATED), ("unrelated", UNRELATED)):
         found = list(pair_tasks(pairs))
         for penalty in ("ridge", "ball"):

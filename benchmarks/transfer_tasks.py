@@ -8,10 +8,8 @@ of the sources; a prior is then a pair (weights over columns, bias).
 """
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,14 +31,6 @@ N_SOURCE = 50
 N_SOURCE_BACKGROUND = 300
 CHECKPOINTS = (6, 10, 20, 40, 60)
 GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
-
-
-def load_pack(name: str) -> Any:
-    folder = os.environ.get("EVERLEARN_DATA")
-    path = Path(folder or ".") / name
-    if not folder or not path.exists():
-        raise SystemExit(f"data pack {name} is missing; set EVERLEARN_DATA to the folder with it")
-    return np.load(path, allow_pickle=False)
 
 
 def unit_rows(X: Any) -> Any:

@@ -34,14 +34,13 @@ class BinaryLearner(StreamingClassifier):
         return self._margin(self._rows(X))
 
     def learn_one(self, x: ArrayLike, y: Label) -> Self:
+        """Learn one example; the fast path, without scikit-learn's validation."""
         vector = self._vector(x, "learn_one")
         slot = self.labels_.find(y) if hasattr(self, "labels_") else None
         if slot is None:
             return self.partial_fit(vector[None], [y])
         self._learn_one(vector, slot)
         return self
-
-    learn_one.__doc__ = StreamingClassifier.learn_one.__doc__
 
     @property
     def positive_(self) -> Label | None:

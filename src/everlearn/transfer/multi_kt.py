@@ -25,11 +25,11 @@ import numpy as np
 
 from everlearn.base import Array
 from everlearn.statistics.labels import Label
-from everlearn.transfer import priors as prior_knowledge
 from everlearn.transfer.examples import Examples
 from everlearn.transfer.kept_examples import ExampleKeeper
 from everlearn.transfer.least_squares_svm import SaddleSystem
 from everlearn.transfer.prior_weights import check_penalty, prior_weights
+from everlearn.transfer.priors import Priors, check_priors
 
 
 @dataclass(frozen=True)
@@ -159,14 +159,18 @@ class MultiKT(ExampleKeeper):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        prior_knowledge.check_priors(self.priors)
+        check_priors(self.priors)
         check_penalty(self.penalty, self.ridge)
 
     def _no_examples(self) -> Examples:
         return Examples(self.n_features_in_, len(self.priors))
 
+    def _begin(self, n_features: int) -> None:
+        super()._begin(n_features)
+        self._known = Priors(self.priors, n_features)
+
     def _prior_scores(self, X: Array) -> Array:
-        return prior_knowledge.scores(self.priors, X)
+        return self._known.scores(X)
 
     def _solution(self) -> Transferred:
         self._require_fitted()

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from everlearn.base import Array, Promise, Slots, State
 from everlearn.errors import InvalidParameter
-from everlearn.transfer import priors as prior_knowledge
 from everlearn.transfer.binary import BinaryLearner, check_choice, check_positive_number
 from everlearn.transfer.examples import Examples
 from everlearn.transfer.hypothesis import (
@@ -27,6 +26,7 @@ from everlearn.transfer.hypothesis import (
     require_room,
 )
 from everlearn.transfer.kernel import check_kernel, mean_squared_distance
+from everlearn.transfer.priors import Priors, check_priors
 
 BANDWIDTH_EXAMPLES = 10
 DROPS = ("oldest", "smallest")
@@ -125,7 +125,7 @@ class OnlineLearner(BinaryLearner):
             raise InvalidParameter(
                 f"budget is a whole number above zero or None, not {self.budget!r}"
             )
-        prior_knowledge.check_priors(self._priors())
+        check_priors(self._priors())
 
     def _begin(self, n_features: int) -> None:
         self.n_features_in_ = n_features
@@ -134,7 +134,8 @@ class OnlineLearner(BinaryLearner):
         self._one = np.ones(int(has_intercept))
         self.mistakes_ = 0
         self.n_examples_ = 0
-        self.opening_ = Examples(n_features, len(self._priors()))
+        self._known = Priors(self._priors(), n_features)
+        self.opening_ = Examples(n_features, len(self._known))
         self._orientation = 1.0
         if self._is_complete(self.opening_):
             self._establish(self.opening_, np.empty(0))
@@ -143,7 +144,7 @@ class OnlineLearner(BinaryLearner):
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         if self.kernel == "precomputed":
             require_room(self.n_features_in_, self.n_examples_, len(X))
-        prior_scores = prior_knowledge.scores(self._priors(), X)
+        prior_scores = self._known.scores(X)
         if weights is None:
             weights = np.ones(len(X))
         self._orient()
@@ -160,7 +161,7 @@ class OnlineLearner(BinaryLearner):
             self._count(margin, sign)
 
     def _learn_one(self, x: Array, slot: int) -> None:
-        if self.opening_ is not None or self.kernel == "precomputed" or len(self._priors()):
+        if self.opening_ is not None or self.kernel == "precomputed" or len(self._known):
             self._learn(x[None], np.array([slot], dtype=np.intp), None)
             return
         sign = self.signs_[slot]
@@ -204,7 +205,7 @@ class OnlineLearner(BinaryLearner):
         return not self._needs_both_labels() or len(np.unique(opening.slots)) == 2
 
     def _margin(self, X: Array) -> Array:
-        return self._margin_of(X, prior_knowledge.scores(self._priors(), X))
+        return self._margin_of(X, self._known.scores(X))
 
     def _scores_one(self, x: Array) -> Array:
         scores: Array = self._scores(x[None])[0]
@@ -259,7 +260,7 @@ class OnlineLearner(BinaryLearner):
         self.n_examples_ = int(notes["n_examples"])
         self._orientation = self.signs_[0]
         if notes["opening"]:
-            self.opening_ = Examples(self.n_features_in_, len(self._priors()))
+            self.opening_ = Examples(self.n_features_in_, len(self._known))
             self.opening_.restore(arrays)
             self._establish(self.opening_, self.signs_[self.opening_.slots])
         else:

@@ -34,12 +34,42 @@ def check_priors(priors: Any) -> None:
             )
 
 
-def scores(priors: Sequence[Any], X: Array) -> Array:
-    """One column per prior: its scores of the rows of X."""
-    columns = np.empty((len(X), len(priors)))
-    for index, prior in enumerate(priors):
-        columns[:, index] = _score(prior, X, index)
-    return columns
+class Priors:
+    """Priors for examples of one width; those that are vectors answer together, in one product."""
+
+    def __init__(self, priors: Sequence[Any], n_features: int) -> None:
+        self._n = len(priors)
+        self._asked: list[tuple[int, Any]] = []
+        self._linear: list[int] = []
+        forms = []
+        for index, prior in enumerate(priors):
+            form = linear_form(prior)
+            if form is None:
+                self._asked.append((index, prior))
+                continue
+            _require_width(index, len(form[0]), n_features)
+            self._linear.append(index)
+            forms.append(form)
+        self._W = np.array([w for w, _ in forms]).reshape(len(forms), n_features)
+        self._b = np.array([b for _, b in forms])
+
+    def __len__(self) -> int:
+        return self._n
+
+    def scores(self, X: Array) -> Array:
+        """One column per prior: its scores of the rows of X."""
+        columns = np.empty((len(X), self._n))
+        if self._linear:
+            columns[:, self._linear] = X @ self._W.T + self._b
+        for index, prior in self._asked:
+            columns[:, index] = _answers(index, prior, X)
+        finite = np.isfinite(columns).all(axis=0)
+        if not finite.all():
+            raise InvalidPrior(
+                f"prior {int(np.argmin(finite))} answered NaN or infinity; "
+                "leave it out or repair it"
+            )
+        return columns
 
 
 def linear_form(prior: Any) -> LinearForm | None:
@@ -63,19 +93,11 @@ def _scorer(prior: Any) -> Any:
     return prior if callable(prior) else None
 
 
-def _score(prior: Any, X: Array, index: int) -> Array:
-    form = linear_form(prior)
-    width = len(form[0]) if form is not None else getattr(prior, "n_features_in_", X.shape[1])
-    if width != X.shape[1]:
-        raise InvalidPrior(
-            f"prior {index} is for {width} features, the examples have {X.shape[1]}; "
-            "priors must have learned from the same features"
-        )
-    if form is not None:
-        values = X @ form[0] + form[1]
-    else:
-        scorer = _scorer(prior)
-        values = np.asarray(scorer(X), dtype=np.float64)
+def _answers(index: int, prior: Any, X: Array) -> Array:
+    width = getattr(prior, "n_features_in_", None)
+    if width is not None:
+        _require_width(index, width, X.shape[1])
+    values = np.asarray(_scorer(prior)(X), dtype=np.float64)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.shape != (len(X),):
@@ -83,6 +105,12 @@ def _score(prior: Any, X: Array, index: int) -> Array:
             f"prior {index} answered an array of shape {values.shape} for {len(X)} rows; a prior "
             "gives one score per row, so of a learner of many classes use one class's detector"
         )
-    if not np.all(np.isfinite(values)):
-        raise InvalidPrior(f"prior {index} answered NaN or infinity; leave it out or repair it")
     return values
+
+
+def _require_width(index: int, width: int, n_features: int) -> None:
+    if width != n_features:
+        raise InvalidPrior(
+            f"prior {index} is for {width} features, the examples have {n_features}; "
+            "priors must have learned from the same features"
+        )
