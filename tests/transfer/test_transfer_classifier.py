@@ -84,18 +84,19 @@ def naive(X, y, *, memory, replay, average_over, max_rivals=50, opening=20):
         for j in range(len(W)):
             now = np.append(W[j], b[j])
             history[j].append(now)
-            if len(history[j]) <= average_over:
+            span = max(1.0, average_over * len(squares) / len(W))
+            if len(history[j]) <= span:
                 averages[j] = np.mean(history[j], axis=0)
             else:
-                averages[j] = averages[j] + (now - averages[j]) / average_over
+                averages[j] = averages[j] + (now - averages[j]) / span
     return np.array(averages)
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        {"memory": 3, "replay": 7, "average_over": 4},
-        {"memory": 2, "replay": 0, "average_over": 1},
+        {"memory": 3, "replay": 7, "average_over": 1.5},
+        {"memory": 2, "replay": 0, "average_over": 0},
         {"memory": 0, "replay": 5, "average_over": 1},
         {"memory": 1, "replay": 4, "average_over": 3, "opening": 2},
         {"memory": 2, "replay": 3, "average_over": 10, "max_rivals": 3},
@@ -192,7 +193,7 @@ def test_says_what_it_cannot_do(rng):
         ({"memory": -1}, "memory"),
         ({"replay": 1.5}, "replay"),
         ({"max_rivals": 0}, "max_rivals"),
-        ({"average_over": 0}, "average_over"),
+        ({"average_over": -1}, "average_over"),
     ],
 )
 def test_parameters_out_of_range_are_named(rng, wrong, complaint):

@@ -119,13 +119,16 @@ class Detectors:
             rule,
         )
 
-    def settle(self, average_over: int) -> None:
-        """Bring the averages up to date: a plain mean while young, a running one later."""
+    def settle(self, average_over: float) -> None:
+        """Bring the averages up to date: a plain mean while young, a running one later.
+
+        It spans as many examples as so many classes have, on average.
+        """
         from everlearn.kernels.transfer import move_average
 
         ages = self._view("ages")
         ages += 1
-        rates = 1.0 / np.minimum(ages, average_over)
+        rates = 1.0 / np.minimum(ages, max(1.0, average_over * self._n_examples / self.n_classes))
         average_W, average_b = self.average
         move_average(average_W, self.W, rates)
         average_b += rates * (self.b - average_b)

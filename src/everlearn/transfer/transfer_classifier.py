@@ -33,7 +33,7 @@ from everlearn.transfer.multi_kt import transfer
 from everlearn.transfer.passive_aggressive import PassiveAggressive
 from everlearn.transfer.trol import TROL
 
-LEAST = {"opening": 1, "memory": 0, "replay": 0, "max_rivals": 1, "average_over": 1}
+LEAST = {"opening": 1, "memory": 0, "replay": 0, "max_rivals": 1}
 
 
 class TransferClassifier(StreamingClassifier):
@@ -57,9 +57,10 @@ class TransferClassifier(StreamingClassifier):
         Exemplars replayed after each example.
     max_rivals : int, default=50
         The most classes a new detector is told apart from, the nearest ones.
-    average_over : int, default=20
-        Answers come from an average of the detectors over about so many of the latest examples,
-        which is steadier than the detectors after the last one; 1 for no average.
+    average_over : float, default=20
+        Answers come from an average of the detectors over the latest examples, about as many as
+        so many classes have; that is steadier than the detectors after the last one. Zero for no
+        average.
 
     Attributes
     ----------
@@ -92,7 +93,7 @@ class TransferClassifier(StreamingClassifier):
         memory: int = 5,
         replay: int = 50,
         max_rivals: int = 50,
-        average_over: int = 20,
+        average_over: float = 20.0,
     ) -> None:
         self.base = base
         self.opening = opening
@@ -135,6 +136,11 @@ class TransferClassifier(StreamingClassifier):
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= least):
                 raise InvalidParameter(f"{name} is a whole number, {least} or more, not {value!r}")
+
+        if not (np.isfinite(self.average_over) and self.average_over >= 0):
+            raise InvalidParameter(
+                f"average_over is a number, zero or more, not {self.average_over!r}"
+            )
 
     def _base(self) -> TROL | PassiveAggressive:
         return TROL() if self.base is None else self.base
