@@ -15,6 +15,7 @@ from sklearn.base import clone
 from everlearn.base import Array, StreamingClassifier
 from everlearn.errors import InvalidLabel, InvalidParameter, TooManyLabels
 from everlearn.statistics.labels import Label, Labels
+from everlearn.transfer.examples import Examples
 
 UNCLONED = ("priors", "start")
 
@@ -88,6 +89,11 @@ class BinaryLearner(StreamingClassifier):
                     f"{' and '.join(map(repr, labels.classes.tolist()))}; one of two must be it"
                 )
         return np.array([1.0 if label == positive else -1.0 for label in labels.by_slot])
+
+    def _require_known(self, examples: Examples) -> None:
+        """Examples out of a file must have slots of labels that are in it too."""
+        if np.any((examples.slots < 0) | (examples.slots >= len(self.signs_))):
+            raise ValueError("an example has the slot of no label")
 
     def __sklearn_clone__(self) -> Self:
         """A clone forgets what it learned, not what its priors know."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots, State
+from everlearn.transfer.stored import stored
 
 
 class Detectors:
@@ -141,9 +142,14 @@ class Detectors:
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        n_classes = len(arrays["b"])
+        memory = self._rooms["exemplars"].shape[1]
         for name, room in self._rooms.items():
-            self._rooms[name] = np.array(arrays[name], dtype=room.dtype)
-        self.n_classes = len(self._rooms["b"])
+            self._rooms[name] = stored(arrays, name, n_classes, *room.shape[1:], dtype=room.dtype)
+        counts = self._rooms["exemplar_counts"]
+        if np.any((counts < 0) | (counts > memory)):
+            raise ValueError(f"there are {counts.max()} exemplars where {memory} have room")
+        self.n_classes = n_classes
         self._n_examples = int(notes["n_seen"])
         self._mean_square = float(notes["mean_square"])
         self._cursor = int(notes["cursor"])

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots
 from everlearn.errors import NeverLearned
+from everlearn.transfer.stored import stored
 
 
 class Examples:
@@ -65,7 +66,8 @@ class Examples:
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.X = np.array(arrays["examples"], dtype=np.float64)
-        self.slots = np.array(arrays["example_slots"], dtype=np.intp)
-        self.weights = np.array(arrays["example_weights"], dtype=np.float64)
-        self.prior_scores = np.array(arrays["example_prior_scores"], dtype=np.float64)
+        n_features, n_priors = self.X.shape[1], self.prior_scores.shape[1]
+        self.X = stored(arrays, "examples", None, n_features)
+        self.slots = stored(arrays, "example_slots", len(self.X), dtype=np.intp)
+        self.weights = stored(arrays, "example_weights", len(self.X))
+        self.prior_scores = stored(arrays, "example_prior_scores", len(self.X), n_priors)

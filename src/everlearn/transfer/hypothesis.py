@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from everlearn.base import Array
 from everlearn.errors import TooManyExamples
 from everlearn.transfer.kernel import gaussian
+from everlearn.transfer.stored import stored
 
 RULES = {"pa": 0, "pa1": 1, "pa2": 2}
 BLOCK_ROWS = 1024
@@ -45,7 +46,7 @@ class LinearSum:
         return {"w": self.w}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.w = np.array(arrays["w"], dtype=np.float64)
+        self.w = stored(arrays, "w", len(self.w))
 
 
 class PoolSum:
@@ -77,8 +78,8 @@ class PoolSum:
         return {"coefficients": self.coefficients, "n_taught": np.array([self.n_taught])}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.coefficients = np.array(arrays["coefficients"], dtype=np.float64)
-        self.n_taught = int(arrays["n_taught"][0])
+        self.coefficients = stored(arrays, "coefficients", len(self.coefficients))
+        self.n_taught = int(stored(arrays, "n_taught", 1, dtype=np.int64)[0])
 
 
 class GaussianSum:
@@ -137,11 +138,11 @@ class GaussianSum:
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.supports = np.array(arrays["supports"], dtype=np.float64)
-        self.coefficients = np.array(arrays["coefficients"], dtype=np.float64)
-        self.arrivals = np.array(arrays["arrivals"], dtype=np.int64)
+        self.supports = stored(arrays, "supports", None, self.supports.shape[1])
         self.count = len(self.supports)
-        self.n_added = int(arrays["n_added"][0])
+        self.coefficients = stored(arrays, "coefficients", self.count)
+        self.arrivals = stored(arrays, "arrivals", self.count, dtype=np.int64)
+        self.n_added = int(stored(arrays, "n_added", 1, dtype=np.int64)[0])
 
     def _add(self, x: Array, coefficient: float) -> None:
         place = self._free_place()
@@ -211,7 +212,7 @@ class Hypothesis:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.examples.restore(arrays)
-        self.extra_weights = np.array(arrays["extra_weights"], dtype=np.float64)
+        self.extra_weights = stored(arrays, "extra_weights", len(self.extra_weights))
 
 
 @functools.cache

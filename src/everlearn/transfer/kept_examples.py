@@ -158,4 +158,5 @@ class ExampleKeeper(BinaryLearner):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self.examples_.restore(arrays)
+        self._require_known(self.examples_)
         self._changed()

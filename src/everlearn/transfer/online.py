@@ -262,6 +262,7 @@ class OnlineLearner(BinaryLearner):
         if notes["opening"]:
             self.opening_ = Examples(self.n_features_in_, len(self._known))
             self.opening_.restore(arrays)
+            self._require_known(self.opening_)
             self._establish(self.opening_, self.signs_[self.opening_.slots])
         else:
             self.opening_ = None

@@ -22,6 +22,7 @@ from everlearn.errors import InvalidParameter
 from everlearn.statistics.labels import Label
 from everlearn.transfer.examples import Examples
 from everlearn.transfer.opening_transfer import TransferringLearner
+from everlearn.transfer.stored import stored
 
 # How many weights to remember, for a plot.
 HISTORY = 1000
@@ -180,7 +181,7 @@ class OnlineTransfer(TransferringLearner):
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
         self._begin_history()
-        for weights in np.array(arrays["weight_history"], dtype=np.float64):
+        for weights in stored(arrays, "weight_history", None, len(self._first_weights())):
             self._weigh(weights)
 
 

@@ -21,6 +21,7 @@ from everlearn.transfer.kernel import gaussian
 from everlearn.transfer.multi_kt import transfer
 from everlearn.transfer.online import OnlineLearner
 from everlearn.transfer.prior_weights import check_penalty
+from everlearn.transfer.stored import stored
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,10 @@ class OpeningTransfer:
     @classmethod
     def from_state(cls, arrays: dict[str, NDArray[Any]]) -> "OpeningTransfer":
         return cls(
-            supports=np.array(arrays["transfer.supports"]),
-            alpha=np.array(arrays["transfer.alpha"]),
-            beta=np.array(arrays["transfer.beta"]),
-            bias=float(arrays["transfer.bias"][0]),
+            supports=stored(arrays, "transfer.supports", None, None),
+            alpha=stored(arrays, "transfer.alpha", None),
+            beta=stored(arrays, "transfer.beta", None),
+            bias=float(stored(arrays, "transfer.bias", 1)[0]),
         )
 
 

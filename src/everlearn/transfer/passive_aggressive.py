@@ -37,7 +37,8 @@ class PassiveAggressive(OnlineLearner):
         examples.
     start : prior, optional
         The hypothesis to begin with: a weight vector, a pair (vector, bias), a fitted estimator or
-        a function; default is zero.
+        a function; default is zero. It speaks of ``positive``; where that is not given, the first
+        examples wait (ten at most are kept) until the second label shows which one it is.
     intercept : bool, optional
         Learn a bias, as the weight of one more feature that is always 1. By default only with the
         linear kernel: a Gaussian one has no need of it, and a run of one label would push it far.

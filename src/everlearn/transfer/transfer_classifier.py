@@ -200,3 +200,5 @@ class TransferClassifier(StreamingClassifier):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self._detectors.restore(arrays, notes)
+        if self._detectors.n_classes != self.labels_.n_slots:
+            raise ValueError("there is not one detector for each label")
