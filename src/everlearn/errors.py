@@ -49,10 +49,6 @@ class TooManyLabels(InvalidLabel):
     """A learner of two labels was shown a third."""
 
 
-class AmbiguousPositive(InvalidParameter):
-    """A learner with prior knowledge was not told which label its priors speak of."""
-
-
 class InvalidPrior(InvalidInput):
     """A prior has no decision function, another width, or an answer that is not a number."""
 
