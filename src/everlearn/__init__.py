@@ -2,6 +2,7 @@
 
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.persistence import load, save
+from everlearn.subspace.streaming import StreamingPCA
 
-__all__ = ["NearestClassMean", "load", "save"]
+__all__ = ["NearestClassMean", "StreamingPCA", "load", "save"]
 __version__ = "0.1.0"

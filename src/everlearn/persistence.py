@@ -36,10 +36,11 @@ from everlearn.errors import (
     NotAModel,
 )
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.subspace.streaming import StreamingPCA
 
 FORMAT_VERSION = 1
 
-LEARNERS: dict[str, type[Any]] = {cls.__name__: cls for cls in (NearestClassMean,)}
+LEARNERS: dict[str, type[Any]] = {cls.__name__: cls for cls in (NearestClassMean, StreamingPCA)}
 
 Arrays = dict[str, NDArray[Any]]
 
