@@ -1,8 +1,19 @@
 """everlearn: open-ended visual learning. Show it an example and a name, and it knows it at once."""
 
+from everlearn.checks import check_learner
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.learners.rlsc import RecursiveRLSC
+from everlearn.learners.slda import StreamingLDA
 from everlearn.persistence import load, save
 from everlearn.subspace.streaming import StreamingPCA
 
-__all__ = ["NearestClassMean", "StreamingPCA", "load", "save"]
+__all__ = [
+    "NearestClassMean",
+    "RecursiveRLSC",
+    "StreamingLDA",
+    "StreamingPCA",
+    "check_learner",
+    "load",
+    "save",
+]
 __version__ = "0.1.0"

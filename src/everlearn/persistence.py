@@ -7,7 +7,7 @@ A model file is a safetensors file. Its tensors are the learner's arrays; its me
     learner      the name of the class
     description  JSON: parameters and notes (labels among them); an array inside is written as
                  {"array": KEY}, a learner inside another as {"learner": …}
-    digest       sha256 over the description and every tensor's name, dtype, shape and bytes
+    digest       sha256 over all of the above and every tensor's name, dtype, shape and bytes
 
 Nothing in it is ever executed: the class is looked up among everlearn's own, and everything else
 is numbers and words. Writing is atomic: a temporary file in the same folder, flushed to disk,
@@ -18,7 +18,7 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,11 +36,19 @@ from everlearn.errors import (
     NotAModel,
 )
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.learners.rlsc import RecursiveRLSC
+from everlearn.learners.slda import StreamingLDA
 from everlearn.subspace.streaming import StreamingPCA
 
 FORMAT_VERSION = 1
 
-LEARNERS: dict[str, type[Any]] = {cls.__name__: cls for cls in (NearestClassMean, StreamingPCA)}
+# Every class a file may name; nothing else is ever built from a file.
+LEARNERS: dict[str, type[Any]] = {
+    "NearestClassMean": NearestClassMean,
+    "RecursiveRLSC": RecursiveRLSC,
+    "StreamingLDA": StreamingLDA,
+    "StreamingPCA": StreamingPCA,
+}
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -68,8 +76,8 @@ def save(learner: Any, path: str | os.PathLike[str]) -> None:
         "version": str(FORMAT_VERSION),
         "learner": type(learner).__name__,
         "description": description,
-        "digest": _digest(description, arrays),
     }
+    metadata["digest"] = _digest(metadata, arrays)
     _replace_file(Path(path), safetensors.numpy.save(arrays, metadata))
 
 
@@ -94,14 +102,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     try:
         arrays = safetensors.numpy.load(data)
-        description = metadata["description"]
-        intact = metadata["digest"] == _digest(description, arrays)
+        intact = metadata["digest"] == _digest(metadata, arrays)
     except Exception:
         intact = False
     if not intact:
         raise DamagedModel(f"{path} is damaged: its contents do not match its digest; use a backup")
     try:
-        return _rebuild(json.loads(description), arrays)
+        return _rebuild(json.loads(metadata["description"]), arrays)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         raise DamagedModel(
             f"{path} is intact but does not describe a learner of this version: {error!r}"
@@ -181,8 +188,10 @@ def _revived(value: Any, arrays: Arrays) -> Any:
     raise ValueError(f"unknown tag {tag!r}")
 
 
-def _digest(description: str, arrays: Arrays) -> str:
-    digest = hashlib.sha256(description.encode())
+def _digest(metadata: dict[str, str], arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for key in sorted(metadata.keys() - {"digest"}):
+        digest.update(f"{key} {metadata[key]}\n".encode())
     for key in sorted(arrays):
         array = arrays[key]
         digest.update(f"\n{key} {array.dtype.str} {array.shape}\n".encode())
@@ -229,7 +238,9 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _temporary_beside(path: Path) -> Iterator[Any]:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    # Created with the permissions any new file would get, which tempfile would narrow.
+    name = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             yield handle, name

@@ -220,6 +220,8 @@ class Moments(ClassMeans):
         self._pending = np.empty((PENDING_ROWS, n_features))
         self._pending_slots = np.zeros(PENDING_ROWS, dtype=np.intp)
         self._n_pending = 0
+        # The largest trace S ever had: what rounding is left after removing is relative to it.
+        self._peak = 0.0
 
     @property
     def keeps_class_scatter(self) -> bool:
@@ -250,6 +252,16 @@ class Moments(ClassMeans):
         """G = S + Σ n_k μ_k μ_kᵀ = Σ w_i x_i x_iᵀ, its upper triangle."""
         return self._with_between(np.zeros(self.n_features))
 
+    def weighted_scatter(self, class_weights: Array, origin: Array) -> Array:
+        """Σ γ_k (S_k + n_k (μ_k − o)(μ_k − o)ᵀ), its upper triangle; needs ``class_scatter``."""
+        if self._class_scatter is None:
+            raise NotForgettable("scatter was kept for all classes together, not for each")
+        self._flush()
+        upper = np.tensordot(class_weights, self._class_scatter[: self.n_slots], axes=1)
+        roots = np.sqrt(class_weights * self.counts)
+        _add_outer_products(upper, roots[:, None] * (self.means - origin))
+        return upper
+
     def total_scatter(self) -> Array:
         """T = S + Σ n_k (μ_k − m)(μ_k − m)ᵀ, scatter about the mean of all; its upper triangle."""
         return self._with_between(self.mean)
@@ -260,6 +272,7 @@ class Moments(ClassMeans):
 
     def state(self) -> dict[str, NDArray[Any]]:
         arrays = super().state() | {"scatter": self.upper_scatter()}
+        arrays["scatter_peak"] = np.array([self._peak])
         if self._class_scatter is not None:
             arrays["class_scatter"] = self._class_scatter[: self.n_slots]
         return arrays
@@ -268,13 +281,21 @@ class Moments(ClassMeans):
         super().restore(arrays)
         self._n_pending = 0
         self._scatter = np.ascontiguousarray(arrays["scatter"], dtype=np.float64)
+        self._peak = float(arrays["scatter_peak"][0])
         if "class_scatter" in arrays:
             self._class_scatter = np.ascontiguousarray(arrays["class_scatter"], dtype=np.float64)
+
+    def copy(self) -> "Moments":
+        """An independent copy."""
+        twin = type(self)(self.n_features, class_scatter=self.keeps_class_scatter)
+        twin.restore({key: array.copy() for key, array in self.state().items()})
+        return twin
 
     def replace_scatter(self, S: Array) -> None:
         """Put another estimate in the place of S (a regularised one, say)."""
         self._n_pending = 0
         self._scatter = np.array(S, dtype=np.float64, order="C")
+        self._note_peak()
         self.version += 1
 
     def _next_row(self) -> Array:
@@ -293,6 +314,10 @@ class Moments(ClassMeans):
             for slot in np.unique(slots):
                 _add_outer_products(self._class_scatter[slot], rows[slots == slot])
         self._n_pending = 0
+        self._note_peak()
+
+    def _note_peak(self) -> None:
+        self._peak = max(self._peak, float(self._scatter.trace()))
 
     def _grow(self, capacity: int) -> None:
         super()._grow(capacity)
@@ -301,6 +326,7 @@ class Moments(ClassMeans):
 
     def _add_scatter(self, rows: Array, block: "_Block", between: Array) -> None:
         _add_outer_products(self._scatter, rows)
+        self._note_peak()
         if self._class_scatter is not None:
             self._flush()
             for slot, members in block.rows_by_class(between):
@@ -309,7 +335,7 @@ class Moments(ClassMeans):
     def _remove_scatter(self, rows: Array, block: "_Block", between: Array) -> None:
         diagonal = self.upper_scatter().diagonal()
         removed = np.einsum("ij,ij->j", rows, rows)
-        if np.any(removed > diagonal * (1.0 + ROUNDING) + ROUNDING * diagonal.mean()):
+        if np.any(removed - diagonal > ROUNDING * (diagonal + self._peak / self.n_features)):
             raise NeverLearned(
                 "the examples to be forgotten vary more than all that was learned, so they cannot "
                 "have been among it; forget only what was taught"
@@ -325,6 +351,8 @@ class Moments(ClassMeans):
         assert isinstance(other, Moments)
         self.upper_scatter()[:] += other.upper_scatter()
         _add_outer_products(self._scatter, between)
+        self._peak = max(self._peak, other._peak)
+        self._note_peak()
         if self._class_scatter is not None:
             assert other._class_scatter is not None
             for slot, theirs, row in zip(slots, np.flatnonzero(known), between, strict=True):
@@ -342,6 +370,7 @@ class Moments(ClassMeans):
         super()._recompute_total()
         if not self.total:
             self._scatter[:] = 0.0
+            self._peak = 0.0
 
     def _with_between(self, origin: Array) -> Array:
         upper = self.upper_scatter().copy()
