@@ -5,11 +5,13 @@ from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.learners.slda import StreamingLDA
 from everlearn.persistence import load, save
+from everlearn.subspace.robust import RobustStreamingPCA
 from everlearn.subspace.streaming import StreamingPCA
 
 __all__ = [
     "NearestClassMean",
     "RecursiveRLSC",
+    "RobustStreamingPCA",
     "StreamingLDA",
     "StreamingPCA",
     "check_learner",

@@ -38,6 +38,7 @@ from everlearn.errors import (
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.learners.slda import StreamingLDA
+from everlearn.subspace.robust import RobustStreamingPCA
 from everlearn.subspace.streaming import StreamingPCA
 
 FORMAT_VERSION = 1
@@ -46,6 +47,7 @@ FORMAT_VERSION = 1
 LEARNERS: dict[str, type[Any]] = {
     "NearestClassMean": NearestClassMean,
     "RecursiveRLSC": RecursiveRLSC,
+    "RobustStreamingPCA": RobustStreamingPCA,
     "StreamingLDA": StreamingLDA,
     "StreamingPCA": StreamingPCA,
 }

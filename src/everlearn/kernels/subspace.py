@@ -1,15 +1,14 @@
 """Hypotheses about what an image would be without its outliers."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from everlearn.kernels.compile import Array, compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _solve_in_place(G: Array, b: Array) -> None:
-    """Turn b into G⁻¹ b by Cholesky, G symmetric positive definite (its lower triangle is used up)."""
+    """Turn b into G⁻¹ b by Cholesky; the lower triangle of the definite matrix G is used up."""
     k = b.shape[0]
     for j in range(k):
         pivot = G[j, j]

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve
-from scipy.ndimage import uniform_filter
+from scipy.linalg import cho_factor, cho_solve
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -30,6 +29,9 @@ MOST_REFINEMENTS = 30
 # Pixels per unknown in a subset, and the fewest pixels it is trimmed to, per unknown.
 PIXELS_PER_COEFFICIENT = 8
 LEAST_PER_COEFFICIENT = 2
+# Floors, as shares of the largest variance, that keep every least-squares problem definite.
+LEAST_VARIANCE = 1e-12
+LEAST_RIDGE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,6 @@ class Explanation:
     scores: Array
 
 
-@dataclass(frozen=True)
 class RobustProjector:
     """Projects images into one eigenspace.
 
@@ -61,9 +62,9 @@ class RobustProjector:
     mean : ndarray of shape (n_features,)
     components : ndarray of shape (n_components, n_features)
     variances : ndarray of shape (n_components,)
-        The prior variance of each coefficient, above zero.
+        The prior variance of each coefficient.
     scale : float
-        The typical residual of a pixel that belongs to the scene.
+        The typical residual of a pixel that belongs to the scene, above zero.
     threshold : float
         The residual above which a pixel is an outlier.
     subsets : ndarray of int, shape (n_hypotheses, n_pixels)
@@ -73,14 +74,29 @@ class RobustProjector:
         compared with the threshold.
     """
 
-    mean: Array
-    components: Array
-    variances: Array
-    scale: float
-    threshold: float
-    subsets: NDArray[np.int64]
-    image_shape: tuple[int, int] | None = None
-    smoothing: int = 1
+    def __init__(
+        self,
+        mean: Array,
+        components: Array,
+        variances: Array,
+        *,
+        scale: float,
+        threshold: float,
+        subsets: NDArray[np.int64],
+        image_shape: tuple[int, int] | None = None,
+        smoothing: int = 1,
+    ) -> None:
+        self.mean = mean
+        self.components = components
+        largest = float(variances.max(initial=0.0))
+        self.variances = np.maximum(variances, LEAST_VARIANCE * largest + 1e-300)
+        self._ridge = max(scale**2, LEAST_RIDGE * largest) / self.variances
+        self.scale = scale
+        self.threshold = threshold
+        self.subsets = subsets
+        self.image_shape = image_shape
+        self.smoothing = smoothing
+        self._pixels = np.ascontiguousarray(components.T)
 
     def explain(self, image: Array, missing: Mask) -> Explanation:
         """Find outliers; what is missing is known to be one."""
@@ -116,19 +132,23 @@ class RobustProjector:
         k = len(self.components)
         if k == 0:
             return np.zeros(0)
-        basis = np.ascontiguousarray(self.components.T)
-        ridge = self.scale**2 / self.variances
         fits = trimmed_fits(
-            basis,
+            self._pixels,
             difference,
             visible,
             self.subsets,
-            ridge,
+            self._ridge,
             self.threshold,
             min(LEAST_PER_COEFFICIENT * k, self.subsets.shape[1]),
         )
         costs = explanation_costs(
-            basis, difference, visible, fits, 1.0 / self.variances, self.scale, self.threshold
+            self._pixels,
+            difference,
+            visible,
+            fits,
+            1.0 / self.variances,
+            self.scale,
+            self.threshold,
         )
         best: Array = fits[costs.argmin()]
         return best
@@ -139,14 +159,16 @@ class RobustProjector:
             return np.zeros(0)
         U = self.components[:, trusted]
         G = U @ U.T
-        G[np.diag_indices_from(G)] += self.scale**2 / self.variances
-        fit: Array = solve(G, U @ difference[trusted], assume_a="pos")
+        G[np.diag_indices_from(G)] += self._ridge
+        fit: Array = cho_solve(cho_factor(G), U @ difference[trusted])
         return fit
 
     def _scores(self, residual: Array, missing: Mask) -> Array:
         if self.smoothing <= 1 or self.image_shape is None:
             scores: Array = np.abs(residual) / self.threshold
             return scores
+        from scipy.ndimage import uniform_filter
+
         squares = np.where(missing, 0.0, residual**2).reshape(self.image_shape)
         counted = uniform_filter((~missing).reshape(self.image_shape).astype(float), self.smoothing)
         smooth = uniform_filter(squares, self.smoothing) / np.maximum(counted, 1e-9)

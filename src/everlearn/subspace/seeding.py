@@ -1,117 +1,200 @@
-"""A robust start: an eigenspace from a handful of images of which some are occluded.
+"""A robust start: an eigenspace from a handful of images of which many are occluded.
 
 Skočaj and Leonardis (2002), Sec. 4-5: the incremental method stands or falls with its first
-eigenspace. It should come from images that are clean, and spread over the whole sequence.
+eigenspace, which should come from images that are clean and spread over the whole sequence.
 
-``robust_batch_pca`` is an expectation-maximisation with reweighting (Skočaj, Bischof and Leonardis
-2002): each pixel's value is blended with its reconstruction by how well it fits,
+``robust_batch_pca`` is an expectation-maximisation with reweighting, after Skočaj, Bischof and
+Leonardis (2002): every pixel is blended with its reconstruction by how well it fits,
 
-    w = c² / (c² + e²)²·c²  (Geman-McClure),     x̂ = w x + (1 − w) y,
+    w = (c² / (c² + e²))²,     x̂ = w x + (1 − w) y        (Geman-McClure weights)
 
-the components are computed from the blended images, and so on; missing pixels have w = 0.
-``choose_seed`` then takes the images with the lowest error, evenly spread over the sequence.
+the components are computed from the blended images, and the scale c is lowered from the largest
+residuals to a few times the typical one. ``choose_seed`` takes the images it explains best, evenly
+spread; ``robust_start`` then treats what is still unexplained in those as missing.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from everlearn.subspace.projection import RobustProjector
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 # From the median of |e| to the standard deviation of a Gaussian.
 MEDIAN_TO_SIGMA = 1.4826
+# The scale c: where it starts (quantile of |e|), by how much it sinks a round, where it stays.
+FIRST_QUANTILE = 0.99
+SINKING = 0.8
+LAST_SCALES = 2.5
+BATCH_ROUNDS = 30
+# Rounds in which outliers in the seed are looked for anew with the seed just found.
+START_ROUNDS = 2
+COMPLETION_ROUNDS = 30
+COMPLETION_TOLERANCE = 1e-3
+
+
+class Settings(Protocol):
+    """Makes a projector for an eigenspace."""
+
+    def __call__(
+        self, mean: Array, components: Array, variances: Array, scale: float
+    ) -> RobustProjector: ...
 
 
 @dataclass(frozen=True)
 class BatchFit:
-    """Robust batch PCA: the eigenspace, and the images as it sees them."""
+    """An eigenspace from a batch, and the images as it completes them."""
 
     mean: Array
     components: Array
-    reconstructions: Array
+    variances: Array
     completed: Array
 
 
-def batch_components(X: Array, n_components: int) -> tuple[Array, Array]:
-    """Mean and leading components of a few long rows, by the eigenvectors of X Xᵀ."""
+@dataclass(frozen=True)
+class Seed:
+    """Which images an eigenspace starts from, completed, and the residual of unseen images."""
+
+    chosen: NDArray[np.intp]
+    completed: Array
+    scale: float
+
+
+def batch_pca(X: Array, n_components: int) -> BatchFit:
+    """PCA of a few long rows, by the eigenvectors of X Xᵀ."""
     mean = X.mean(axis=0)
     centred = X - mean
     values, vectors = np.linalg.eigh(centred @ centred.T)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    real = values[:n_components] > 1e-12 * max(values[0], 1e-300)
-    keep = np.flatnonzero(real)
-    components = (vectors[:, keep].T @ centred) / np.sqrt(values[keep])[:, None]
-    return mean, components
+    values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
+    real = values > 1e-12 * max(float(values[0]), 1e-300)
+    values, vectors = values[real], vectors[:, real]
+    components = (vectors.T @ centred) / np.sqrt(values)[:, None]
+    completed = mean + (centred @ components.T) @ components
+    return BatchFit(mean, components, values / max(len(X) - 1, 1), completed)
 
 
-def complete_batch(
-    X: Array, missing: Mask, n_components: int, *, rounds: int = 200, tolerance: float = 1e-3
-) -> BatchFit:
-    """PCA of images with missing pixels, by expectation-maximisation.
+def complete_batch(X: Array, missing: Mask, n_components: int, scale: float) -> BatchFit:
+    """PCA of images with missing pixels: fill in, compute components, fill in again.
 
-    Stops when no missing pixel moves by more than ``tolerance`` of the images' spread.
+    Coefficients come from the visible pixels alone, with the prior σ² / λ_i; it stops when no
+    missing pixel moves by more than a thousandth of the images' spread.
     """
     visible = (~missing).sum(axis=0)
     total = np.where(missing, 0.0, X).sum(axis=0)
-    overall = total.sum() / max(visible.sum(), 1)
-    fill = np.where(visible > 0, total / np.maximum(visible, 1), overall)
-    completed = np.where(missing, fill, X)
-    spread = completed.std() or 1.0
-    for _ in range(rounds):
-        mean, components = batch_components(completed, n_components)
-        centred = completed - mean
-        reconstructions = mean + (centred @ components.T) @ components
-        moved = np.abs(reconstructions - completed)[missing].max(initial=0.0)
-        completed = np.where(missing, reconstructions, X)
-        if moved <= tolerance * spread:
+    overall = total.sum() / max(int(visible.sum()), 1)
+    completed = np.where(missing, np.where(visible > 0, total / np.maximum(visible, 1), overall), X)
+    tolerance = COMPLETION_TOLERANCE * max(float(completed.std()), 1e-300)
+    holes = np.flatnonzero(missing.any(axis=1))
+    fit = batch_pca(completed, n_components)
+    for _ in range(COMPLETION_ROUNDS if len(holes) else 0):
+        projector = RobustProjector(
+            fit.mean,
+            fit.components,
+            fit.variances,
+            scale=scale,
+            threshold=np.inf,
+            subsets=np.empty((0, 0), dtype=np.int64),
+        )
+        moved = 0.0
+        for i in holes:
+            hole = missing[i]
+            filled = projector.complete(completed[i], hole).reconstruction[hole]
+            moved = max(moved, float(np.abs(filled - completed[i, hole]).max()))
+            completed[i, hole] = filled
+        fit = batch_pca(completed, n_components)
+        if moved <= tolerance:
             break
-    return BatchFit(mean, components, reconstructions, completed)
+    return BatchFit(fit.mean, fit.components, fit.variances, completed)
 
 
-def robust_batch_pca(
-    X: Array, n_components: int, *, missing: Mask | None = None, rounds: int = 30
-) -> BatchFit:
-    """PCA of images some pixels of which are outliers, by reweighting.
+def robust_batch_pca(X: Array, n_components: int, *, missing: Mask | None = None) -> BatchFit:
+    """PCA of images some pixels of which are outliers, by reweighting; missing ones weigh nothing.
 
-    The scale c of the weights starts at the pixels' spread about their median and goes down to
-    2.5 times the median residual.
+    Its ``completed`` images are the reconstructions.
     """
     if missing is None:
         missing = np.zeros(X.shape, dtype=bool)
-    known = np.where(missing, np.nan, X)
-    blank = missing.all(axis=0)
-    known[:, blank] = np.nanmean(known)
-    centre = np.nanmedian(known, axis=0)
-    reconstructions = np.broadcast_to(centre, X.shape)
-    completed = np.where(missing, reconstructions, X)
-    mean, components = centre, np.empty((0, X.shape[1]))
-    for _ in range(rounds):
-        residual = completed - reconstructions
-        scale = 2.5 * MEDIAN_TO_SIGMA * float(np.median(np.abs(residual[~missing])))
-        scale = max(scale, 1e-9 * float(np.abs(centre).max() or 1.0))
-        observed = np.where(missing, reconstructions, X)
-        residual = observed - reconstructions
-        weights = (scale**2 / (scale**2 + residual**2)) ** 2
-        completed = weights * observed + (1.0 - weights) * reconstructions
-        mean, components = batch_components(completed, n_components)
-        reconstructions = mean + ((completed - mean) @ components.T) @ components
-    return BatchFit(mean, components, reconstructions, completed)
+    observed = complete_batch(X, missing, n_components, scale=0.0).completed
+    fit = batch_pca(observed, n_components)
+    size = np.abs(observed - fit.completed)
+    scale = float(np.quantile(size, FIRST_QUANTILE))
+    for _ in range(BATCH_ROUNDS):
+        typical = typical_size(size[~missing], fit.mean)
+        scale = max(SINKING * scale, LAST_SCALES * typical)
+        weights = np.where(missing, 0.0, 1.0 / (1.0 + (size / scale) ** 2) ** 2)
+        fit = batch_pca(weights * observed + (1.0 - weights) * fit.completed, n_components)
+        size = np.abs(observed - fit.completed)
+    return fit
 
 
 def choose_seed(errors: Array, n_images: int, *, n_bins: int = 8) -> NDArray[np.intp]:
     """Which images to start from: those with the lowest error, spread evenly over the sequence.
 
     The sequence is cut into ``n_bins`` stretches; the best image of each is taken, then the
-    second best, and so on until there are ``n_images``.
+    second best of each, and so on until there are ``n_images``.
     """
-    bins = np.array_split(np.arange(len(errors)), min(n_bins, n_images, len(errors)))
-    ranked = [stretch[np.argsort(errors[stretch], kind="stable")] for stretch in bins]
-    longest = max(len(stretch) for stretch in ranked)
-    rounds = [
-        sorted((s[r] for s in ranked if r < len(s)), key=lambda i: errors[i])
-        for r in range(longest)
+    stretches = np.array_split(np.arange(len(errors)), min(n_bins, n_images, len(errors)))
+    ranked = [stretch[np.argsort(errors[stretch], kind="stable")] for stretch in stretches]
+    turns = [
+        sorted((s[turn] for s in ranked if turn < len(s)), key=lambda image: errors[image])
+        for turn in range(max(len(stretch) for stretch in ranked))
     ]
-    order = [index for round_ in rounds for index in round_]
+    order = [image for turn in turns for image in turn]
     return np.sort(np.array(order[:n_images], dtype=np.intp))
+
+
+def robust_start(
+    X: Array, missing: Mask, trusted: Mask, n_components: int, n_seed: int, settings: Settings
+) -> Seed:
+    """Choose images to start from and repair them.
+
+    ``trusted`` marks the images in which everything that is not missing is right; if all are,
+    all are chosen.
+    """
+    if trusted.all():
+        completed = complete_batch(X, missing, n_components, scale=0.0).completed
+        scale = unseen_scale(completed, missing, n_components)
+        return Seed(np.arange(len(X)), completed, scale)
+    rough = robust_batch_pca(X, n_components, missing=missing)
+    residual = np.where(missing, 0.0, X - rough.completed)
+    projector = settings(
+        rough.mean, rough.components, rough.variances, typical_size(residual[~missing], rough.mean)
+    )
+    for _ in range(START_ROUNDS):
+        outliers = np.array(
+            [
+                hole if sure else projector.explain(image, hole).outliers
+                for image, hole, sure in zip(X, missing, trusted, strict=True)
+            ]
+        )
+        chosen = choose_seed(outliers.mean(axis=1), n_seed)
+        holes = outliers[chosen]
+        fit = complete_batch(X[chosen], holes, n_components, scale=projector.scale)
+        scale = unseen_scale(fit.completed, holes, n_components)
+        projector = settings(fit.mean, fit.components, fit.variances, scale)
+    return Seed(chosen, fit.completed, scale)
+
+
+def unseen_scale(X: Array, holes: Mask, n_components: int) -> float:
+    """The typical residual of an image in the eigenspace of the others (median over images)."""
+    if len(X) < 2:
+        return typical_size(np.zeros(1), X.mean(axis=0))
+    scales = []
+    for i in range(len(X)):
+        others = batch_pca(np.delete(X, i, axis=0), n_components)
+        difference = X[i] - others.mean
+        residual = difference - (difference @ others.components.T) @ others.components
+        scales.append(typical_size(residual[~holes[i]], others.mean))
+    return float(np.median(scales))
+
+
+def typical_size(residual: Array, mean: Array) -> float:
+    """The standard deviation of residuals by their median; never quite zero."""
+    least = 1e-9 * float(np.abs(mean).max(initial=0.0)) + 1e-100
+    if not residual.size:
+        return least
+    return max(MEDIAN_TO_SIGMA * float(np.median(np.abs(residual))), least)

@@ -79,7 +79,7 @@ class EigenspaceTransformer(
         rows = self._rows(X)
         difference = rows - self.mean_
         difference -= self._project(rows) @ self.components_
-        errors: Array = np.einsum("ij,ij->i", difference, difference) / rows.shape[1]
+        errors: Array = np.mean(difference**2, axis=1)
         return errors
 
     @property
