@@ -39,7 +39,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
     threshold : float, optional
         The residual above which a pixel is an outlier. By default ``threshold_factor`` times the
         residual that is typical of images not seen before, which is estimated all along.
-    threshold_factor : float, default=6.0
+    threshold_factor : float, default=8.0
     smoothing : int, default=1
         Side of the square over which residuals are averaged before they are compared with the
         threshold; above 1 for large occluders in front of scenes that are not well explained,
@@ -50,8 +50,6 @@ class RobustStreamingPCA(EigenspaceTransformer):
     seed_images : int, default=50
         So many images wait for a robust start. Until then the eigenspace is computed from those
         that are there whenever it is asked.
-    seed_size : int, default=16
-        So many of them, the least occluded ones spread over the sequence, make the start.
     most_outliers : float, default=0.6
         An image with a larger share of outliers is rejected: it is not learned.
     guard : int, default=8
@@ -86,7 +84,8 @@ class RobustStreamingPCA(EigenspaceTransformer):
     by ``mask``; then the others are trusted, and nothing is looked for.
 
     Deviations from the papers: windows instead of scattered pixels; a prior on the coefficients;
-    a threshold that is estimated; unexplained pixels of the chosen first images count as missing.
+    a threshold that is estimated; the first images repair each other instead of being chosen
+    (``everlearn.subspace.seeding.choose_seed`` chooses as the paper does, for ``start``).
 
     References
     ----------
@@ -116,12 +115,11 @@ class RobustStreamingPCA(EigenspaceTransformer):
         n_components: int = 10,
         image_shape: tuple[int, int] | None = None,
         threshold: float | None = None,
-        threshold_factor: float = 6.0,
+        threshold_factor: float = 8.0,
         smoothing: int = 1,
         n_hypotheses: int = 24,
         window: float = 0.4,
         seed_images: int = 50,
-        seed_size: int = 16,
         most_outliers: float = 0.6,
         guard: int = 8,
         forgetting: float = 1.0,
@@ -135,7 +133,6 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.n_hypotheses = n_hypotheses
         self.window = window
         self.seed_images = seed_images
-        self.seed_size = seed_size
         self.most_outliers = most_outliers
         self.guard = guard
         self.forgetting = forgetting
@@ -221,25 +218,24 @@ class RobustStreamingPCA(EigenspaceTransformer):
             self._set_off(waiting, np.isnan(waiting), trusted)
 
     def _set_off(self, rows: Array, missing: Mask, trusted: Mask) -> None:
-        """Start the eigenspace: the seed first, then the others in their order."""
+        """Start the eigenspace from images that repair each other."""
         rows = np.where(missing, 0.0, rows)
-        seed = robust_start(
-            rows, missing, trusted, self._wanted(), int(self.seed_size), self._projector_for
-        )
-        self.eigenspace_.add(seed.completed)
+        seed = robust_start(rows, missing, trusted, self._wanted(), self._projector_for)
+        accepted = ~self._mostly_outliers(seed.outliers & ~missing, missing)
+        if not accepted.any():
+            accepted[:] = True  # none stands out from the others
+        self.eigenspace_.add(seed.completed[accepted])
+        self.n_rejected_ += int((~accepted).sum())
         self.scale_ = seed.scale
         self.started_ = True
         self.waiting_ = self.waiting_[:0]
         self.waiting_trusted_ = self.waiting_trusted_[:0]
         self._derived = {}
-        for i in np.setdiff1d(np.arange(len(rows)), seed.chosen):
-            self._learn_image(rows[i], missing[i], bool(trusted[i]))
 
     def _learn_image(self, image: Array, missing: Mask, trusted: bool) -> bool:
         projector = self._projector()
         found = (projector.complete if trusted else projector.explain)(image, missing)
-        unexplained = found.outliers & ~missing
-        if unexplained.sum() > self.most_outliers * (~missing).sum():
+        if self._mostly_outliers(found.outliers & ~missing, missing):
             self.n_rejected_ += 1
             return False
         residual = (image - found.reconstruction)[~found.outliers]
@@ -248,6 +244,10 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.eigenspace_.add(np.where(found.outliers, found.reconstruction, image)[None])
         self._derived = {}
         return True
+
+    def _mostly_outliers(self, unexplained: Mask, missing: Mask) -> Mask:
+        worst: Mask = unexplained.sum(axis=-1) > self.most_outliers * (~missing).sum(axis=-1)
+        return worst
 
     def _merge(self, other: "RobustStreamingPCA") -> None:
         if not self.__sklearn_is_fitted__():
@@ -390,7 +390,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
     def _check_parameters(self) -> None:
         self._check_eigenspace_parameters()
-        for name in ("n_components", "n_hypotheses", "seed_images", "seed_size", "smoothing"):
+        for name in ("n_components", "n_hypotheses", "seed_images", "smoothing"):
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= 1):
                 raise InvalidParameter(f"{name} is a whole number of at least 1, not {value!r}")

@@ -1,16 +1,23 @@
-"""A robust start: an eigenspace from a handful of images of which many are occluded.
+"""A robust start: an eigenspace from a handful of images of which most may be occluded.
 
 Skočaj and Leonardis (2002), Sec. 4-5: the incremental method stands or falls with its first
 eigenspace, which should come from images that are clean and spread over the whole sequence.
 
-``robust_batch_pca`` is an expectation-maximisation with reweighting, after Skočaj, Bischof and
-Leonardis (2002): every pixel is blended with its reconstruction by how well it fits,
+``robust_start`` holds that a pixel is an outlier when *other* images do not explain it. The images
+are dealt into folds; those of one fold are projected robustly into the eigenspace of the others,
+and what does not fit is replaced by its reconstruction; then the same with the repaired images, and
+with more and more components. Few components cannot imitate an occluder, and no image can vouch for
+its own.
+
+``robust_batch_pca``, the paper's batch method for comparison, is an expectation-maximisation with
+reweighting after Skočaj, Bischof and Leonardis (2002): every pixel is blended with its
+reconstruction by how well it fits,
 
     w = (c² / (c² + e²))²,     x̂ = w x + (1 − w) y        (Geman-McClure weights)
 
 the components are computed from the blended images, and the scale c is lowered from the largest
-residuals to a few times the typical one. ``choose_seed`` takes the images it explains best, evenly
-spread; ``robust_start`` then treats what is still unexplained in those as missing.
+residuals to a few times the typical one. ``choose_seed`` picks the images it explains best, evenly
+spread over the sequence, for those who want to start from a chosen few.
 """
 
 from dataclasses import dataclass
@@ -31,8 +38,11 @@ FIRST_QUANTILE = 0.99
 SINKING = 0.8
 LAST_SCALES = 2.5
 BATCH_ROUNDS = 30
-# Rounds in which outliers in the seed are looked for anew with the seed just found.
-START_ROUNDS = 2
+# The start: into how many folds images are dealt, in about how many steps components grow, and
+# how many further rounds there are with all of them.
+FOLDS = 5
+GROWTH_STEPS = 8
+SETTLING_ROUNDS = 4
 COMPLETION_ROUNDS = 30
 COMPLETION_TOLERANCE = 1e-3
 
@@ -57,10 +67,10 @@ class BatchFit:
 
 @dataclass(frozen=True)
 class Seed:
-    """Which images an eigenspace starts from, completed, and the residual of unseen images."""
+    """Images repaired for a start, what was repaired, and the typical residual of unseen images."""
 
-    chosen: NDArray[np.intp]
     completed: Array
+    outliers: Mask
     scale: float
 
 
@@ -148,48 +158,45 @@ def choose_seed(errors: Array, n_images: int, *, n_bins: int = 8) -> NDArray[np.
 
 
 def robust_start(
-    X: Array, missing: Mask, trusted: Mask, n_components: int, n_seed: int, settings: Settings
+    X: Array, missing: Mask, trusted: Mask, n_components: int, settings: Settings
 ) -> Seed:
-    """Choose images to start from and repair them.
+    """Repair images by each other.
 
-    ``trusted`` marks the images in which everything that is not missing is right; if all are,
-    all are chosen.
+    ``trusted`` marks the images in which everything that is not missing is right.
     """
-    if trusted.all():
-        completed = complete_batch(X, missing, n_components, scale=0.0).completed
-        scale = unseen_scale(completed, missing, n_components)
-        return Seed(np.arange(len(X)), completed, scale)
-    rough = robust_batch_pca(X, n_components, missing=missing)
-    residual = np.where(missing, 0.0, X - rough.completed)
-    projector = settings(
-        rough.mean, rough.components, rough.variances, typical_size(residual[~missing], rough.mean)
-    )
-    for _ in range(START_ROUNDS):
-        outliers = np.array(
-            [
-                hole if sure else projector.explain(image, hole).outliers
-                for image, hole, sure in zip(X, missing, trusted, strict=True)
-            ]
-        )
-        chosen = choose_seed(outliers.mean(axis=1), n_seed)
-        holes = outliers[chosen]
-        fit = complete_batch(X[chosen], holes, n_components, scale=projector.scale)
-        scale = unseen_scale(fit.completed, holes, n_components)
-        projector = settings(fit.mean, fit.components, fit.variances, scale)
-    return Seed(chosen, fit.completed, scale)
+    completed = complete_batch(X, missing, n_components, scale=0.0).completed
+    outliers = missing.copy()
+    scale = typical_size(np.zeros(1), completed)
+    if len(X) == 1:
+        return Seed(completed, outliers, scale)
+    numbers = np.arange(len(X))
+    fold = numbers % min(FOLDS, len(X))
+    for width in _growing(n_components):
+        repaired = completed.copy()
+        scales = []
+        for held_out in range(fold.max() + 1):
+            others = batch_pca(completed[fold != held_out], width)
+            inside = numbers[fold == held_out]
+            residual = completed[inside] - others.mean
+            residual -= (residual @ others.components.T) @ others.components
+            typical = float(np.median([typical_size(row, others.mean) for row in residual]))
+            projector = settings(others.mean, others.components, others.variances, typical)
+            for i in inside:
+                look = projector.complete if trusted[i] else projector.explain
+                found = look(X[i], missing[i])
+                outliers[i] = found.outliers
+                repaired[i] = np.where(found.outliers, found.reconstruction, X[i])
+            scales.append(typical)
+        completed = repaired
+        scale = float(np.median(scales))
+    return Seed(completed, outliers, scale)
 
 
-def unseen_scale(X: Array, holes: Mask, n_components: int) -> float:
-    """The typical residual of an image in the eigenspace of the others (median over images)."""
-    if len(X) < 2:
-        return typical_size(np.zeros(1), X.mean(axis=0))
-    scales = []
-    for i in range(len(X)):
-        others = batch_pca(np.delete(X, i, axis=0), n_components)
-        difference = X[i] - others.mean
-        residual = difference - (difference @ others.components.T) @ others.components
-        scales.append(typical_size(residual[~holes[i]], others.mean))
-    return float(np.median(scales))
+def _growing(n_components: int) -> list[int]:
+    """Numbers of components: from two to all in a few steps, then all of them for some rounds."""
+    steps = np.geomspace(min(2, n_components), n_components, GROWTH_STEPS)
+    growing = sorted(set(np.round(steps).astype(int).tolist()))
+    return growing + [n_components] * SETTLING_ROUNDS
 
 
 def typical_size(residual: Array, mean: Array) -> float:
