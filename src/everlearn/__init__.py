@@ -5,6 +5,7 @@ from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.learners.slda import StreamingLDA
 from everlearn.persistence import load, save
+from everlearn.pipeline import StreamPipeline
 from everlearn.subspace.robust import RobustStreamingPCA
 from everlearn.subspace.streaming import StreamingPCA
 
@@ -12,6 +13,7 @@ __all__ = [
     "NearestClassMean",
     "RecursiveRLSC",
     "RobustStreamingPCA",
+    "StreamPipeline",
     "StreamingLDA",
     "StreamingPCA",
     "check_learner",

@@ -38,6 +38,7 @@ from everlearn.errors import (
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.learners.slda import StreamingLDA
+from everlearn.pipeline import StreamPipeline
 from everlearn.subspace.robust import RobustStreamingPCA
 from everlearn.subspace.streaming import StreamingPCA
 
@@ -48,6 +49,7 @@ LEARNERS: dict[str, type[Any]] = {
     "NearestClassMean": NearestClassMean,
     "RecursiveRLSC": RecursiveRLSC,
     "RobustStreamingPCA": RobustStreamingPCA,
+    "StreamPipeline": StreamPipeline,
     "StreamingLDA": StreamingLDA,
     "StreamingPCA": StreamingPCA,
 }
