@@ -6,8 +6,9 @@ gets the labels. It is a learner itself: what the final one can be asked, the wh
 
 A transformer that keeps learning keeps changing what it says about the same example, while the
 learner behind it remembers what it said before. A scaler settles soon; the axes of an eigenspace
-turn, and change places, for a long time. ``freeze_after`` ends the transformers' learning once
-they have seen enough; from then on the learner behind them lives in a fixed space.
+turn, and change places, for a long time, unless they are asked to be steady. ``freeze_after`` ends
+the transformers' learning once they have seen enough; from then on the learner behind them lives in
+a fixed space.
 """
 
 import copy
@@ -69,17 +70,16 @@ class StreamPipeline(ClassifierMixin, _BaseComposition, BaseEstimator):  # type:
     ``forget``, ``forget_class`` and ``merge`` are refused: the transformers have learned from the
     same examples, and what the learner has added up was measured along axes that moved since.
 
-    Transformers that adapt while the learner remembers cost accuracy: see ``docs/subspace.md``
-    for how much, and for what ``freeze_after`` wins back.
+    A transformer that adapts moves the ground under the learner: let an eigenspace measure along
+    ``axes="steady"``, or freeze it after a while.
 
     A batch that the learner refuses leaves the transformers as they were.
 
     Examples
     --------
     >>> from everlearn import NearestClassMean, StreamingPCA, StreamPipeline
-    >>> pipeline = StreamPipeline(
-    ...     [("eigenspace", StreamingPCA(n_components=2)), ("learner", NearestClassMean())]
-    ... )
+    >>> eigenspace = StreamingPCA(n_components=2, axes="steady")
+    >>> pipeline = StreamPipeline([("eigenspace", eigenspace), ("learner", NearestClassMean())])
     >>> X = [[0.0, 0, 1], [9.0, 1, 0], [0.0, 1, 1]]
     >>> pipeline.partial_fit(X, ["cup", "chair", "cup"]).predict_one([8.0, 1, 0])
     'chair'

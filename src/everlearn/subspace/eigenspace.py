@@ -22,11 +22,16 @@ the leading ones. Directions that look faint when they first appear so have time
 themselves, and the cut, an O(k² d) rotation, is paid once per ``guard`` images. ``guard=0`` is the
 published algorithm.
 
+A cut says which directions stay, not how the basis lies in them. It is turned as little as possible
+against the one before, so that coordinates measured earlier stay (nearly) right: ``steady`` axes.
+The eigenvectors themselves are computed when they are read.
+
 Cost per image O(k d), plus O(k² d) at a cut. Memory (k + 2 guard) d numbers. Sums are exact until
 the first cut; from then on the discarded directions are lost, so the result depends (a little) on
 the order of the images, and merging is approximate.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,6 +49,16 @@ NEGLIGIBLE_OF_IMAGE = 1e-13
 POLISH_EVERY = 64
 # Rows taken at once where no cut limits it.
 BLOCK_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Orthonormal axes of the wanted subspace: an image x is at axes (x − mean) + at_mean."""
+
+    E: Array  # the axes in the basis
+    axes: Array
+    at_mean: Array
+    scatter: Array  # along the eigenvectors, strongest first
 
 
 class Eigenspace:
@@ -87,9 +102,10 @@ class Eigenspace:
         self._basis = np.empty((0, n_features))
         self._scatter = np.zeros((0, 0))
         self._centre = np.zeros(0)
+        self._offset = np.zeros(0)  # steady coordinates of the origin
         self._limit = self._room_above(0)
         self._cuts = 0
-        self._read: tuple[Array, Array, Array] | None = None
+        self._read: dict[str, Frame] = {}
 
     # Learning.
 
@@ -104,7 +120,7 @@ class Eigenspace:
             part = None if weights is None else weights[start:stop]
             self._add_block(X[start:stop], part)
             start = stop
-        self._read = None
+        self._read = {}
 
     def merge(self, other: "Eigenspace") -> None:
         """Add another eigenspace (Hall, Marshall and Martin, 2000); exact where neither was cut."""
@@ -133,7 +149,7 @@ class Eigenspace:
             self.coefficients.append(other.coefficients.read(other.width) @ basis + origin)
         if self.width >= self._limit:
             self._cut()
-        self._read = None
+        self._read = {}
 
     def _add_block(self, X: Array, weights: Array | None) -> None:
         coordinates = self._coordinates(X - self._origin, opening=self.opening, images=X)
@@ -195,19 +211,25 @@ class Eigenspace:
         width = self.width + len(fresh)
         self._basis = np.vstack([self._basis, fresh])
         self._centre = _widened(self._centre[None], width)[0]
+        self._offset = _widened(self._offset[None], width)[0]
         scatter = np.zeros((width, width))
         scatter[: len(self._scatter), : len(self._scatter)] = self._scatter
         self._scatter = scatter
 
     def _cut(self) -> None:
-        """Rotate to the eigenvectors and keep the leading ones (steps 6-11)."""
+        """Keep the span of the leading eigenvectors (steps 6-11)."""
         values, vectors = _eigen(self._scatter)
-        keep = min(self.width, self._wanted(values) + self.guard)
-        E = np.ascontiguousarray(vectors[:, :keep].T)
+        wanted = self._wanted(values)
+        keep = min(self.width, wanted + self.guard)
+        leading = _turned_least(vectors[:, :wanted].T, 0)
+        guards = _turned_least(vectors[:, wanted:keep].T, wanted)
+        E = np.vstack([leading, guards])
         self._basis = E @ self._basis
-        self._scatter = np.diag(values[:keep])
+        scatter = E @ self._scatter @ E.T
+        self._scatter = 0.5 * (scatter + scatter.T)
         if self.coefficients is not None:
             self.coefficients.turn(E, self._centre)
+        self._offset = E @ (self._offset + self._centre)
         self._centre = np.zeros(keep)
         self._origin = self.mean.copy()
         self._limit = self._room_above(keep)
@@ -245,25 +267,31 @@ class Eigenspace:
 
     def principal(self) -> tuple[Array, Array]:
         """The wanted eigenvectors as rows, and the scatter along each, strongest first."""
-        components, scatter, _ = self._principal()
-        return components, scatter
+        frame = self.frame("principal")
+        return frame.axes, frame.scatter
 
-    def read_coefficients(self) -> Array:
-        """The coefficients of every image seen, in the order taught, in the present eigenspace."""
-        assert self.coefficients is not None
-        _, _, E = self._principal()
-        rows: Array = (self.coefficients.read(self.width) - self._centre) @ E.T
-        return rows
-
-    def _principal(self) -> tuple[Array, Array, Array]:
-        if self._read is None:
+    def frame(self, kind: str) -> "Frame":
+        """Axes of the wanted subspace: "principal" ones, or "steady" ones."""
+        if kind not in self._read:
             values, vectors = _eigen(self._scatter)
             wanted = self._wanted(values)
-            E = np.ascontiguousarray(vectors[:, :wanted].T)
-            components = E @ self._basis
-            signs = _signs(components)
-            self._read = components * signs, values[:wanted], E * signs
-        return self._read
+            if kind == "principal":
+                E = np.ascontiguousarray(vectors[:, :wanted].T)
+                signs = _signs(E @ self._basis)
+                E *= signs
+                at_mean = np.zeros(wanted)
+            else:
+                E = _turned_least(vectors[:, :wanted].T, 0)
+                at_mean = E @ (self._offset + self._centre)
+            self._read[kind] = Frame(E, E @ self._basis, at_mean, values[:wanted])
+        return self._read[kind]
+
+    def read_coefficients(self, kind: str) -> Array:
+        """The coefficients of every image seen, in the order taught, along these axes."""
+        assert self.coefficients is not None
+        frame = self.frame(kind)
+        rows: Array = (self.coefficients.read(self.width) - self._centre) @ frame.E.T
+        return rows + frame.at_mean
 
     # State in and out.
 
@@ -274,6 +302,7 @@ class Eigenspace:
             "basis": self._basis,
             "scatter": self._scatter,
             "centre": self._centre,
+            "offset": self._offset,
         }
         if self.coefficients is not None:
             arrays["coefficients"] = self.coefficients.read(self.width)
@@ -293,6 +322,7 @@ class Eigenspace:
         self._basis = np.array(arrays["basis"])
         self._scatter = np.array(arrays["scatter"])
         self._centre = np.array(arrays["centre"])
+        self._offset = np.array(arrays["offset"])
         if self.coefficients is not None:
             self.coefficients = Coefficients(np.array(arrays["coefficients"]))
         self.weight = float(notes["weight"])
@@ -301,13 +331,22 @@ class Eigenspace:
         self.energy = float(notes["energy"])
         self._limit = int(notes["limit"])
         self._cuts = int(notes["cuts"])
-        self._read = None
+        self._read = {}
 
 
 def _eigen(scatter: Array) -> tuple[Array, Array]:
     """Eigenvalues, descending and not below zero, and eigenvectors as columns."""
     values, vectors = np.linalg.eigh(scatter)
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+
+def _turned_least(E: Array, first: int) -> Array:
+    """Q E with the orthogonal Q that brings row i nearest to the unit vector ``first + i``."""
+    if not len(E):
+        return np.ascontiguousarray(E)
+    left, _, right = np.linalg.svd(E[:, first : first + len(E)])
+    turned: Array = (right.T @ left.T) @ E
+    return turned
 
 
 def _polished(basis: Array) -> Array:

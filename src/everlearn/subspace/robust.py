@@ -108,6 +108,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
     """
 
     keep_coefficients = False
+    axes = "principal"
 
     def __init__(
         self,

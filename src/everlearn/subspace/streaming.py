@@ -37,6 +37,11 @@ class StreamingPCA(EigenspaceTransformer):
     forgetting : float, default=1.0
         Before each new image the weight of all earlier ones is multiplied with this. At 0.99 an
         image has lost half of its weight after 69 further ones.
+    axes : {"principal", "steady"}, default="principal"
+        Along which axes ``transform`` measures: the components, or axes of the same subspace that
+        turn as little as possible while it is learned. Components change places and signs, and
+        their origin is the moving mean; steady axes keep what was measured earlier (nearly)
+        right, which is what a learner behind them needs.
     keep_coefficients : bool, default=False
         Maintain the coefficients of every image learned, so that the images can be thrown away.
         It costs k numbers an image.
@@ -72,7 +77,8 @@ class StreamingPCA(EigenspaceTransformer):
     reliable an image is: variances are divided by Σw − Σw² / Σw, which is n − 1 for unit weights.
 
     While the eigenspace learns, its axes turn; coefficients computed earlier by ``transform``
-    belong to earlier axes. ``coefficients_`` are always those of the present ones.
+    belong to earlier axes. ``coefficients_`` are always those of the present ones, and
+    ``axes="steady"`` turns as little as can be (not at all as long as nothing is cut).
 
     References
     ----------
@@ -97,12 +103,14 @@ class StreamingPCA(EigenspaceTransformer):
         guard: int = 8,
         residual_threshold: float = 0.0,
         forgetting: float = 1.0,
+        axes: str = "principal",
         keep_coefficients: bool = False,
     ) -> None:
         self.n_components = n_components
         self.guard = guard
         self.residual_threshold = residual_threshold
         self.forgetting = forgetting
+        self.axes = axes
         self.keep_coefficients = keep_coefficients
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -168,6 +176,8 @@ class StreamingPCA(EigenspaceTransformer):
                 f"residual_threshold is a finite number of at least 0, "
                 f"not {self.residual_threshold!r}"
             )
+        if self.axes not in ("principal", "steady"):
+            raise InvalidParameter(f'axes is "principal" or "steady", not {self.axes!r}')
 
     def _empty_eigenspace(self, n_features: int) -> Eigenspace:
         n = self.n_components

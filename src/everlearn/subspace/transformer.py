@@ -24,6 +24,7 @@ class EigenspaceTransformer(
     guard: int
     forgetting: float
     keep_coefficients: bool
+    axes: str
     eigenspace_: Eigenspace
 
     def learn_one(self, x: ArrayLike, y: Any = None) -> Self:
@@ -71,14 +72,14 @@ class EigenspaceTransformer(
         """Images from coefficients."""
         self._require_fitted()
         coefficients = _coefficient_rows(X, self.n_components_)
-        images: Array = coefficients @ self.components_ + self.mean_
+        axes, at_mean = self._axes()
+        images: Array = (coefficients - at_mean) @ axes + self.mean_
         return images
 
     def reconstruction_error(self, X: ArrayLike) -> Array:
         """The mean squared difference per pixel between each image and its reconstruction."""
         rows = self._rows(X)
-        difference = rows - self.mean_
-        difference -= self._project(rows) @ self.components_
+        difference = rows - self.inverse_transform(self._project(rows))
         errors: Array = np.mean(difference**2, axis=1)
         return errors
 
@@ -146,7 +147,7 @@ class EigenspaceTransformer(
             raise AttributeError(
                 "coefficients_ were not kept; construct with keep_coefficients=True"
             )
-        return _padded(eigenspace.read_coefficients().T, self.n_components_).T
+        return _padded(eigenspace.read_coefficients(self.axes).T, self.n_components_).T
 
     @property
     def _n_features_out(self) -> int:
@@ -172,8 +173,15 @@ class EigenspaceTransformer(
         return self.eigenspace_
 
     def _project(self, rows: Array) -> Array:
-        coefficients: Array = (rows - self.mean_) @ self.components_.T
+        axes, at_mean = self._axes()
+        coefficients: Array = (rows - self.mean_) @ axes.T + at_mean
         return coefficients
+
+    def _axes(self) -> tuple[Array, Array]:
+        """Rows to project on, and where the mean lies along them."""
+        frame = self._model().frame(self.axes)
+        width = self.n_components_
+        return _padded(frame.axes, width), _padded(frame.at_mean[:, None], width)[:, 0]
 
     def _merge(self, other: Any) -> None:
         raise NotImplementedError
