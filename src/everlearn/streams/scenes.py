@@ -98,12 +98,11 @@ def changing_scene(
     """
     if photograph not in PHOTOGRAPHS:
         raise InvalidParameter(f"photograph is one of {PHOTOGRAPHS}, not {photograph!r}")
-    if occluder not in OCCLUDERS:
-        raise InvalidParameter(f"occluder is one of {OCCLUDERS}, not {occluder!r}")
+    _require_known(occluder)
     rng = np.random.default_rng(random_state)
     source = _grey_photograph(photograph)
     height, width = shape
-    view = _resized(source, shape)
+    view = resized(source, shape)
     time = np.linspace(0.0, 1.0, n_images)[:, None, None]
     columns = np.linspace(0.0, 1.0, width)[None, None, :]
     rows = np.linspace(0.0, 1.0, height)[None, :, None]
@@ -124,8 +123,14 @@ def changing_scene(
 
 def occluder_patch(kind: str, side: int, rng: np.random.Generator) -> Array:
     """A square of grey levels to hold in front of something; kinds as in ``changing_scene``."""
+    _require_known(kind)
     source = _grey_photograph(PHOTOGRAPHS[0]) if kind == "photograph" else np.empty((0, 0))
     return _patch(kind, side, source, rng)
+
+
+def _require_known(occluder: str) -> None:
+    if occluder not in OCCLUDERS:
+        raise InvalidParameter(f"occluder is one of {OCCLUDERS}, not {occluder!r}")
 
 
 def _patch(kind: str, side: int, source: Array, rng: np.random.Generator) -> Array:
@@ -154,12 +159,12 @@ def _grey_photograph(name: str) -> Array:
     return grey
 
 
-def _resized(image: Array, shape: tuple[int, int]) -> Array:
+def resized(image: Array, shape: tuple[int, int]) -> Array:
     """The whole image at another size: each pixel the mean of the area it covers."""
     rows = _area_weights(image.shape[0], shape[0])
     columns = _area_weights(image.shape[1], shape[1])
-    resized: Array = rows @ image @ columns.T
-    return resized
+    averaged: Array = rows @ image @ columns.T
+    return averaged
 
 
 def _area_weights(n_from: int, n_to: int) -> Array:
