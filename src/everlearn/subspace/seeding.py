@@ -43,6 +43,8 @@ BATCH_ROUNDS = 30
 FOLDS = 5
 GROWTH_STEPS = 8
 SETTLING_ROUNDS = 4
+# An outlier is the exception: no pixel can be one in more than this share of the images.
+MOST_OFTEN = 0.5
 COMPLETION_ROUNDS = 30
 COMPLETION_TOLERANCE = 1e-3
 
@@ -187,7 +189,10 @@ def robust_start(
                 outliers[i] = found.outliers
                 repaired[i] = np.where(found.outliers, found.reconstruction, X[i])
             scales.append(typical)
-        completed = repaired
+        # A pixel that hardly any image gets right was learned wrongly, not occluded everywhere.
+        misjudged = (outliers & ~missing).mean(axis=0) > MOST_OFTEN
+        outliers[:, misjudged] = missing[:, misjudged]
+        completed = np.where(misjudged & ~missing, X, repaired)
         scale = float(np.median(scales))
     return Seed(completed, outliers, scale)
 
