@@ -1,6 +1,6 @@
 """Faces under occlusion: how much of the lost recognition does repair win back?
 
-Olivetti faces (40 people, 64 × 64 pixels), five images a person to learn from and five to ask about.
+Olivetti faces (40 people, 64 × 64 pixels), five images a person to learn from, five to ask about.
 A square of 30 % of the area covers each test image at a random place. The recogniser (an eigenspace
 and streaming LDA behind it) is never told about occlusion; the repair knows the training faces
 only. The settings of the repair were chosen on the training images (four to learn, one to ask).
