@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import everlearn
+from everlearn.names import HOME
 
 
 def test_the_public_names_are_few_and_exist():
@@ -18,8 +19,20 @@ def test_the_public_names_are_few_and_exist():
         assert getattr(everlearn, name).__doc__
 
 
+def test_every_public_name_is_found_where_it_is_said_to_live():
+    assert sorted(everlearn.__all__) == sorted(HOME)
+    assert set(everlearn.__all__) <= set(dir(everlearn))
+    for name, home in HOME.items():
+        assert getattr(everlearn, name).__module__ == home
+    with pytest.raises(AttributeError, match="nothing_of_ours"):
+        everlearn.nothing_of_ours  # noqa: B018
+
+
 def test_importing_is_light():
-    program = "import sys, everlearn; print(*sorted(m.split('.')[0] for m in sys.modules))"
+    program = (
+        "import sys, everlearn; everlearn.StreamingLDA; "
+        "print(*{module.split('.')[0] for module in sys.modules})"
+    )
     output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout

@@ -1,13 +1,18 @@
 """everlearn: open-ended visual learning. Show it an example and a name, and it knows it at once."""
 
-from everlearn.checks import check_learner
-from everlearn.learners.ncm import NearestClassMean
-from everlearn.learners.rlsc import RecursiveRLSC
-from everlearn.learners.slda import StreamingLDA
-from everlearn.persistence import load, save
-from everlearn.pipeline import StreamPipeline
-from everlearn.subspace.robust import RobustStreamingPCA
-from everlearn.subspace.streaming import StreamingPCA
+from typing import TYPE_CHECKING, Any
+
+from everlearn.names import HOME, find
+
+if TYPE_CHECKING:
+    from everlearn.checks import check_learner
+    from everlearn.learners.ncm import NearestClassMean
+    from everlearn.learners.rlsc import RecursiveRLSC
+    from everlearn.learners.slda import StreamingLDA
+    from everlearn.persistence import load, save
+    from everlearn.pipeline import StreamPipeline
+    from everlearn.subspace.robust import RobustStreamingPCA
+    from everlearn.subspace.streaming import StreamingPCA
 
 __all__ = [
     "NearestClassMean",
@@ -21,3 +26,14 @@ __all__ = [
     "save",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = find(name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

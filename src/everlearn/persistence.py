@@ -35,24 +35,9 @@ from everlearn.errors import (
     NewerFormat,
     NotAModel,
 )
-from everlearn.learners.ncm import NearestClassMean
-from everlearn.learners.rlsc import RecursiveRLSC
-from everlearn.learners.slda import StreamingLDA
-from everlearn.pipeline import StreamPipeline
-from everlearn.subspace.robust import RobustStreamingPCA
-from everlearn.subspace.streaming import StreamingPCA
+from everlearn.names import HOME, find
 
 FORMAT_VERSION = 1
-
-# Every class a file may name; nothing else is ever built from a file.
-LEARNERS: dict[str, type[Any]] = {
-    "NearestClassMean": NearestClassMean,
-    "RecursiveRLSC": RecursiveRLSC,
-    "RobustStreamingPCA": RobustStreamingPCA,
-    "StreamPipeline": StreamPipeline,
-    "StreamingLDA": StreamingLDA,
-    "StreamingPCA": StreamingPCA,
-}
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -122,7 +107,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
     """A learner as plain values; its arrays go to ``arrays`` under ``prefix``."""
     name = type(learner).__name__
-    if LEARNERS.get(name) is not type(learner):
+    if name not in HOME or _class_named(name) is not type(learner):
         raise CannotSave(
             f"{name} is not one of everlearn's learners, so a file of it could not be loaded "
             "without running code"
@@ -142,13 +127,21 @@ def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
 
 
 def _rebuild(description: dict[str, Any], arrays: Arrays) -> Any:
-    learner = LEARNERS[description["learner"]](
+    learner = _class_named(description["learner"])(
         **{key: _revived(value, arrays) for key, value in description["parameters"].items()}
     )
     own = {key: arrays[stored] for key, stored in description["arrays"].items()}
     notes = {key: _revived(value, arrays) for key, value in description["notes"].items()}
     learner._restore(own, notes)
     return learner
+
+
+def _class_named(name: str) -> type[Any]:
+    """One of everlearn's own learners; nothing else is ever built from a file."""
+    cls = find(name)
+    if not isinstance(cls, type) or not hasattr(cls, "_state"):
+        raise ValueError(f"{name} is not a learner")
+    return cls
 
 
 def _plain(value: Any, arrays: Arrays, key: str) -> Any:
