@@ -226,6 +226,43 @@ def test_memory_does_not_grow_with_the_stream(rng):
     assert pca.eigenspace_.width < 4 + 2 * pca.guard
 
 
+def test_steady_axes_never_move_while_nothing_is_cut(rng):
+    X = faint_tail(rng, n_images=30, n_features=12)
+    pca = StreamingPCA(n_components=12, axes="steady").fit(X[:8])
+    early = pca.transform(X[:8])
+    assert np.ptp(early, axis=0).max() > 1
+    pca.partial_fit(X[8:])
+    np.testing.assert_allclose(pca.transform(X[:8]), early, atol=1e-9)
+
+
+def test_steady_axes_move_less_than_principal_ones(rng):
+    X = faint_tail(rng, n_images=150)
+    moved = {}
+    for axes in ("principal", "steady"):
+        pca = StreamingPCA(n_components=4, guard=4, axes=axes).fit(X[:40])
+        early = pca.transform(X[:40])
+        pca.partial_fit(X[40:])
+        moved[axes] = np.abs(pca.transform(X[:40]) - early).mean()
+    assert moved["steady"] < 0.5 * moved["principal"]
+
+
+def test_steady_and_principal_axes_span_the_same(rng):
+    X = faint_tail(rng, n_images=150)
+    steady = StreamingPCA(n_components=4, axes="steady", keep_coefficients=True).fit(X)
+    principal = StreamingPCA(n_components=4, keep_coefficients=True).fit(X)
+    np.testing.assert_allclose(
+        steady.inverse_transform(steady.transform(X)),
+        principal.inverse_transform(principal.transform(X)),
+        atol=1e-9,
+    )
+    np.testing.assert_allclose(
+        steady.inverse_transform(steady.coefficients_),
+        principal.inverse_transform(principal.coefficients_),
+        atol=1e-9,
+    )
+    np.testing.assert_array_equal(steady.components_, principal.components_)
+
+
 # Bad and odd input.
 
 
@@ -312,6 +349,7 @@ def test_wrong_sizes_are_refused(rng):
         {"forgetting": 1.1},
         {"residual_threshold": -1.0},
         {"residual_threshold": float("nan")},
+        {"axes": "turning"},
     ],
 )
 def test_parameters_out_of_range(parameters):
@@ -332,6 +370,13 @@ def test_scikit_learn_contract(parameters):
     assert not failed
 
 
+def test_scikit_learn_contract_of_steady_axes():
+    """Where the axes lie depends on the first images, and one check shuffles them."""
+    results = check_estimator(StreamingPCA(axes="steady"), on_fail=None, on_skip=None)
+    failed = [result["check_name"] for result in results if result["status"] == "failed"]
+    assert failed == ["check_sample_weight_equivalence_on_dense_data"]
+
+
 def test_names_of_columns_and_pandas_output(rng):
     pca = StreamingPCA(n_components=2).set_output(transform="pandas")
     frame = pca.fit_transform(rng.normal(size=(6, 4)))
@@ -339,7 +384,10 @@ def test_names_of_columns_and_pandas_output(rng):
     assert list(pca.get_feature_names_out()) == list(frame.columns)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"keep_coefficients": True, "n_components": 0.9}])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"keep_coefficients": True, "n_components": 0.9}, {"n_components": 4, "axes": "steady"}],
+)
 def test_a_saved_eigenspace_goes_on_as_if_nothing_had_happened(rng, tmp_path, parameters):
     X = faint_tail(rng)
     pca = StreamingPCA(**parameters).fit(X[:33])
@@ -350,6 +398,7 @@ def test_a_saved_eigenspace_goes_on_as_if_nothing_had_happened(rng, tmp_path, pa
     loaded.partial_fit(X[33:])
     assert np.array_equal(loaded.components_, pca.components_)
     assert np.array_equal(loaded.explained_variance_ratio_, pca.explained_variance_ratio_)
+    assert np.array_equal(loaded.transform(X), pca.transform(X))
     if pca.keep_coefficients:
         assert np.array_equal(loaded.coefficients_, pca.coefficients_)
 

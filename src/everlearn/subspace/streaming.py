@@ -41,7 +41,8 @@ class StreamingPCA(EigenspaceTransformer):
         Along which axes ``transform`` measures: the components, or axes of the same subspace that
         turn as little as possible while it is learned. Components change places and signs, and
         their origin is the moving mean; steady axes keep what was measured earlier (nearly)
-        right, which is what a learner behind them needs.
+        right, which is what a learner behind them needs. Where they lie depends on the order
+        of the images.
     keep_coefficients : bool, default=False
         Maintain the coefficients of every image learned, so that the images can be thrown away.
         It costs k numbers an image.
