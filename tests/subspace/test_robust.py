@@ -171,6 +171,7 @@ def test_coefficients_come_from_the_inliers(rng):
     missing = np.where(mask, np.nan, X[:20])
     np.testing.assert_allclose(pca.restore(missing), X[:20], atol=1.5)
     np.testing.assert_allclose(pca.transform_one(missing[0]), pca.transform(missing)[0])
+    assert pca.reconstruction_error(missing).max() < 0.05
 
 
 def test_answers_do_not_depend_on_the_company(rng):
@@ -303,7 +304,12 @@ def test_merge_adds_what_the_other_saw(rng):
     assert subspace_distance(components, first.components_) < 0.02
     waiting = RobustStreamingPCA(n_components=3).fit(X[:10])
     waiting.merge(second)
+    assert waiting.started_
     assert waiting.n_samples_seen_ == 80
+    both = RobustStreamingPCA(n_components=3).fit(X[:30])
+    both.merge(RobustStreamingPCA(n_components=3).fit(X[30:60]))
+    one_stream = RobustStreamingPCA(n_components=3).fit(X[:60])
+    assert np.array_equal(both.components_, one_stream.components_)
     second.merge(RobustStreamingPCA(n_components=3).fit(X[:10]))
     assert second.n_samples_seen_ == 80
     with pytest.raises(NotMergeable):

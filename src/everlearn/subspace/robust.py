@@ -109,6 +109,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
     keep_coefficients = False
     axes = "principal"
+    _takes_missing = True
 
     def __init__(
         self,
@@ -186,12 +187,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         missing = _missing(rows, mask)
         if fresh:
             self._begin(rows.shape[1])
-        trusted = np.full(len(rows), mask is not None)
-        self.accepted_ = np.ones(len(rows), dtype=bool)
-        room = 0 if self.started_ else max(0, self.seed_images - len(self.waiting_))
-        self._wait(rows[:room], missing[:room], trusted[:room])
-        for i in range(room, len(rows)):
-            self.accepted_[i] = self._learn_image(rows[i], missing[i], bool(trusted[i]))
+        self.accepted_ = self._take(rows, missing, np.full(len(rows), mask is not None))
 
     def _begin(self, n_features: int) -> None:
         if self.image_shape is not None and np.prod(self.image_shape) != n_features:
@@ -206,6 +202,15 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.waiting_trusted_ = np.empty(0, dtype=bool)
         # What is derived from the rest when asked, and thrown away when that changes.
         self._derived: dict[str, Any] = {}
+
+    def _take(self, rows: Array, missing: Mask, trusted: Mask) -> Mask:
+        """Learn images, or let them wait for the start; False for those that are rejected."""
+        accepted = np.ones(len(rows), dtype=bool)
+        room = 0 if self.started_ else max(0, self.seed_images - len(self.waiting_))
+        self._wait(rows[:room], missing[:room], trusted[:room])
+        for i in range(room, len(rows)):
+            accepted[i] = self._learn_image(rows[i], missing[i], bool(trusted[i]))
+        return accepted
 
     def _wait(self, rows: Array, missing: Mask, trusted: Mask) -> None:
         """Let images wait; start when there are enough."""
@@ -256,7 +261,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
             self._begin(other.n_features_in_)
             self.accepted_ = np.ones(0, dtype=bool)
         if not other.started_:
-            self.partial_fit(other.waiting_)
+            self._take(other.waiting_, np.isnan(other.waiting_), other.waiting_trusted_)
             return
         waiting, trusted = self.waiting_, self.waiting_trusted_
         share = other.eigenspace_.weight / (self.eigenspace_.weight + other.eigenspace_.weight)
@@ -266,8 +271,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.started_ = True
         self.waiting_, self.waiting_trusted_ = waiting[:0], trusted[:0]
         self._derived = {}
-        for image, sure in zip(waiting, trusted, strict=True):
-            self._learn_image(np.nan_to_num(image), np.isnan(image), bool(sure))
+        self._take(waiting, np.isnan(waiting), trusted)
 
     # Asking.
 

@@ -25,6 +25,7 @@ class EigenspaceTransformer(
     forgetting: float
     keep_coefficients: bool
     axes: str
+    _takes_missing = False
     eigenspace_: Eigenspace
 
     def learn_one(self, x: ArrayLike, y: Any = None) -> Self:
@@ -77,10 +78,10 @@ class EigenspaceTransformer(
         return images
 
     def reconstruction_error(self, X: ArrayLike) -> Array:
-        """The mean squared difference per pixel between each image and its reconstruction."""
-        rows = self._rows(X)
+        """The mean squared difference per visible pixel between images and reconstructions."""
+        rows = self._rows(X, missing=self._takes_missing)
         difference = rows - self.inverse_transform(self._project(rows))
-        errors: Array = np.mean(difference**2, axis=1)
+        errors: Array = np.nanmean(difference**2, axis=1)
         return errors
 
     @property
