@@ -4,13 +4,12 @@ COIL-20, every second view: 720 images of 128 × 128 pixels, the paper's own dat
 images into the final eigenspace, incA uses the coefficients kept since each image was learned.
 """
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
 from everlearn import StreamingPCA
 
@@ -18,12 +17,6 @@ COMPONENTS = (10, 20, 30, 50, 75, 100)
 PUBLISHED = {"in order": (3.1, 8.6), "random": (1.3, 3.1)}
 WANTED = {(0, "in order"): (3.6, 9.0), (0, "random"): (1.8, 4.3)}
 WANTED |= {(8, "in order"): (1.5, 5.0), (8, "random"): (0.8, 2.2)}
-
-
-def images() -> NDArray[np.float64]:
-    pack = np.load(Path(os.environ["EVERLEARN_DATA"]) / "coil20.npz", allow_pickle=False)
-    views = pack["angle_deg"] % 10 == 0
-    return pack["images"][views].reshape(views.sum(), -1).astype(np.float64)
 
 
 def excess(X: NDArray[np.float64], guard: int) -> tuple[float, float]:
@@ -41,7 +34,11 @@ def excess(X: NDArray[np.float64], guard: int) -> tuple[float, float]:
 
 
 def lines() -> Iterator[Line]:
-    X = images()
+    data = pack("coil20.npz")
+    if data is None:
+        return
+    views = data["angle_deg"] % 10 == 0
+    X = data["images"][views].reshape(views.sum(), -1).astype(np.float64)
     orders = {"in order": np.arange(len(X)), "random": np.random.default_rng(0).permutation(len(X))}
     for guard, name in WANTED:
         inc_x, inc_a = excess(X[orders[name]], guard)

@@ -6,13 +6,13 @@ and streaming LDA behind it) is never told about occlusion; the repair knows the
 only. The settings of the repair were chosen on the training images (four to learn, one to ask).
 """
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
 from everlearn import RobustStreamingPCA, StreamingLDA, StreamingPCA, StreamPipeline
 from everlearn.streams.scenes import occluder_patch, resized
@@ -24,12 +24,11 @@ SIDE = round(64 * np.sqrt(0.3))
 KINDS = ("black", "grey", "texture", "noise", "another face")
 
 
-def faces() -> tuple[Array, NDArray[np.intp], NDArray[np.bool_]]:
+def faces(data: Any) -> tuple[Array, NDArray[np.intp], NDArray[np.bool_]]:
     """Images, who is on them, and which ones are to learn from."""
-    pack = np.load(Path(os.environ["EVERLEARN_DATA"]) / "olivetti_64x64.npz", allow_pickle=False)
-    labels = pack["labels"].astype(np.intp)
+    labels = data["labels"].astype(np.intp)
     number = np.array([np.sum(labels[:i] == label) for i, label in enumerate(labels)])
-    return pack["images"].astype(np.float64), labels, number < 5
+    return data["images"].astype(np.float64), labels, number < 5
 
 
 def occluded(images: Array, kind: str, rng: np.random.Generator) -> Array:
@@ -53,7 +52,10 @@ def repairer(train: Array) -> RobustStreamingPCA:
 
 
 def lines() -> Iterator[Line]:
-    images, labels, learn = faces()
+    data = pack("olivetti_64x64.npz")
+    if data is None:
+        return
+    images, labels, learn = faces(data)
     train, test, known = images[learn].reshape(learn.sum(), -1), images[~learn], labels[~learn]
     steps = [("eigenspace", StreamingPCA(n_components=60)), ("learner", StreamingLDA())]
     recogniser = StreamPipeline(steps).fit(train, labels[learn])
