@@ -24,6 +24,11 @@ BENCHMARKS: tuple[str, ...] = (
     "subspace_scenes",
     "subspace_faces",
     "subspace_speed",
+    "forest_speed",
+    "forest_rivals",
+    "forest_incremental",
+    "forest_tradeoff",
+    "forest_many_classes",
 )
 # The lines the README shows are those of these benchmarks.
 HEADLINES = ("one_at_a_time", "fixed_cost", "accuracy")

@@ -6,6 +6,8 @@ from everlearn.names import HOME, find
 
 if TYPE_CHECKING:
     from everlearn.checks import check_learner
+    from everlearn.learners.forest.ncm_forest import NCMForest
+    from everlearn.learners.forest.svm_forest import SVMForest
     from everlearn.learners.ncm import NearestClassMean
     from everlearn.learners.rlsc import RecursiveRLSC
     from everlearn.learners.slda import StreamingLDA
@@ -25,11 +27,13 @@ __all__ = [
     "TROL",
     "LeastSquaresSVM",
     "MultiKT",
+    "NCMForest",
     "NearestClassMean",
     "OnlineTransfer",
     "PassiveAggressive",
     "RecursiveRLSC",
     "RobustStreamingPCA",
+    "SVMForest",
     "StreamPipeline",
     "StreamingLDA",
     "StreamingPCA",

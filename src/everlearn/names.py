@@ -8,10 +8,12 @@ from importlib import import_module
 from typing import Any
 
 HOME = {
+    "NCMForest": "everlearn.learners.forest.ncm_forest",
     "NearestClassMean": "everlearn.learners.ncm",
     "RecursiveRLSC": "everlearn.learners.rlsc",
     "RobustStreamingPCA": "everlearn.subspace.robust",
     "StreamPipeline": "everlearn.pipeline",
+    "SVMForest": "everlearn.learners.forest.svm_forest",
     "StreamingLDA": "everlearn.learners.slda",
     "LeastSquaresSVM": "everlearn.transfer.least_squares_svm",
     "MultiKT": "everlearn.transfer.multi_kt",
