@@ -87,3 +87,19 @@ class CannotSave(EverlearnError, TypeError):
 
 class CheckFailed(EverlearnError, AssertionError):
     """A learner broke one of the promises that :func:`everlearn.check_learner` tests."""
+
+
+class NotAnImage(InvalidInput):
+    """The bytes are in none of the image formats that are read."""
+
+
+class DamagedImage(InvalidInput):
+    """An image that ends too early or contradicts itself."""
+
+
+class ImageTooLarge(InvalidInput):
+    """An image with more bytes, pixels or passes than the limits allow."""
+
+
+class MissingPackage(EverlearnError, ImportError):
+    """A feature needs a package that is not installed; the message says which extra brings it."""
