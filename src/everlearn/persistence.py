@@ -36,10 +36,17 @@ from everlearn.errors import (
     NotAModel,
 )
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.learners.rlsc import RecursiveRLSC
+from everlearn.learners.slda import StreamingLDA
 
 FORMAT_VERSION = 1
 
-LEARNERS: dict[str, type[Any]] = {cls.__name__: cls for cls in (NearestClassMean,)}
+# Every class a file may name; nothing else is ever built from a file.
+LEARNERS: dict[str, type[Any]] = {
+    "NearestClassMean": NearestClassMean,
+    "RecursiveRLSC": RecursiveRLSC,
+    "StreamingLDA": StreamingLDA,
+}
 
 Arrays = dict[str, NDArray[Any]]
 

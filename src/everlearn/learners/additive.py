@@ -27,16 +27,18 @@ class AdditiveClassifier(StreamingClassifier):
     def _empty_moments(self, n_features: int) -> ClassMeans:
         raise NotImplementedError
 
-    # Hooks for caches that follow the moments; each comes after the moments have changed.
+    # Hooks: a learner with caches that follow the moments extends these.
 
-    def _after_adding(self, X: Array, weights: Array | None, rows: Array) -> None:
-        """The scatter grew by rowsᵀ rows when X was learned."""
+    def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        """Learn one block of at most ``BLOCK_ROWS`` examples."""
+        self.moments_.add(X, slots, weights)
 
-    def _after_removing(self, X: Array, weights: Array | None, rows: Array) -> None:
-        """The scatter shrank by rowsᵀ rows when X was forgotten."""
+    def _release(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        """Unlearn examples; raises before anything changes."""
+        self.moments_.remove(X, slots, weights)
 
     def _after_other_change(self) -> None:
-        """The moments changed in a way that rows do not describe."""
+        """The moments changed as a whole: a class was forgotten, or another learner merged in."""
 
     def _begin(self, n_features: int) -> None:
         self.moments_ = self._empty_moments(n_features)
@@ -44,17 +46,14 @@ class AdditiveClassifier(StreamingClassifier):
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         for start in range(0, len(X), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
-            part_weights = None if weights is None else weights[part]
-            rows = self.moments_.add(X[part], slots[part], part_weights)
-            self._after_adding(X[part], part_weights, rows)
+            self._absorb(X[part], slots[part], None if weights is None else weights[part])
 
     def _learn_one(self, x: Array, slot: int) -> None:
         self.moments_.add_one(x, slot)
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
         # In one block: what cannot be forgotten must be noticed before anything is.
-        rows = self.moments_.remove(X, slots, weights)
-        self._after_removing(X, weights, rows)
+        self._release(X, slots, weights)
         touched = np.unique(slots)
         return [int(slot) for slot in touched[self.moments_.counts[touched] == 0]]
 

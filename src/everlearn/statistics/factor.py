@@ -62,6 +62,16 @@ class Factor:
         """Whether the factor must be built from its matrix before it can be used."""
         return self._R is None
 
+    @property
+    def most_pending(self) -> int:
+        """How many deferred rows are followed; more than that mean a rebuild."""
+        return self._most_pending
+
+    @property
+    def pending(self) -> Array:
+        """The rows added since the factor was last brought up to date."""
+        return np.concatenate(self._added) if self._added else np.zeros((0, self.n_features))
+
     def add(self, rows: Array) -> None:
         """A grew by rowsᵀ rows (one row or several); the rows are copied."""
         self._defer(rows, self._added)

@@ -250,6 +250,16 @@ class Moments(ClassMeans):
         """G = S + Σ n_k μ_k μ_kᵀ = Σ w_i x_i x_iᵀ, its upper triangle."""
         return self._with_between(np.zeros(self.n_features))
 
+    def weighted_scatter(self, class_weights: Array, origin: Array) -> Array:
+        """Σ γ_k (S_k + n_k (μ_k − o)(μ_k − o)ᵀ), its upper triangle; needs ``class_scatter``."""
+        if self._class_scatter is None:
+            raise NotForgettable("scatter was kept for all classes together, not for each")
+        self._flush()
+        upper = np.tensordot(class_weights, self._class_scatter[: self.n_slots], axes=1)
+        roots = np.sqrt(class_weights * self.counts)
+        _add_outer_products(upper, roots[:, None] * (self.means - origin))
+        return upper
+
     def total_scatter(self) -> Array:
         """T = S + Σ n_k (μ_k − m)(μ_k − m)ᵀ, scatter about the mean of all; its upper triangle."""
         return self._with_between(self.mean)
@@ -270,6 +280,12 @@ class Moments(ClassMeans):
         self._scatter = np.ascontiguousarray(arrays["scatter"], dtype=np.float64)
         if "class_scatter" in arrays:
             self._class_scatter = np.ascontiguousarray(arrays["class_scatter"], dtype=np.float64)
+
+    def copy(self) -> "Moments":
+        """An independent copy."""
+        twin = type(self)(self.n_features, class_scatter=self.keeps_class_scatter)
+        twin.restore({key: array.copy() for key, array in self.state().items()})
+        return twin
 
     def replace_scatter(self, S: Array) -> None:
         """Put another estimate in the place of S (a regularised one, say)."""

@@ -1,0 +1,197 @@
+"""Least squares onto class indicators, read off class moments.
+
+With weight γ_k on the examples of class k (1 for recoding, (N/n_k)^α for rebalancing),
+
+    A = Σ_k γ_k (S_k + n_k (μ_k − o)(μ_k − o)ᵀ) + λ I,     z = A⁻¹ (x − o)
+    score_k = N^α n_k^(1−α) ((μ_k − o)·z + c)
+
+where o = 0, c = 0 without an intercept, and with one o is the (weighted) mean of all examples and
+c = 1 / Σ γ_k n_k. Recoding and rebalancing differ in A alone: the factor in front is γ_k n_k in
+either case, once as the weight of the right-hand side, once as the recoded target.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from everlearn.statistics.factor import Factor
+from everlearn.statistics.moments import Moments
+
+Array = NDArray[np.float64]
+
+# Residual variance below this is taken as this: a handful of examples is always fitted too well.
+LEAST_NOISE = 1e-3
+
+
+class LeastSquares:
+    """Scores for one λ and α that keep up with the moments they are read from."""
+
+    def __init__(
+        self,
+        moments: Moments,
+        regularization: float,
+        recoding: float,
+        *,
+        rebalance: bool,
+        intercept: bool,
+    ) -> None:
+        self.moments = moments
+        self.regularization = regularization
+        self.recoding = recoding
+        self.rebalance = rebalance
+        self.intercept = intercept
+        self._factor = Factor(moments.n_features)
+        self._scale: Array | None = None
+        self._weights: Array | None = None
+        self._weights_version = -1
+
+    # Keeping up.
+
+    def rows_beside(self, X: Array, weights: Array | None) -> Array | None:
+        """The rows by which X makes A grow beside the examples in ``moments``; None if too many."""
+        if self._factor.stale or self.rebalance or len(X) >= self._factor.most_pending:
+            return None
+        roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
+        if not self.intercept:
+            return roots[:, None] * X
+        rest, added = self.moments.total, float(roots @ roots)
+        mean = roots**2 @ X / added
+        between = np.sqrt(rest * added / (rest + added)) * (mean - self.moments.mean)
+        return np.concatenate([roots[:, None] * (X - mean), between[None]])
+
+    def follow(self, rows: Array | None) -> None:
+        """A grew by these rows."""
+        self._scale = None
+        if rows is None:
+            self._factor.invalidate()
+        else:
+            self._factor.add(rows)
+
+    def follow_one(self, row: Array, slot: int) -> None:
+        """A grew by one row, of this class."""
+        self._factor.add(row)
+        if self._scale is None:
+            return
+        if slot >= len(self._scale):
+            self._scale = np.append(self._scale, np.zeros(slot + 1 - len(self._scale)))
+        self._scale[slot] = self.moments.counts[slot] ** (1.0 - self.recoding)
+
+    def unfollow(self, rows: Array | None) -> None:
+        """A shrank by these rows."""
+        self._scale = None
+        if rows is None:
+            self._factor.invalidate()
+        else:
+            self._factor.remove(rows)
+
+    def invalidate(self) -> None:
+        self.follow(None)
+
+    # Asking.
+
+    def scores(self, X: Array) -> Array:
+        """One row of scores per row of X, one column per slot."""
+        known = self._weights_version == self.moments.version
+        origin, offset = self._origin()
+        if known or len(X) >= self.moments.n_slots:
+            plain = (X - origin) @ self._solve_all().T
+        else:
+            self._catch_up()
+            Z = self._factor.solve(X - origin)
+            plain = Z @ self.moments.means.T - (Z @ origin)[:, None]
+        return (plain + offset) * self._recoded_counts()
+
+    def scores_one(self, x: Array) -> Array:
+        """Scores of one vector, up to the positive factor N^α that all classes share."""
+        self._catch_up()
+        origin, offset = self._origin()
+        if self.intercept:
+            z = self._factor.solve_one(x - origin)
+            offset -= float(origin @ z)
+        else:
+            z = self._factor.solve_one(x)
+        if self._scale is None:
+            self._scale = self.moments.counts ** (1.0 - self.recoding)
+        return (self.moments.means @ z + offset) * self._scale
+
+    def coefficients(self) -> Array:
+        """The recoded weights by slot."""
+        return self._recoded_counts()[:, None] * self._solve_all()
+
+    def intercepts(self) -> Array:
+        origin, offset = self._origin()
+        return self._recoded_counts() * (offset - self._solve_all() @ origin)
+
+    def noise(self) -> float:
+        """The residual variance of a score, corrected for the degrees of freedom used.
+
+        Σ (Y − f)² follows from the statistics: c_k − w_k·b_k − λ ‖w_k‖² for class k, where c_k is
+        the weight of its targets. Recoding multiplies the scores, by the geometric mean of
+        (N / n_k)^α on the whole, and the noise with them.
+        """
+        counts = self._target_weights()
+        total = float(counts.sum())
+        W = counts[:, None] * self._solve_all()
+        b = counts[:, None] * (self.moments.means - self._origin()[0])
+        targets = counts * (1.0 - counts / total) if self.intercept else counts
+        ridge = self.regularization * np.einsum("ij,ij->", W, W)
+        residual = float(targets.sum() - np.einsum("ij,ij->", W, b) - ridge)
+        free = max(total - self._degrees_of_freedom(), 1.0)
+        known = self.moments.counts[self.moments.counts > 0]
+        variance = max(total * residual / (free**2 * len(known)), LEAST_NOISE)
+        if self.rebalance:
+            return variance
+        return variance * float(np.exp(self.recoding * np.log(self.moments.total / known).mean()))
+
+    def system(self) -> Array:
+        """A without λ I, its upper triangle."""
+        if not self.rebalance:
+            return self.moments.total_scatter() if self.intercept else self.moments.gram()
+        return self.moments.weighted_scatter(self._class_weights(), self._origin()[0])
+
+    def _matrix(self) -> Array:
+        matrix = self.system()
+        matrix.flat[:: len(matrix) + 1] += self.regularization
+        return matrix
+
+    def _catch_up(self) -> None:
+        self._factor.bring_up_to_date(self._matrix)
+
+    def _solve_all(self) -> Array:
+        """A⁻¹ (μ_k − o) by slot."""
+        if self._weights is None or self._weights_version != self.moments.version:
+            self._catch_up()
+            self._weights = self._factor.solve(self.moments.means - self._origin()[0])
+            self._weights_version = self.moments.version
+        return self._weights
+
+    def _origin(self) -> tuple[Array, float]:
+        """The origin o and the constant c."""
+        if not self.intercept:
+            return np.zeros(self.moments.n_features), 0.0
+        if not self.rebalance:
+            return self.moments.mean, 1.0 / self.moments.total
+        weights = self._recoded_counts()
+        return weights @ self.moments.means / weights.sum(), 1.0 / float(weights.sum())
+
+    def _class_weights(self) -> Array:
+        """γ_k = (N / n_k)^α, zero where nothing is known."""
+        counts = self.moments.counts
+        weights = np.zeros_like(counts)
+        known = counts > 0
+        weights[known] = (self.moments.total / counts[known]) ** self.recoding
+        return weights
+
+    def _recoded_counts(self) -> Array:
+        """N^α n_k^(1−α)."""
+        return self._class_weights() * self.moments.counts
+
+    def _target_weights(self) -> Array:
+        return self._recoded_counts() if self.rebalance else self.moments.counts
+
+    def _degrees_of_freedom(self) -> float:
+        """tr(A⁻¹ (A − λ I)) = d − λ ‖R⁻¹‖²."""
+        self._catch_up()
+        inverse, _ = lapack.dtrtri(self._factor.R.T, lower=1)
+        square = float(np.sum(np.tril(inverse) ** 2))
+        return self.moments.n_features - self.regularization * square

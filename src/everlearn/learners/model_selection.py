@@ -1,0 +1,178 @@
+"""Choosing λ and α from examples held out of the stream (Camoriano et al. 2017, Sec. VI-C).
+
+Every i-th example is remembered. To choose, the remembered examples are taken out of the moments,
+which is exact, so what is left is a training set that never saw them. λ is the one with the highest
+accuracy on them without recoding; α is the largest whose accuracy is not below that. Only classes
+with enough held-out examples are counted, since rare classes would either not matter or dictate.
+
+One eigendecomposition A = Q diag(e) Qᵀ serves all λ:  A_λ⁻¹ x = Q diag(1 / (e + λ)) Qᵀ x.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.learners.least_squares import LeastSquares
+from everlearn.statistics.moments import Moments
+
+Array = NDArray[np.float64]
+Slots = NDArray[np.intp]
+
+RECODINGS = np.linspace(0.0, 1.0, 11)
+# λ by default: these times the mean of the diagonal of A.
+RELATIVE_CANDIDATES = np.logspace(1, -4, 20)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """λ and α, and the weight of examples that had been learned when they were chosen."""
+
+    regularization: float
+    recoding: float
+    total: float
+
+
+class HeldOut:
+    """Every i-th example of the stream, at most ``size`` of them, balanced over the classes."""
+
+    def __init__(self, n_features: int, *, every: int, size: int) -> None:
+        self.every = every
+        self.size = size
+        self.seen = 0
+        self.rows = np.zeros((0, n_features))
+        self.slots = np.zeros(0, dtype=np.intp)
+        self.weights = np.zeros(0)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def offer(self, X: Array, slots: Slots, weights: Array | None = None) -> None:
+        """Take note of examples that were learned; every i-th is kept."""
+        chosen = np.arange(-(self.seen + 1) % self.every, len(X), self.every)
+        self.seen += len(X)
+        for index in chosen:
+            weight = 1.0 if weights is None else float(weights[index])
+            self._keep(X[index : index + 1], int(slots[index]), weight)
+
+    def absorb(self, other: "HeldOut", slots: Slots) -> None:
+        """Take over what another learner held out; its slot i is our slot ``slots[i]``."""
+        self.seen += other.seen
+        for row, slot, weight in zip(other.rows, other.slots, other.weights, strict=True):
+            self._keep(row[None], int(slots[slot]), float(weight))
+
+    def discard(self, X: Array, slots: Slots) -> None:
+        """Examples were forgotten: hold them out no longer."""
+        for x, slot in zip(X, slots, strict=True):
+            same = np.flatnonzero((self.slots == slot) & np.all(self.rows == x, axis=1))
+            if len(same):
+                self._drop(same[:1])
+
+    def discard_class(self, slot: int) -> None:
+        self._drop(np.flatnonzero(self.slots == slot))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {
+            "held_rows": self.rows,
+            "held_slots": self.slots.astype(np.int64),
+            "held_weights": self.weights,
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]], seen: int) -> None:
+        self.seen = seen
+        self.rows = np.array(arrays["held_rows"], dtype=np.float64)
+        self.slots = np.array(arrays["held_slots"], dtype=np.intp)
+        self.weights = np.array(arrays["held_weights"], dtype=np.float64)
+
+    def _keep(self, row: Array, slot: int, weight: float) -> None:
+        if len(self) == self.size:
+            # The oldest example of the class that has most makes room.
+            largest = np.bincount(self.slots).argmax()
+            self._drop(np.flatnonzero(self.slots == largest)[:1])
+        self.rows = np.concatenate([self.rows, row])
+        self.slots = np.append(self.slots, slot)
+        self.weights = np.append(self.weights, weight)
+
+    def _drop(self, indices: NDArray[np.intp]) -> None:
+        self.rows = np.delete(self.rows, indices, axis=0)
+        self.slots = np.delete(self.slots, indices)
+        self.weights = np.delete(self.weights, indices)
+
+
+def select(
+    moments: Moments,
+    held_out: HeldOut,
+    *,
+    regularization: float | None,
+    recoding: float | None,
+    candidates: Array | None,
+    rebalance: bool,
+    intercept: bool,
+) -> Selection:
+    """Choose what is None of λ and α."""
+    training = moments.copy()
+    if len(held_out):
+        training.remove(held_out.rows, held_out.slots, held_out.weights)
+    if not training.total:  # everything was held out: nothing can be compared
+        training = moments.copy()
+
+    def solve_with(lam: float, alpha: float) -> LeastSquares:
+        return LeastSquares(training, lam, alpha, rebalance=rebalance, intercept=intercept)
+
+    rows, slots = _well_represented(held_out, training)
+    if regularization is None:
+        start = solve_with(1.0, recoding if rebalance and recoding is not None else 0.0)
+        system = start.system()
+        if candidates is None:
+            candidates = RELATIVE_CANDIDATES * max(float(system.diagonal().mean()), 1e-12)
+        candidates = np.sort(candidates)[::-1]
+        lam = _best_candidate(start, system, candidates, rows, slots)
+        scale = moments.total / training.total
+    else:
+        lam, scale = regularization, 1.0
+    if recoding is None:
+        accuracies = [
+            _accuracy(solve_with(lam, a).scores(rows), training, slots) for a in RECODINGS
+        ]
+        recoding = float(
+            max(a for a, hits in zip(RECODINGS, accuracies, strict=True) if hits >= accuracies[0])
+        )
+    return Selection(lam * scale, recoding, moments.total)
+
+
+def _well_represented(held_out: HeldOut, training: Moments) -> tuple[Array, Slots]:
+    """Held-out examples of classes with at least half as many of them as the median class."""
+    counts = np.bincount(held_out.slots, minlength=training.n_slots)
+    if not counts.any():
+        return held_out.rows, held_out.slots
+    enough = (counts >= 0.5 * np.median(counts[counts > 0])) & (training.counts > 0)
+    chosen = enough[held_out.slots]
+    return held_out.rows[chosen], held_out.slots[chosen]
+
+
+def _best_candidate(
+    solution: LeastSquares, system: Array, candidates: Array, rows: Array, slots: Slots
+) -> float:
+    """The λ with the highest accuracy, the largest of equals; the middle one without examples."""
+    if not len(rows):
+        return float(candidates[len(candidates) // 2])
+    training = solution.moments
+    origin, offset = solution._origin()
+    eigenvalues, Q = np.linalg.eigh(system, UPLO="U")
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    examples = (rows - origin) @ Q
+    means = (training.means - origin) @ Q
+    scale = solution._recoded_counts()
+    hits = [
+        _accuracy(((examples / (eigenvalues + lam)) @ means.T + offset) * scale, training, slots)
+        for lam in candidates
+    ]
+    return float(candidates[int(np.argmax(hits))])
+
+
+def _accuracy(scores: Array, training: Moments, slots: Slots) -> float:
+    if not len(slots):
+        return 1.0
+    known = np.where(training.counts > 0, scores, -np.inf)
+    return float(np.mean(known.argmax(axis=1) == slots))
