@@ -46,9 +46,10 @@ class Reading:
         self.classes: NDArray[np.int64] = model.classifier.classes_
         vectors, names = journal.sample(SAMPLE)
         sample = unit(vectors)
+        self.temperature: float
+        self._calibrated_at: tuple[int, float]
         if before is not None and before._still_calibrated(model, journal):
-            self.temperature = before.temperature
-            self._calibrated_at = before._calibrated_at
+            self.temperature, self._calibrated_at = before.temperature, before._calibrated_at
         else:
             self.temperature = temperature(model.classifier, sample, names)
             self._calibrated_at = model.position, model.means.moments_.total
