@@ -31,7 +31,9 @@ def png(width: int, height: int, data: bytes, *, depth: int = 8, colour: int = 2
     )
 
 
-def bmp(width: int, height: int, *, bits: int = 24, compression: int = 0, body: bytes = b"") -> bytes:
+def bmp(
+    width: int, height: int, *, bits: int = 24, compression: int = 0, body: bytes = b""
+) -> bytes:
     head = struct.pack("<IiiHHIIiiII", 40, width, height, 1, bits, compression, 0, 0, 0, 0, 0)
     return b"BM" + struct.pack("<IHHI", 54 + len(body), 0, 0, 54) + head + body
 
@@ -103,7 +105,9 @@ def hand_made() -> dict[str, bytes]:
         "png bomb, 2**31 wide": png(2**31 - 1, 2**31 - 1, zeros),
         "png bomb below Pillow's limit": png(12000, 12000, zeros),
         "png as large as allowed, no data": png(5000, 5000, zlib.compress(b"")),
-        "png as large as allowed, all zeros": png(5000, 5000, zlib.compress(bytes(5000 * 15001), 9)),
+        "png as large as allowed, all zeros": png(
+            5000, 5000, zlib.compress(bytes(5000 * 15001), 9)
+        ),
         "png, zero wide": png(0, 10, zeros),
         "png, text bomb": _with_text_bomb(plain),
         "png, 16-bit grey": saved(grey16, "PNG"),

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from everlearn.checks import check_learner
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.learners.slda import StreamingLDA
@@ -10,7 +11,15 @@ from everlearn.persistence import load, save
 if TYPE_CHECKING:
     from everlearn.memory.learner import Learner
 
-__all__ = ["Learner", "NearestClassMean", "RecursiveRLSC", "StreamingLDA", "load", "save"]
+__all__ = [
+    "Learner",
+    "NearestClassMean",
+    "RecursiveRLSC",
+    "StreamingLDA",
+    "check_learner",
+    "load",
+    "save",
+]
 __version__ = "0.1.0"
 
 

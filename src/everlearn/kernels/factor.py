@@ -68,3 +68,63 @@ def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
             for j in range(tail.shape[0]):
                 tail[j] = -tail[j]
     return True
+
+
+@compiled
+def update_and_solve_forward(R: Array, x: Array, B: Array) -> None:
+    """:func:`update_factor`, and each row b of B ← R'⁻ᵀ b, in one sweep over R; x is used up.
+
+    F_i = b_i / R'_ii,   b_j ← b_j − F_i R'_ij  for j > i.
+    """
+    n = x.shape[0]
+    for i in range(n):
+        tail = R[i, i + 1 :]
+        if x[i] != 0.0:
+            diagonal = R[i, i]
+            radius = np.sqrt(diagonal * diagonal + x[i] * x[i])
+            c = diagonal / radius
+            s = x[i] / radius
+            R[i, i] = radius
+            rest = x[i + 1 :]
+            for j in range(tail.shape[0]):
+                above = tail[j]
+                below = rest[j]
+                tail[j] = c * above + s * below
+                rest[j] = c * below - s * above
+        for k in range(B.shape[0]):
+            value = B[k, i] / R[i, i]
+            B[k, i] = value
+            right = B[k, i + 1 :]
+            for j in range(tail.shape[0]):
+                right[j] -= value * tail[j]
+
+
+@compiled
+def solve_backward(R: Array, B: Array) -> None:
+    """Each row b of B ← R⁻¹ b:  b_i ← (b_i − Σ_{j>i} R_ij b_j) / R_ii, last row first."""
+    n = R.shape[0]
+    for i in range(n - 1, -1, -1):
+        tail = R[i, i + 1 :]
+        for k in range(B.shape[0]):
+            right = B[k, i + 1 :]
+            total = 0.0
+            for j in range(tail.shape[0]):
+                total += tail[j] * right[j]
+            B[k, i] = (B[k, i] - total) / R[i, i]
+
+
+@compiled
+def two_products(rows: Array, u: Array, v: Array) -> tuple[Array, Array]:
+    """(rows u, rows v) in one pass over rows."""
+    with_u = np.empty(rows.shape[0])
+    with_v = np.empty(rows.shape[0])
+    for k in range(rows.shape[0]):
+        row = rows[k]
+        total_u = 0.0
+        total_v = 0.0
+        for j in range(row.shape[0]):
+            total_u += row[j] * u[j]
+            total_v += row[j] * v[j]
+        with_u[k] = total_u
+        with_v[k] = total_v
+    return with_u, with_v

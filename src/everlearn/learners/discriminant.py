@@ -77,18 +77,14 @@ class ExactDiscriminant:
     """Weights and biases as a function of the moments and nothing else."""
 
     def __init__(self) -> None:
-        self._version = -1
+        self._made_for: object = None
         self._origin: Array = np.zeros(0)
         self._weights: Array = np.zeros((0, 0))
         self._bias: Array = np.zeros(0)
 
-    def scores(self, X: Array, moments: Moments, shrinkage: float | str) -> Array:
-        weights, bias, origin = self.linear(moments, shrinkage)
-        return (X - origin) @ weights.T + bias
-
     def linear(self, moments: Moments, shrinkage: float | str) -> tuple[Array, Array, Array]:
         """Λ (μ_k − o) by slot, the bias of each class, and the origin o."""
-        if self._version != moments.version:
+        if self._made_for != (moments.version, shrinkage):
             ridge, scale = _ridge(shrinkage, moments)
             factor = Factor(moments.n_features)
             factor.bring_up_to_date(lambda: _with_ridge(moments.upper_scatter(), ridge))
@@ -96,7 +92,7 @@ class ExactDiscriminant:
             centred = moments.means - self._origin
             self._weights = scale * factor.solve(centred)
             self._bias = -0.5 * np.einsum("ij,ij->i", centred, self._weights)
-            self._version = moments.version
+            self._made_for = (moments.version, shrinkage)
         return self._weights, self._bias, self._origin
 
 
@@ -140,36 +136,59 @@ class RunningDiscriminant:
         ridge = _on_grid(_ridge(shrinkage, moments)[0])
         if self._factor.stale or ridge != self._ridge:
             self._rebuild(moments, ridge)
-        elif self._moved:
-            self._catch_up(moments)
+        pending = self._factor.pending
+        if len(pending) == 1 and len(self._moved) == 1:
+            return self._scores_after_one(x, pending[0], self._moved.pop(), moments)
+        if self._moved:
+            self._catch_up(pending, moments)
         z = self._factor.solve_one(x - self._origin)
         return moments.means @ z - 0.5 * self._q
 
+    def _scores_after_one(self, x: Array, row: Array, slot: int, moments: Moments) -> Array:
+        """Follow one example and answer, in one sweep over the factor and one over the means.
+
+        With u' = A'⁻¹ r for the matrix A' that has grown already, u = u' / (1 − r·u').
+        """
+        from everlearn.kernels.factor import two_products
+
+        self._make_room(moments)
+        sides = np.stack([row, x - self._origin, moments.means[slot] - self._origin])
+        halves = self._factor.forward(sides, lambda: self._matrix(moments))
+        moved = halves[2] @ halves[2]
+        u, z = self._factor.backward(halves[:2])
+        along_u, along_z = two_products(moments.means, u, z)
+        self._q -= (along_u - self._origin @ u) ** 2 / (1.0 - row @ u)
+        self._q[slot] = moved
+        scores: Array = along_z - 0.5 * self._q
+        return scores
+
     def _rebuild(self, moments: Moments, ridge: float) -> None:
-        self._factor.invalidate()
-        self._factor.bring_up_to_date(lambda: _with_ridge(moments.upper_scatter(), ridge))
         self._ridge = ridge
         self._origin = moments.mean.copy()
+        self._factor.invalidate()
+        self._factor.bring_up_to_date(lambda: self._matrix(moments))
         self._q = _squared_lengths(self._factor.half_solve(moments.means - self._origin))
         self._moved.clear()
 
-    def _catch_up(self, moments: Moments) -> None:
-        rows = self._factor.pending
-        if moments.n_slots > len(self._q):
-            self._q = np.concatenate([self._q, np.zeros(moments.n_slots - len(self._q))])
-        for row in rows if len(rows) == 1 else ():
-            u = self._factor.solve_one(row)
-            self._q -= (moments.means @ u - self._origin @ u) ** 2 / (1.0 + row @ u)
-        if len(rows) > 1:
-            U = self._factor.solve(rows)
-            projections = moments.means @ U.T - self._origin @ U.T
-            small = np.linalg.cholesky(np.eye(len(rows)) + rows @ U.T)
-            self._q -= _squared_lengths(np.linalg.solve(small, projections.T).T)
-        self._factor.bring_up_to_date(lambda: _with_ridge(moments.upper_scatter(), self._ridge))
+    def _catch_up(self, rows: Array, moments: Moments) -> None:
+        """Follow several examples at once: the formula for q with a matrix of rows."""
+        self._make_room(moments)
+        U = self._factor.solve(rows)
+        projections = moments.means @ U.T - self._origin @ U.T
+        small = np.linalg.cholesky(np.eye(len(rows)) + rows @ U.T)
+        self._q -= _squared_lengths(np.linalg.solve(small, projections.T).T)
+        self._factor.bring_up_to_date(lambda: self._matrix(moments))
         moved = sorted(self._moved)
         halves = self._factor.half_solve(moments.means[moved] - self._origin)
         self._q[moved] = _squared_lengths(halves)
         self._moved.clear()
+
+    def _make_room(self, moments: Moments) -> None:
+        if moments.n_slots > len(self._q):
+            self._q = np.append(self._q, np.zeros(moments.n_slots - len(self._q)))
+
+    def _matrix(self, moments: Moments) -> Array:
+        return _with_ridge(moments.upper_scatter(), self._ridge)
 
 
 class FrozenDiscriminant:
@@ -182,9 +201,8 @@ class FrozenDiscriminant:
         weight, floor = shrinkage_of(shrinkage, upper * total, total)
         self._factor = Factor(len(covariance))
         self._factor.bring_up_to_date(lambda: _with_ridge((1.0 - weight) * upper, floor))
-        self._origin: Array | None = None
+        self._reference: Array | None = None
         self._weights = np.zeros((0, len(covariance)))
-        self._bias = np.zeros(0)
         self._moved: set[int] = set()
 
     def follow(self, slots: NDArray[np.intp]) -> None:
@@ -192,27 +210,27 @@ class FrozenDiscriminant:
         self._moved.update(slots.tolist())
 
     def invalidate(self) -> None:
-        self._origin = None
-
-    def scores(self, X: Array, means: ClassMeans) -> Array:
-        weights, bias, origin = self.linear(means)
-        return (X - origin) @ weights.T + bias
+        self._reference = None
 
     def linear(self, means: ClassMeans) -> tuple[Array, Array, Array]:
-        if self._origin is None:
-            self._origin = means.mean.copy()
+        """Λ (μ_k − o) by slot, the bias of each class, and the origin o.
+
+        Weights are kept about a reference point that never moves, w_k = Λ (μ_k − r), so that only
+        classes that moved are solved for; those about the origin are w_k − Λ (o − r).
+        """
+        if self._reference is None:
+            self._reference = means.mean.copy()
             self._moved = set(range(means.n_slots))
-        if means.n_slots > len(self._bias):
-            missing = means.n_slots - len(self._bias)
-            self._weights = np.pad(self._weights, ((0, missing), (0, 0)))
-            self._bias = np.pad(self._bias, (0, missing))
+        if means.n_slots > len(self._weights):
+            self._weights = np.pad(self._weights, ((0, means.n_slots - len(self._weights)), (0, 0)))
         if self._moved:
             moved = sorted(self._moved)
-            centred = means.means[moved] - self._origin
-            self._weights[moved] = self._factor.solve(centred)
-            self._bias[moved] = -0.5 * np.einsum("ij,ij->i", centred, self._weights[moved])
+            self._weights[moved] = self._factor.solve(means.means[moved] - self._reference)
             self._moved.clear()
-        return self._weights, self._bias, self._origin
+        origin = means.mean
+        weights = self._weights - self._factor.solve_one(origin - self._reference)
+        bias = -0.5 * np.einsum("ij,ij->i", means.means - origin, weights)
+        return weights, bias, origin
 
 
 def _on_grid(ridge: float) -> float:

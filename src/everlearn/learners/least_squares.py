@@ -92,35 +92,36 @@ class LeastSquares:
     def scores(self, X: Array) -> Array:
         """One row of scores per row of X, one column per slot."""
         known = self._weights_version == self.moments.version
-        origin, offset = self._origin()
+        origin, offset = self.origin()
         if known or len(X) >= self.moments.n_slots:
             plain = (X - origin) @ self._solve_all().T
         else:
             self._catch_up()
             Z = self._factor.solve(X - origin)
             plain = Z @ self.moments.means.T - (Z @ origin)[:, None]
-        return (plain + offset) * self._recoded_counts()
+        return (plain + offset) * self.recoded_counts()
 
     def scores_one(self, x: Array) -> Array:
         """Scores of one vector, up to the positive factor N^α that all classes share."""
-        self._catch_up()
-        origin, offset = self._origin()
+        offset = 0.0
+        centred = x[None].copy()
         if self.intercept:
-            z = self._factor.solve_one(x - origin)
+            origin, offset = self.origin()
+            centred -= origin
+        z = self._factor.backward(self._factor.forward(centred, self._matrix))[0]
+        if self.intercept:
             offset -= float(origin @ z)
-        else:
-            z = self._factor.solve_one(x)
         if self._scale is None:
             self._scale = self.moments.counts ** (1.0 - self.recoding)
         return (self.moments.means @ z + offset) * self._scale
 
     def coefficients(self) -> Array:
         """The recoded weights by slot."""
-        return self._recoded_counts()[:, None] * self._solve_all()
+        return self.recoded_counts()[:, None] * self._solve_all()
 
     def intercepts(self) -> Array:
-        origin, offset = self._origin()
-        return self._recoded_counts() * (offset - self._solve_all() @ origin)
+        origin, offset = self.origin()
+        return self.recoded_counts() * (offset - self._solve_all() @ origin)
 
     def noise(self) -> float:
         """The residual variance of a score, corrected for the degrees of freedom used.
@@ -132,7 +133,7 @@ class LeastSquares:
         counts = self._target_weights()
         total = float(counts.sum())
         W = counts[:, None] * self._solve_all()
-        b = counts[:, None] * (self.moments.means - self._origin()[0])
+        b = counts[:, None] * (self.moments.means - self.origin()[0])
         targets = counts * (1.0 - counts / total) if self.intercept else counts
         ridge = self.regularization * np.einsum("ij,ij->", W, W)
         residual = float(targets.sum() - np.einsum("ij,ij->", W, b) - ridge)
@@ -147,7 +148,7 @@ class LeastSquares:
         """A without λ I, its upper triangle."""
         if not self.rebalance:
             return self.moments.total_scatter() if self.intercept else self.moments.gram()
-        return self.moments.weighted_scatter(self._class_weights(), self._origin()[0])
+        return self.moments.weighted_scatter(self._class_weights(), self.origin()[0])
 
     def _matrix(self) -> Array:
         matrix = self.system()
@@ -161,17 +162,17 @@ class LeastSquares:
         """A⁻¹ (μ_k − o) by slot."""
         if self._weights is None or self._weights_version != self.moments.version:
             self._catch_up()
-            self._weights = self._factor.solve(self.moments.means - self._origin()[0])
+            self._weights = self._factor.solve(self.moments.means - self.origin()[0])
             self._weights_version = self.moments.version
         return self._weights
 
-    def _origin(self) -> tuple[Array, float]:
+    def origin(self) -> tuple[Array, float]:
         """The origin o and the constant c."""
         if not self.intercept:
             return np.zeros(self.moments.n_features), 0.0
         if not self.rebalance:
             return self.moments.mean, 1.0 / self.moments.total
-        weights = self._recoded_counts()
+        weights = self.recoded_counts()
         return weights @ self.moments.means / weights.sum(), 1.0 / float(weights.sum())
 
     def _class_weights(self) -> Array:
@@ -182,12 +183,12 @@ class LeastSquares:
         weights[known] = (self.moments.total / counts[known]) ** self.recoding
         return weights
 
-    def _recoded_counts(self) -> Array:
+    def recoded_counts(self) -> Array:
         """N^α n_k^(1−α)."""
         return self._class_weights() * self.moments.counts
 
     def _target_weights(self) -> Array:
-        return self._recoded_counts() if self.rebalance else self.moments.counts
+        return self.recoded_counts() if self.rebalance else self.moments.counts
 
     def _degrees_of_freedom(self) -> float:
         """tr(A⁻¹ (A − λ I)) = d − λ ‖R⁻¹‖²."""

@@ -1,9 +1,13 @@
 """Choosing λ and α from examples held out of the stream (Camoriano et al. 2017, Sec. VI-C).
 
 Every i-th example is remembered. To choose, the remembered examples are taken out of the moments,
-which is exact, so what is left is a training set that never saw them. λ is the one with the highest
-accuracy on them without recoding; α is the largest whose accuracy is not below that. Only classes
-with enough held-out examples are counted, since rare classes would either not matter or dictate.
+which is exact, so what is left is a training set that never saw them. λ is chosen by accuracy on
+them without recoding; α is the largest whose accuracy is not below that. Only classes with enough
+held-out examples are counted, since rare classes would either not matter or dictate.
+
+Accuracy over λ is a plateau with noise on it, and its highest point is wherever the noise is. We
+take the middle candidate of the plateau, of all whose accuracy is within one standard error of the
+highest, where the paper takes the highest.
 
 One eigendecomposition A = Q diag(e) Qᵀ serves all λ:  A_λ⁻¹ x = Q diag(1 / (e + λ)) Qᵀ x.
 """
@@ -27,11 +31,10 @@ RELATIVE_CANDIDATES = np.logspace(1, -4, 20)
 
 @dataclass(frozen=True)
 class Selection:
-    """λ and α, and the weight of examples that had been learned when they were chosen."""
+    """λ and α."""
 
     regularization: float
     recoding: float
-    total: float
 
 
 class HeldOut:
@@ -127,7 +130,7 @@ def select(
         if candidates is None:
             candidates = RELATIVE_CANDIDATES * max(float(system.diagonal().mean()), 1e-12)
         candidates = np.sort(candidates)[::-1]
-        lam = _best_candidate(start, system, candidates, rows, slots)
+        lam = _plateau_candidate(start, system, candidates, rows, slots)
         scale = moments.total / training.total
     else:
         lam, scale = regularization, 1.0
@@ -138,7 +141,7 @@ def select(
         recoding = float(
             max(a for a, hits in zip(RECODINGS, accuracies, strict=True) if hits >= accuracies[0])
         )
-    return Selection(lam * scale, recoding, moments.total)
+    return Selection(lam * scale, recoding)
 
 
 def _well_represented(held_out: HeldOut, training: Moments) -> tuple[Array, Slots]:
@@ -151,24 +154,29 @@ def _well_represented(held_out: HeldOut, training: Moments) -> tuple[Array, Slot
     return held_out.rows[chosen], held_out.slots[chosen]
 
 
-def _best_candidate(
+def _plateau_candidate(
     solution: LeastSquares, system: Array, candidates: Array, rows: Array, slots: Slots
 ) -> float:
-    """The λ with the highest accuracy, the largest of equals; the middle one without examples."""
-    if not len(rows):
-        return float(candidates[len(candidates) // 2])
+    """The middle one of the λ whose accuracy is within a standard error of the highest."""
     training = solution.moments
-    origin, offset = solution._origin()
+    origin, offset = solution.origin()
     eigenvalues, Q = np.linalg.eigh(system, UPLO="U")
     eigenvalues = np.maximum(eigenvalues, 0.0)
     examples = (rows - origin) @ Q
     means = (training.means - origin) @ Q
-    scale = solution._recoded_counts()
-    hits = [
-        _accuracy(((examples / (eigenvalues + lam)) @ means.T + offset) * scale, training, slots)
-        for lam in candidates
-    ]
-    return float(candidates[int(np.argmax(hits))])
+    counts = solution.recoded_counts()
+    hits = np.array(
+        [
+            _accuracy(
+                ((examples / (eigenvalues + lam)) @ means.T + offset) * counts, training, slots
+            )
+            for lam in candidates
+        ]
+    )
+    best = hits.max()
+    error = np.sqrt(best * (1.0 - best) / max(len(slots), 1))
+    plateau = np.flatnonzero(hits >= best - error)
+    return float(candidates[plateau[len(plateau) // 2]])
 
 
 def _accuracy(scores: Array, training: Moments, slots: Slots) -> float:

@@ -90,9 +90,11 @@ class RecursiveRLSC(AdditiveClassifier):
     *Model selection* (Sec. VI-C): every sixth example is set aside, λ and then α are chosen by
     accuracy on them with the others as training set, counting only classes that have at least half
     as many held-out examples as the median class. One eigendecomposition gives the solutions for
-    all λ. Beyond the paper, the held-out examples are learned as well once the choice is made, with
-    λ scaled by the number of examples. ``predict``, ``decision_function`` and ``predict_proba``
-    choose anew after every change; ``predict_one`` when a tenth more examples have come in.
+    all λ. Where the paper takes the λ with the highest accuracy, the middle one of all within a
+    standard error of it is taken. Beyond the paper, the held-out examples are learned as well once
+    the choice is made, with λ scaled by the number of examples. ``predict``, ``decision_function``
+    and ``predict_proba`` choose anew after every change; ``predict_one`` when a tenth more examples
+    have come in.
 
     ``predict_proba`` is the softmax of the scores over the residual variance (corrected for the
     degrees of freedom used): the posterior if residuals were Gaussian.
@@ -193,8 +195,6 @@ class RecursiveRLSC(AdditiveClassifier):
         # Two readings: one that follows every example, one that is exact after a choice.
         self._running = _Reading()
         self._fresh = _Reading()
-        if not self._chooses:
-            self._running.solution = self._solution(self.regularization, self.recoding)
 
     def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
         solution = self._running.solution
@@ -243,32 +243,55 @@ class RecursiveRLSC(AdditiveClassifier):
         return self._current().scores(X)
 
     def _scores_one(self, x: Array) -> Array:
-        if self._chooses:
-            self._reselect_if_due()
-        assert self._running.solution is not None
-        return self._running.solution.scores_one(x)
+        return self._recent().scores_one(x)
 
     def _temperature(self) -> float:
         return self._current().noise()
 
     def _current(self) -> LeastSquares:
-        """The solution for exactly what was taught."""
+        """The solution for exactly what was taught, with the parameters as they are now."""
         if not self._chooses:
-            assert self._running.solution is not None
-            return self._running.solution
-        if self._fresh.solution is None or self._fresh.version != self.moments_.version:
-            chosen = self._select()
-            self._fresh.solution = self._solution(chosen.regularization, chosen.recoding)
-            self._fresh.version = self.moments_.version
-        return self._fresh.solution
+            return self._recent()
+        reading = self._fresh
+        if reading.solution is None or reading.made_for != (self._asked, self.moments_.version):
+            reading.solution = self._solve()
+            reading.made_for = (self._asked, self.moments_.version)
+        return reading.solution
 
-    def _reselect_if_due(self) -> None:
-        last = self._running.total
-        if self._running.solution and last <= self.moments_.total <= last * (1 + RESELECT_AFTER):
-            return
-        chosen = self._select()
-        self._running.total = chosen.total
-        self._running.solution = self._solution(chosen.regularization, chosen.recoding)
+    def _recent(self) -> LeastSquares:
+        """The solution that follows every example, with λ and α chosen not long ago."""
+        reading = self._running
+        grown = self._chooses and not (
+            reading.total <= self.moments_.total <= reading.total * (1.0 + RESELECT_AFTER)
+        )
+        if reading.solution is None or reading.made_for != self._asked or grown:
+            reading.solution = self._solve()
+            reading.made_for = self._asked
+            reading.total = self.moments_.total
+        return reading.solution
+
+    @property
+    def _asked(self) -> tuple[object, ...]:
+        return self.regularization, self.recoding, self.weighting, self.fit_intercept
+
+    def _solve(self) -> LeastSquares:
+        """A solution with λ and α as given, or chosen now."""
+        if self.weighting == "rebalance" and not self.moments_.keeps_class_scatter:
+            raise InvalidParameter(
+                "weighting='rebalance' needs the scatter of each class from the first example on; "
+                "teach a new learner"
+            )
+        if self._chooses:
+            chosen = self._select()
+        else:
+            chosen = Selection(float(self.regularization), float(self.recoding))
+        return LeastSquares(
+            self.moments_,
+            chosen.regularization,
+            chosen.recoding,
+            rebalance=self.weighting == "rebalance",
+            intercept=self.fit_intercept,
+        )
 
     def _select(self) -> Selection:
         given = None if self.candidates is None else np.asarray(self.candidates, dtype=np.float64)
@@ -278,15 +301,6 @@ class RecursiveRLSC(AdditiveClassifier):
             regularization=None if isinstance(self.regularization, str) else self.regularization,
             recoding=None if isinstance(self.recoding, str) else self.recoding,
             candidates=given,
-            rebalance=self.weighting == "rebalance",
-            intercept=self.fit_intercept,
-        )
-
-    def _solution(self, regularization: Any, recoding: Any) -> LeastSquares:
-        return LeastSquares(
-            self.moments_,
-            float(regularization),
-            float(recoding),
             rebalance=self.weighting == "rebalance",
             intercept=self.fit_intercept,
         )
@@ -305,11 +319,11 @@ class RecursiveRLSC(AdditiveClassifier):
 
 
 class _Reading:
-    """A solution and when it was made; mutable, so that asking leaves the learner's dict alone."""
+    """A solution and what it was made for; mutable, so that asking leaves the learner's dict be."""
 
     def __init__(self) -> None:
         self.solution: LeastSquares | None = None
-        self.version = -1
+        self.made_for: object = None
         self.total = 0.0
 
 

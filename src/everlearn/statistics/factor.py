@@ -103,6 +103,30 @@ class Factor:
         true = blas.dsymv(1.0, upper.T, v, lower=1)
         return float(np.linalg.norm(ours - true) / np.linalg.norm(true))
 
+    def forward(self, B: Array, matrix: Callable[[], Array]) -> Array:
+        """R⁻ᵀ b for each row b of B, with what is pending applied first.
+
+        The usual case of a stream, one row since the last question, takes one sweep over R for
+        both. ``B`` is used up.
+        """
+        one_row = self._n_pending == 1 and self._added
+        if self._R is None or not one_row or self._updates_since_check + 1 >= CHECK_EVERY:
+            self.bring_up_to_date(matrix)
+            return self.half_solve(B)
+        from everlearn.kernels.factor import update_and_solve_forward
+
+        update_and_solve_forward(self._R, self._added[0][0], B)
+        self._updates_since_check += 1
+        self._clear_pending()
+        return B
+
+    def backward(self, F: Array) -> Array:
+        """R⁻¹ f for each row f of F; ``F`` is used up."""
+        from everlearn.kernels.factor import solve_backward
+
+        solve_backward(self.R, F)
+        return F
+
     def solve_one(self, x: Array) -> Array:
         """A⁻¹ x."""
         lower = self.R.T  # the C-ordered R is a Fortran-ordered lower triangle: no copy

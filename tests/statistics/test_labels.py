@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from everlearn.errors import InvalidLabel, UnknownLabel
+from everlearn.statistics.labels import Labels
+
+
+def taught(*batches):
+    labels = Labels()
+    for batch in batches:
+        _, new = labels.encode(batch)
+        labels.extend(new)
+    return labels
+
+
+def test_slots_are_given_in_order_of_arrival_and_never_move():
+    labels = taught(["pear", "fig", "pear"], ["apple", "fig"])
+    assert list(labels.by_slot) == ["pear", "fig", "apple"]
+    slots, new = labels.encode(["fig", "apple", "kiwi", "pear"])
+    assert slots.tolist() == [1, 2, 3, 0]
+    assert new == ["kiwi"]
+
+
+def test_classes_are_sorted_whatever_the_order_of_arrival():
+    labels = taught([30, 4, 100])
+    assert labels.classes.tolist() == [4, 30, 100]
+    assert [labels.by_slot[slot] for slot in labels.order] == [4, 30, 100]
+    assert labels.rank.tolist() == [1, 0, 2]
+
+
+def test_encoding_registers_nothing():
+    labels = taught(["a"])
+    labels.encode(["b", "c"])
+    assert labels.classes.tolist() == ["a"]
+    assert labels.n_slots == 1
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[1, "a"], ["a", None], [float("nan"), 1.0], [0.5], [1, True], [(1, 2)], [1 + 2j], [b"raw"]],
+)
+def test_labels_that_are_no_labels_are_refused(labels):
+    with pytest.raises(InvalidLabel):
+        Labels().encode(labels)
+
+
+@pytest.mark.parametrize(("first", "second"), [(["a"], [1]), ([1], ["1"]), ([1], [True])])
+def test_kinds_do_not_mix_between_batches(first, second):
+    with pytest.raises(InvalidLabel, match="one kind of label"):
+        taught(first).encode(second)
+
+
+def test_numbers_are_the_same_label_however_they_are_written():
+    labels = taught(np.array([7, 8], dtype=np.uint8))
+    for same in (7, 7.0, np.int64(7), np.float32(7)):
+        assert labels.slot(same) == 0
+    assert taught(np.array([7.0, 8.0])).classes.tolist() == [7, 8]
+
+
+def test_numpy_words_are_plain_words():
+    labels = taught(np.array(["cup", "chair"]))
+    assert labels.slot(np.str_("cup")) == labels.slot("cup")
+    assert all(type(label) is str for label in labels.by_slot)
+
+
+def test_a_released_slot_is_used_again_so_memory_stays_bounded():
+    labels = taught(["keep"])
+    for round_number in range(1000):
+        name = f"passing {round_number}"
+        labels.extend(labels.encode([name])[1])
+        labels.release([labels.slot(name)])
+    assert labels.n_slots == 2
+    assert labels.classes.tolist() == ["keep"]
+
+
+def test_new_labels_fill_released_slots_where_encode_announced_them():
+    labels = taught(["a", "b", "c"])
+    labels.release([0, 2])
+    slots, new = labels.encode(["x", "y", "z"])
+    labels.extend(new)
+    assert slots.tolist() == [0, 2, 3]
+    assert [labels.slot(name) for name in "xyz"] == [0, 2, 3]
+
+
+def test_an_unknown_label_says_what_is_known():
+    with pytest.raises(UnknownLabel, match="'cat' was never taught; known are 'dog'"):
+        taught(["dog"]).slot("cat")
