@@ -75,7 +75,8 @@ def test_network_equals_torch(lite0, pictures):
     reference = TorchEmbedder(module, name="reference", mean=127.0, scale=128.0)
     theirs = reference.embed(pictures)
     difference = np.linalg.norm(lite0.embed(pictures) - theirs, axis=1)
-    assert (difference / np.linalg.norm(theirs, axis=1)).max() < 0.01
+    # What storing weights in float16 costs; the same graph in float32 agrees to 2e-6.
+    assert (difference / np.linalg.norm(theirs, axis=1)).max() < 0.02
 
 
 def test_a_vector_does_not_depend_on_its_batch_or_on_threads(lite0, pictures):

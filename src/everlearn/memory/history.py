@@ -13,7 +13,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from everlearn.errors import CannotWrite, DamagedModel, InvalidParameter
+from everlearn.errors import CannotWrite, DamagedModel, InvalidParameter, NotALearner
 from everlearn.memory.journal import Journal
 from everlearn.memory.model import (
     Model,
@@ -48,6 +48,8 @@ class History:
         if journal.writes and not journal.epoch:
             self.begin(classifier if classifier is not None else default())
             return
+        if not journal.epoch:
+            raise NotALearner(f"there is no Learner in {folder} yet; teach one first")
         try:
             self._open()
         except DamagedModel:

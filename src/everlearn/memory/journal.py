@@ -43,7 +43,6 @@ from everlearn.errors import (
 FORMAT_VERSION = 1
 # "ever" in ASCII: how the file says that it is one of ours.
 APPLICATION_ID = 0x65766572
-PAGE_SIZE = 16384
 WINDOW = 256
 FILE = "journal.sqlite"
 
@@ -448,7 +447,6 @@ class Journal:
     def _connected(self, write: bool) -> sqlite3.Connection:
         if write:
             db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            db.execute(f"PRAGMA page_size = {PAGE_SIZE}")
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA secure_delete = ON")
@@ -474,6 +472,8 @@ class Journal:
                 self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 self._db.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
             return
+        if not self._value("PRAGMA schema_version"):
+            raise NotALearner(f"there is no Learner in {self.path.parent} yet; teach one first")
         if self._value("PRAGMA application_id") != APPLICATION_ID:
             raise NotALearner(f"{self.path} is a database, but not the journal of a Learner")
         version = self._value("PRAGMA user_version")
@@ -500,7 +500,8 @@ class Journal:
             if self.writes:
                 raise CannotWrite(
                     f"{self.path} cannot be written: {error}; nothing of this change was kept and "
-                    "nothing before it was lost. Check the space left and the permissions"
+                    "nothing before it was lost. Check the space left and the permissions; "
+                    "read_only=True opens it to be asked"
                 ) from None
             raise CannotRead(f"{self.path} cannot be read: {error}") from None
 

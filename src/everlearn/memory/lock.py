@@ -22,12 +22,10 @@ class WriterLock:
             self._db = sqlite3.connect(
                 path, timeout=0, isolation_level=None, check_same_thread=False
             )
-        except sqlite3.Error as error:
-            raise CannotWrite(f"{path} cannot be written: {error}") from None
-        try:
             self._db.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as error:
-            self._db.close()
+            if hasattr(self, "_db"):
+                self._db.close()
             if "locked" in str(error):
                 raise LearnerBusy(
                     f"{folder} is being taught by another process; close it there first, or open "
