@@ -11,4 +11,4 @@ def main() -> None:
         sys.exit(
             f"the command line needs {error.name}; install it with: pip install 'everlearn[cli]'"
         )
-    app()
+    app(prog_name="everlearn")
