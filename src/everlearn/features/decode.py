@@ -91,6 +91,13 @@ def decode(source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | N
     >>> decode(dot).tolist()
     [[[255, 0, 0]]]
     """
+    return np.asarray(opened_picture(source, limits=limits, at_least=at_least))
+
+
+def opened_picture(
+    source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | None = None
+) -> "Image.Image":
+    """As :func:`decode`, as an upright RGB image of Pillow's, which saves copying the pixels."""
     data = read_bytes(source, limits)
     name = "the image" if isinstance(source, bytes) else os.fspath(source)
     image = _opened(data, name)
@@ -98,9 +105,9 @@ def decode(source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | N
     try:
         if at_least is not None and image.format == "JPEG":
             image.draft("RGB", (at_least, at_least))
-        turns = _orientation(image)
+        orientation = _orientation(image)
         image.load()
-        return _upright(_as_rgb(image), turns)
+        return _upright(_as_rgb(image), orientation)
     except Exception as error:
         raise DamagedImage(
             f"{name} is damaged ({_reason(error)}); open and save it again with an image editor"
@@ -185,27 +192,34 @@ def _orientation(image: "Image.Image") -> int:
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
 
 
-def _as_rgb(image: "Image.Image") -> RGB:
+def _as_rgb(image: "Image.Image") -> "Image.Image":
     if image.mode.startswith("I"):
         grey = (np.asarray(image).clip(0, 65535) >> 8).astype(np.uint8)
-        return np.repeat(grey[..., None], 3, axis=2)
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = pillow_image().fromarray(grey)
+    elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         return _on_white(image.convert("RGBA"))
-    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _on_white(image: "Image.Image") -> RGB:
-    canvas = pillow_image().new("RGB", image.size, "white")
+def _on_white(image: "Image.Image") -> "Image.Image":
+    canvas: Image.Image = pillow_image().new("RGB", image.size, "white")
     canvas.paste(image, mask=image.getchannel("A"))
-    return np.asarray(canvas)
+    return canvas
 
 
-def _upright(pixels: RGB, orientation: int) -> RGB:
-    """Undo how the camera was held: mirrored, then turned, as EXIF numbers it."""
-    if orientation in (2, 4, 5, 7):
-        pixels = pixels[:, ::-1]
-    quarter_turns = {3: 2, 4: 2, 5: 1, 6: 3, 7: 3, 8: 1}.get(orientation, 0)
-    return np.ascontiguousarray(np.rot90(pixels, quarter_turns))
+def _upright(image: "Image.Image", orientation: int) -> "Image.Image":
+    """Undo how the camera was held, as EXIF numbers it."""
+    turn = pillow_image().Transpose
+    undo = {
+        2: turn.FLIP_LEFT_RIGHT,
+        3: turn.ROTATE_180,
+        4: turn.FLIP_TOP_BOTTOM,
+        5: turn.TRANSPOSE,
+        6: turn.ROTATE_270,
+        7: turn.TRANSVERSE,
+        8: turn.ROTATE_90,
+    }
+    return image.transpose(undo[orientation]) if orientation in undo else image
 
 
 def _reason(error: Exception) -> str:
