@@ -41,6 +41,8 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 ORIENTATION = 0x0112
 START_OF_SCAN = b"\xff\xda"
+# Formats whose decoder holds several copies of the picture at a time count as that much larger.
+COPIES = {"WEBP": 2}
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Limits:
     bytes : int
         Size of the file.
     pixels : int
-        Width times height; the default is that of a 24-megapixel camera.
+        Width times height; the default is that of a 24-megapixel camera. WebP, whose decoder
+        keeps several copies of the picture, may have half as many.
     scans : int
         Passes of a progressive JPEG; cameras and browsers write about ten.
     """
@@ -170,9 +173,10 @@ def _require_within(image: "Image.Image", data: bytes, name: str, limits: Limits
     width, height = image.size
     if width < 1 or height < 1:
         raise DamagedImage(f"{name} declares a size of {width} x {height} pixels")
-    if width * height > limits.pixels:
+    most = limits.pixels // COPIES.get(image.format or "", 1)
+    if width * height > most:
         raise ImageTooLarge(
-            f"{name} has {width} x {height} pixels, more than {limits.pixels:,}; "
+            f"{name} has {width} x {height} pixels, more than {most:,}; "
             "make it smaller, or raise Limits.pixels"
         )
     scans = data.count(START_OF_SCAN) if image.format in ("JPEG", "MPO") else 0
@@ -197,7 +201,7 @@ def _as_rgb(image: "Image.Image") -> "Image.Image":
         grey = (np.asarray(image).clip(0, 65535) >> 8).astype(np.uint8)
         image = pillow_image().fromarray(grey)
     elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        return _on_white(image.convert("RGBA"))
+        return _on_white(image if image.mode == "RGBA" else image.convert("RGBA"))
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
