@@ -88,7 +88,8 @@ def hostile() -> Iterator[Line]:
     words = ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.most_common())
     yield Line(
         f"{verdicts.total():,} mutated images",
-        f"{unnamed} unnamed errors, slowest {slowest:.2f} s of processor time, most memory {memory:.0f} MB ({words})",
+        f"{unnamed} unnamed errors, slowest {slowest:.2f} s of processor time, "
+        f"most memory {memory:.0f} MB ({words})",
         "0, < 2 s, < 512 MB",
     )
 
