@@ -28,6 +28,15 @@ class PublishedSLDA:
         self.exact = exact  # c/(c+1) in the place of t/(t+1): the same answers as rule="exact"
         self.weights: Array | None = None
 
+    def start(self, X: Array, labels: NDArray[np.intp]) -> None:
+        """Begin from a base batch, as the authors do."""
+        for label in np.unique(labels):
+            mine = X[labels == label]
+            self.means[label], self.counts[label] = mine.mean(axis=0), len(mine)
+        centred = X - self.means[labels]
+        self.covariance = centred.T @ centred / len(X)
+        self.updates = len(X)
+
     def learn(self, x: Array, label: int) -> None:
         t = self.updates
         share = self.counts[label] / (self.counts[label] + 1) if self.exact else t / (t + 1)
@@ -62,6 +71,15 @@ class PublishedRLSC:
         self.counts = np.zeros(n_classes)
         self.recoding = recoding
         self.W = np.zeros((n_features, n_classes))
+
+    def start(self, X: Array, labels: NDArray[np.intp]) -> None:
+        """Begin from a batch; the last example is learned, so that W is there."""
+        for label in np.unique(labels[:-1]):
+            mine = X[:-1][labels[:-1] == label]
+            self.b[:, label], self.counts[label] = mine.sum(axis=0), len(mine)
+        A = X[:-1].T @ X[:-1] + self.R.T @ self.R
+        self.R = np.ascontiguousarray(np.linalg.cholesky(A).T)
+        self.learn(X[-1], int(labels[-1]))
 
     def learn(self, x: Array, label: int) -> None:
         self.counts[label] += 1

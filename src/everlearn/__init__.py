@@ -2,14 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from everlearn.checks import check_learner
-from everlearn.learners.ncm import NearestClassMean
-from everlearn.learners.rlsc import RecursiveRLSC
-from everlearn.learners.slda import StreamingLDA
-from everlearn.persistence import load, save
+from everlearn.names import HOME, find
 
 if TYPE_CHECKING:
+    from everlearn.checks import check_learner
+    from everlearn.learners.ncm import NearestClassMean
+    from everlearn.learners.rlsc import RecursiveRLSC
+    from everlearn.learners.slda import StreamingLDA
     from everlearn.memory.learner import Learner
+    from everlearn.persistence import load, save
 
 __all__ = [
     "Learner",
@@ -24,9 +25,11 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    # Reading and keeping images is a room of its own; who only classifies does not wait for it.
-    if name == "Learner":
-        from everlearn.memory.learner import Learner
+    if name not in HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = find(name)
+    return value
 
-        return Learner
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

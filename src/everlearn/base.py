@@ -16,10 +16,12 @@ as it was.
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.blas import ddot
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import column_or_1d, validate_data
@@ -187,7 +189,7 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = self._scores_one(self._vector(x, "predict_one"))
         labels = self.labels_
         if among is not None:
-            allowed = labels.slots(among)
+            allowed = self._candidates(among)
             return self._label_at(int(allowed[_first_best(scores[allowed], labels.rank[allowed])]))
         if labels.has_gaps:
             scores = np.where(labels.rank < labels.n_slots, scores, -np.inf)
@@ -338,8 +340,7 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         except (ValueError, TypeError) as error:
             raise _named(error) from None
-        flat = rows.ravel()
-        if not np.isfinite(flat @ flat):
+        if not _squares_are_finite(rows.ravel()):
             raise NotFinite("Input X is too large: its squares overflow; scale the features")
         return rows
 
@@ -354,7 +355,7 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         width = getattr(self, "n_features_in_", None)
         if width is not None and len(x) != width:
             raise WrongWidth(f"{method} got {len(x)} features, this learner was taught {width}")
-        if not np.isfinite(x.dot(x)):
+        if not _squares_are_finite(x):
             raise NotFinite(f"{method} got NaN, infinity or numbers whose squares overflow")
         return x
 
@@ -381,15 +382,26 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _masked(self, scores: Array, among: Iterable[Label] | None) -> Array:
         if among is None:
             return scores
-        columns = self.labels_.rank[self.labels_.slots(among)]
+        columns = self.labels_.rank[self._candidates(among)]
         masked = np.full_like(scores, -np.inf)
         masked[:, columns] = scores[:, columns]
         return masked
+
+    def _candidates(self, among: Iterable[Label]) -> Slots:
+        slots = self.labels_.slots(among)
+        if not len(slots):
+            raise InvalidInput("among names no class; give at least one, or leave it out")
+        return slots
 
     def _label_at(self, slot: int) -> Label:
         label = self.labels_.by_slot[slot]
         assert label is not None
         return label
+
+
+def _squares_are_finite(x: Array) -> bool:
+    # BLAS rather than numpy: overflow is what is asked about here, not something to warn of.
+    return isfinite(ddot(x, x))
 
 
 def _first_best(scores: Array, rank: NDArray[np.intp]) -> int:

@@ -142,6 +142,15 @@ def learns_a_new_class_at_any_time(learner: Any, stream: Stream) -> None:
 
 
 @_check
+def forgets_nothing_old_when_it_learns_something_new(learner: Any, stream: Stream) -> None:
+    late = stream.y == stream.y[0]
+    learner.partial_fit(stream.X[~late], stream.y[~late])
+    learner.partial_fit(stream.X[late], stream.y[late])
+    hits = learner.predict(stream.X_new[~late]) == stream.y[~late]
+    _require(np.mean(hits) > 0.8, "what was learned first is gone")
+
+
+@_check
 def knows_a_class_from_its_first_example(learner: Any, stream: Stream) -> None:
     late = stream.y == stream.y[0]
     learner.partial_fit(stream.X[~late], stream.y[~late])

@@ -7,7 +7,7 @@ A model file is a safetensors file. Its tensors are the learner's arrays; its me
     learner      the name of the class
     description  JSON: parameters and notes (labels among them); an array inside is written as
                  {"array": KEY}, a learner inside another as {"learner": …}
-    digest       sha256 over the description and every tensor's name, dtype, shape and bytes
+    digest       sha256 over all of the above and every tensor's name, dtype, shape and bytes
 
 Nothing in it is ever executed: the class is looked up among everlearn's own, and everything else
 is numbers and words. Writing is atomic: a temporary file in the same folder, flushed to disk,
@@ -18,7 +18,7 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,9 @@ from everlearn.errors import (
     NewerFormat,
     NotAModel,
 )
-from everlearn.learners.ncm import NearestClassMean
-from everlearn.learners.rlsc import RecursiveRLSC
-from everlearn.learners.slda import StreamingLDA
+from everlearn.names import HOME, find
 
 FORMAT_VERSION = 1
-
-# Every class a file may name; nothing else is ever built from a file.
-LEARNERS: dict[str, type[Any]] = {
-    "NearestClassMean": NearestClassMean,
-    "RecursiveRLSC": RecursiveRLSC,
-    "StreamingLDA": StreamingLDA,
-}
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -74,8 +65,8 @@ def save(learner: Any, path: str | os.PathLike[str]) -> None:
         "version": str(FORMAT_VERSION),
         "learner": type(learner).__name__,
         "description": description,
-        "digest": _digest(description, arrays),
     }
+    metadata["digest"] = _digest(metadata, arrays)
     replace_file(Path(path), safetensors.numpy.save(arrays, metadata))
 
 
@@ -100,14 +91,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     try:
         arrays = safetensors.numpy.load(data)
-        description = metadata["description"]
-        intact = metadata["digest"] == _digest(description, arrays)
+        intact = metadata["digest"] == _digest(metadata, arrays)
     except Exception:
         intact = False
     if not intact:
         raise DamagedModel(f"{path} is damaged: its contents do not match its digest; use a backup")
     try:
-        return _rebuild(json.loads(description), arrays)
+        return _rebuild(json.loads(metadata["description"]), arrays)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         raise DamagedModel(
             f"{path} is intact but does not describe a learner of this version: {error!r}"
@@ -117,7 +107,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
     """A learner as plain values; its arrays go to ``arrays`` under ``prefix``."""
     name = type(learner).__name__
-    if LEARNERS.get(name) is not type(learner):
+    if name not in HOME or _class_named(name) is not type(learner):
         raise CannotSave(
             f"{name} is not one of everlearn's learners, so a file of it could not be loaded "
             "without running code"
@@ -137,13 +127,21 @@ def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
 
 
 def _rebuild(description: dict[str, Any], arrays: Arrays) -> Any:
-    learner = LEARNERS[description["learner"]](
+    learner = _class_named(description["learner"])(
         **{key: _revived(value, arrays) for key, value in description["parameters"].items()}
     )
     own = {key: arrays[stored] for key, stored in description["arrays"].items()}
     notes = {key: _revived(value, arrays) for key, value in description["notes"].items()}
     learner._restore(own, notes)
     return learner
+
+
+def _class_named(name: str) -> type[Any]:
+    """One of everlearn's own learners; nothing else is ever built from a file."""
+    cls = find(name)
+    if not isinstance(cls, type) or not hasattr(cls, "_state"):
+        raise ValueError(f"{name} is not a learner")
+    return cls
 
 
 def _plain(value: Any, arrays: Arrays, key: str) -> Any:
@@ -187,8 +185,10 @@ def _revived(value: Any, arrays: Arrays) -> Any:
     raise ValueError(f"unknown tag {tag!r}")
 
 
-def _digest(description: str, arrays: Arrays) -> str:
-    digest = hashlib.sha256(description.encode())
+def _digest(metadata: dict[str, str], arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for key in sorted(metadata.keys() - {"digest"}):
+        digest.update(f"{key} {metadata[key]}\n".encode())
     for key in sorted(arrays):
         array = arrays[key]
         digest.update(f"\n{key} {array.dtype.str} {array.shape}\n".encode())
@@ -236,7 +236,9 @@ def replace_file(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _temporary_beside(path: Path) -> Iterator[Any]:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    # Created with the permissions any new file would get, which tempfile would narrow.
+    name = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as handle:
             yield handle, name

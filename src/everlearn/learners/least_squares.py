@@ -51,9 +51,9 @@ class LeastSquares:
         """The rows by which X makes A grow beside the examples in ``moments``; None if too many."""
         if self._factor.stale or self.rebalance or len(X) >= self._factor.most_pending:
             return None
-        roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
         if not self.intercept:
-            return roots[:, None] * X
+            return X if weights is None else np.sqrt(weights)[:, None] * X
+        roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
         rest, added = self.moments.total, float(roots @ roots)
         mean = roots**2 @ X / added
         between = np.sqrt(rest * added / (rest + added)) * (mean - self.moments.mean)
@@ -67,11 +67,12 @@ class LeastSquares:
         else:
             self._factor.add(rows)
 
-    def follow_one(self, row: Array, slot: int) -> None:
+    def follow_one(self, row: Array | None, slot: int) -> None:
         """A grew by one row, of this class."""
-        self._factor.add(row)
-        if self._scale is None:
+        if row is None or self._scale is None:
+            self.follow(row)
             return
+        self._factor.add(row)
         if slot >= len(self._scale):
             self._scale = np.append(self._scale, np.zeros(slot + 1 - len(self._scale)))
         self._scale[slot] = self.moments.counts[slot] ** (1.0 - self.recoding)

@@ -220,6 +220,8 @@ class Moments(ClassMeans):
         self._pending = np.empty((PENDING_ROWS, n_features))
         self._pending_slots = np.zeros(PENDING_ROWS, dtype=np.intp)
         self._n_pending = 0
+        # The largest trace S ever had: what rounding is left after removing is relative to it.
+        self._peak = 0.0
 
     @property
     def keeps_class_scatter(self) -> bool:
@@ -270,6 +272,7 @@ class Moments(ClassMeans):
 
     def state(self) -> dict[str, NDArray[Any]]:
         arrays = super().state() | {"scatter": self.upper_scatter()}
+        arrays["scatter_peak"] = np.array([self._peak])
         if self._class_scatter is not None:
             arrays["class_scatter"] = self._class_scatter[: self.n_slots]
         return arrays
@@ -278,6 +281,7 @@ class Moments(ClassMeans):
         super().restore(arrays)
         self._n_pending = 0
         self._scatter = np.ascontiguousarray(arrays["scatter"], dtype=np.float64)
+        self._peak = float(arrays["scatter_peak"][0])
         if "class_scatter" in arrays:
             self._class_scatter = np.ascontiguousarray(arrays["class_scatter"], dtype=np.float64)
 
@@ -291,6 +295,7 @@ class Moments(ClassMeans):
         """Put another estimate in the place of S (a regularised one, say)."""
         self._n_pending = 0
         self._scatter = np.array(S, dtype=np.float64, order="C")
+        self._note_peak()
         self.version += 1
 
     def _next_row(self) -> Array:
@@ -309,6 +314,10 @@ class Moments(ClassMeans):
             for slot in np.unique(slots):
                 _add_outer_products(self._class_scatter[slot], rows[slots == slot])
         self._n_pending = 0
+        self._note_peak()
+
+    def _note_peak(self) -> None:
+        self._peak = max(self._peak, float(self._scatter.trace()))
 
     def _grow(self, capacity: int) -> None:
         super()._grow(capacity)
@@ -317,6 +326,7 @@ class Moments(ClassMeans):
 
     def _add_scatter(self, rows: Array, block: "_Block", between: Array) -> None:
         _add_outer_products(self._scatter, rows)
+        self._note_peak()
         if self._class_scatter is not None:
             self._flush()
             for slot, members in block.rows_by_class(between):
@@ -325,7 +335,7 @@ class Moments(ClassMeans):
     def _remove_scatter(self, rows: Array, block: "_Block", between: Array) -> None:
         diagonal = self.upper_scatter().diagonal()
         removed = np.einsum("ij,ij->j", rows, rows)
-        if np.any(removed > diagonal * (1.0 + ROUNDING) + ROUNDING * diagonal.mean()):
+        if np.any(removed - diagonal > ROUNDING * (diagonal + self._peak / self.n_features)):
             raise NeverLearned(
                 "the examples to be forgotten vary more than all that was learned, so they cannot "
                 "have been among it; forget only what was taught"
@@ -341,6 +351,8 @@ class Moments(ClassMeans):
         assert isinstance(other, Moments)
         self.upper_scatter()[:] += other.upper_scatter()
         _add_outer_products(self._scatter, between)
+        self._peak = max(self._peak, other._peak)
+        self._note_peak()
         if self._class_scatter is not None:
             assert other._class_scatter is not None
             for slot, theirs, row in zip(slots, np.flatnonzero(known), between, strict=True):
@@ -358,6 +370,7 @@ class Moments(ClassMeans):
         super()._recompute_total()
         if not self.total:
             self._scatter[:] = 0.0
+            self._peak = 0.0
 
     def _with_between(self, origin: Array) -> Array:
         upper = self.upper_scatter().copy()

@@ -1,0 +1,67 @@
+"""Should V = R⁻ᵀ b be carried along with the factor? Ask then learn, with and without it.
+
+Carrying it, the same Givens rotations that update R rotate V, O(K d) per example, and a question
+needs one triangular solve instead of two. Not carrying it, a question needs the second solve,
+O(d²), and reads the statistics b themselves.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numba import njit
+from scipy.linalg.blas import dtrsv
+
+from benchmarks.side_by_side import Line, best_seconds
+from everlearn.kernels.factor import solve_backward, update_and_solve_forward
+
+N_FEATURES = 512
+
+
+@njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
+def update_with_rhs(R, x, V, v):
+    for i in range(x.shape[0]):
+        radius = np.sqrt(R[i, i] * R[i, i] + x[i] * x[i])
+        c, s = R[i, i] / radius, x[i] / radius
+        R[i, i] = radius
+        tail, rest, row = R[i, i + 1 :], x[i + 1 :], V[i]
+        for j in range(tail.shape[0]):
+            above, below = tail[j], rest[j]
+            tail[j], rest[j] = c * above + s * below, c * below - s * above
+        for k in range(row.shape[0]):
+            above, below = row[k], v[k]
+            row[k], v[k] = c * above + s * below, c * below - s * above
+
+
+def lines() -> Iterator[Line]:
+    rng = np.random.default_rng(0)
+    for n_classes in (10, 100, 1000):
+        X = rng.normal(size=(200, N_FEATURES))
+        R = np.linalg.cholesky(X.T @ X + np.eye(N_FEATURES)).T.copy()
+        V = rng.normal(size=(N_FEATURES, n_classes))
+        b = np.ascontiguousarray(V.T)
+        twin = R.copy()
+
+        def carried(R=R, V=V, n_classes=n_classes, X=X):
+            for x in X:
+                half = dtrsv(R.T, x, lower=1)
+                half @ V
+                target = np.zeros(n_classes)
+                target[0] = 1.0
+                update_with_rhs(R, x.copy(), V, target)
+
+        def not_carried(R=twin, b=b, X=X):
+            for x in X:
+                solved = x[None].copy()
+                update_and_solve_forward(R, x.copy(), solved)
+                solve_backward(R, solved)
+                b @ solved[0]
+
+        carried()
+        not_carried()
+        best = best_seconds({"carried": carried, "not carried": not_carried})
+        yield Line(
+            f"carrying V = R⁻ᵀb against solving twice, d=512, K={n_classes}",
+            f"{1e6 * best['carried'] / 200:.0f} µs against "
+            f"{1e6 * best['not carried'] / 200:.0f} µs a step",
+            "the learners do what is faster for many classes",
+        )

@@ -1,0 +1,235 @@
+"""One example at a time, d = 512 features, K = 1,000 classes, 20,000 examples, BLAS at one thread.
+
+Rivals start from the same 19,000 examples and take the next ones in turn with us, in short
+stretches; the best stretch of each counts.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy.linalg import blas
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import RidgeClassifier, SGDClassifier
+from sklearn.naive_bayes import GaussianNB
+from threadpoolctl import threadpool_limits
+
+from benchmarks.published import PublishedRLSC, PublishedSLDA
+from benchmarks.side_by_side import Line, best_seconds
+from everlearn import RecursiveRLSC, StreamingLDA
+
+N_FEATURES, N_CLASSES, N_EXAMPLES, N_START = 512, 1000, 20_000, 19_000
+RECODING = 0.7
+
+
+def stream() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(N_CLASSES, N_FEATURES))
+    y = rng.integers(0, N_CLASSES, N_EXAMPLES)
+    y[:N_CLASSES] = rng.permutation(N_CLASSES)
+    return centres[y] + 2.5 * rng.normal(size=(N_EXAMPLES, N_FEATURES)), y
+
+
+class Turn:
+    """The next few examples, over and over, for one contender."""
+
+    def __init__(self, step: Callable[[np.ndarray, int], object], X, y, size: int) -> None:
+        self.step, self.X, self.y, self.size, self.at = step, X, y.tolist(), size, 0
+
+    def __call__(self) -> None:
+        for index in range(self.at, self.at + self.size):
+            self.step(self.X[index % len(self.X)], self.y[index % len(self.X)])
+        self.at += self.size
+
+
+def per_step(turns: dict[str, Turn], rounds: int = 12) -> dict[str, float]:
+    """Microseconds per step of each contender."""
+    for turn in turns.values():
+        turn()  # compile, fill caches
+    best = best_seconds(turns, rounds=rounds)
+    return {name: 1e6 * seconds / turns[name].size for name, seconds in best.items()}
+
+
+def lines() -> Iterator[Line]:
+    X, y = stream()
+    start, rest = (X[:N_START], y[:N_START]), (X[N_START:], y[N_START:])
+    with threadpool_limits(limits=1):
+        yield from learning(start, rest)
+        yield from asking(
+            "SLDA", StreamingLDA(), PublishedSLDA(N_FEATURES, N_CLASSES, exact=True), start, rest
+        )
+        rlsc = RecursiveRLSC(regularization=1.0, recoding=RECODING)
+        published = PublishedRLSC(N_FEATURES, N_CLASSES, 1.0, RECODING)
+        yield from asking("RLSC", rlsc, published, start, rest)
+        yield from recoding_step(start, rest)
+        yield from the_whole_stream(X, y)
+        yield from other_libraries(start, rest)
+
+
+def learning(start, rest) -> Iterator[Line]:
+    ours = StreamingLDA().fit(*start)
+    published = PublishedSLDA(N_FEATURES, N_CLASSES)
+    published.start(*start)
+    block = np.ascontiguousarray(rest[0][:100])
+    scatter = np.zeros((N_FEATURES, N_FEATURES), order="F")
+    us = per_step(
+        {
+            "ours": Turn(ours.learn_one, *rest, 512),
+            "published": Turn(published.learn, *rest, 16),
+            "syrk": Turn(
+                lambda x, label: blas.dsyrk(1.0, block.T, beta=1.0, c=scatter, overwrite_c=1),
+                *rest,
+                4,
+            ),
+        }
+    )
+    syrk_row = us["syrk"] / len(block)
+    yield Line(
+        "SLDA, learn one example, against the published form",
+        f"{us['ours']:.1f} µs against {us['published']:.0f} µs: "
+        f"{us['published'] / us['ours']:.0f}×",
+        "≥ 20×",
+    )
+    yield Line(
+        "SLDA, learn one example, against one row of a bare rank-100 dsyrk",
+        f"{us['ours']:.1f} µs against {syrk_row:.1f} µs: {us['ours'] / syrk_row:.1f}×",
+        "≤ 4×",
+    )
+
+
+def asking(name: str, ours, published, start, rest) -> Iterator[Line]:
+    ours.fit(*start)
+    published.start(*start)
+    answers: dict[str, list[int]] = {"ours": [], "published": []}
+
+    def our_step(x, label):
+        answers["ours"].append(ours.predict_one(x))
+        ours.learn_one(x, label)
+
+    def published_step(x, label):
+        answers["published"].append(published.ask(x))
+        published.learn(x, label)
+
+    us = per_step({"ours": Turn(our_step, *rest, 60), "published": Turn(published_step, *rest, 2)})
+    both = list(zip(answers["ours"], answers["published"], strict=False))
+    same = sum(a == b for a, b in both)
+    yield Line(
+        f"{name}, ask then learn at every step, against the published form",
+        f"{us['ours']:.0f} µs against {us['published'] / 1e3:.1f} ms: "
+        f"{us['published'] / us['ours']:.0f}×, {same} of {len(both)} labels the same",
+        "≥ 150×, same labels",
+    )
+
+
+def recoding_step(start, rest) -> Iterator[Line]:
+    ours = RecursiveRLSC(regularization=1.0, recoding=RECODING).fit(*start)
+    published = PublishedRLSC(N_FEATURES, N_CLASSES, 1.0, RECODING)
+    published.start(*start)
+    ours.predict_one(rest[0][0])
+
+    def our_step(x, label):
+        ours.learn_one(x, label)
+        ours.predict_one(x)
+
+    us = per_step({"ours": Turn(our_step, *rest, 60), "published": Turn(published.learn, *rest, 2)})
+    yield Line(
+        "RLSC, learn with recoding until the next answer, against factor update and full solve",
+        f"{us['ours']:.0f} µs against {us['published'] / 1e3:.1f} ms: "
+        f"{us['published'] / us['ours']:.0f}×",
+        "≥ 50×",
+    )
+
+
+def the_whole_stream(X, y) -> Iterator[Line]:
+    """All 20,000, asked and taught one by one from nothing; the published form on stretches."""
+    for name, ours, make in (
+        ("SLDA", StreamingLDA(), lambda: PublishedSLDA(N_FEATURES, N_CLASSES, exact=True)),
+        (
+            "RLSC",
+            RecursiveRLSC(regularization=1.0, recoding=RECODING),
+            lambda: PublishedRLSC(N_FEATURES, N_CLASSES, 1.0, RECODING),
+        ),
+    ):
+        answers = [None]
+        ours.learn_one(X[0], int(y[0]))
+        for x, label in zip(X[1:], y[1:].tolist(), strict=True):
+            answers.append(ours.predict_one(x))
+            ours.learn_one(x, label)
+        different = compared = 0
+        for at in (500, 2000, 5000, 10_000, 19_000):
+            published = make()
+            published.start(X[:at], y[:at])
+            for index in range(at, at + 8):
+                different += answers[index] != published.ask(X[index])
+                published.learn(X[index], int(y[index]))
+                compared += 1
+        hits = float(np.mean(np.array(answers[10_000:]) == y[10_000:]))
+        yield Line(
+            f"{name}, 20,000 examples asked and taught one by one, answers beside the published",
+            f"{compared - different} of {compared} the same; {hits:.1%} of the last 10,000 right",
+            "same labels",
+        )
+
+
+def other_libraries(start, rest) -> Iterator[Line]:
+    """Ask then learn, beside what people use today; each rival in its own best form."""
+    classes = np.arange(N_CLASSES)
+    ours = StreamingLDA().fit(*start)
+    ours.predict_one(rest[0][0])
+    sgd = SGDClassifier(loss="log_loss", random_state=0).partial_fit(*start, classes=classes)
+    bayes = GaussianNB().partial_fit(*start, classes=classes)
+    every = np.concatenate([start[0], rest[0]]), np.concatenate([start[1], rest[1]])
+
+    def our_step(x, label):
+        ours.predict_one(x)
+        ours.learn_one(x, label)
+
+    def partial(rival):
+        def step(x, label):
+            rival.predict(x[None])
+            rival.partial_fit(x[None], [label])
+
+        return step
+
+    def refit(rival):
+        return lambda x, label: rival.fit(*every).predict(x[None])
+
+    turns = {
+        "ours": Turn(our_step, *rest, 60),
+        "SGDClassifier.partial_fit": Turn(partial(sgd), *rest, 3),
+        "GaussianNB.partial_fit": Turn(partial(bayes), *rest, 3),
+    }
+    turns |= river_turn(start, rest)
+    us = per_step(turns, rounds=6)
+    refits = {
+        "LinearDiscriminantAnalysis refitted": Turn(
+            refit(LinearDiscriminantAnalysis(solver="lsqr", shrinkage=1e-4)), *rest, 1
+        ),
+        "RidgeClassifier refitted": Turn(refit(RidgeClassifier()), *rest, 1),
+    }
+    us |= {name: 1e6 * s for name, s in best_seconds(refits, rounds=2).items()}
+    for name in us:
+        if name != "ours":
+            yield Line(
+                f"ask then learn, SLDA, against {name}",
+                f"{us['ours']:.0f} µs against {us[name] / 1e3:,.1f} ms: "
+                f"{us[name] / us['ours']:,.0f}×",
+                "faster",
+            )
+
+
+def river_turn(start, rest) -> dict[str, Turn]:
+    try:
+        from river import naive_bayes
+    except ImportError:
+        print("  River is not installed (extra `bench`), so it is left out")
+        return {}
+    rival = naive_bayes.GaussianNB()
+    for x, label in zip(start[0][:N_CLASSES], start[1][:N_CLASSES].tolist(), strict=True):
+        rival.learn_one(dict(enumerate(x.tolist())), label)
+
+    def step(x, label):
+        features = dict(enumerate(x.tolist()))
+        rival.predict_one(features)
+        rival.learn_one(features, label)
+
+    return {"River GaussianNB": Turn(step, *rest, 1)}

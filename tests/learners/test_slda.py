@@ -1,0 +1,257 @@
+import numpy as np
+import pytest
+from sklearn.covariance import OAS
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from everlearn import StreamingLDA
+from everlearn.errors import InvalidParameter, InvalidWeight, NotForgettable, NotMergeable
+from everlearn.learners.discriminant import RIDGE_GRID
+from tests.oracles import (
+    PublishedRecursion,
+    class_moments,
+    discriminant_scores,
+    slda_scores,
+    up_to_a_common_term,
+)
+
+
+def assert_same_scores(learner, X_new, expected, rtol=1e-9):
+    np.testing.assert_allclose(
+        up_to_a_common_term(learner.decision_function(X_new)),
+        up_to_a_common_term(expected),
+        rtol=rtol,
+        atol=rtol * np.abs(expected).max(),
+    )
+
+
+def test_scores_are_equations_1_6_and_7(examples):
+    learner = StreamingLDA(shrinkage=0.01).fit(examples.X, examples.y)
+    expected = slda_scores(examples.X, examples.y, examples.X_new, 0.01)
+    assert_same_scores(learner, examples.X_new, expected)
+
+
+def test_coef_and_intercept_give_the_scores(examples):
+    learner = StreamingLDA(shrinkage=0.01).fit(examples.X, examples.y)
+    np.testing.assert_allclose(
+        examples.X_new @ learner.coef_.T + learner.intercept_,
+        learner.decision_function(examples.X_new),
+        rtol=1e-9,
+        atol=1e-8,
+    )
+
+
+def test_answers_are_those_of_scikit_learns_lda_with_equal_priors(examples):
+    _, _, _, scatter = class_moments(examples.X, examples.y)
+    ours = StreamingLDA(shrinkage=1e-9).fit(examples.X, examples.y)
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", priors=np.full(5, 0.2))
+    theirs.fit(examples.X, examples.y)
+    assert np.mean(ours.predict(examples.X_new) == theirs.predict(examples.X_new)) > 0.95
+    np.testing.assert_allclose(ours.covariance_, scatter / len(examples.X), rtol=1e-10, atol=1e-10)
+
+
+def test_probabilities_are_the_gaussian_posterior(examples):
+    learner = StreamingLDA(shrinkage=0.1).fit(examples.X, examples.y)
+    _, _, means, scatter = class_moments(examples.X, examples.y)
+    covariance = 0.9 * scatter / len(examples.X) + 0.1 * np.eye(8)
+    gaps = examples.X_new[:, None] - means
+    log_density = -0.5 * np.einsum("nki,ij,nkj->nk", gaps, np.linalg.inv(covariance), gaps)
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    expected = density / density.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(learner.predict_proba(examples.X_new), expected, atol=1e-10)
+
+
+def test_oracle_shrinkage_is_scikit_learns(examples):
+    learner = StreamingLDA(shrinkage="oas").fit(examples.X, examples.y)
+    classes, _, means, _ = class_moments(examples.X, examples.y)
+    centred = examples.X - means[np.searchsorted(classes, examples.y)]
+    covariance = OAS(assume_centered=True).fit(centred).covariance_
+    expected = discriminant_scores(means, covariance, examples.X_new, 0.0)
+    assert_same_scores(learner, examples.X_new, expected)
+
+
+@pytest.mark.parametrize("base", ["plain", "oas"])
+def test_a_fixed_covariance_is_that_of_the_base_batch(examples, base):
+    start = examples.X[:60], examples.y[:60]
+    learner = StreamingLDA(covariance="fixed", base=base, shrinkage=0.02).partial_fit(*start)
+    learner.partial_fit(examples.X[60:], examples.y[60:])
+    classes, _, means, scatter = class_moments(*start)
+    centred = start[0] - means[np.searchsorted(classes, start[1])]
+    covariance = OAS(assume_centered=True).fit(centred).covariance_
+    covariance = covariance if base == "oas" else scatter / 60
+    np.testing.assert_allclose(learner.covariance_, covariance, rtol=1e-9, atol=1e-10)
+    all_means = class_moments(examples.X, examples.y)[2]
+    expected = discriminant_scores(all_means, covariance, examples.X_new, 0.02)
+    assert_same_scores(learner, examples.X_new, expected)
+
+
+def test_a_fixed_covariance_of_ones_stays_ones(examples):
+    learner = StreamingLDA(covariance="fixed", base="ones", shrinkage=0.5)
+    learner.fit(examples.X, examples.y)
+    means = class_moments(examples.X, examples.y)[2]
+    expected = discriminant_scores(means, np.ones((8, 8)), examples.X_new, 0.5)
+    assert_same_scores(learner, examples.X_new, expected)
+
+
+def test_the_published_recursion_is_reproduced(examples):
+    oracle = PublishedRecursion(8)
+    learner = StreamingLDA(rule="hayes2020", shrinkage=1e-2)
+    for z, label in zip(examples.X, examples.y.tolist(), strict=True):
+        oracle.learn(z, label)
+        learner.learn_one(z, label)
+    np.testing.assert_allclose(learner.covariance_, oracle.covariance, rtol=1e-10, atol=1e-10)
+    means = np.array([oracle.means[label] for label in learner.classes_])
+    expected = discriminant_scores(means, oracle.covariance, examples.X_new, 1e-2)
+    assert_same_scores(learner, examples.X_new, expected, rtol=1e-10)
+
+
+def test_the_published_recursion_after_a_base_batch(examples):
+    learner = StreamingLDA(rule="hayes2020", base="oas").partial_fit(
+        examples.X[:60], examples.y[:60]
+    )
+    classes, counts, means, _ = class_moments(examples.X[:60], examples.y[:60])
+    oracle = PublishedRecursion(8)
+    oracle.means = dict(zip(classes, means, strict=True))
+    oracle.counts = dict(zip(classes, counts, strict=True))
+    centred = examples.X[:60] - means[np.searchsorted(classes, examples.y[:60])]
+    oracle.covariance = OAS(assume_centered=True).fit(centred).covariance_
+    oracle.t = 60
+    learner.partial_fit(examples.X[60:], examples.y[60:])
+    for z, label in zip(examples.X[60:], examples.y[60:].tolist(), strict=True):
+        oracle.learn(z, label)
+    np.testing.assert_allclose(learner.covariance_, oracle.covariance, rtol=1e-10, atol=1e-10)
+
+
+def test_the_first_example_of_a_class_adds_its_raw_outer_product_as_published():
+    far = np.array([30.0, 40.0])
+    as_published = StreamingLDA(rule="hayes2020").learn_one([0.0, 0.0], "a").learn_one(far, "b")
+    exact = StreamingLDA().learn_one([0.0, 0.0], "a").learn_one(far, "b")
+    # t = 1: Δ = ½ z zᵀ, Σ = ½ Δ.
+    np.testing.assert_allclose(as_published.covariance_, np.outer(far, far) / 4)
+    assert not exact.covariance_.any()
+
+
+@pytest.mark.parametrize("shrinkage", [1e-4, 0.3, "oas"])
+@pytest.mark.parametrize("rule", ["exact", "hayes2020"])
+def test_the_running_scores_are_exact_for_the_shrinkage_on_the_grid(examples, shrinkage, rule):
+    learner = StreamingLDA(shrinkage=shrinkage, rule=rule)
+    learner.partial_fit(examples.X[:20], examples.y[:20])
+    stream = zip(examples.X[20:], examples.y[20:].tolist(), strict=True)
+    for step, (x, label) in enumerate(stream):
+        learner.learn_one(x, label)
+        if step % 4 == 3:  # four examples between two questions, then one, then one
+            continue
+        running = learner._scores_one(examples.X_new[step % 50])
+        ridge = learner._running._ridge
+        moments = learner.moments_
+        A = moments.scatter() + ridge * np.eye(8)
+        gaps = examples.X_new[step % 50] - moments.means
+        expected = -0.5 * np.einsum("ki,ki->k", gaps, np.linalg.solve(A, gaps.T).T)
+        np.testing.assert_allclose(
+            running - running.mean(), expected - expected.mean(), rtol=1e-7, atol=1e-9
+        )
+        if shrinkage != "oas":
+            exact_ridge = shrinkage * moments.total / (1 - shrinkage)
+            assert exact_ridge / RIDGE_GRID <= ridge * (1 + 1e-12)
+            assert ridge <= exact_ridge * (1 + 1e-12)
+
+
+def test_one_at_a_time_answers_like_the_batch(examples):
+    learner = StreamingLDA()
+    for x, label in zip(examples.X, examples.y.tolist(), strict=True):
+        learner.learn_one(x, label)
+        learner.predict_one(x)
+    one_by_one = [learner.predict_one(x) for x in examples.X_new]
+    assert one_by_one == learner.predict(examples.X_new).tolist()
+
+
+def test_features_far_from_zero_change_no_answer(examples):
+    near = StreamingLDA().fit(examples.X, examples.y)
+    far = StreamingLDA()
+    for x, label in zip(examples.X + 1e6, examples.y.tolist(), strict=True):
+        far.learn_one(x, label)
+        far.predict_one(x)
+    expected = near.predict(examples.X_new).tolist()
+    assert far.predict(examples.X_new + 1e6).tolist() == expected
+    assert [far.predict_one(x) for x in examples.X_new + 1e6] == expected
+
+
+def test_candidates_restrict_the_answer_as_task_labels_do(examples):
+    learner = StreamingLDA().fit(examples.X, examples.y)
+    task = ["fig", "kiwi"]
+    scores = up_to_a_common_term(learner.decision_function(examples.X_new))
+    columns = [learner.classes_.tolist().index(name) for name in task]
+    expected = np.array(task)[scores[:, columns].argmax(axis=1)]
+    assert learner.predict(examples.X_new, among=task).tolist() == expected.tolist()
+    assert [learner.predict_one(x, among=task) for x in examples.X_new] == expected.tolist()
+    p = learner.predict_proba(examples.X_new, among=task)
+    assert np.allclose(p[:, columns].sum(axis=1), 1.0)
+    assert np.all(np.delete(p, columns, axis=1) == 0)
+
+
+def test_shrinkage_can_be_changed_after_the_fact(examples):
+    learner = StreamingLDA(shrinkage=1e-4).fit(examples.X, examples.y)
+    learner.predict(examples.X_new)
+    learner.set_params(shrinkage=0.5)
+    expected = slda_scores(examples.X, examples.y, examples.X_new, 0.5)
+    assert_same_scores(learner, examples.X_new, expected)
+
+
+def test_forget_class_needs_the_scatter_of_each_class(examples):
+    learner = StreamingLDA().fit(examples.X, examples.y)
+    before = learner.decision_function(examples.X_new)
+    with pytest.raises(NotForgettable, match="class_scatter=True"):
+        learner.forget_class("fig")
+    np.testing.assert_array_equal(learner.decision_function(examples.X_new), before)
+
+
+def test_the_published_recursion_cannot_forget_or_merge(examples):
+    learner = StreamingLDA(rule="hayes2020").fit(examples.X, examples.y)
+    with pytest.raises(NotForgettable, match="rule='exact'"):
+        learner.forget(examples.X[:1], examples.y[:1])
+    with pytest.raises(NotMergeable, match="rule='exact'"):
+        learner.merge(StreamingLDA(rule="hayes2020").fit(examples.X, examples.y))
+
+
+def test_the_published_recursion_refuses_weights_before_it_learns_anything(examples):
+    learner = StreamingLDA(rule="hayes2020").fit(examples.X, examples.y)
+    before = learner.covariance_
+    many = np.tile(examples.X, (40, 1)), np.tile(examples.y, 40)
+    weights = np.ones(len(many[1]))
+    weights[-1] = 2.0
+    with pytest.raises(InvalidWeight, match="rule='exact'"):
+        learner.partial_fit(*many, sample_weight=weights)
+    np.testing.assert_array_equal(learner.covariance_, before)
+
+
+def test_different_frozen_covariances_do_not_merge(examples):
+    one = StreamingLDA(covariance="fixed").fit(examples.X[:60], examples.y[:60])
+    other = StreamingLDA(covariance="fixed").fit(examples.X[60:], examples.y[60:])
+    with pytest.raises(NotMergeable, match="same base batch"):
+        one.merge(other)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"shrinkage": 0.0},
+        {"shrinkage": 1.0},
+        {"shrinkage": "lw"},
+        {"covariance": "frozen"},
+        {"base": "zeros"},
+        {"rule": "approximate"},
+        {"rule": "hayes2020", "class_scatter": True},
+    ],
+)
+def test_parameters_out_of_range_are_named(parameters, examples):
+    name = next(reversed(parameters))
+    with pytest.raises(InvalidParameter, match=name):
+        StreamingLDA(**parameters).fit(examples.X, examples.y)
+
+
+def test_accuracy_on_image_features_class_by_class(data_pack):
+    pack = data_pack("cifar100_small_effnetlite0.npz")
+    X, y = pack["features_train"].astype(float), pack["labels_train"]
+    learner = StreamingLDA()
+    for label in np.unique(y):
+        learner.partial_fit(X[y == label], y[y == label])
+    assert learner.score(pack["features_test"].astype(float), pack["labels_test"]) >= 0.675
