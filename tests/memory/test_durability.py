@@ -138,12 +138,12 @@ import numpy as np
 from everlearn import Learner
 from everlearn.errors import CannotWrite
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (6_000_000, 6_000_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (8_000_000, 8_000_000))
 acknowledged = 0
 learner = Learner(sys.argv[1])
 try:
-    for x in np.random.default_rng(1).normal(size=(4000, 500)).astype(np.float32):
-        learner.teach(x, "noise")
+    for index in range(4000):
+        learner.teach(np.full(5000, 1.0 + index), "noise")
         acknowledged += 1
 except CannotWrite as error:
     print(acknowledged)
