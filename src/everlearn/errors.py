@@ -113,6 +113,10 @@ class ReadOnlyLearner(EverlearnError, OSError):
     """A Learner that was opened to be asked is told to change."""
 
 
+class LearnerClosed(EverlearnError, ValueError):
+    """A Learner is used after it was closed."""
+
+
 class NotALearner(EverlearnError, ValueError):
     """The folder holds something else than a Learner."""
 
