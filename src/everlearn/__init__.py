@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from everlearn.learners.ncm import NearestClassMean
     from everlearn.learners.rlsc import RecursiveRLSC
     from everlearn.learners.slda import StreamingLDA
+    from everlearn.memory.learner import Learner
     from everlearn.persistence import load, save
     from everlearn.pipeline import StreamPipeline
     from everlearn.subspace.robust import RobustStreamingPCA
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TROL",
+    "Learner",
     "LeastSquaresSVM",
     "MultiKT",
     "NCMForest",
