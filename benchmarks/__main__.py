@@ -20,6 +20,10 @@ BENCHMARKS: tuple[str, ...] = (
     "transfer_unrelated",
     "transfer_single_prior",
     "transfer_many_priors",
+    "subspace_coil",
+    "subspace_scenes",
+    "subspace_faces",
+    "subspace_speed",
 )
 # The lines the README shows are those of these benchmarks.
 HEADLINES = ("one_at_a_time", "fixed_cost", "accuracy")

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from everlearn.learners.rlsc import RecursiveRLSC
     from everlearn.learners.slda import StreamingLDA
     from everlearn.persistence import load, save
+    from everlearn.pipeline import StreamPipeline
+    from everlearn.subspace.robust import RobustStreamingPCA
+    from everlearn.subspace.streaming import StreamingPCA
     from everlearn.transfer.least_squares_svm import LeastSquaresSVM
     from everlearn.transfer.multi_kt import MultiKT
     from everlearn.transfer.online_transfer import OnlineTransfer
@@ -26,7 +29,10 @@ __all__ = [
     "OnlineTransfer",
     "PassiveAggressive",
     "RecursiveRLSC",
+    "RobustStreamingPCA",
+    "StreamPipeline",
     "StreamingLDA",
+    "StreamingPCA",
     "TROLPlus",
     "TransferClassifier",
     "check_learner",

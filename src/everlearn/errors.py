@@ -29,6 +29,10 @@ class WrongKind(InvalidInput, TypeError):
     """Complex, sparse or object values where plain numbers are needed."""
 
 
+class NothingVisible(InvalidInput):
+    """Every pixel of an image is missing."""
+
+
 class InvalidLabel(InvalidInput):
     """A label that is missing, not a whole number or a word, or of another kind than before."""
 

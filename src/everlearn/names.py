@@ -10,6 +10,8 @@ from typing import Any
 HOME = {
     "NearestClassMean": "everlearn.learners.ncm",
     "RecursiveRLSC": "everlearn.learners.rlsc",
+    "RobustStreamingPCA": "everlearn.subspace.robust",
+    "StreamPipeline": "everlearn.pipeline",
     "StreamingLDA": "everlearn.learners.slda",
     "LeastSquaresSVM": "everlearn.transfer.least_squares_svm",
     "MultiKT": "everlearn.transfer.multi_kt",
@@ -18,6 +20,7 @@ HOME = {
     "TROL": "everlearn.transfer.trol",
     "TROLPlus": "everlearn.transfer.trol_plus",
     "TransferClassifier": "everlearn.transfer.transfer_classifier",
+    "StreamingPCA": "everlearn.subspace.streaming",
     "check_learner": "everlearn.checks",
     "load": "everlearn.persistence",
     "save": "everlearn.persistence",
