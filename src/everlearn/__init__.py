@@ -6,9 +6,12 @@ from everlearn.names import HOME, find
 
 if TYPE_CHECKING:
     from everlearn.checks import check_learner
+    from everlearn.learners.forest.ncm_forest import NCMForest
+    from everlearn.learners.forest.svm_forest import SVMForest
     from everlearn.learners.ncm import NearestClassMean
     from everlearn.learners.rlsc import RecursiveRLSC
     from everlearn.learners.slda import StreamingLDA
+    from everlearn.memory.learner import Learner
     from everlearn.persistence import load, save
     from everlearn.pipeline import StreamPipeline
     from everlearn.subspace.robust import RobustStreamingPCA
@@ -23,13 +26,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TROL",
+    "Learner",
     "LeastSquaresSVM",
     "MultiKT",
+    "NCMForest",
     "NearestClassMean",
     "OnlineTransfer",
     "PassiveAggressive",
     "RecursiveRLSC",
     "RobustStreamingPCA",
+    "SVMForest",
     "StreamPipeline",
     "StreamingLDA",
     "StreamingPCA",

@@ -67,7 +67,7 @@ def save(learner: Any, path: str | os.PathLike[str]) -> None:
         "description": description,
     }
     metadata["digest"] = _digest(metadata, arrays)
-    _replace_file(Path(path), safetensors.numpy.save(arrays, metadata))
+    replace_file(Path(path), safetensors.numpy.save(arrays, metadata))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -218,14 +218,15 @@ def _version(metadata: dict[str, str], path: Any) -> int:
         raise DamagedModel(f"{path} is damaged: it has no format version; use a backup") from None
 
 
-def _replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file in one step: a crash leaves the old one or the new."""
     try:
         with _temporary_beside(path) as (handle, name):
             handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
             os.replace(name, path)
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
     except OSError as error:
         raise CannotWrite(
             f"{path} cannot be written: {error.strerror}; check the folder, its permissions and "
@@ -247,7 +248,8 @@ def _temporary_beside(path: Path) -> Iterator[Any]:
         raise
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Make sure that names given in a folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
