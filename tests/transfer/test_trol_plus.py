@@ -55,6 +55,18 @@ def test_one_feature_for_each_prior_begins_as_their_mean(task):
     assert learner.mistakes_ in (mistakes, mistakes + 1)
 
 
+@pytest.mark.parametrize("first", [1, -1])
+def test_what_is_known_speaks_of_the_positive_label_whichever_comes_first(task, first):
+    X, signs, W = task
+    X, signs = X[int(first == -1) :], signs[int(first == -1) :].astype(int)
+    assert signs[0] == first
+    learner = TROLPlus(priors=[W[0]], per_source=True, intercept=False, positive=1)
+    learner.learn_one(X[0], first)
+    features = np.column_stack([X, np.clip(X @ W[0], -1, 1)])
+    w, _ = passive_aggressive(features[:1], signs[:1], w=np.append(np.zeros(6), 1.0))
+    np.testing.assert_allclose(learner.margin(X), features @ w, rtol=1e-9, atol=1e-12)
+
+
 def test_begins_where_trol_begins(task):
     X, signs, W = task
     plus = TROLPlus(priors=list(W)).fit(X[:6], signs[:6])

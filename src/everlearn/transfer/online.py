@@ -175,7 +175,7 @@ class OnlineLearner(BinaryLearner):
     def _orient(self) -> None:
         """A first label was taken for +1; if the second shows that it is −1, turn f round."""
         known = self.signs_[0]
-        if known != self._orientation and self.opening_ is None:
+        if known != self._orientation and self.opening_ is None and self.n_examples_:
             self.hypothesis_.flip()
         self._orientation = known
 
@@ -206,10 +206,6 @@ class OnlineLearner(BinaryLearner):
 
     def _margin(self, X: Array) -> Array:
         return self._margin_of(X, self._known.scores(X))
-
-    def _scores_one(self, x: Array) -> Array:
-        scores: Array = self._scores(x[None])[0]
-        return scores
 
     # Making hypotheses.
 

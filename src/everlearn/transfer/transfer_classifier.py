@@ -136,7 +136,6 @@ class TransferClassifier(StreamingClassifier):
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= least):
                 raise InvalidParameter(f"{name} is a whole number, {least} or more, not {value!r}")
-
         if not (np.isfinite(self.average_over) and self.average_over >= 0):
             raise InvalidParameter(
                 f"average_over is a number, zero or more, not {self.average_over!r}"
