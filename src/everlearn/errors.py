@@ -29,6 +29,10 @@ class WrongKind(InvalidInput, TypeError):
     """Complex, sparse or object values where plain numbers are needed."""
 
 
+class NothingVisible(InvalidInput):
+    """Every pixel of an image is missing."""
+
+
 class InvalidLabel(InvalidInput):
     """A label that is missing, not a whole number or a word, or of another kind than before."""
 
@@ -43,6 +47,18 @@ class InvalidWeight(InvalidInput):
 
 class InvalidParameter(InvalidInput):
     """A constructor argument outside its range."""
+
+
+class TooManyLabels(InvalidLabel):
+    """A learner of two labels was shown a third."""
+
+
+class InvalidPrior(InvalidInput):
+    """A prior has no decision function, another width, or an answer that is not a number."""
+
+
+class TooManyExamples(InvalidInput):
+    """A learner that keeps its examples has no room for more."""
 
 
 class NeverLearned(InvalidInput):

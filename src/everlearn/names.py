@@ -8,13 +8,25 @@ from importlib import import_module
 from typing import Any
 
 HOME = {
-    "Learner": "everlearn.memory.learner",
-    "NearestClassMean": "everlearn.learners.ncm",
-    "RecursiveRLSC": "everlearn.learners.rlsc",
-    "StreamingLDA": "everlearn.learners.slda",
     "check_learner": "everlearn.checks",
+    "Learner": "everlearn.memory.learner",
+    "LeastSquaresSVM": "everlearn.transfer.least_squares_svm",
     "load": "everlearn.persistence",
+    "MultiKT": "everlearn.transfer.multi_kt",
+    "NCMForest": "everlearn.learners.forest.ncm_forest",
+    "NearestClassMean": "everlearn.learners.ncm",
+    "OnlineTransfer": "everlearn.transfer.online_transfer",
+    "PassiveAggressive": "everlearn.transfer.passive_aggressive",
+    "RecursiveRLSC": "everlearn.learners.rlsc",
+    "RobustStreamingPCA": "everlearn.subspace.robust",
     "save": "everlearn.persistence",
+    "StreamingLDA": "everlearn.learners.slda",
+    "StreamingPCA": "everlearn.subspace.streaming",
+    "StreamPipeline": "everlearn.pipeline",
+    "SVMForest": "everlearn.learners.forest.svm_forest",
+    "TransferClassifier": "everlearn.transfer.transfer_classifier",
+    "TROL": "everlearn.transfer.trol",
+    "TROLPlus": "everlearn.transfer.trol_plus",
 }
 
 

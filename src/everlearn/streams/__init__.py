@@ -1,0 +1,1 @@
+"""Streams: where examples come from, and the order in which they are shown."""
