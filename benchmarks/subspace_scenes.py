@@ -34,6 +34,8 @@ SCENES = (
     ("flower.jpg", 0.20, "photograph", 0.35, 10),
 )
 SEED_SIZE = 14
+# Settings were chosen on scenes and orders drawn from 0 to 9; these are others.
+FRESH = 100
 METHODS = (
     "truth",
     "known",
@@ -62,7 +64,7 @@ def scene(number: int) -> tuple[Scene, int]:
         shadow_width=shadow_width,
         occluder=occluder,
         occluder_side=side,
-        random_state=number,
+        random_state=FRESH + number,
     )
     return made, n_components
 
@@ -77,7 +79,7 @@ def measure(number: int) -> Outcome:
     truth, X = made.truth.reshape(len(made.truth), -1), made.images.reshape(len(made.images), -1)
     mask = made.occluded.reshape(X.shape)
     occluded = mask.any(axis=1)
-    rng = np.random.default_rng(number)
+    rng = np.random.default_rng(FRESH + number)
 
     def learned(seed: NDArray[np.intp], *, known: bool = False) -> RobustStreamingPCA:
         rest = rng_order[~np.isin(rng_order, seed)]
