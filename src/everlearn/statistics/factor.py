@@ -141,6 +141,8 @@ class Factor:
 
     def half_solve(self, rows: Array) -> Array:
         """R⁻ᵀ applied to each row: its squared length is rowᵀ A⁻¹ row."""
+        if len(rows) == 1:  # a third of the time of the routine for several
+            return blas.dtrsv(self.R.T, rows[0], lower=1)[None]
         return blas.dtrsm(1.0, self.R.T, rows.T, lower=1).T
 
     def _defer(self, rows: Array, pending: list[Array]) -> None:
