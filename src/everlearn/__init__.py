@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from everlearn.learners.ncm import NearestClassMean
     from everlearn.learners.rlsc import RecursiveRLSC
     from everlearn.learners.slda import StreamingLDA
+    from everlearn.memory.learner import Learner
     from everlearn.persistence import load, save
 
 __all__ = [
+    "Learner",
     "NearestClassMean",
     "RecursiveRLSC",
     "StreamingLDA",

@@ -87,3 +87,47 @@ class CannotSave(EverlearnError, TypeError):
 
 class CheckFailed(EverlearnError, AssertionError):
     """A learner broke one of the promises that :func:`everlearn.check_learner` tests."""
+
+
+class NotAnImage(InvalidInput):
+    """The bytes are in none of the image formats that are read."""
+
+
+class DamagedImage(InvalidInput):
+    """An image that ends too early or contradicts itself."""
+
+
+class ImageTooLarge(InvalidInput):
+    """An image with more bytes, pixels or passes than the limits allow."""
+
+
+class MissingPackage(EverlearnError, ImportError):
+    """A feature needs a package that is not installed; the message says which extra brings it."""
+
+
+class LearnerBusy(EverlearnError, OSError):
+    """Another process, or another Learner of this one, is teaching in the same folder."""
+
+
+class ReadOnlyLearner(EverlearnError, OSError):
+    """A Learner that was opened to be asked is told to change."""
+
+
+class NotALearner(EverlearnError, ValueError):
+    """The folder holds something else than a Learner."""
+
+
+class DamagedJournal(EverlearnError, ValueError):
+    """The journal of a Learner is damaged beyond what SQLite can read."""
+
+
+class WrongEmbedder(InvalidInput):
+    """Vectors of one embedder cannot be compared with those of another."""
+
+
+class NothingToUndo(InvalidInput):
+    """There is no operation left that could be undone."""
+
+
+class NotExportable(EverlearnError, TypeError):
+    """This classifier is not a linear function of its input, so it has no linear head."""

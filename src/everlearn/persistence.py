@@ -67,7 +67,7 @@ def save(learner: Any, path: str | os.PathLike[str]) -> None:
         "description": description,
     }
     metadata["digest"] = _digest(metadata, arrays)
-    _replace_file(Path(path), safetensors.numpy.save(arrays, metadata))
+    replace_file(Path(path), safetensors.numpy.save(arrays, metadata))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -218,7 +218,8 @@ def _version(metadata: dict[str, str], path: Any) -> int:
         raise DamagedModel(f"{path} is damaged: it has no format version; use a backup") from None
 
 
-def _replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file in one step: a crash leaves the old one or the new."""
     try:
         with _temporary_beside(path) as (handle, name):
             handle.write(data)

@@ -1,0 +1,106 @@
+"""A Learner that is killed while it is taught, and images that mean harm."""
+
+import multiprocessing
+import os
+import resource
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+from benchmarks.crash import survive
+from benchmarks.hostile_images import hand_made, mutated
+from benchmarks.side_by_side import Line
+from everlearn.errors import EverlearnError
+from everlearn.features.decode import decode
+
+KILLS = 1000
+MUTATED = 100_000
+AT_A_TIME = 5000
+AT_LEAST = 512
+
+
+def judged(data: bytes) -> tuple[str, float]:
+    """What decoding ended in, and how long it took."""
+    start = time.perf_counter()
+    try:
+        decode(data, at_least=AT_LEAST)
+        verdict = "decoded"
+    except EverlearnError as error:
+        verdict = type(error).__name__
+    except BaseException as error:
+        verdict = f"NOT NAMED: {type(error).__name__}"
+    return verdict, time.perf_counter() - start
+
+
+def judged_many(seed: int) -> tuple[Counter[str], float, float]:
+    verdicts: Counter[str] = Counter()
+    slowest = 0.0
+    for data in mutated(AT_A_TIME, seed):
+        verdict, seconds = judged(data)
+        verdicts[verdict] += 1
+        slowest = max(slowest, seconds)
+    return verdicts, slowest, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def write_hand_made(folder: str) -> list[str]:
+    paths = []
+    for index, data in enumerate(hand_made().values()):
+        path = os.path.join(folder, str(index))
+        with open(path, "wb") as file:
+            file.write(data)
+        paths.append(path)
+    return paths
+
+
+def judged_file(path: str) -> tuple[str, float, float]:
+    with open(path, "rb") as file:
+        data = file.read()
+    verdict, seconds = judged(data)
+    return verdict, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def hostile() -> Iterator[Line]:
+    spawn = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        # Made in another process, so that making them does not count as memory of decoding them.
+        with spawn.Pool(1) as maker:
+            paths = maker.apply(write_hand_made, (folder,))
+        with spawn.Pool(1, maxtasksperchild=1) as pool:
+            results = pool.map(judged_file, paths, chunksize=1)
+    unnamed = sum(verdict.startswith("NOT") for verdict, _, _ in results)
+    yield Line(
+        f"{len(results)} hand-made hostile images, each in a fresh process",
+        f"{unnamed} unnamed errors, slowest {max(r[1] for r in results):.2f} s, "
+        f"most memory {max(r[2] for r in results):.0f} MB",
+        "0, < 2 s, < 512 MB",
+    )
+    verdicts: Counter[str] = Counter()
+    slowest = memory = 0.0
+    with spawn.Pool(2) as pool:
+        for counts, seconds, megabytes in pool.imap(judged_many, range(MUTATED // AT_A_TIME)):
+            verdicts += counts
+            slowest, memory = max(slowest, seconds), max(memory, megabytes)
+    unnamed = sum(count for verdict, count in verdicts.items() if verdict.startswith("NOT"))
+    words = ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.most_common())
+    yield Line(
+        f"{verdicts.total():,} mutated images",
+        f"{unnamed} unnamed errors, slowest {slowest:.2f} s, most memory {memory:.0f} MB ({words})",
+        "0, < 2 s, < 512 MB",
+    )
+
+
+def killed() -> Iterator[Line]:
+    tally = survive(KILLS)
+    yield Line(
+        f"kill -9 at random moments while teaching, {tally.rounds:,} times",
+        f"{tally.lost} of {tally.acknowledged:,} acknowledged teachings lost, "
+        f"{tally.counted_twice} counted twice, {tally.models_that_differ} models that differ from "
+        f"replay in any bit ({tally.opened_from_a_snapshot} opened from a snapshot)",
+        "0, 0, 0",
+    )
+
+
+def lines() -> Iterator[Line]:
+    yield from hostile()
+    yield from killed()

@@ -1,0 +1,32 @@
+"""Commands that show what everlearn can do."""
+
+import click
+
+from everlearn.cli import demo as story
+from everlearn.cli.output import as_json, print_json, print_table, progress
+from everlearn.memory.measure import measure
+
+
+@click.command()
+@click.option("--images", default=200, show_default=True, help="How many pictures to make up.")
+@as_json
+def bench(images: int, as_json: bool) -> None:
+    """Measure how fast this machine teaches and asks."""
+    with progress("teaching", images) as step:
+        results = measure(images, progress=step)
+    if as_json:
+        print_json(results)
+    else:
+        print_table(["what", "measured"], [[key, f"{value:.4g}"] for key, value in results.items()])
+
+
+@click.command()
+@as_json
+def demo(as_json: bool) -> None:
+    """Teach, ask, forget and undo, on images that need no download."""
+    if not as_json:
+        story.run(click.echo)
+        return
+    sentences: list[str] = []
+    story.run(sentences.append)
+    print_json([sentence for sentence in sentences if sentence])

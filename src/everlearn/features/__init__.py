@@ -1,0 +1,1 @@
+"""Images in, vectors out: decoding under hard limits, and embedders."""

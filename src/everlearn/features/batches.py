@@ -1,0 +1,150 @@
+"""Many pictures through an embedder, with every core busy.
+
+Each thread takes a few pictures all the way: read, decode, prepare, model. Neither Pillow nor
+onnxruntime holds the interpreter lock while it works, so decoding hides behind the model of another
+thread. Results come in the order of the sources, only a few batches are in flight at a time, and a
+picture that cannot be read is a result too: its error.
+"""
+
+import hashlib
+import io
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from everlearn.errors import EverlearnError
+from everlearn.features.decode import (
+    DEFAULT_LIMITS,
+    RGB,
+    Limits,
+    Source,
+    decode,
+    pillow_image,
+    read_bytes,
+)
+from everlearn.features.embedders import Embedder, Vectors
+
+THUMBNAIL_SIDE = 96
+THUMBNAIL_QUALITY = 75
+# Batches waiting per thread: enough that no thread ever waits for the reader of the results.
+AHEAD = 4
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What became of one picture."""
+
+    source: Source
+    vector: Vectors
+    digest: bytes
+    thumbnail: bytes
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A picture that could not be read, and why."""
+
+    source: Source
+    error: EverlearnError
+
+
+def embed_sources(
+    embedder: Embedder,
+    sources: Iterable[Source],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    threads: int | None = None,
+) -> Iterator[Embedded | Unreadable]:
+    """Embed files, in order; ``sources`` is read as the results are taken.
+
+    Parameters
+    ----------
+    embedder : Embedder
+    sources : iterable of bytes or path-like
+    limits : Limits
+    threads : int, optional
+        By default what the embedder asks for, at most one per core.
+    """
+    workers = threads or embedder.threads or os.cpu_count() or 1
+    waiting: deque[Future[list[Embedded | Unreadable]]] = deque()
+    remaining = iter(sources)
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="embed")
+    try:
+        while True:
+            while len(waiting) < AHEAD * workers:
+                part = list(islice(remaining, embedder.batch_size))
+                if not part:
+                    break
+                waiting.append(pool.submit(_embed_part, embedder, part, limits))
+            if not waiting:
+                return
+            yield from waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def embed_source(
+    embedder: Embedder, source: Source, *, limits: Limits = DEFAULT_LIMITS
+) -> Embedded:
+    """Embed one file, or raise the error it deserves."""
+    (result,) = _embed_part(embedder, [source], limits)
+    if isinstance(result, Unreadable):
+        raise result.error
+    return result
+
+
+def embed_picture(embedder: Embedder, image: RGB) -> Embedded:
+    """Embed a picture that is already decoded."""
+    vector = embedder.embed([image])[0]
+    shape = np.array(image.shape[:2], dtype="<i8").tobytes()
+    digest = hashlib.sha256(shape + np.ascontiguousarray(image).tobytes()).digest()
+    return Embedded(b"", vector, digest, thumbnail(image))
+
+
+def thumbnail(image: RGB) -> bytes:
+    """A small JPEG to show what was taught."""
+    pillow = pillow_image()
+    step = max(1, max(image.shape[:2]) // (2 * THUMBNAIL_SIDE))
+    small = pillow.fromarray(image[::step, ::step])
+    small.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE), pillow.Resampling.BOX)
+    file = io.BytesIO()
+    small.save(file, "JPEG", quality=THUMBNAIL_QUALITY)
+    return file.getvalue()
+
+
+def _embed_part(
+    embedder: Embedder, sources: Sequence[Source], limits: Limits
+) -> list[Embedded | Unreadable]:
+    failed: dict[int, Unreadable] = {}
+    prepared: list[Vectors] = []
+    read: list[tuple[bytes, bytes]] = []
+    for index, source in enumerate(sources):
+        try:
+            data = read_bytes(source, limits)
+            image = decode(data, limits=limits, at_least=embedder.at_least)
+        except EverlearnError as error:
+            failed[index] = Unreadable(source, _named_after(source, error))
+            continue
+        prepared.append(embedder.prepare(image))
+        read.append((hashlib.sha256(data).digest(), thumbnail(image)))
+    embedded = zip(embedder.run(np.stack(prepared)) if prepared else [], read, strict=True)
+    results: list[Embedded | Unreadable] = []
+    for index, source in enumerate(sources):
+        if index in failed:
+            results.append(failed[index])
+        else:
+            vector, (digest, small) = next(embedded)
+            results.append(Embedded(source, vector, digest, small))
+    return results
+
+
+def _named_after(source: Source, error: EverlearnError) -> EverlearnError:
+    """The error with the file's name in it, since only its bytes were decoded."""
+    if isinstance(source, bytes):
+        return error
+    return type(error)(str(error).replace("the image", os.fspath(source), 1))

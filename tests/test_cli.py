@@ -1,0 +1,260 @@
+"""The command line: every command, its words, its JSON and its exit code."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import numpy as np
+import onnxruntime
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from benchmarks.hostile_images import photograph, saved
+from everlearn import Learner
+from everlearn.cli.app import app
+from everlearn.features.decode import decode
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Three things seen four times each."""
+    place = tmp_path_factory.mktemp("photos")
+    for name, base, colour in (("leaf", 0, 1), ("brick", 120, 0), ("sky", 240, 2)):
+        for index in range(4):
+            pixels = np.asarray(photograph(80).rotate(base + 3 * index)).copy()
+            pixels[..., colour] = 255 - pixels[..., colour] // 3
+            path = place / name / f"{index}.png"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(saved(Image.fromarray(pixels), "PNG"))
+    return place
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a command on a Learner of this test; gives the result."""
+
+    def command(*words, expect=0):
+        arguments = ["--learner", str(tmp_path / "learner"), *map(str, words)]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == expect, result.output + repr(result.exception)
+        return result
+
+    return command
+
+
+def as_json(result):
+    return json.loads(result.stdout)
+
+
+def test_teach_and_ask(run, photos):
+    assert "taught 12 images of 3 names" in run("teach", photos).stdout
+    assert "0 images of 3 names, 12 known already" in run("teach", photos).stdout
+    lines = run("ask", photos / "leaf" / "0.png", photos / "sky" / "1.png").stdout.splitlines()
+    assert [line.split("\t")[1].split()[0] for line in lines] == ["answer", "leaf", "sky"]
+    answers = as_json(run("ask", "--json", "--top", "2", photos / "brick" / "3.png"))
+    assert answers[0]["answers"][0]["name"] == "brick"
+    assert len(answers[0]["answers"]) == 2
+    assert answers[0]["unknown"] is False
+
+
+def test_teach_as_a_name(run, photos):
+    taught = as_json(run("teach", "--json", "--as", "plant", photos / "leaf"))
+    assert taught == {"taught": 4, "repeated": 0, "unreadable": []}
+    again = as_json(run("teach", "--json", "--again", "--as", "plant", photos / "leaf" / "0.png"))
+    assert again["taught"] == 1
+    assert as_json(run("names", "--json"))["plant"]["count"] == 5
+    assert "plant\t5\t20" in run("names").stdout
+
+
+def test_unreadable_images_are_named_and_the_exit_code_is_one(run, photos, tmp_path):
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no image")
+    result = run("teach", "--as", "leaf", bad, photos / "leaf", expect=1)
+    assert "taught 4 images" in result.stdout
+    assert "bad.jpg is not an image" in result.stderr
+    result = run("ask", bad, photos / "leaf" / "0.png", expect=1)
+    assert "error: " in result.stdout
+    assert "leaf" in result.stdout
+    described = as_json(run("ask", "--json", bad, expect=1))
+    assert "not an image" in described[0]["error"]
+
+
+def test_forget_undo_rename(run, photos):
+    run("teach", photos)
+    assert "forgot 4" in run("forget", "sky").stdout
+    assert list(as_json(run("names", "--json"))) == ["brick", "leaf"]
+    assert as_json(run("undo", "--json")) == {"undone": "forget"}
+    assert "is now called" in run("rename", "sky", "heaven").stdout
+    assert as_json(run("rename", "--json", "leaf", "plant")) == {"old": "leaf", "new": "plant"}
+    assert list(as_json(run("names", "--json"))) == ["brick", "heaven", "plant"]
+    assert as_json(run("forget", "--json", "--source", photos / "brick")) == {"forgotten": 4}
+    assert as_json(run("forget", "--json", "--erase", "--name", "plant")) == {"forgotten": 4}
+    assert "undone: forget" in run("undo").stdout
+    assert list(as_json(run("names", "--json"))) == ["brick", "heaven"]
+
+
+def test_merge(run, photos, tmp_path):
+    with Learner(tmp_path / "other") as other:
+        other.teach_many((path, "leaf") for path in (photos / "leaf").iterdir())
+    run("teach", "--as", "leaf", photos / "leaf" / "0.png")
+    assert as_json(run("merge", "--json", tmp_path / "other")) == {"taught": 3}
+    assert "learned 0" in run("merge", tmp_path / "other").stdout
+
+
+def test_evaluate(run, photos, tmp_path):
+    run("teach", photos / "leaf", "--as", "leaf")
+    run("teach", photos / "sky", "--as", "sky")
+    plot = tmp_path / "confusion.png"
+    report = as_json(run("evaluate", "--json", "--plot", plot, photos))
+    assert report["accuracy"] == 1.0
+    assert report["images"] == 8
+    assert report["unknown_images"] == 4
+    assert report["per_name"] == {n: {"right": 4, "images": 4} for n in ("leaf", "sky")}
+    assert decode(plot).shape[2] == 3
+    words = run("evaluate", photos).stdout
+    assert "100.0% of 8 images right" in words
+    assert "of 4 images of unknown names called unknown" in words
+
+
+def test_export(run, photos, tmp_path):
+    run("teach", photos)
+    file = tmp_path / "head.onnx"
+    assert "3 names" in run("export", file).stdout
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    assert session.get_inputs()[0].shape[1] == 1280
+    assert as_json(run("export", "--json", file))["names"] == ["brick", "leaf", "sky"]
+
+
+def test_info(run, photos):
+    run("teach", photos)
+    facts = as_json(run("info", "--json"))
+    assert facts["teachings"] == 12
+    assert facts["features"] == 1280
+    assert "RecursiveRLSC" in facts["classifier"]
+    assert "teachings\t12" in run("info").stdout
+
+
+def test_watch(run, photos):
+    words = run("watch", photos, "--every", "0.01", "--looks", "3").stdout.splitlines()
+    assert len(words) == 12
+    assert words[0].startswith("brick: ")
+    documents = run("watch", photos, "--json", "--every", "0.01", "--looks", "2").stdout
+    first, _ = json.JSONDecoder().raw_decode(documents)
+    assert first["taught"] is False
+    assert first["name"] == "brick"
+
+
+def test_bench_measures(run):
+    measured = as_json(run("bench", "--json", "--images", "12"))
+    assert all(value > 0 for value in measured.values())
+    assert measured.keys() >= {"teach, images per second", "ask from a vector, ms"}
+
+
+def test_demo_ends_with_what_to_type_next():
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert "everlearn teach photos/" in lines[-1]
+    assert any("temple, never taught: unknown" in line for line in lines)
+    assert any("a fourth: flower" in line for line in lines)
+    assert any("flower forgotten: unknown" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("ask", "x.jpg"), "teach one first"),
+        (("names",), "teach one first"),
+        (("undo",), "nothing was taught"),
+        (("forget", "nothing"), "is no name, source or image"),
+        (("rename", "a", "b"), "was never taught"),
+        (("teach", "/does/not/exist"), "does not exist"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_exit_code_one(run, words, message):
+    result = run(*words, expect=1)
+    assert message in result.stderr
+    assert result.stderr.startswith("everlearn: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [(), ("teach",), ("ask",), ("unheard-of",), ("ask", "--what")])
+def test_wrong_usage_is_exit_code_two(words):
+    assert CliRunner().invoke(app, words).exit_code == 2
+
+
+def test_help_fits_one_screen():
+    shown = CliRunner().invoke(app, ["--help"]).stdout
+    assert len(shown.splitlines()) <= 36
+    assert max(map(len, shown.splitlines())) <= 100
+
+
+def every_command():
+    return list(app.commands.items())
+
+
+@pytest.mark.parametrize(("name", "command"), every_command())
+def test_every_command_speaks_json_and_has_help(name, command):
+    options = {word for option in command.params for word in option.opts}
+    assert "--json" in options
+    assert command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{name} {parameter.opts} has no help"
+
+
+def test_the_reference_is_what_the_commands_say():
+    location = ROOT / "scripts" / "command_line_docs.py"
+    spec = importlib.util.spec_from_file_location("command_line_docs", location)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.PAGE.read_text() == script.page(), "run python scripts/command_line_docs.py"
+
+
+def test_every_command_is_in_the_tutorial_or_the_page_on_memory():
+    pages = "".join((ROOT / "docs" / page).read_text() for page in ("tutorial.md", "memory.md"))
+    missing = [name for name, _ in every_command() if f"everlearn {name}" not in pages]
+    assert not missing
+
+
+def test_completion_is_offered():
+    done = subprocess.run(
+        [sys.executable, "-m", "everlearn"],
+        env=os.environ | {"_EVERLEARN_COMPLETE": "bash_source"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "complete" in done.stdout
+
+
+def test_an_interrupt_keeps_what_was_taught(tmp_path, photos):
+    """Ctrl-C while watching: exit code 130, and what was shown as taught is there."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "everlearn", "-l", tmp_path, "watch", photos, "--every", "0.05"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        shown = process.stdout.readline()
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        shown += process.stdout.read()
+        assert process.wait() == 130
+    finally:
+        process.stdout.close()
+        process.kill()
+        process.wait()
+    with Learner(tmp_path, read_only=True) as learner:
+        assert sum(record.count for record in learner.names().values()) >= len(shown.splitlines())
