@@ -1,6 +1,7 @@
 """``python -m benchmarks [NAME …]``: run them, print their lines, write the table.
 
 A benchmark is a module of this package with a function ``lines()`` that yields ``Line`` objects.
+A full run writes RESULTS.md and puts the headlines into the README.
 """
 
 import importlib
@@ -15,20 +16,35 @@ BENCHMARKS: tuple[str, ...] = (
     "fixed_cost",
     "accuracy",
 )
-RESULTS = Path(__file__).with_name("RESULTS.md")
+# The lines the README shows are those of these benchmarks.
+HEADLINES = ("one_at_a_time", "fixed_cost", "accuracy")
+HERE = Path(__file__).parent
+HEADER = ["| claim | measured | wanted |", "|---|---|---|"]
 
 
 def main(names: list[str]) -> None:
-    table = ["| claim | measured | wanted |", "|---|---|---|"]
+    rows: dict[str, list[str]] = {}
     for name in names or BENCHMARKS:
         start = time.perf_counter()
+        rows[name] = []
         for line in importlib.import_module(f"benchmarks.{name}").lines():
             print(line, flush=True)
-            table.append(f"| {line.claim} | {line.measured} | {line.wanted} |")
+            rows[name].append(f"| {line.claim} | {line.measured} | {line.wanted} |")
         print(f"  [{name}: {time.perf_counter() - start:.0f} s]", flush=True)
     if not names:
-        RESULTS.write_text("\n".join(table) + "\n")
-        print(f"written to {RESULTS}")
+        write(rows)
+
+
+def write(rows: dict[str, list[str]]) -> None:
+    every = [row for name in rows for row in rows[name]]
+    (HERE / "RESULTS.md").write_text("\n".join(["# Results", "", *HEADER, *every]) + "\n")
+    readme = HERE.parent / "README.md"
+    before, rest = readme.read_text().split("<!-- results -->\n")
+    after = rest.split("<!-- /results -->")[1]
+    shown = [row for name in HEADLINES for row in rows[name]]
+    table = "\n".join([*HEADER, *shown])
+    readme.write_text(f"{before}<!-- results -->\n{table}\n<!-- /results -->{after}")
+    print("written to benchmarks/RESULTS.md and README.md")
 
 
 if __name__ == "__main__":

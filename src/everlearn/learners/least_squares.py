@@ -51,9 +51,9 @@ class LeastSquares:
         """The rows by which X makes A grow beside the examples in ``moments``; None if too many."""
         if self._factor.stale or self.rebalance or len(X) >= self._factor.most_pending:
             return None
-        roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
         if not self.intercept:
-            return roots[:, None] * X
+            return X if weights is None else np.sqrt(weights)[:, None] * X
+        roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
         rest, added = self.moments.total, float(roots @ roots)
         mean = roots**2 @ X / added
         between = np.sqrt(rest * added / (rest + added)) * (mean - self.moments.mean)

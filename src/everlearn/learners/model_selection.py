@@ -44,63 +44,100 @@ class HeldOut:
         self.every = every
         self.size = size
         self.seen = 0
-        self.rows = np.zeros((0, n_features))
-        self.slots = np.zeros(0, dtype=np.intp)
-        self.weights = np.zeros(0)
+        self._n = 0
+        self._rows = np.zeros((0, n_features))
+        self._slots = np.zeros(0, dtype=np.intp)
+        self._weights = np.zeros(0)
+        self._age = np.zeros(0, dtype=np.int64)  # how many had been seen when it was held out
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return self._n
+
+    @property
+    def rows(self) -> Array:
+        return self._rows[: self._n]
+
+    @property
+    def slots(self) -> Slots:
+        return self._slots[: self._n]
+
+    @property
+    def weights(self) -> Array:
+        return self._weights[: self._n]
 
     def offer(self, X: Array, slots: Slots, weights: Array | None = None) -> None:
         """Take note of examples that were learned; every i-th is kept."""
-        chosen = np.arange(-(self.seen + 1) % self.every, len(X), self.every)
-        self.seen += len(X)
-        for index in chosen:
+        first = -(self.seen + 1) % self.every
+        for index in range(first, len(X), self.every):
             weight = 1.0 if weights is None else float(weights[index])
-            self._keep(X[index : index + 1], int(slots[index]), weight)
+            self._keep(X[index], int(slots[index]), weight, self.seen + index)
+        self.seen += len(X)
 
     def absorb(self, other: "HeldOut", slots: Slots) -> None:
         """Take over what another learner held out; its slot i is our slot ``slots[i]``."""
+        for index in range(len(other)):
+            self._keep(
+                other.rows[index],
+                int(slots[other.slots[index]]),
+                float(other.weights[index]),
+                self.seen + int(other._age[index]),
+            )
         self.seen += other.seen
-        for row, slot, weight in zip(other.rows, other.slots, other.weights, strict=True):
-            self._keep(row[None], int(slots[slot]), float(weight))
 
     def discard(self, X: Array, slots: Slots) -> None:
         """Examples were forgotten: hold them out no longer."""
         for x, slot in zip(X, slots, strict=True):
-            same = np.flatnonzero((self.slots == slot) & np.all(self.rows == x, axis=1))
+            mine = np.flatnonzero(self.slots == slot)
+            same = mine[np.all(self._rows[mine] == x, axis=1)]
             if len(same):
-                self._drop(same[:1])
+                self._drop(int(same[0]))
 
     def discard_class(self, slot: int) -> None:
-        self._drop(np.flatnonzero(self.slots == slot))
+        for index in np.flatnonzero(self.slots == slot)[::-1]:
+            self._drop(int(index))
 
     def state(self) -> dict[str, NDArray[Any]]:
         return {
             "held_rows": self.rows,
             "held_slots": self.slots.astype(np.int64),
             "held_weights": self.weights,
+            "held_age": self._age[: self._n],
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]], seen: int) -> None:
         self.seen = seen
-        self.rows = np.array(arrays["held_rows"], dtype=np.float64)
-        self.slots = np.array(arrays["held_slots"], dtype=np.intp)
-        self.weights = np.array(arrays["held_weights"], dtype=np.float64)
+        self._rows = np.array(arrays["held_rows"], dtype=np.float64)
+        self._slots = np.array(arrays["held_slots"], dtype=np.intp)
+        self._weights = np.array(arrays["held_weights"], dtype=np.float64)
+        self._age = np.array(arrays["held_age"], dtype=np.int64)
+        self._n = len(self._slots)
 
-    def _keep(self, row: Array, slot: int, weight: float) -> None:
-        if len(self) == self.size:
-            # The oldest example of the class that has most makes room.
-            largest = np.bincount(self.slots).argmax()
-            self._drop(np.flatnonzero(self.slots == largest)[:1])
-        self.rows = np.concatenate([self.rows, row])
-        self.slots = np.append(self.slots, slot)
-        self.weights = np.append(self.weights, weight)
+    def _keep(self, row: Array, slot: int, weight: float, age: int) -> None:
+        place = self._place()
+        self._rows[place] = row
+        self._slots[place] = slot
+        self._weights[place] = weight
+        self._age[place] = age
 
-    def _drop(self, indices: NDArray[np.intp]) -> None:
-        self.rows = np.delete(self.rows, indices, axis=0)
-        self.slots = np.delete(self.slots, indices)
-        self.weights = np.delete(self.weights, indices)
+    def _place(self) -> int:
+        """Where the next example goes: a new place, or that of the oldest of the largest class."""
+        if self._n == self.size:
+            mine = np.flatnonzero(self.slots == np.bincount(self.slots).argmax())
+            return int(mine[self._age[mine].argmin()])
+        if self._n == len(self._slots):
+            more = max(8, min(self._n, self.size - self._n))
+            self._rows = np.concatenate([self._rows, np.zeros((more, self._rows.shape[1]))])
+            self._slots = np.concatenate([self._slots, np.zeros(more, dtype=np.intp)])
+            self._weights = np.concatenate([self._weights, np.zeros(more)])
+            self._age = np.concatenate([self._age, np.zeros(more, dtype=np.int64)])
+        self._n += 1
+        return self._n - 1
+
+    def _drop(self, index: int) -> None:
+        """The last one takes its place."""
+        self._n -= 1
+        for column in (self._rows, self._slots, self._weights, self._age):
+            column[index] = column[self._n]
 
 
 def select(
