@@ -6,6 +6,7 @@ from everlearn.names import HOME, find
 
 if TYPE_CHECKING:
     from everlearn.checks import check_learner
+    from everlearn.learners.exstream import ExStream
     from everlearn.learners.ncm import NearestClassMean
     from everlearn.learners.rlsc import RecursiveRLSC
     from everlearn.learners.slda import StreamingLDA
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from everlearn.persistence import load, save
 
 __all__ = [
+    "ExStream",
     "Learner",
     "NearestClassMean",
     "RecursiveRLSC",

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 HOME = {
+    "ExStream": "everlearn.learners.exstream",
     "Learner": "everlearn.memory.learner",
     "NearestClassMean": "everlearn.learners.ncm",
     "RecursiveRLSC": "everlearn.learners.rlsc",

@@ -1,8 +1,9 @@
 """Every learner, in every configuration that changes what it keeps or promises."""
 
-from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
+from everlearn import ExStream, NearestClassMean, RecursiveRLSC, StreamingLDA
 
 LEARNERS = [
+    ExStream(prototypes=4, learning_rate=0.1),
     NearestClassMean(),
     NearestClassMean(metric="cosine"),
     StreamingLDA(),
