@@ -32,6 +32,8 @@ def top_k_accuracy(y_true: ArrayLike, scores: ArrayLike, classes: ArrayLike, k: 
     With fewer than k classes known all of them count; a class without a score is never right.
     """
     truth, values, names = np.asarray(y_true), np.asarray(scores), np.asarray(classes)
+    if values.ndim == 1 and len(names) == 2:  # scikit-learn's single column for two classes
+        values = np.column_stack([-values, values])
     if values.shape != (len(truth), len(names)):
         raise WrongShape(
             f"scores have shape {values.shape}, expected ({len(truth)}, {len(names)}): "

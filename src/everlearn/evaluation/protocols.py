@@ -231,7 +231,10 @@ def _portions(order: Indices, position: int, stop: int, base: int, batch: int) -
 def _teach(pupil: Pupil, examples: Examples, rejected: dict[Any, Rejection]) -> None:
     """Learn a portion; where it is refused, its classes one by one, to know which is refused."""
     try:
-        pupil.learn(examples.X, examples.y)
+        if len(examples) == 1:
+            pupil.learn_one(examples.X[0], examples.y[0].item())
+        else:
+            pupil.learn(examples.X, examples.y)
         return
     except ValueError as error:
         if len(examples.classes) == 1:
