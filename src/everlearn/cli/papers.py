@@ -1,0 +1,79 @@
+"""Commands that re-run papers and fetch their data."""
+
+from pathlib import Path
+
+import click
+
+from everlearn.cli.output import as_json, print_json, print_table, progress
+from everlearn.papers.reproduce import PAPERS, parts
+from everlearn.papers.reproduce import reproduce as run_paper
+from everlearn.streams.catalogue import SOURCES, get
+from everlearn.streams.catalogue import find as find_data
+
+
+@click.command()
+@click.argument("name", type=click.Choice(list(PAPERS)))
+@click.option("--only", metavar="PART", help="One table or figure, for instance table1.")
+@click.option("--quick", is_flag=True, help="One seed and less data, to see that it runs.")
+@click.option("--seeds", type=click.IntRange(1), help="Repetitions; by default as in the paper.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the report; finished seeds found there are kept.  [default: out/NAME]",
+)
+@as_json
+def reproduce(
+    name: str,
+    only: str | None,
+    quick: bool,
+    seeds: int | None,
+    jobs: int,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Re-run a paper; report its numbers beside the published ones."""
+    total = 1 if only else len(parts(name))
+    with progress(f"{name}, seeds done", total) as step:
+        report = run_paper(
+            name, only=only, quick=quick, seeds=seeds, out=out, jobs=jobs, progress=step
+        )
+    if as_json:
+        print_json({"report": str(report), "results": str(report.with_name("results.json"))})
+    else:
+        click.echo(f"report: {report}")
+
+
+@click.group()
+def data() -> None:
+    """Data sets of the papers: which are there, and how to get the others."""
+
+
+@data.command("list")
+@as_json
+def list_data(as_json: bool) -> None:
+    """Which data sets are known, and which are here."""
+    rows = []
+    for name, source in SOURCES.items():
+        try:
+            place = str(find_data(name))
+        except FileNotFoundError:
+            place = "data get" if source.files else source.home
+        rows.append([name, place])
+    if as_json:
+        print_json(dict(rows))
+    else:
+        print_table(["data set", "where"], rows)
+
+
+@data.command("get")
+@click.argument("name", type=click.Choice(list(SOURCES)))
+@as_json
+def get_data(name: str, as_json: bool) -> None:
+    """Fetch a data set, and verify it."""
+    with progress(name, len(SOURCES[name].files)) as step:
+        place = get(name, progress=step)
+    if as_json:
+        print_json({"data": str(place)})
+    else:
+        click.echo(f"{name}: {place}")
