@@ -15,6 +15,9 @@ BENCHMARKS: tuple[str, ...] = (
     "carried_rhs",
     "fixed_cost",
     "accuracy",
+    "images_accuracy",
+    "images_speed",
+    "images_safety",
 )
 # The lines the README shows are those of these benchmarks.
 HEADLINES = ("one_at_a_time", "fixed_cost", "accuracy")

@@ -80,13 +80,19 @@ def hand_made() -> dict[str, bytes]:
         "one byte": b"\xff",
         "noise": noise,
         "text": b"this is not an image, whatever it is called.jpg",
-        "html": b"<html><img src=x></html>",
+        "png, transparent, as large as allowed": png(
+            5000, 5000, zlib.compress(bytes(5000 * 20001), 9), colour=6
+        ),
         "svg": b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>",
         "pdf": b"%PDF-1.7\n" + noise,
-        "zip": b"PK\x03\x04" + noise,
+        "jpeg, CMYK, progressive, as large as allowed": saved(
+            photograph(16).resize((5000, 5000)).convert("CMYK"), "JPEG", progressive=True
+        ),
         "elf": b"\x7fELF" + noise,
         "tiff": saved(picture, "TIFF"),
-        "icon": saved(picture, "ICO"),
+        "webp, transparent, as large as allowed": saved(
+            photograph(16).resize((3500, 3500)).convert("RGBA"), "WEBP", lossless=True, method=0
+        ),
         "postscript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n(rm) run\n",
         "jpeg signature alone": jpeg[:3],
         "png signature alone": plain[:8],
@@ -130,7 +136,7 @@ def hand_made() -> dict[str, bytes]:
         "gif, frame beyond the screen": gif(10, 10, (65000, 65000, 500, 500)),
         "webp, animated": saved(frames[0], "WEBP", save_all=True, append_images=frames[1:]),
         "webp, as large as allowed": saved(
-            photograph(16).resize((5000, 5000)), "WEBP", lossless=True, method=0
+            photograph(16).resize((3500, 3500)), "WEBP", lossless=True, method=0
         ),
         "bmp bomb": bmp(60000, -60000),
         "bmp, run lengths without end": bmp(4000, 4000, bits=8, compression=1, body=noise),

@@ -38,7 +38,7 @@ class UnknownLabel(InvalidInput):
 
 
 class InvalidWeight(InvalidInput):
-    """Sample weights that are negative, or all zero."""
+    """Sample weights that are negative, all zero, or not known to the rule that should use them."""
 
 
 class InvalidParameter(InvalidInput):

@@ -226,7 +226,7 @@ def replace_file(path: Path, data: bytes) -> None:
             handle.flush()
             os.fsync(handle.fileno())
             os.replace(name, path)
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
     except OSError as error:
         raise CannotWrite(
             f"{path} cannot be written: {error.strerror}; check the folder, its permissions and "
@@ -248,7 +248,8 @@ def _temporary_beside(path: Path) -> Iterator[Any]:
         raise
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Make sure that names given in a folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

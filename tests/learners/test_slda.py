@@ -4,7 +4,7 @@ from sklearn.covariance import OAS
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from everlearn import StreamingLDA
-from everlearn.errors import InvalidParameter, NotForgettable, NotMergeable
+from everlearn.errors import InvalidParameter, InvalidWeight, NotForgettable, NotMergeable
 from everlearn.learners.discriminant import RIDGE_GRID
 from tests.oracles import (
     PublishedRecursion,
@@ -210,6 +210,17 @@ def test_the_published_recursion_cannot_forget_or_merge(examples):
         learner.forget(examples.X[:1], examples.y[:1])
     with pytest.raises(NotMergeable, match="rule='exact'"):
         learner.merge(StreamingLDA(rule="hayes2020").fit(examples.X, examples.y))
+
+
+def test_the_published_recursion_refuses_weights_before_it_learns_anything(examples):
+    learner = StreamingLDA(rule="hayes2020").fit(examples.X, examples.y)
+    before = learner.covariance_
+    many = np.tile(examples.X, (40, 1)), np.tile(examples.y, 40)
+    weights = np.ones(len(many[1]))
+    weights[-1] = 2.0
+    with pytest.raises(InvalidWeight, match="rule='exact'"):
+        learner.partial_fit(*many, sample_weight=weights)
+    np.testing.assert_array_equal(learner.covariance_, before)
 
 
 def test_different_frozen_covariances_do_not_merge(examples):

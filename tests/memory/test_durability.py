@@ -114,8 +114,8 @@ def test_a_full_disk_is_named_and_loses_nothing(taught):
     folder, X, names = taught
     with Learner(folder) as learner:
         db = learner._journal._db
-        pages = db.execute("PRAGMA page_count").fetchone()[0]
-        db.execute(f"PRAGMA max_page_count = {pages}")
+        pages = db.value("PRAGMA page_count")
+        db.run(f"PRAGMA max_page_count = {pages}")
         before = learner.info()["teachings"]
         big = np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
         acknowledged = []
@@ -125,7 +125,7 @@ def test_a_full_disk_is_named_and_loses_nothing(taught):
         taught_before_full = len(acknowledged)
         assert learner.info()["teachings"] == before + taught_before_full
         assert learner.ask(X[0])[0].name == names[0]
-        db.execute(f"PRAGMA max_page_count = {pages + 100}")
+        db.run(f"PRAGMA max_page_count = {pages + 100}")
         assert learner.teach(big[-1], "more")
     with Learner(folder) as learner:
         assert learner.info()["teachings"] == before + taught_before_full + 1

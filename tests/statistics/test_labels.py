@@ -37,7 +37,17 @@ def test_encoding_registers_nothing():
 
 @pytest.mark.parametrize(
     "labels",
-    [[1, "a"], ["a", None], [float("nan"), 1.0], [0.5], [1, True], [(1, 2)], [1 + 2j], [b"raw"]],
+    [
+        [1, "a"],
+        ["a", None],
+        [float("nan"), 1.0],
+        [0.5],
+        [1, True],
+        [(1, 2)],
+        [1 + 2j],
+        [b"raw"],
+        ["a\0"],
+    ],
 )
 def test_labels_that_are_no_labels_are_refused(labels):
     with pytest.raises(InvalidLabel):

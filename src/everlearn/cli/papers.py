@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from everlearn.cli.output import as_json, print_json, print_table, progress
+from everlearn.errors import MissingData
 from everlearn.papers.reproduce import PAPERS, parts
 from everlearn.papers.reproduce import reproduce as run_paper
 from everlearn.streams.catalogue import SOURCES, get
@@ -44,36 +45,28 @@ def reproduce(
         click.echo(f"report: {report}")
 
 
-@click.group()
-def data() -> None:
-    """Data sets of the papers: which are there, and how to get the others."""
-
-
-@data.command("list")
+@click.command()
+@click.argument("action", type=click.Choice(["list", "get"]))
+@click.argument("name", type=click.Choice(list(SOURCES)), required=False)
 @as_json
-def list_data(as_json: bool) -> None:
-    """Which data sets are known, and which are here."""
-    rows = []
-    for name, source in SOURCES.items():
-        try:
-            place = str(find_data(name))
-        except FileNotFoundError:
-            place = "data get" if source.files else source.home
-        rows.append([name, place])
-    if as_json:
-        print_json(dict(rows))
+def data(action: str, name: str | None, as_json: bool) -> None:
+    """List the papers' data sets, or get one: fetched and verified."""
+    if action == "get":
+        if name is None:
+            raise click.UsageError(f"data get NAME; NAME is one of {', '.join(SOURCES)}")
+        with progress(name, len(SOURCES[name].files)) as step:
+            places = {name: str(get(name, progress=step))}
     else:
-        print_table(["data set", "where"], rows)
+        places = {known: _where(known) for known in SOURCES}
+    if as_json:
+        print_json(places)
+    else:
+        print_table(["data set", "where"], [list(row) for row in places.items()])
 
 
-@data.command("get")
-@click.argument("name", type=click.Choice(list(SOURCES)))
-@as_json
-def get_data(name: str, as_json: bool) -> None:
-    """Fetch a data set, and verify it."""
-    with progress(name, len(SOURCES[name].files)) as step:
-        place = get(name, progress=step)
-    if as_json:
-        print_json({"data": str(place)})
-    else:
-        click.echo(f"{name}: {place}")
+def _where(name: str) -> str:
+    try:
+        return str(find_data(name))
+    except MissingData:
+        source = SOURCES[name]
+        return f"everlearn data get {name}" if source.files else source.home

@@ -8,12 +8,14 @@ picture that cannot be read is a result too: its error.
 
 import hashlib
 import io
+import math
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,11 +25,13 @@ from everlearn.features.decode import (
     RGB,
     Limits,
     Source,
-    decode,
-    pillow_image,
+    opened_picture,
     read_bytes,
 )
-from everlearn.features.embedders import Embedder, Vectors
+from everlearn.features.embedders import Embedder, Vectors, as_picture
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 THUMBNAIL_SIDE = 96
 THUMBNAIL_QUALITY = 75
@@ -100,18 +104,16 @@ def embed_source(
 
 def embed_picture(embedder: Embedder, image: RGB) -> Embedded:
     """Embed a picture that is already decoded."""
-    vector = embedder.embed([image])[0]
-    shape = np.array(image.shape[:2], dtype="<i8").tobytes()
-    digest = hashlib.sha256(shape + np.ascontiguousarray(image).tobytes()).digest()
-    return Embedded(b"", vector, digest, thumbnail(image))
+    picture = as_picture(image)
+    vector = embedder.run(embedder.prepare(picture)[None])[0]
+    size = f"{picture.width} {picture.height} ".encode()
+    digest = hashlib.sha256(size + np.ascontiguousarray(image).tobytes()).digest()
+    return Embedded(b"", vector, digest, thumbnail(picture))
 
 
-def thumbnail(image: RGB) -> bytes:
+def thumbnail(picture: "Image.Image") -> bytes:
     """A small JPEG to show what was taught."""
-    pillow = pillow_image()
-    step = max(1, max(image.shape[:2]) // (2 * THUMBNAIL_SIDE))
-    small = pillow.fromarray(image[::step, ::step])
-    small.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE), pillow.Resampling.BOX)
+    small = picture.reduce(max(1, math.ceil(max(picture.size) / THUMBNAIL_SIDE)))
     file = io.BytesIO()
     small.save(file, "JPEG", quality=THUMBNAIL_QUALITY)
     return file.getvalue()
@@ -126,12 +128,12 @@ def _embed_part(
     for index, source in enumerate(sources):
         try:
             data = read_bytes(source, limits)
-            image = decode(data, limits=limits, at_least=embedder.at_least)
+            picture = opened_picture(data, limits=limits, at_least=embedder.at_least)
         except EverlearnError as error:
             failed[index] = Unreadable(source, _named_after(source, error))
             continue
-        prepared.append(embedder.prepare(image))
-        read.append((hashlib.sha256(data).digest(), thumbnail(image)))
+        prepared.append(embedder.prepare(picture))
+        read.append((hashlib.sha256(data).digest(), thumbnail(picture)))
     embedded = zip(embedder.run(np.stack(prepared)) if prepared else [], read, strict=True)
     results: list[Embedded | Unreadable] = []
     for index, source in enumerate(sources):

@@ -41,6 +41,8 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 ORIENTATION = 0x0112
 START_OF_SCAN = b"\xff\xda"
+# Formats whose decoder holds several copies of the picture at a time count as that much larger.
+COPIES = {"WEBP": 2}
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class Limits:
     bytes : int
         Size of the file.
     pixels : int
-        Width times height; the default is that of a 24-megapixel camera.
+        Width times height; the default is that of a 24-megapixel camera. WebP, whose decoder
+        keeps several copies of the picture, may have half as many.
     scans : int
         Passes of a progressive JPEG; cameras and browsers write about ten.
     """
@@ -91,6 +94,13 @@ def decode(source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | N
     >>> decode(dot).tolist()
     [[[255, 0, 0]]]
     """
+    return np.asarray(opened_picture(source, limits=limits, at_least=at_least))
+
+
+def opened_picture(
+    source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | None = None
+) -> "Image.Image":
+    """As :func:`decode`, as an upright RGB image of Pillow's, which saves copying the pixels."""
     data = read_bytes(source, limits)
     name = "the image" if isinstance(source, bytes) else os.fspath(source)
     image = _opened(data, name)
@@ -98,9 +108,9 @@ def decode(source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | N
     try:
         if at_least is not None and image.format == "JPEG":
             image.draft("RGB", (at_least, at_least))
-        turns = _orientation(image)
+        orientation = _orientation(image)
         image.load()
-        return _upright(_as_rgb(image), turns)
+        return _upright(_as_rgb(image), orientation)
     except Exception as error:
         raise DamagedImage(
             f"{name} is damaged ({_reason(error)}); open and save it again with an image editor"
@@ -163,9 +173,10 @@ def _require_within(image: "Image.Image", data: bytes, name: str, limits: Limits
     width, height = image.size
     if width < 1 or height < 1:
         raise DamagedImage(f"{name} declares a size of {width} x {height} pixels")
-    if width * height > limits.pixels:
+    most = limits.pixels // COPIES.get(image.format or "", 1)
+    if width * height > most:
         raise ImageTooLarge(
-            f"{name} has {width} x {height} pixels, more than {limits.pixels:,}; "
+            f"{name} has {width} x {height} pixels, more than {most:,}; "
             "make it smaller, or raise Limits.pixels"
         )
     scans = data.count(START_OF_SCAN) if image.format in ("JPEG", "MPO") else 0
@@ -185,27 +196,34 @@ def _orientation(image: "Image.Image") -> int:
     return value if isinstance(value, int) and 1 <= value <= 8 else 1
 
 
-def _as_rgb(image: "Image.Image") -> RGB:
+def _as_rgb(image: "Image.Image") -> "Image.Image":
     if image.mode.startswith("I"):
         grey = (np.asarray(image).clip(0, 65535) >> 8).astype(np.uint8)
-        return np.repeat(grey[..., None], 3, axis=2)
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        return _on_white(image.convert("RGBA"))
-    return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+        image = pillow_image().fromarray(grey)
+    elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        return _on_white(image if image.mode == "RGBA" else image.convert("RGBA"))
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _on_white(image: "Image.Image") -> RGB:
-    canvas = pillow_image().new("RGB", image.size, "white")
+def _on_white(image: "Image.Image") -> "Image.Image":
+    canvas: Image.Image = pillow_image().new("RGB", image.size, "white")
     canvas.paste(image, mask=image.getchannel("A"))
-    return np.asarray(canvas)
+    return canvas
 
 
-def _upright(pixels: RGB, orientation: int) -> RGB:
-    """Undo how the camera was held: mirrored, then turned, as EXIF numbers it."""
-    if orientation in (2, 4, 5, 7):
-        pixels = pixels[:, ::-1]
-    quarter_turns = {3: 2, 4: 2, 5: 1, 6: 3, 7: 3, 8: 1}.get(orientation, 0)
-    return np.ascontiguousarray(np.rot90(pixels, quarter_turns))
+def _upright(image: "Image.Image", orientation: int) -> "Image.Image":
+    """Undo how the camera was held, as EXIF numbers it."""
+    turn = pillow_image().Transpose
+    undo = {
+        2: turn.FLIP_LEFT_RIGHT,
+        3: turn.ROTATE_180,
+        4: turn.FLIP_TOP_BOTTOM,
+        5: turn.TRANSPOSE,
+        6: turn.ROTATE_270,
+        7: turn.TRANSVERSE,
+        8: turn.ROTATE_90,
+    }
+    return image.transpose(undo[orientation]) if orientation in undo else image
 
 
 def _reason(error: Exception) -> str:

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from everlearn.errors import (
     WrongShape,
 )
 from everlearn.features.decode import RGB, pillow_image
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 Vectors = NDArray[np.float32]
 
@@ -60,8 +63,8 @@ class Embedder(ABC):
     threads: int | None = None
 
     @abstractmethod
-    def prepare(self, image: RGB) -> Vectors:
-        """One picture as the model wants it."""
+    def prepare(self, picture: "Image.Image") -> Vectors:
+        """One RGB picture as the model wants it."""
 
     @abstractmethod
     def run(self, batch: Vectors) -> Vectors:
@@ -78,7 +81,7 @@ class Embedder(ABC):
         for start in range(0, len(images), self.batch_size):
             part = images[start : start + self.batch_size]
             vectors[start : start + len(part)] = self.run(
-                np.stack([self.prepare(_checked(image)) for image in part])
+                np.stack([self.prepare(as_picture(image)) for image in part])
             )
         return vectors
 
@@ -112,10 +115,10 @@ class Pixels(Embedder):
         self.n_features = size * size * (3 if colour else 1)
         self.at_least = 2 * size
 
-    def prepare(self, image: RGB) -> Vectors:
-        pillow = pillow_image()
-        picture = pillow.fromarray(image).convert("RGB" if self.colour else "L")
-        small = picture.resize((self.size, self.size), pillow.Resampling.BOX)
+    def prepare(self, picture: "Image.Image") -> Vectors:
+        box = pillow_image().Resampling.BOX
+        picture = picture if self.colour else picture.convert("L")
+        small = picture.resize((self.size, self.size), box)
         return np.asarray(small, dtype=np.float32).ravel() / np.float32(255)
 
     def run(self, batch: Vectors) -> Vectors:
@@ -142,8 +145,8 @@ class NetworkEmbedder(Embedder):
         self.scale = _per_channel(scale)
         self.at_least = 2 * math.ceil(size / crop)
 
-    def prepare(self, image: RGB) -> Vectors:
-        square = centre_crop(image, self.size, self.crop).astype(np.float32)
+    def prepare(self, picture: "Image.Image") -> Vectors:
+        square = np.asarray(centre_crop(picture, self.size, self.crop)).astype(np.float32)
         square -= self.mean
         square /= self.scale
         return square.transpose(2, 0, 1)
@@ -260,31 +263,30 @@ class TorchEmbedder(NetworkEmbedder):
         return np.asarray(output.float().cpu().numpy())
 
 
-def centre_crop(image: RGB, size: int, crop: float) -> RGB:
+def centre_crop(picture: "Image.Image", size: int, crop: float) -> "Image.Image":
     """The centre of a picture, size × size pixels.
 
     As if the shorter side were brought to size / crop and a square of ``size`` cut out of the
     middle; only the square is computed.
     """
-    height, width = image.shape[:2]
+    width, height = picture.size
     enlarge = round(size / crop) / min(height, width)
     full_width, full_height = round(width * enlarge), round(height * enlarge)
     left, top = (full_width - size) // 2, (full_height - size) // 2
     across, down = width / full_width, height / full_height
     box = (left * across, top * down, (left + size) * across, (top + size) * down)
-    pillow = pillow_image()
-    return np.asarray(
-        pillow.fromarray(image).resize((size, size), pillow.Resampling.BICUBIC, box=box)
-    )
+    return picture.resize((size, size), pillow_image().Resampling.BICUBIC, box=box)
 
 
-def _checked(image: RGB) -> RGB:
-    image = np.asarray(image)
-    if image.dtype != np.uint8:
-        raise WrongKind(f"a picture holds whole numbers from 0 to 255 (uint8), not {image.dtype}")
-    if image.ndim != 3 or image.shape[2] != 3 or not image.size:
-        raise WrongShape(f"a picture has shape (height, width, 3), not {image.shape}")
-    return image
+def as_picture(image: RGB) -> "Image.Image":
+    """Pixels as an image of Pillow's, after a look at their shape and kind."""
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8:
+        raise WrongKind(f"a picture holds whole numbers from 0 to 255 (uint8), not {pixels.dtype}")
+    if pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
+        raise WrongShape(f"a picture has shape (height, width, 3), not {pixels.shape}")
+    picture: Image.Image = pillow_image().fromarray(pixels)
+    return picture
 
 
 def _per_channel(value: float | Sequence[float]) -> Vectors:

@@ -204,6 +204,8 @@ class FrozenDiscriminant:
         self._reference: Array | None = None
         self._weights = np.zeros((0, len(covariance)))
         self._moved: set[int] = set()
+        self._made_for = -1
+        self._linear: tuple[Array, Array, Array] | None = None
 
     def follow(self, slots: NDArray[np.intp]) -> None:
         """Examples of these classes were learned."""
@@ -218,6 +220,12 @@ class FrozenDiscriminant:
         Weights are kept about a reference point that never moves, w_k = Λ (μ_k − r), so that only
         classes that moved are solved for; those about the origin are w_k − Λ (o − r).
         """
+        if self._linear is None or self._made_for != means.version:
+            self._linear = self._about_the_mean(means)
+            self._made_for = means.version
+        return self._linear
+
+    def _about_the_mean(self, means: ClassMeans) -> tuple[Array, Array, Array]:
         if self._reference is None:
             self._reference = means.mean.copy()
             self._moved = set(range(means.n_slots))
@@ -227,7 +235,7 @@ class FrozenDiscriminant:
             moved = sorted(self._moved)
             self._weights[moved] = self._factor.solve(means.means[moved] - self._reference)
             self._moved.clear()
-        origin = means.mean
+        origin = means.mean.copy()
         weights = self._weights - self._factor.solve_one(origin - self._reference)
         bias = -0.5 * np.einsum("ij,ij->i", means.means - origin, weights)
         return weights, bias, origin

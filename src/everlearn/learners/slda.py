@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.base import EXACT, Array, Promise, Slots, State
-from everlearn.errors import InvalidParameter, NotForgettable, NotMergeable
+from everlearn.errors import InvalidParameter, InvalidWeight, NotForgettable, NotMergeable
 from everlearn.learners.additive import AdditiveClassifier
 from everlearn.learners.discriminant import (
     ExactDiscriminant,
@@ -185,10 +185,20 @@ class StreamingLDA(AdditiveClassifier):
             self._frozen = FrozenDiscriminant(ones, self.shrinkage, 1.0)
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        if self._recursive() and weights is not None and np.any(weights != 1.0):
+            raise InvalidWeight(
+                "the published recursion knows no sample weights after the base batch; leave them "
+                "out or use rule='exact'"
+            )
         if self.moments_.total:
             super()._learn(X, slots, weights)
         else:
             self._learn_base(X, slots, weights)
+
+    def _recursive(self) -> bool:
+        """Whether examples now go through the published recursion, not into a base batch."""
+        published = self.rule == "hayes2020" and self.covariance == "plastic"
+        return published and (self.moments_.total > 0 or self.base == "ones")
 
     def _learn_base(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """The first batch: here the covariance may get its start."""
@@ -305,10 +315,6 @@ class PublishedMoments(Moments):
         self.version += 1
 
     def add(self, X: Array, slots: Slots, weights: Array | None = None) -> Array:
-        if weights is not None and np.any(weights != 1.0):
-            raise InvalidParameter(
-                "the published recursion knows no sample weights; use rule='exact'"
-            )
         rows = np.empty_like(X)
         for index, (x, slot) in enumerate(zip(X, slots.tolist(), strict=True)):
             self.add_one(x, slot)

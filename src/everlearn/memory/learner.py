@@ -240,7 +240,7 @@ class Learner:
     def undo(self) -> str:
         """Take the last teach, forget, rename or merge back; returns which it was."""
         with self._changing(), self._journal.transaction():
-            return self._journal.undo()[0]
+            return self._journal.undo()
 
     def merge(self, other: "Learner | str | os.PathLike[str]") -> int:
         """Learn everything that another Learner was taught; returns how many teachings were new."""

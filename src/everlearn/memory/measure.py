@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from everlearn.features.decode import decode, pillow_image
+from everlearn.features.decode import decode, opened_picture, pillow_image
 from everlearn.features.embedders import EfficientNetLite0
 from everlearn.memory.learner import Learner
 
@@ -26,7 +26,9 @@ def measure(n_images: int, *, progress: Callable[[], None] = lambda: None) -> di
     """
     pictures = _pictures(n_images)
     embedder = EfficientNetLite0()
-    batch = np.stack([embedder.prepare(decode(data)) for data in pictures[: embedder.batch_size]])
+    batch = np.stack(
+        [embedder.prepare(opened_picture(data)) for data in pictures[: embedder.batch_size]]
+    )
     results = {"model, images per second on one core": len(batch) / _seconds(embedder.run, batch)}
     with tempfile.TemporaryDirectory() as folder, Learner(folder, embedder=embedder) as learner:
         pairs = [(data, f"name {i % 10}") for i, data in enumerate(pictures)]

@@ -171,6 +171,8 @@ def _require_same_kind(known: Label, label: Label) -> None:
 def _plain(label: object) -> Label:
     """One label as a Python ``str``, ``int`` or ``bool``."""
     if isinstance(label, str):
+        if label.endswith("\0"):
+            raise InvalidLabel(f"{label!r} ends in a NUL, which arrays of words drop; leave it out")
         return str(label)
     if isinstance(label, (bool, np.bool_)):
         return bool(label)
