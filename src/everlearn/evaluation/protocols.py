@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import NotFittedError
 
 from everlearn.errors import InvalidParameter, WrongShape
 from everlearn.evaluation.estimators import Pupil, as_pupil, size_in_bytes
@@ -204,14 +203,19 @@ def checkpointed(
     known = train.classes if classes is None else classes
     pupil = as_pupil(estimator, known)  # type: ignore[arg-type]
     curve = Curve(np.unique(np.concatenate([train.classes, test.classes])))
-    position = 0
+    position, taught = 0, False
     for stop in stops:
         begin = perf_counter()
         for chosen in _portions(order, position, stop, base, batch):
-            _teach(pupil, train.take(chosen), curve.rejected)
+            taught = _teach(pupil, train.take(chosen), curve.rejected) or taught
         curve.learning.append(perf_counter() - begin)
         asked = _asked(test, train.y[order[:stop]]) if only_seen else test
-        _examine(curve, estimator, pupil, asked, score)
+        if taught:
+            _examine(curve, estimator, pupil, asked, score)
+        else:  # it refused everything so far
+            nothing = np.full(len(asked), None)
+            curve.per_class.append(per_class_accuracy(asked.y, nothing, curve.classes))
+            curve.accuracies.append(0.0)
         curve.seen.append(stop)
         curve.n_bytes.append(size_in_bytes(estimator))
         if progress:
@@ -228,20 +232,25 @@ def _portions(order: Indices, position: int, stop: int, base: int, batch: int) -
     return parts + [order[i : min(i + batch, stop)] for i in range(position, stop, batch)]
 
 
-def _teach(pupil: Pupil, examples: Examples, rejected: dict[Any, Rejection]) -> None:
-    """Learn a portion; where it is refused, its classes one by one, to know which is refused."""
+def _teach(pupil: Pupil, examples: Examples, rejected: dict[Any, Rejection]) -> bool:
+    """Learn a portion; where it is refused, its classes one by one, to know which is refused.
+
+    Whether anything was learned.
+    """
     try:
         if len(examples) == 1:
             pupil.learn_one(examples.X[0], examples.y[0].item())
         else:
             pupil.learn(examples.X, examples.y)
-        return
+        return True
     except ValueError as error:
         if len(examples.classes) == 1:
             _note(rejected, examples.y[0].item(), len(examples), error)
-            return
+            return False
+    taught = False
     for label in examples.classes:
-        _teach(pupil, examples.take(examples.y == label), rejected)
+        taught = _teach(pupil, examples.take(examples.y == label), rejected) or taught
+    return taught
 
 
 def _examine(
@@ -251,10 +260,7 @@ def _examine(
     asked: Examples,
     score: Callable[[Any, Examples], float] | None,
 ) -> None:
-    try:
-        answers = pupil.answer(asked.X) if len(asked) else np.zeros(0)
-    except NotFittedError:  # it refused everything so far
-        answers = np.full(len(asked), None)
+    answers = pupil.answer(asked.X) if len(asked) else asked.y
     curve.per_class.append(per_class_accuracy(asked.y, answers, curve.classes))
     curve.accuracies.append(score(estimator, asked) if score else accuracy(asked.y, answers))
 
