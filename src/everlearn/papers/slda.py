@@ -173,7 +173,7 @@ def _add_rows(table: Table, stream: str, theirs: dict[str, float], runs: list[Re
 
 
 def _turntable_runs(setting: Setting, ordering: str) -> list[Result]:
-    n_classes, step = (10, 2) if setting.quick else (50, 5)
+    n_classes, step = (10, 5) if setting.quick else (50, 5)
     part = ordering.replace(" ", "-")
     return setting.repeat(
         stream, part, 10, data="turntable", ordering=ordering, n_classes=n_classes, step=step
@@ -181,7 +181,7 @@ def _turntable_runs(setting: Setting, ordering: str) -> list[Result]:
 
 
 def _cifar_runs(setting: Setting) -> list[Result]:
-    n_classes, step = (20, 5) if setting.quick else (100, 10)
+    n_classes, step = (20, 10) if setting.quick else (100, 10)
     return setting.repeat(
         stream, "cifar", 1, data="cifar", ordering="class iid", n_classes=n_classes, step=step
     )
@@ -234,7 +234,7 @@ def stream(seed: int, *, data: str, ordering: str, n_classes: int, step: int) ->
 
 def cost(seed: int, *, quick: bool) -> Result:
     """Milliseconds to learn one example, one at a time, and the memory at the end."""
-    n_classes, step = (10, 2) if quick else (50, 5)
+    n_classes, step = (10, 5) if quick else (50, 5)
     source = _data("turntable", n_classes)
     order = orderings.class_iid(source.train.y, seed)
     every = len(order) * step // n_classes
