@@ -63,7 +63,7 @@ def test_the_quick_run(data_pack, tmp_path):
     data_pack("mnist.npz")
     report = reproduce("rlsc", quick=True, out=tmp_path)
     results = json.loads((tmp_path / "results.json").read_text())["parts"]
-    assert list(results) == ["fig1", "fig2", "fig3", "table1"]
+    assert list(results) == ["fig1", "fig2", "fig3", "table1", "rebalancing"]
     rows = {
         (row["n_imb"], row["accuracy"], row["method"]): float(row["measured"].split()[0])
         for row in results["table1"]["rows"]

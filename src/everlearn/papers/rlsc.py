@@ -54,7 +54,45 @@ def table1(setting: Setting) -> Section:
         "rebalanced loss, RC: recoding. On the substitutes only the pattern can be compared: "
         "naive ignores the rare class, recoding finds it without loss on the others. "
         "*within* asks of MNIST: totals within 1 point, rare-class accuracy within two published "
-        "standard deviations + 3 points; – where nothing comparable was published.",
+        "standard deviations + 3 points; – where nothing comparable was published. Where a "
+        "rebalanced row is not within, see *Rebalancing and λ* below.",
+        table,
+    )
+
+
+def rebalancing(setting: Setting) -> Section:
+    """Why our rebalanced rows of Table I are lower: what λ does to them."""
+    sizes = [10] if setting.quick else [5, 10, 50]
+    runs = setting.repeat(
+        rebalanced_by_regularization,
+        "rebalancing",
+        3,
+        n_balanced=200 if setting.quick else 1000,
+        sizes=sizes,
+        relative=[0.1, 0.01] if setting.quick else [1.0, 0.3, 0.1, 0.03, 0.01, 0.003],
+    )
+    theirs = {row["n_imb"]: row["rare"]["RB"] for row in published("rlsc")["table1"]["MNIST"]}
+    table = Table()
+    for i, size in enumerate(sizes):
+        for j, relative in enumerate(runs[0]["relative"]):
+            table.add(
+                n_imb=size,
+                **{
+                    "λ / n": relative,
+                    "validation (balanced)": spread([r["validation"][i][j] for r in runs]),
+                    "published rare": _printed(theirs[size]),
+                    "measured rare": spread([r["rare"][i][j] for r in runs]),
+                    "measured total": spread([r["total"][i][j] for r in runs]),
+                },
+            )
+    return Section(
+        "Rebalancing and λ: why those rows of Table I differ",
+        "MNIST, digit 8 rare",
+        "Between λ = 0.3 n and λ = 0.01 n the validation accuracy, which may only look at balanced "
+        "classes, hardly changes, while the rebalanced accuracy on the rare class falls to a third "
+        "or less. The highest validation accuracy lies at small λ. The published values at "
+        "5 and 10 examples lie where λ is larger: the authors must have had another range of λ, or "
+        "another rule among equals, for this method. Naive and recoded rows depend on λ far less.",
         table,
     )
 
@@ -158,7 +196,13 @@ def fig3(setting: Setting) -> Section:
     )
 
 
-PARTS = {"fig1": fig1, "fig2": fig2, "fig3": fig3, "table1": table1}
+PARTS = {
+    "fig1": fig1,
+    "fig2": fig2,
+    "fig3": fig3,
+    "table1": table1,
+    "rebalancing": rebalancing,
+}
 
 
 def boundary_on_axis(means: list[list[float]], deviations: list[float], gamma: float) -> float:
@@ -305,6 +349,37 @@ def imbalance(
             other = _rebalanced(balanced, new.take(slice(size)))
             answer = answers_by_recoding(other, candidates, validation, test, (0.0,))[0.0]
             _note(result["RB"], test, answer, rare)
+    return result
+
+
+def rebalanced_by_regularization(
+    seed: int, *, n_balanced: int, sizes: list[int], relative: list[float]
+) -> Result:
+    """Accuracies of rebalancing for several λ, each given as a share of the examples."""
+    source = _data("mnist")
+    rng = np.random.default_rng(seed)
+    split = balanced_then_rare(
+        source.train.y,
+        MNIST_RARE,
+        n_balanced=n_balanced,
+        n_rare=max(sizes),
+        n_validation=n_balanced // 5,
+        seed=rng,
+    )
+    balanced, new = source.train.take(split.balanced), source.train.take(split.rare)
+    validation, test = source.train.take(split.validation), _drawn(source.test, 200, rng)
+    result: Result = {"relative": relative, "validation": [], "rare": [], "total": []}
+    for size in sizes:
+        learner = _rebalanced(balanced, new.take(slice(size)))
+        rows: dict[str, list[float]] = {"validation": [], "rare": [], "total": []}
+        for share in relative:
+            learner.set_params(regularization=share * len(balanced))
+            rows["validation"].append(100 * learner.score(validation.X, validation.y))
+            answers = learner.predict(test.X)
+            rows["rare"].append(100 * rare_class_accuracy(test.y, answers, MNIST_RARE)[0])
+            rows["total"].append(100 * accuracy(test.y, answers))
+        for name, values in rows.items():
+            result[name].append(values)
     return result
 
 
