@@ -17,7 +17,7 @@ from everlearn.streams.catalogue import find as find_data
 @click.option("--only", metavar="PART", help="One table or figure, for instance table1.")
 @click.option("--quick", is_flag=True, help="One seed and less data, to see that it runs.")
 @click.option("--seeds", type=click.IntRange(1), help="Repetitions; by default as in the paper.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
+@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -35,7 +35,7 @@ def reproduce(
 ) -> None:
     """Re-run a paper; report its numbers beside the published ones."""
     total = 1 if only else len(parts(name))
-    with progress(f"{name}, seeds done", total) as step:
+    with progress(f"{name}, tables and figures", total) as step:
         report = run_paper(
             name, only=only, quick=quick, seeds=seeds, out=out, jobs=jobs, progress=step
         )

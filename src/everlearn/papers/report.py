@@ -34,7 +34,6 @@ class Setting:
     seeds: int | None
     folder: Path
     jobs: int = 1
-    progress: Callable[[], None] | None = None
 
     def n_seeds(self, usual: int) -> int:
         """How many seeds: as asked, else one when it must be quick, else as usual."""
@@ -50,7 +49,6 @@ class Setting:
             settings=settings,
             folder=self.folder / "runs" / part,
             jobs=self.jobs,
-            progress=self.progress,
         )
 
 

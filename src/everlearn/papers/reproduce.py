@@ -40,16 +40,19 @@ def reproduce(
     seeds : how many random repetitions; by default as many as the paper has
     out : folder; by default ``out/NAME``. Finished seeds found there are not run again
     jobs : processes, each with one thread
-    progress : called once for every seed done
+    progress : called once for every table or figure done
     """
     available = parts(name)
     if only is not None and only not in available:
         raise UnknownExperiment(f"{name} has no part {only!r}; there are {', '.join(available)}")
     module = import_module(PAPERS[name])
     folder = Path(out) if out is not None else Path("out") / name
-    setting = Setting(quick, seeds, folder, jobs, progress)
-    chosen = available if only is None else [only]
-    sections = {part: module.PARTS[part](setting) for part in chosen}
+    setting = Setting(quick, seeds, folder, jobs)
+    sections = {}
+    for part in available if only is None else [only]:
+        sections[part] = module.PARTS[part](setting)
+        if progress:
+            progress()
     command = f"everlearn reproduce {name}"
     command += f" --only {only}" if only else ""
     command += " --quick" if quick else ""
