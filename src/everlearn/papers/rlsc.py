@@ -127,9 +127,8 @@ def fig1(setting: Setting) -> Section:
     return Section(
         "Fig. 1: the Bayes boundary and class frequency",
         "two Gaussians, as in the paper (exact)",
-        "White dashes: the boundary of the standard loss; black dots: of the rebalanced one; crosses: "
-        "the means. They "
-        "coincide at γ = 0.5, and only the standard one moves with γ. The table gives where they "
+        "White dashes: the boundary of the standard loss; black dots: of the rebalanced one; "
+        "crosses: the means. They coincide at γ = 0.5, and only the standard one moves with γ. The table gives where they "
         "cross the line between the means.",
         table,
         {"": drawn},
