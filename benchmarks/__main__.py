@@ -19,6 +19,11 @@ BENCHMARKS: tuple[str, ...] = (
     "images_speed",
     "images_safety",
     "prequential_overhead",
+    "transfer_speed",
+    "transfer_open_ended",
+    "transfer_unrelated",
+    "transfer_single_prior",
+    "transfer_many_priors",
 )
 # The lines the README shows are those of these benchmarks.
 HEADLINES = ("one_at_a_time", "fixed_cost", "accuracy")

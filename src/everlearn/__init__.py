@@ -12,13 +12,27 @@ if TYPE_CHECKING:
     from everlearn.learners.slda import StreamingLDA
     from everlearn.memory.learner import Learner
     from everlearn.persistence import load, save
+    from everlearn.transfer.least_squares_svm import LeastSquaresSVM
+    from everlearn.transfer.multi_kt import MultiKT
+    from everlearn.transfer.online_transfer import OnlineTransfer
+    from everlearn.transfer.passive_aggressive import PassiveAggressive
+    from everlearn.transfer.transfer_classifier import TransferClassifier
+    from everlearn.transfer.trol import TROL
+    from everlearn.transfer.trol_plus import TROLPlus
 
 __all__ = [
+    "TROL",
     "ExStream",
     "Learner",
+    "LeastSquaresSVM",
+    "MultiKT",
     "NearestClassMean",
+    "OnlineTransfer",
+    "PassiveAggressive",
     "RecursiveRLSC",
     "StreamingLDA",
+    "TROLPlus",
+    "TransferClassifier",
     "check_learner",
     "load",
     "save",

@@ -213,6 +213,9 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _begin(self, n_features: int) -> None:
         raise NotImplementedError
 
+    def _welcome(self, known: Labels, new: list[Label]) -> None:
+        """Labels are about to be learned, some of them new; raise to refuse them."""
+
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         raise NotImplementedError
 
@@ -285,6 +288,7 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         slots, new = registry.encode(labels)
         if fresh:
             self._begin(rows.shape[1])
+        self._welcome(registry, new)
         self._learn(rows, slots, weights)
         registry.extend(new)
         self.labels_ = registry
@@ -298,6 +302,7 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "labels_"):
             self._begin(other.n_features_in_)
             self.n_features_in_ = other.n_features_in_
+        self._welcome(registry, new)
         self._merge(other, by_slot)
         registry.extend(new)
         self.labels_ = registry

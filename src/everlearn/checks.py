@@ -61,7 +61,7 @@ class Stream:
         rng = np.random.default_rng(seed)
         names = np.array(["cup", "chair", "apple", "lamp"][:n_classes])
         centres = 4.0 * rng.normal(size=(n_classes, 6))
-        y = rng.permutation(np.repeat(np.arange(n_classes), 15))
+        y = rng.permutation(np.repeat(np.arange(n_classes), 60 // n_classes))
         mixing = np.eye(6) + 0.3 * rng.normal(size=(6, 6))
         X = centres[y] + rng.normal(size=(len(y), 6)) @ mixing
         X_new = centres[y] + rng.normal(size=(len(y), 6)) @ mixing

@@ -45,6 +45,22 @@ class InvalidParameter(InvalidInput):
     """A constructor argument outside its range."""
 
 
+class TooManyLabels(InvalidLabel):
+    """A learner of two labels was shown a third."""
+
+
+class AmbiguousPositive(InvalidParameter):
+    """A learner with prior knowledge was not told which label its priors speak of."""
+
+
+class InvalidPrior(InvalidInput):
+    """A prior has no decision function, another width, or an answer that is not a number."""
+
+
+class TooManyExamples(InvalidInput):
+    """A learner that keeps its examples has no room for more."""
+
+
 class NeverLearned(InvalidInput):
     """What should be forgotten was not learned before."""
 

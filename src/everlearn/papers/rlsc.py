@@ -128,8 +128,8 @@ def fig1(setting: Setting) -> Section:
         "Fig. 1: the Bayes boundary and class frequency",
         "two Gaussians, as in the paper (exact)",
         "White dashes: the boundary of the standard loss; black dots: of the rebalanced one; "
-        "crosses: the means. They coincide at γ = 0.5, and only the standard one moves with γ. The table gives where they "
-        "cross the line between the means.",
+        "crosses: the means. They coincide at γ = 0.5, and only the standard one moves "
+        "with γ. The table gives where they cross the line between the means.",
         table,
         {"": drawn},
     )

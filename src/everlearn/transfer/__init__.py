@@ -1,0 +1,1 @@
+"""Learning a new class from what is already known."""

@@ -1,0 +1,168 @@
+"""Linear detectors, one per class, with the class means and a few exemplars of each."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.base import Array, Slots, State
+from everlearn.transfer.stored import stored
+
+
+class Detectors:
+    """f_k(x) = w_k·x + b_k for every class k, and what is remembered of each class.
+
+    Arrays have room for more classes than there are; the public views end at the last class.
+    """
+
+    def __init__(self, n_features: int, memory: int) -> None:
+        self.n_classes = 0
+        self._n_examples = 0
+        self._mean_square = 0.0
+        self._cursor = 0
+        self._rooms: dict[str, NDArray[Any]] = {
+            "W": np.zeros((0, n_features)),
+            "b": np.zeros(0),
+            "average_W": np.zeros((0, n_features)),
+            "average_b": np.zeros(0),
+            "ages": np.zeros(0, dtype=np.int64),
+            "means": np.zeros((0, n_features)),
+            "totals": np.zeros(0),
+            "counts": np.zeros(0, dtype=np.int64),
+            "exemplars": np.zeros((0, memory, n_features)),
+            "exemplar_weights": np.zeros((0, memory)),
+            "exemplar_counts": np.zeros(0, dtype=np.int64),
+        }
+
+    @property
+    def W(self) -> Array:
+        return self._view("W")
+
+    @property
+    def b(self) -> Array:
+        return self._view("b")
+
+    @property
+    def average(self) -> tuple[Array, Array]:
+        """W and b as they were lately, on average."""
+        return self._view("average_W"), self._view("average_b")
+
+    @property
+    def means(self) -> Array:
+        return self._view("means")
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Examples seen of each class."""
+        return self._view("counts")
+
+    def summary_of(self, slot: int) -> tuple[Array, Array]:
+        """What is remembered of a class: its exemplars, its mean for all others, and weights."""
+        rooms = self._rooms
+        stored = rooms["exemplar_counts"][slot]
+        exemplars = rooms["exemplars"][slot, :stored]
+        weights = rooms["exemplar_weights"][slot, :stored]
+        if rooms["counts"][slot] == stored:
+            return exemplars, weights
+        others = rooms["totals"][slot] - weights.sum()
+        return np.vstack([exemplars, rooms["means"][slot]]), np.append(weights, others)
+
+    def remember(self, x: Array, slot: int, weight: float) -> None:
+        """Add an example to its class mean, and to its exemplars while there is room."""
+        self._make_room(slot + 1)
+        rooms = self._rooms
+        rooms["counts"][slot] += 1
+        rooms["totals"][slot] += weight
+        rooms["means"][slot] += (weight / rooms["totals"][slot]) * (x - rooms["means"][slot])
+        stored = rooms["exemplar_counts"][slot]
+        if stored < rooms["exemplars"].shape[1]:
+            rooms["exemplars"][slot, stored] = x
+            rooms["exemplar_weights"][slot, stored] = weight
+            rooms["exemplar_counts"][slot] += 1
+        self._n_examples += 1
+        self._mean_square += (float(x @ x) - self._mean_square) / self._n_examples
+
+    def nearest(self, slot: int, most: int) -> Slots:
+        """The classes whose means are nearest to that of one class, at most so many."""
+        others = np.delete(np.arange(self.n_classes), slot)
+        if len(others) <= most:
+            return others
+        distances = ((self.means[others] - self.means[slot]) ** 2).sum(axis=1)
+        return np.sort(others[np.argpartition(distances, most)[:most]])
+
+    def start(self, slot: int, w: Array, b: float) -> None:
+        """Put a detector in the place of the one that was, with no past to average over."""
+        self.W[slot] = w
+        self.b[slot] = b
+        self._view("ages")[slot] = 0
+
+    def learn(self, x: Array, slot: int, C: float, rule: int) -> None:
+        from everlearn.kernels.transfer import rival_step
+
+        rival_step(self.W, self.b, x, slot, self._mean_square, C, rule)
+
+    def rehearse(self, rounds: int, C: float, rule: int) -> None:
+        """Learn the next exemplars in turn once more."""
+        if not rounds or not self._rooms["exemplars"].shape[1]:
+            return
+        from everlearn.kernels.transfer import replay
+
+        self._cursor = replay(
+            self.W,
+            self.b,
+            self._view("exemplars"),
+            self._view("exemplar_weights"),
+            self._view("exemplar_counts"),
+            self._cursor,
+            rounds,
+            self._mean_square,
+            C,
+            rule,
+        )
+
+    def settle(self, average_over: float) -> None:
+        """Bring the averages up to date: a plain mean while young, a running one later.
+
+        It spans as many examples as so many classes have, on average.
+        """
+        from everlearn.kernels.transfer import move_average
+
+        ages = self._view("ages")
+        ages += 1
+        rates = 1.0 / np.minimum(ages, max(1.0, average_over * self._n_examples / self.n_classes))
+        average_W, average_b = self.average
+        move_average(average_W, self.W, rates)
+        average_b += rates * (self.b - average_b)
+
+    def state(self) -> State:
+        return {name: self._view(name) for name in self._rooms}, {
+            "n_seen": self._n_examples,
+            "mean_square": self._mean_square,
+            "cursor": self._cursor,
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        n_classes = len(arrays["b"])
+        memory = self._rooms["exemplars"].shape[1]
+        for name, room in self._rooms.items():
+            self._rooms[name] = stored(arrays, name, n_classes, *room.shape[1:], dtype=room.dtype)
+        counts = self._rooms["exemplar_counts"]
+        if np.any((counts < 0) | (counts > memory)):
+            raise ValueError(f"there are {counts.max()} exemplars where {memory} have room")
+        self.n_classes = n_classes
+        self._n_examples = int(notes["n_seen"])
+        self._mean_square = float(notes["mean_square"])
+        self._cursor = int(notes["cursor"])
+
+    def _view(self, name: str) -> Any:
+        return self._rooms[name][: self.n_classes]
+
+    def _make_room(self, n_classes: int) -> None:
+        capacity = len(self._rooms["b"])
+        if n_classes > capacity:
+            room = max(n_classes, 2 * capacity, 4)
+            for name, array in self._rooms.items():
+                grown = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
+                grown[:capacity] = array
+                self._rooms[name] = grown
+        self.n_classes = max(self.n_classes, n_classes)

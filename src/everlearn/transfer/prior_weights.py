@@ -1,0 +1,146 @@
+"""How much to trust each prior: the weights β of Multi-KT.
+
+The leave-one-out prediction of example i is affine in β (see ``least_squares_svm``), so its hinge
+loss is convex, and β solves
+
+    penalty="ball"    min_β Σ s_i max(0, c_i − D_i·β)               with ‖β‖₂ ≤ 1     (Sec. 2.2)
+    penalty="ridge"   min_β Σ s_i max(0, c_i − D_i·β) + ρ/2 ‖β‖²
+
+with c_i = 1 − y_i a_i and D_i = y_i B_i for predictions a + Bβ; s_i are the examples' weights. The
+second is solved in its dual, a quadratic in one variable λ_i ∈ [0, s_i] per example, by a
+primal-dual interior-point method, and β = Dᵀλ / ρ. The first is the second at that ρ at which
+‖β‖ = 1, which is found as the root of a falling function. Both come with a certificate: the
+dual value is a lower bound of the minimum.
+"""
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import brentq
+
+from everlearn.base import Array
+from everlearn.transfer.binary import check_choice, check_positive_number
+
+PENALTIES = ("ridge", "ball")
+# Below this share of the largest useful ρ the ball does not bind.
+SMALLEST_RIDGE = 1e-7
+MOST_STEPS = 100
+TOLERANCE = 1e-13
+ROUNDING = 1e-13
+
+
+def check_penalty(penalty: str, ridge: float | None) -> None:
+    check_choice("penalty", penalty, PENALTIES)
+    if ridge is not None:
+        check_positive_number("ridge", ridge)
+
+
+def prior_weights(c: Array, D: Array, s: Array, penalty: str, ridge: float | None) -> Array:
+    """β under either penalty; a ridge of None is 3 √k."""
+    if penalty == "ball":
+        return ball_weights(c, D, s)
+    return ridge_weights(c, D, s, 3.0 * np.sqrt(D.shape[1]) if ridge is None else ridge)
+
+
+def ridge_weights(c: Array, D: Array, s: Array, ridge: float) -> Array:
+    """β of least hinge loss plus ridge/2 ‖β‖²."""
+    beta: Array = D.T @ _dual_optimum(c, D, s, ridge) / ridge
+    return beta
+
+
+def ball_weights(c: Array, D: Array, s: Array) -> Array:
+    """β of least hinge loss with ‖β‖ ≤ 1."""
+    # ‖β‖ = ‖Dᵀλ‖ / ρ ≤ Σ s_i ‖D_i‖ / ρ, so at this ρ the ball cannot bind.
+    largest = float(s @ np.linalg.norm(D, axis=1))
+    if largest == 0.0:
+        return np.zeros(D.shape[1])
+
+    def excess(log_ridge: float) -> float:
+        return float(np.linalg.norm(ridge_weights(c, D, s, float(np.exp(log_ridge))))) - 1.0
+
+    low, high = np.log(largest * SMALLEST_RIDGE), np.log(largest)
+    if excess(low) <= 0.0:
+        return ridge_weights(c, D, s, float(np.exp(low)))
+    root = brentq(excess, low, high, xtol=1e-13, rtol=1e-14)
+    beta = ridge_weights(c, D, s, float(np.exp(root)))
+    return beta / max(1.0, float(np.linalg.norm(beta)))
+
+
+def hinge_loss(beta: Array, c: Array, D: Array, s: Array) -> float:
+    """Σ s_i max(0, c_i − D_i·β)."""
+    return float(s @ np.maximum(0.0, c - D @ beta))
+
+
+def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
+    """λ of greatest c·λ − ‖Dᵀλ‖² / 2ρ in the box 0 ≤ λ ≤ s.
+
+    Newton steps on Qλ − c − z + t = 0, λ z = μ, (s − λ) t = μ with μ → 0, each a Cholesky
+    factorisation of Q + diag(z/λ + t/(s − λ)), Q = D Dᵀ / ρ.
+    """
+    n = len(c)
+    Q = D @ D.T / ridge
+    # Steps may be inexact, their matrix must not be: with fewer priors than examples Q is singular.
+    steps = Q + ROUNDING * float(Q.diagonal().max(initial=0.0)) * np.eye(n)
+    # How far λ is from either end of the box, each kept on its own so that neither rounds to zero.
+    above, below = 0.5 * s, 0.5 * s
+    losses = max(1.0, float(np.abs(c).max()))
+    scale = max(losses, float(np.abs(Q @ above).max()))
+    z = np.full(n, scale)
+    t = np.full(n, scale)
+    for _ in range(MOST_STEPS):
+        gradient = Q @ above - c - z + t
+        mu = float(z @ above + t @ below) / (2 * n)
+        if mu <= TOLERANCE * losses and float(np.abs(gradient).max()) <= TOLERANCE * scale:
+            break
+        factor = cho_factor(steps + np.diag(z / above + t / below), lower=True)
+
+        # First where a full step would lead, then a step corrected for what that one overlooks.
+        step, dz, dt = _newton(factor, gradient, above, below, z, t, 0.0, 0.0, 0.0)
+        length = _longest(above, below, z, t, step, dz, dt, 1.0)
+        ahead = float(
+            (z + length * dz) @ (above + length * step)
+            + (t + length * dt) @ (below - length * step)
+        ) / (2 * n)
+        target = (ahead / mu) ** 3 * mu
+        step, dz, dt = _newton(factor, gradient, above, below, z, t, target, step * dz, -step * dt)
+        length = _longest(above, below, z, t, step, dz, dt, 0.995)
+        above = above + length * step
+        below = below - length * step
+        z = z + length * dz
+        t = t + length * dt
+    return above
+
+
+def _newton(
+    factor: tuple[Array, bool],
+    gradient: Array,
+    above: Array,
+    below: Array,
+    z: Array,
+    t: Array,
+    target: float,
+    bend_low: Array | float,
+    bend_high: Array | float,
+) -> tuple[Array, Array, Array]:
+    low = (target - bend_low) / above - z
+    high = (target - bend_high) / below - t
+    step = cho_solve(factor, -gradient + low - high)
+    return step, low - z / above * step, high + t / below * step
+
+
+def _longest(
+    above: Array,
+    below: Array,
+    z: Array,
+    t: Array,
+    step: Array,
+    dz: Array,
+    dt: Array,
+    share: float,
+) -> float:
+    """The longest step, at most 1, that keeps everything positive, and a share of it."""
+    values = np.concatenate([above, below, z, t])
+    changes = np.concatenate([step, -step, dz, dt])
+    shrinking = changes < 0
+    if not shrinking.any():
+        return 1.0
+    return min(1.0, share * float((values[shrinking] / -changes[shrinking]).min()))

@@ -1,0 +1,204 @@
+"""Transfer for any number of classes: a new class starts from the detectors of those known.
+
+Beyond Tommasi et al. (2012), whose learners tell two labels apart. One linear detector per class,
+f_k(x) = w_k·x + b_k; the greatest wins. An example (x, k) teaches in three steps:
+
+1. While class k has few examples (``opening``), its detector is the Multi-KT hypothesis (Eq. 4-5)
+   of its exemplars, and of its mean for all its other examples, against the means of the nearest
+   other classes, with their detectors as priors.
+2. Passive-Aggressive, true class against best rival (Crammer et al. 2006, Sec. 8):
+   ℓ = max(0, 1 − f_k(x) + f_r(x)),  γ = min(C / ‖x‖², ℓ / 2(‖x‖² + c)),
+   w_k += γ x,  w_r −= γ x,  b_k += γ c,  b_r −= γ c.
+3. The same step for some stored exemplars, a few of each class, in turn: what keeps old classes
+   from being forgotten when a stream shows one class after the other.
+
+Answers come from a running average of the detectors: single steps are jumpy, their mean is not.
+
+c is the mean of ‖x‖² over everything seen, so that the constant feature is as long as an example
+and scaling all features changes no answer. One example costs O(r d K + n³) for r replayed exemplars
+and n rivals; memory is (m + 3) K d numbers for m exemplars a class. Sequential: the result depends
+on the order of the stream, so it is neither mergeable nor forgettable.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from everlearn.base import Array, Promise, Slots, State, StreamingClassifier
+from everlearn.errors import InvalidParameter
+from everlearn.transfer.detectors import Detectors
+from everlearn.transfer.hypothesis import RULES
+from everlearn.transfer.multi_kt import transfer
+from everlearn.transfer.passive_aggressive import PassiveAggressive
+from everlearn.transfer.trol import TROL
+
+LEAST = {"opening": 1, "memory": 0, "replay": 0, "max_rivals": 1}
+
+
+class TransferClassifier(StreamingClassifier):
+    """Learn any number of classes online; a new one starts from what is known of the others.
+
+    One example costs the same however many were learned before; it grows with the number of
+    classes.
+
+    Parameters
+    ----------
+    base : TROL or PassiveAggressive, optional
+        How a detector begins and learns: ``TROL`` (the default) starts a new class by Multi-KT from
+        the detectors known, ``PassiveAggressive`` from zero. Of its parameters C, variant and, in
+        TROL, batch_C, penalty and ridge are used; C and batch_C are in units of 1/‖x‖².
+    opening : int, default=20
+        For how many examples of a class its detector is worked out afresh from what is remembered
+        of it; afterwards it only learns on.
+    memory : int, default=5
+        Exemplars kept of each class, its first examples. Zero keeps none, and replays none.
+    replay : int, default=50
+        Exemplars replayed after each example.
+    max_rivals : int, default=50
+        The most classes a new detector is told apart from, the nearest ones.
+    average_over : float, default=20
+        Answers come from an average of the detectors over the latest examples, about as many as
+        so many classes have; that is steadier than the detectors after the last one. Zero for no
+        average.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features)
+        The detectors, in the order of ``classes_``.
+    intercept_ : ndarray of shape (n_classes,)
+    classes_ : ndarray
+    n_features_in_ : int
+
+    See Also
+    --------
+    NearestClassMean : Exact in every sense, and as good where classes are round.
+    TROL : For two labels, with any priors and kernels.
+
+    Examples
+    --------
+    >>> from everlearn import TransferClassifier
+    >>> learner = TransferClassifier()
+    >>> for x, y in (([0.0, 1.0], "cup"), ([1.0, 0.0], "hat"), ([-1.0, -0.5], "key")):
+    ...     learner = learner.learn_one(x, y)
+    >>> learner.predict([[0.1, 0.8], [0.9, 0.1], [-1.0, -1.0]]).tolist()
+    ['cup', 'hat', 'key']
+    """
+
+    def __init__(
+        self,
+        *,
+        base: TROL | PassiveAggressive | None = None,
+        opening: int = 20,
+        memory: int = 5,
+        replay: int = 50,
+        max_rivals: int = 50,
+        average_over: float = 20.0,
+    ) -> None:
+        self.base = base
+        self.opening = opening
+        self.memory = memory
+        self.replay = replay
+        self.max_rivals = max_rivals
+        self.average_over = average_over
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return frozenset({Promise.BATCH_IS_LOOP})
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:  # type: ignore[override]
+        """Forget everything, then learn from these examples, once each, in this order."""
+        return super().fit(X, y)
+
+    @property
+    def coef_(self) -> Array:
+        coefficients: Array = self._detectors.average[0][self.labels_.order]
+        return coefficients
+
+    @property
+    def intercept_(self) -> Array:
+        intercepts: Array = self._detectors.average[1][self.labels_.order]
+        return intercepts
+
+    def _check_parameters(self) -> None:
+        base = self._base()
+        if not isinstance(base, (TROL, PassiveAggressive)):
+            raise InvalidParameter(
+                f"base is a TROL or a PassiveAggressive, not a {type(base).__name__}"
+            )
+        base._check_parameters()
+        if base.kernel != "linear" or len(base._priors()):
+            raise InvalidParameter(
+                "base has a linear kernel and no priors or start of its own: detectors are linear, "
+                "and their priors are the other detectors"
+            )
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if not (isinstance(value, (int, np.integer)) and value >= least):
+                raise InvalidParameter(f"{name} is a whole number, {least} or more, not {value!r}")
+
+        if not (np.isfinite(self.average_over) and self.average_over >= 0):
+            raise InvalidParameter(
+                f"average_over is a number, zero or more, not {self.average_over!r}"
+            )
+
+    def _base(self) -> TROL | PassiveAggressive:
+        return TROL() if self.base is None else self.base
+
+    def _begin(self, n_features: int) -> None:
+        self._detectors = Detectors(n_features, int(self.memory))
+
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        for row, slot in enumerate(slots):
+            self._teach(X[row], int(slot), 1.0 if weights is None else float(weights[row]))
+
+    def _learn_one(self, x: Array, slot: int) -> None:
+        self._teach(x, slot, 1.0)
+
+    def _teach(self, x: Array, slot: int, weight: float) -> None:
+        base, known = self._base(), self._detectors
+        known.remember(x, slot, weight)
+        if isinstance(base, TROL) and known.counts[slot] <= self.opening:
+            self._start_detector(base, slot)
+        known.learn(x, slot, base.C * weight, RULES[base.variant])
+        known.rehearse(self.replay, base.C, RULES[base.variant])
+        known.settle(self.average_over)
+
+    def _start_detector(self, base: TROL, slot: int) -> None:
+        """Multi-KT of this class's examples against the means of others, from their detectors."""
+        known = self._detectors
+        rivals = known.nearest(slot, self.max_rivals)
+        if not len(rivals):
+            return
+        examples, weights = known.summary_of(slot)
+        P = np.concatenate([examples, known.means[rivals]])
+        signs = np.concatenate([np.ones(len(examples)), -np.ones(len(rivals))])
+        K = P @ P.T
+        size = float(K.diagonal().mean())
+        if not size > 0.0:
+            return
+        W, b = known.W[rivals], known.b[rivals]
+        solution = transfer(
+            K,
+            signs,
+            np.concatenate([weights, np.ones(len(rivals))]),
+            P @ W.T + b,
+            C=base.batch_C / size,
+            penalty=base.penalty,
+            ridge=base.ridge,
+        )
+        w = P.T @ solution.alpha + W.T @ solution.beta
+        known.start(slot, w, solution.bias + float(b @ solution.beta))
+
+    def _scores(self, X: Array) -> Array:
+        W, b = self._detectors.average
+        scores: Array = X @ W.T + b
+        return scores
+
+    def _own_state(self) -> State:
+        return self._detectors.state()
+
+    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        self._detectors.restore(arrays, notes)
+        if self._detectors.n_classes != self.labels_.n_slots:
+            raise ValueError("there is not one detector for each label")

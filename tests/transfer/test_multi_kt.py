@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from everlearn import LeastSquaresSVM, MultiKT, PassiveAggressive
+from everlearn.errors import InvalidParameter, InvalidPrior, WrongWidth
+from tests.transfer.oracles import (
+    gaussian,
+    least_squares_svm,
+    multi_kt_left_out,
+    two_classes,
+)
+
+
+@pytest.fixture
+def task(rng):
+    X, signs = two_classes(rng, 14)
+    return X, signs, rng.normal(size=(3, 6))
+
+
+@pytest.mark.parametrize("penalty", ["ridge", "ball"])
+@pytest.mark.parametrize("kernel", ["linear", "gaussian"])
+def test_leave_one_out_equals_training_again_at_the_same_weights(task, penalty, kernel):
+    X, signs, W = task
+    learner = MultiKT(priors=list(W), C=3.0, kernel=kernel, bandwidth=6.0, penalty=penalty)
+    learner.fit(X, signs)
+    K = X @ X.T if kernel == "linear" else gaussian(X, X, 6.0)
+    expected = multi_kt_left_out(K, signs, X @ W.T, learner.beta_, 3.0)
+    np.testing.assert_allclose(learner.leave_one_out_, expected, rtol=0, atol=1e-10)
+    assert np.abs(learner.beta_).max() > 0.01
+
+
+@pytest.mark.parametrize("penalty", ["ridge", "ball"])
+def test_no_other_weights_have_a_smaller_left_out_loss(task, rng, penalty):
+    X, signs, W = task
+
+    def objective(beta):
+        left_out = multi_kt_left_out(X @ X.T, signs, X @ W.T, beta, 1.0)
+        cost = 0.5 * 3.0 * np.sqrt(3) * beta @ beta if penalty == "ridge" else 0.0
+        return np.maximum(0.0, 1.0 - signs * left_out).sum() + cost
+
+    beta = MultiKT(priors=list(W), penalty=penalty).fit(X, signs).beta_
+    best = objective(beta)
+    for size in (1e-4, 1e-2, 0.3):
+        for direction in rng.normal(size=(10, 3)):
+            other = beta + size * direction
+            if penalty == "ball":
+                other /= max(1.0, np.linalg.norm(other))
+            assert objective(other) >= best - 1e-9
+
+
+def test_margin_is_the_sum_of_priors_and_examples(task, rng):
+    X, signs, W = task
+    learner = MultiKT(priors=list(W), C=3.0).fit(X, signs)
+    alpha, b = least_squares_svm(X @ X.T, signs - X @ W.T @ learner.beta_, 3.0)
+    X_new = rng.normal(size=(9, 6))
+    expected = X_new @ (W.T @ learner.beta_ + X.T @ alpha) + b
+    np.testing.assert_allclose(learner.margin(X_new), expected, rtol=1e-9)
+
+
+def test_without_priors_it_is_a_least_squares_svm(task):
+    X, signs, _ = task
+    for priors in ([], ()):
+        learner = MultiKT(priors=priors, C=2.0).fit(X, signs)
+        expected = LeastSquaresSVM(C=2.0).fit(X, signs).margin(X)
+        np.testing.assert_allclose(learner.margin(X), expected, rtol=1e-10)
+        assert learner.beta_.shape == (0,)
+
+
+def test_biases_of_priors_cancel(task):
+    X, signs, W = task
+    plain = MultiKT(priors=list(W)).fit(X, signs)
+    biased = MultiKT(priors=[(w, b) for w, b in zip(W, (5.0, -3.0, 0.7), strict=True)])
+    np.testing.assert_allclose(biased.fit(X, signs).margin(X), plain.margin(X), atol=1e-6)
+
+
+def test_a_prior_that_knows_the_answer_is_trusted_and_one_that_does_not_is_not(rng):
+    truth = rng.normal(size=30)
+    X = rng.normal(size=(200, 30))
+    signs = np.sign(X @ truth)
+    first = [*np.flatnonzero(signs > 0)[:3], *np.flatnonzero(signs < 0)[:3]]
+    noise = rng.normal(size=30)
+    learner = MultiKT(priors=[truth, noise, -truth]).fit(X[first], signs[first])
+    alone = LeastSquaresSVM().fit(X[first], signs[first])
+    helped, unhelped = (np.mean(each.predict(X) == signs) for each in (learner, alone))
+    assert helped > unhelped + 0.15
+    assert learner.beta_[0] > 0 > learner.beta_[2]
+    assert abs(learner.beta_[1]) < 0.5 * learner.beta_[0]
+
+
+def test_anything_with_a_decision_function_is_a_prior(task):
+    X, signs, W = task
+    fitted = LogisticRegression().fit(X, signs)
+    ours = PassiveAggressive(positive=-1).fit(X, signs)
+    as_vectors = [
+        W[0],
+        (fitted.coef_[0], fitted.intercept_[0]),
+        (ours.coef_, ours.intercept_),
+    ]
+    as_things = [W[0].tolist(), fitted, ours]
+    as_functions = [
+        lambda X: X @ W[0],
+        fitted.decision_function,
+        lambda X: ours.margin(X)[:, None],
+    ]
+    expected = MultiKT(priors=as_vectors).fit(X, signs).margin(X)
+    for priors in (as_things, as_functions):
+        np.testing.assert_allclose(
+            MultiKT(priors=priors).fit(X, signs).margin(X), expected, rtol=1e-7, atol=1e-9
+        )
+
+
+def test_a_clone_keeps_what_its_priors_know(task):
+    X, signs, _ = task
+    learner = MultiKT(priors=[PassiveAggressive().fit(X, signs)])
+    again = clone(learner.fit(X, signs))
+    assert not hasattr(again, "labels_")
+    np.testing.assert_array_equal(again.fit(X, signs).margin(X), learner.margin(X))
+
+
+@pytest.mark.parametrize(
+    ("prior", "complaint"),
+    [
+        (np.ones(5), "is for 5 features, the examples have 6"),
+        (lambda X: np.full(len(X), np.nan), "NaN or infinity"),
+        (lambda X: X[:, :2], r"shape \(14, 2\)"),
+        (lambda X: X[:3, 0], r"shape \(3,\)"),
+        ("mug", "is a str"),
+        (None, "is a NoneType"),
+    ],
+)
+def test_a_prior_that_cannot_help_is_refused_and_changes_nothing(task, prior, complaint):
+    X, signs, W = task
+    learner = MultiKT(priors=[W[0], prior])
+    with pytest.raises(InvalidPrior, match=complaint):
+        learner.fit(X, signs)
+    assert not hasattr(learner, "labels_")
+
+
+def test_a_fitted_prior_of_another_width_is_refused(task):
+    X, signs, _ = task
+    narrow = PassiveAggressive().fit(X[:, :4], signs)
+    with pytest.raises(InvalidPrior, match="is for 4 features"):
+        MultiKT(priors=[narrow]).fit(X, signs)
+    with pytest.raises(WrongWidth):
+        narrow.margin(X)
+
+
+@pytest.mark.parametrize("wrong", [{"priors": 3}, {"penalty": "lasso"}, {"ridge": -1.0}])
+def test_parameters_out_of_range_are_named(task, wrong):
+    X, signs, _ = task
+    with pytest.raises((InvalidParameter, InvalidPrior), match=next(iter(wrong))):
+        MultiKT(**wrong).fit(X, signs)

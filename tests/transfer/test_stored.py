@@ -1,0 +1,55 @@
+"""A file may say anything; what does not fit is refused before compiled code sees it."""
+
+import numpy as np
+import pytest
+
+from everlearn import (
+    TROL,
+    LeastSquaresSVM,
+    OnlineTransfer,
+    PassiveAggressive,
+    TransferClassifier,
+    TROLPlus,
+)
+from tests.transfer.oracles import two_classes
+
+PRIORS = [np.array([0.1, 0.0, -0.2, 0.0, 0.0, 0.1])]
+LEARNERS = [
+    PassiveAggressive(),
+    PassiveAggressive(kernel="gaussian", budget=5),
+    LeastSquaresSVM(),
+    OnlineTransfer(priors=PRIORS),
+    TROL(priors=PRIORS, kernel="gaussian"),
+    TROLPlus(priors=PRIORS),
+    TransferClassifier(memory=2),
+]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
+def test_arrays_of_another_shape_are_refused(rng, learner):
+    X, signs = two_classes(rng, 20)
+    arrays, notes = learner.fit(X, signs)._state()
+    # Numpy itself checks what the opening's hypothesis is multiplied with.
+    names = [name for name in arrays if not name.startswith("transfer.")]
+    for name in names:
+        array = arrays[name]
+        longer = np.concatenate([array, np.zeros((*array.shape[:-1], 1), array.dtype)], axis=-1)
+        fresh = type(learner)(**learner.get_params(deep=False))
+        with pytest.raises(ValueError, match="has shape .*, expected"):
+            fresh._restore(arrays | {name: longer}, notes)
+
+
+def test_more_exemplars_than_there_is_room_for_are_refused(rng):
+    X, signs = two_classes(rng, 20)
+    arrays, notes = TransferClassifier(memory=2).fit(X, signs)._state()
+    lying = arrays | {"exemplar_counts": arrays["exemplar_counts"] + 1000}
+    with pytest.raises(ValueError, match="1002 exemplars where 2 have room"):
+        TransferClassifier(memory=2)._restore(lying, notes)
+
+
+def test_slots_of_no_label_are_refused(rng):
+    X, signs = two_classes(rng, 20)
+    arrays, notes = LeastSquaresSVM().fit(X, signs)._state()
+    lying = arrays | {"example_slots": arrays["example_slots"] + 7}
+    with pytest.raises(ValueError, match="slot of no label"):
+        LeastSquaresSVM()._restore(lying, notes)
