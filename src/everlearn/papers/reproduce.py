@@ -10,6 +10,7 @@ from everlearn.papers.report import Setting, write
 PAPERS = {
     "rlsc": "everlearn.papers.rlsc",
     "slda": "everlearn.papers.slda",
+    "transfer": "everlearn.papers.transfer",
 }
 
 

@@ -181,7 +181,7 @@ def _turntable_runs(setting: Setting, ordering: str) -> list[Result]:
 
 
 def _cifar_runs(setting: Setting) -> list[Result]:
-    n_classes, step = (20, 10) if setting.quick else (100, 10)
+    n_classes, step = (10, 5) if setting.quick else (100, 10)
     return setting.repeat(
         stream, "cifar", 1, data="cifar", ordering="class iid", n_classes=n_classes, step=step
     )
