@@ -35,7 +35,7 @@ def test_arrays_of_another_shape_are_refused(rng, learner):
         array = arrays[name]
         longer = np.concatenate([array, np.zeros((*array.shape[:-1], 1), array.dtype)], axis=-1)
         fresh = type(learner)(**learner.get_params(deep=False))
-        with pytest.raises(ValueError, match="has shape .*, expected"):
+        with pytest.raises(ValueError, match=r"has shape .*, expected"):
             fresh._restore(arrays | {name: longer}, notes)
 
 

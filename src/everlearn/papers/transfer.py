@@ -103,7 +103,7 @@ PARTS = {"fig1": fig1, "fig2": fig2, "fig3": fig3}
 
 
 def _orderings(setting: Setting) -> int:
-    return 2 if setting.quick else 10
+    return 1 if setting.quick else 10
 
 
 def _text(figure: str) -> str:
