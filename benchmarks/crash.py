@@ -32,7 +32,8 @@ from everlearn.memory.model import Model, latest_snapshot
 WIDTH = 32
 ROUNDS_PER_FOLDER = 50
 REPEATED = 40
-LONGEST_LIFE = 0.35
+LONGEST_LIFE = 400
+MOMENT = 0.005
 # Snapshots often, so that many kills fall into the writing of one.
 SNAPSHOT_EVERY = 512
 
@@ -73,8 +74,12 @@ def teach_until_killed(folder: Path, first: int, pipe: int) -> None:
             learner.ask(example(index)[0])
 
 
-def one_life(folder: Path, first: int, seconds: float) -> set[int]:
-    """Start a process, kill it, and return the numbers it acknowledged."""
+def one_life(folder: Path, first: int, rng: np.random.Generator) -> set[int]:
+    """Start a process, kill it, and return the numbers it acknowledged.
+
+    It lives until it has acknowledged a random number of examples and a moment longer; one life in
+    ten ends while the folder is being opened.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -84,9 +89,13 @@ def one_life(folder: Path, first: int, seconds: float) -> set[int]:
         finally:
             os._exit(1)
     os.close(writing)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
     told = b""
+    if rng.random() > 0.1:
+        enough = 8 * int(rng.integers(1, LONGEST_LIFE))
+        while len(told) < enough and (part := os.read(reading, 1 << 16)):
+            told += part
+    time.sleep(rng.exponential(MOMENT))
+    os.kill(child, signal.SIGKILL)
     while part := os.read(reading, 1 << 16):
         told += part
     os.close(reading)
@@ -134,7 +143,7 @@ def survive(rounds: int, seed: int = 0) -> Tally:
             folder, acknowledged, following = Path(place, "learner"), set[int](), 0
             for _ in range(min(ROUNDS_PER_FOLDER, rounds - tally.rounds)):
                 first = max(0, following - REPEATED)
-                told = one_life(folder, first, rng.uniform(0.0, LONGEST_LIFE))
+                told = one_life(folder, first, rng)
                 acknowledged |= told
                 tally.killed_before_the_first += not told
                 tally.rounds += 1

@@ -1,7 +1,8 @@
 """Ten digits arrive one class at a time; the learner is asked after each.
 
 Run with ``make demo``. Beside every step stands what the usual way would cost: keep all examples
-and train again. Ends with a picture and a model file that is loaded and asked again.
+and train again. Then a picture, a model file that is loaded and asked again, and the whole chain
+from image files to names.
 """
 
 import time
@@ -21,6 +22,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import train_test_split
 
 from everlearn import StreamingLDA, load, save
+from everlearn.cli import demo as images
 
 OUT = Path("out")
 
@@ -68,6 +70,8 @@ def main() -> None:
         f"accuracy on all ten digits {again.score(X_test, y_test):.1%}.\n"
         f"The picture is [bold]{picture}[/].\n"
     )
+    console.print("[bold]And the whole chain, from image files to names:[/]\n")
+    images.run(lambda sentence: console.print(sentence, highlight=False))
 
 
 def warm_up(X: np.ndarray) -> None:

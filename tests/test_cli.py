@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from benchmarks.hostile_images import photograph, saved
 from everlearn import Learner
 from everlearn.cli.app import app
 from everlearn.features.decode import decode
+from everlearn.memory.folders import labelled_files
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +38,21 @@ def photos(tmp_path_factory):
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(saved(Image.fromarray(pixels), "PNG"))
     return place
+
+
+@pytest.fixture(scope="module")
+def learner_of_photos(photos, tmp_path_factory):
+    """A Learner that was taught all of them, to be copied."""
+    place = tmp_path_factory.mktemp("taught") / "learner"
+    with Learner(place) as learner:
+        learner.teach_many(labelled_files([photos]))
+    return place
+
+
+@pytest.fixture
+def taught(learner_of_photos, tmp_path):
+    """The Learner of this test was taught the photos."""
+    shutil.copytree(learner_of_photos, tmp_path / "learner")
 
 
 @pytest.fixture
@@ -88,8 +105,8 @@ def test_unreadable_images_are_named_and_the_exit_code_is_one(run, photos, tmp_p
     assert "not an image" in described[0]["error"]
 
 
+@pytest.mark.usefixtures("taught")
 def test_forget_undo_rename(run, photos):
-    run("teach", photos)
     assert "forgot 4" in run("forget", "sky").stdout
     assert list(as_json(run("names", "--json"))) == ["brick", "leaf"]
     assert as_json(run("undo", "--json")) == {"undone": "forget"}
@@ -125,8 +142,8 @@ def test_evaluate(run, photos, tmp_path):
     assert "of 4 images of unknown names called unknown" in words
 
 
-def test_export(run, photos, tmp_path):
-    run("teach", photos)
+@pytest.mark.usefixtures("taught")
+def test_export(run, tmp_path):
     file = tmp_path / "head.onnx"
     assert "3 names" in run("export", file).stdout
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
@@ -134,8 +151,8 @@ def test_export(run, photos, tmp_path):
     assert as_json(run("export", "--json", file))["names"] == ["brick", "leaf", "sky"]
 
 
-def test_info(run, photos):
-    run("teach", photos)
+@pytest.mark.usefixtures("taught")
+def test_info(run):
     facts = as_json(run("info", "--json"))
     assert facts["teachings"] == 12
     assert facts["features"] == 1280

@@ -7,11 +7,16 @@ from everlearn.names import HOME, find
 if TYPE_CHECKING:
     from everlearn.checks import check_learner
     from everlearn.learners.exstream import ExStream
+    from everlearn.learners.forest.ncm_forest import NCMForest
+    from everlearn.learners.forest.svm_forest import SVMForest
     from everlearn.learners.ncm import NearestClassMean
     from everlearn.learners.rlsc import RecursiveRLSC
     from everlearn.learners.slda import StreamingLDA
     from everlearn.memory.learner import Learner
     from everlearn.persistence import load, save
+    from everlearn.pipeline import StreamPipeline
+    from everlearn.subspace.robust import RobustStreamingPCA
+    from everlearn.subspace.streaming import StreamingPCA
     from everlearn.transfer.least_squares_svm import LeastSquaresSVM
     from everlearn.transfer.multi_kt import MultiKT
     from everlearn.transfer.online_transfer import OnlineTransfer
@@ -26,11 +31,16 @@ __all__ = [
     "Learner",
     "LeastSquaresSVM",
     "MultiKT",
+    "NCMForest",
     "NearestClassMean",
     "OnlineTransfer",
     "PassiveAggressive",
     "RecursiveRLSC",
+    "RobustStreamingPCA",
+    "SVMForest",
+    "StreamPipeline",
     "StreamingLDA",
+    "StreamingPCA",
     "TROLPlus",
     "TransferClassifier",
     "check_learner",

@@ -57,7 +57,70 @@ class Promise(StrEnum):
 EXACT = frozenset(Promise)
 
 
-class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class StreamingEstimator(BaseEstimator):  # type: ignore[misc]
+    """What everything that is taught shares: validation first, and no change on an error."""
+
+    n_features_in_: int
+
+    def _require_fitted(self) -> None:
+        raise NotImplementedError
+
+    def _require_same_parameters(self, other: "StreamingEstimator") -> None:
+        theirs = other.get_params(deep=False)
+        for name, ours in self.get_params(deep=False).items():
+            if not np.array_equal(ours, theirs[name]):
+                raise NotMergeable(
+                    f"{name} differs: {ours!r} here, {theirs[name]!r} there; "
+                    "learners must have the same parameters to be merged"
+                )
+
+    def _unchanged_on_error(self, change: Callable[[], None]) -> Self:
+        """Run a change that validates first; undo what validation itself noted if it fails."""
+        before = dict(self.__dict__)
+        try:
+            change()
+        except Exception:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _rows(self, X: ArrayLike, *, reset: bool | None = None, missing: bool = False) -> Array:
+        if reset is None:
+            self._require_fitted()
+        try:
+            rows: Array = validate_data(
+                self,
+                X,
+                reset=bool(reset),
+                dtype=np.float64,
+                order="C",
+                estimator=self,
+                ensure_all_finite="allow-nan" if missing else True,
+            )
+        except (ValueError, TypeError) as error:
+            raise _named(error) from None
+        if not _squares_are_finite((np.nan_to_num(rows) if missing else rows).ravel()):
+            raise NotFinite("Input X is too large: its squares overflow; scale the features")
+        return rows
+
+    def _vector(self, x: ArrayLike, method: str) -> Array:
+        if not (type(x) is np.ndarray and x.dtype == np.float64 and x.flags.c_contiguous):
+            x = _as_vector(x, method)
+        if x.ndim != 1:
+            raise WrongShape(
+                f"{method} takes one vector, got an array of shape {x.shape}; "
+                "use partial_fit or predict for several rows"
+            )
+        width = getattr(self, "n_features_in_", None)
+        if width is not None and len(x) != width:
+            raise WrongWidth(f"{method} got {len(x)} features, this learner was taught {width}")
+        if not _squares_are_finite(x):
+            raise NotFinite(f"{method} got NaN, infinity or numbers whose squares overflow")
+        return x
+
+
+class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[misc]
     """A classifier that learns one example, or many, at any time."""
 
     labels_: Labels
@@ -307,17 +370,6 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         registry.extend(new)
         self.labels_ = registry
 
-    def _unchanged_on_error(self, change: Callable[[], None]) -> Self:
-        """Run a change that validates first; undo what validation itself noted if it fails."""
-        before = dict(self.__dict__)
-        try:
-            change()
-        except Exception:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-        return self
-
     def _examples(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
     ) -> tuple[Array, NDArray[Any], Array | None]:
@@ -336,49 +388,12 @@ class StreamingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         counted = weights > 0
         return rows[counted], labels[counted], weights[counted]
 
-    def _rows(self, X: ArrayLike, *, reset: bool | None = None) -> Array:
-        if reset is None:
-            self._require_fitted()
-        try:
-            rows: Array = validate_data(
-                self, X, reset=bool(reset), dtype=np.float64, order="C", estimator=self
-            )
-        except (ValueError, TypeError) as error:
-            raise _named(error) from None
-        if not _squares_are_finite(rows.ravel()):
-            raise NotFinite("Input X is too large: its squares overflow; scale the features")
-        return rows
-
-    def _vector(self, x: ArrayLike, method: str) -> Array:
-        if not (type(x) is np.ndarray and x.dtype == np.float64 and x.flags.c_contiguous):
-            x = _as_vector(x, method)
-        if x.ndim != 1:
-            raise WrongShape(
-                f"{method} takes one vector, got an array of shape {x.shape}; "
-                "use partial_fit or predict for several rows"
-            )
-        width = getattr(self, "n_features_in_", None)
-        if width is not None and len(x) != width:
-            raise WrongWidth(f"{method} got {len(x)} features, this learner was taught {width}")
-        if not _squares_are_finite(x):
-            raise NotFinite(f"{method} got NaN, infinity or numbers whose squares overflow")
-        return x
-
     def _require_fitted(self) -> None:
         if not (hasattr(self, "labels_") and len(self.labels_)):
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet: it was taught nothing, or "
                 "has forgotten everything. Call partial_fit or learn_one first."
             )
-
-    def _require_same_parameters(self, other: "StreamingClassifier") -> None:
-        theirs = other.get_params(deep=False)
-        for name, ours in self.get_params(deep=False).items():
-            if not np.array_equal(ours, theirs[name]):
-                raise NotMergeable(
-                    f"{name} differs: {ours!r} here, {theirs[name]!r} there; "
-                    "learners must have the same parameters to be merged"
-                )
 
     def _sorted_scores(self, rows: Array) -> Array:
         scores: Array = self._scores(rows)[:, self.labels_.order]

@@ -29,6 +29,10 @@ class WrongKind(InvalidInput, TypeError):
     """Complex, sparse or object values where plain numbers are needed."""
 
 
+class NothingVisible(InvalidInput):
+    """Every pixel of an image is missing."""
+
+
 class InvalidLabel(InvalidInput):
     """A label that is missing, not a whole number or a word, or of another kind than before."""
 
@@ -47,10 +51,6 @@ class InvalidParameter(InvalidInput):
 
 class TooManyLabels(InvalidLabel):
     """A learner of two labels was shown a third."""
-
-
-class AmbiguousPositive(InvalidParameter):
-    """A learner with prior knowledge was not told which label its priors speak of."""
 
 
 class InvalidPrior(InvalidInput):
@@ -127,6 +127,10 @@ class LearnerBusy(EverlearnError, OSError):
 
 class ReadOnlyLearner(EverlearnError, OSError):
     """A Learner that was opened to be asked is told to change."""
+
+
+class LearnerClosed(EverlearnError, ValueError):
+    """A Learner is used after it was closed."""
 
 
 class NotALearner(EverlearnError, ValueError):

@@ -8,21 +8,26 @@ from importlib import import_module
 from typing import Any
 
 HOME = {
+    "check_learner": "everlearn.checks",
     "ExStream": "everlearn.learners.exstream",
     "Learner": "everlearn.memory.learner",
-    "NearestClassMean": "everlearn.learners.ncm",
-    "RecursiveRLSC": "everlearn.learners.rlsc",
-    "StreamingLDA": "everlearn.learners.slda",
     "LeastSquaresSVM": "everlearn.transfer.least_squares_svm",
+    "load": "everlearn.persistence",
     "MultiKT": "everlearn.transfer.multi_kt",
+    "NCMForest": "everlearn.learners.forest.ncm_forest",
+    "NearestClassMean": "everlearn.learners.ncm",
     "OnlineTransfer": "everlearn.transfer.online_transfer",
     "PassiveAggressive": "everlearn.transfer.passive_aggressive",
+    "RecursiveRLSC": "everlearn.learners.rlsc",
+    "RobustStreamingPCA": "everlearn.subspace.robust",
+    "save": "everlearn.persistence",
+    "StreamingLDA": "everlearn.learners.slda",
+    "StreamingPCA": "everlearn.subspace.streaming",
+    "StreamPipeline": "everlearn.pipeline",
+    "SVMForest": "everlearn.learners.forest.svm_forest",
+    "TransferClassifier": "everlearn.transfer.transfer_classifier",
     "TROL": "everlearn.transfer.trol",
     "TROLPlus": "everlearn.transfer.trol_plus",
-    "TransferClassifier": "everlearn.transfer.transfer_classifier",
-    "check_learner": "everlearn.checks",
-    "load": "everlearn.persistence",
-    "save": "everlearn.persistence",
 }
 
 

@@ -1,11 +1,19 @@
 """Every learner, in every configuration that changes what it keeps or promises."""
 
-from everlearn import ExStream, NearestClassMean, RecursiveRLSC, StreamingLDA
+from everlearn import (
+    ExStream,
+    NCMForest,
+    NearestClassMean,
+    RecursiveRLSC,
+    StreamingLDA,
+    SVMForest,
+)
 
 LEARNERS = [
     ExStream(prototypes=4, learning_rate=0.1),
     NearestClassMean(),
     NearestClassMean(metric="cosine"),
+    NearestClassMean(metric="learned"),
     StreamingLDA(),
     StreamingLDA(shrinkage="oas", class_scatter=True),
     StreamingLDA(covariance="fixed"),
@@ -14,13 +22,19 @@ LEARNERS = [
     RecursiveRLSC(),
     RecursiveRLSC(fit_intercept=True, recoding=0.0, class_scatter=True),
     RecursiveRLSC(weighting="rebalance", fit_intercept=True),
+    NCMForest(n_estimators=20, random_state=0),
+    NCMForest(n_estimators=20, random_state=0, update="rtst", min_samples=1),
+    SVMForest(n_estimators=20, random_state=0),
 ]
 
 # Not for scikit-learn's suite, which shuffles examples before it compares weights with repetitions
 # (which examples are held out depends on their order), and wants every classifier to tell two
-# blobs in the plane apart (a covariance of ones sees one direction only).
+# blobs in the plane apart (a covariance of ones sees one direction only). Which examples a budget
+# keeps depends on their number, so weights are not repetitions there.
 OTHER_LEARNERS = [
     RecursiveRLSC(regularization="auto", recoding="auto", validation_size=20),
     RecursiveRLSC(regularization="auto", weighting="rebalance", validation_size=20),
     StreamingLDA(covariance="fixed", base="ones"),
+    NCMForest(n_estimators=20, random_state=0, memory=5),
+    SVMForest(n_estimators=20, random_state=0, memory=5, update="igt"),
 ]

@@ -20,6 +20,7 @@ from everlearn.errors import (
     DamagedJournal,
     DamagedModel,
     LearnerBusy,
+    LearnerClosed,
     NewerFormat,
     NotALearner,
 )
@@ -138,12 +139,12 @@ import numpy as np
 from everlearn import Learner
 from everlearn.errors import CannotWrite
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (6_000_000, 6_000_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (8_000_000, 8_000_000))
 acknowledged = 0
 learner = Learner(sys.argv[1])
 try:
-    for x in np.random.default_rng(1).normal(size=(4000, 500)).astype(np.float32):
-        learner.teach(x, "noise")
+    for index in range(4000):
+        learner.teach(np.full(5000, 1.0 + index), "noise")
         acknowledged += 1
 except CannotWrite as error:
     print(acknowledged)
@@ -320,6 +321,38 @@ def test_an_interrupted_batch_keeps_what_was_acknowledged(tmp_path, clusters):
     with Learner(tmp_path) as learner:
         assert len(told) >= 192
         assert learner.info()["teachings"] == len(told)
+
+
+def test_a_model_interrupted_while_it_follows_is_not_used_again(taught, monkeypatch):
+    folder, X, names = taught
+    with Learner(folder) as learner:
+        learner.teach(X[0], "before")
+        partial_fit = RecursiveRLSC.partial_fit
+
+        def interrupted(self, *arguments):
+            partial_fit(self, *arguments)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(RecursiveRLSC, "partial_fit", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                learner.ask(X[0])
+        assert learner.ask(X[1])[0].name == names[1]
+        assert same_bits(state_of(learner), fold_anew(learner))
+
+
+def test_a_closed_learner_says_so(tmp_path):
+    learner = Learner(tmp_path)
+    learner.close()
+    learner.close()
+    for action in (
+        lambda: learner.teach([1.0], "x"),
+        lambda: learner.ask([1.0]),
+        learner.names,
+        learner.undo,
+    ):
+        with pytest.raises(LearnerClosed, match="open it again"):
+            action()
 
 
 def test_switching_the_classifier_is_all_or_nothing(taught, monkeypatch):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from everlearn import TROL, LeastSquaresSVM, MultiKT, load, save
-from everlearn.errors import InvalidParameter
+from everlearn.errors import InvalidParameter, LostDefiniteness
 from tests.transfer.oracles import gaussian, two_classes
 
 
@@ -31,7 +31,7 @@ def test_during_the_opening_it_is_multi_kt(task):
         learner.fit(X[:t], signs[:t])
         expected = MultiKT(priors=list(W)).fit(X[:t], signs[:t])
         np.testing.assert_allclose(learner.margin(X), expected.margin(X), rtol=1e-8, atol=1e-10)
-        assert learner.waiting_for_ == f"{6 - t} more examples"
+        assert learner.waiting_for_ == f"{6 - t} more example{'s' * (t < 5)}"
     assert TROL(priors=list(W)).fit(X, signs).waiting_for_ is None
 
 
@@ -74,6 +74,22 @@ def test_waits_for_the_other_label_and_says_so(task, caplog):
     for x in positives[1:20]:
         learner.learn_one(x, "yes")
     assert set(learner.predict(X).tolist()) == {"yes", "no"}
+
+
+def test_a_matrix_that_is_no_kernel_is_refused_and_changes_nothing(task):
+    X, signs, _ = task
+    K = 10 * gaussian(X, X, 5.0)
+    learner = TROL(kernel="precomputed").fit(K[:3], signs[:3])
+    before = learner.margin(K)
+    for teach in (
+        lambda: learner.partial_fit(-K[3:6], signs[3:6]),
+        lambda: learner.learn_one(-K[3], signs[3]),
+    ):
+        with pytest.raises(LostDefiniteness, match="rows and columns"):
+            teach()
+    np.testing.assert_array_equal(learner.margin(K), before)
+    assert learner.n_examples_ == 3
+    assert learner.waiting_for_ == "3 more examples"
 
 
 def test_waiting_is_the_same_in_a_batch_and_one_by_one(task):

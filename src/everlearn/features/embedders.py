@@ -175,6 +175,9 @@ class OnnxEmbedder(NetworkEmbedder):
         run side by side, which is the fastest way through many pictures.
     """
 
+    # One picture at a time keeps its layers in the cache of its core.
+    batch_size = 1
+
     def __init__(
         self,
         path: str | os.PathLike[str],

@@ -2,15 +2,22 @@
 
     euclidean    argmin_k ‖x − μ_k‖
     cosine       argmax_k x·μ_k / (‖x‖ ‖μ_k‖)
+    learned      argmin_k ‖W(x − μ_k)‖,  W learned once (see learned_metric.py)
 
 One example costs O(d) to learn and O(K d) to ask; memory is K d numbers. Exact in every sense:
-a batch equals its rows one by one, in any order; forgetting and merging are exact.
+a batch equals its rows one by one, in any order; forgetting and merging are exact. A learned
+metric promises none of this: it is learned once, from a batch of several classes, and then fixed.
 """
 
-import numpy as np
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
 
-from everlearn.base import Array
-from everlearn.errors import InvalidParameter
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.base import Array, Promise, Slots, State
+from everlearn.errors import InvalidParameter, NotForgettable, NotMergeable
 from everlearn.learners.additive import AdditiveClassifier
 from everlearn.statistics.moments import ClassMeans
 
@@ -22,9 +29,14 @@ class NearestClassMean(AdditiveClassifier):
 
     Parameters
     ----------
-    metric : {"euclidean", "cosine"}, default="euclidean"
+    metric : {"euclidean", "cosine", "learned"}, default="euclidean"
         What near means. Cosine compares directions and suits features of neural networks whose
-        length says more about contrast than about content.
+        length says more about contrast than about content. A learned metric is a projection that
+        brings examples near their class mean; it is learned from the first batch with several
+        classes and more examples than classes, and is Euclidean before that. Classes that come
+        later are only added to it.
+    rank : int, default=128
+        The number of dimensions a learned metric projects to.
 
     Attributes
     ----------
@@ -51,8 +63,15 @@ class NearestClassMean(AdditiveClassifier):
     'cup'
     """
 
-    def __init__(self, *, metric: str = "euclidean") -> None:
+    projection_: Array | None
+
+    def __init__(self, *, metric: str = "euclidean", rank: int = 128) -> None:
         self.metric = metric
+        self.rank = rank
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return frozenset() if self.metric == "learned" else super().promises
 
     @property
     def centroids_(self) -> Array:
@@ -60,11 +79,54 @@ class NearestClassMean(AdditiveClassifier):
         return centroids
 
     def _check_parameters(self) -> None:
-        if self.metric not in ("euclidean", "cosine"):
-            raise InvalidParameter(f'metric is "euclidean" or "cosine", not {self.metric!r}')
+        if self.metric not in ("euclidean", "cosine", "learned"):
+            raise InvalidParameter(
+                f'metric is "euclidean", "cosine" or "learned", not {self.metric!r}'
+            )
+        rank: Any = self.rank
+        if type(rank) is bool or not isinstance(rank, Integral) or int(rank) < 1:
+            raise InvalidParameter(f"rank is a whole number from 1 on, not {rank!r}")
 
     def _empty_moments(self, n_features: int) -> ClassMeans:
         return ClassMeans(n_features)
+
+    def _begin(self, n_features: int) -> None:
+        super()._begin(n_features)
+        self.projection_ = None
+
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        super()._learn(X, slots, weights)
+        if self.metric != "learned" or self.projection_ is not None:
+            return
+        known, member_of = np.unique(slots, return_inverse=True)
+        if 1 < len(known) < len(X):
+            from everlearn.learners.learned_metric import learned_metric
+
+            means = self.moments_.means[known]
+            self.projection_ = learned_metric(X, member_of, weights, means, int(self.rank))
+
+    def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
+        self._require_exact()
+        return super()._forget(X, slots, weights)
+
+    def _forget_class(self, slot: int) -> None:
+        self._require_exact()
+        super()._forget_class(slot)
+
+    def _merge(self, other: Any, slots: Slots) -> None:
+        if self.metric == "learned":
+            raise NotMergeable(
+                "each learner has learned a metric of its own; merge learners with a metric that "
+                "is not learned"
+            )
+        super()._merge(other, slots)
+
+    def _require_exact(self) -> None:
+        if self.metric == "learned":
+            raise NotForgettable(
+                "the metric was learned from the first examples and cannot unlearn any of them; "
+                "use a metric that is not learned, or fit anew without them"
+            )
 
     def _scores(self, X: Array) -> Array:
         if self.metric == "cosine":
@@ -72,16 +134,28 @@ class NearestClassMean(AdditiveClassifier):
         # About the mean of everything, so that a common offset does not eat the digits.
         X = X - self.moments_.mean
         means = self.moments_.means - self.moments_.mean
+        if self.projection_ is not None:
+            X, means = X @ self.projection_.T, means @ self.projection_.T
         squares = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", means, means)
         return X @ means.T - 0.5 * squares
 
     def _scores_one(self, x: Array) -> Array:
-        if self.metric == "cosine":
+        if self.metric != "euclidean":
             return super()._scores_one(x)
         from everlearn.kernels.moments import nearest_mean
 
         scores: Array = nearest_mean(x, self.moments_.means)
         return scores
+
+    def _own_state(self) -> State:
+        arrays, notes = super()._own_state()
+        if self.projection_ is not None:
+            arrays = arrays | {"projection": self.projection_}
+        return arrays, notes
+
+    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        super()._own_restore(arrays, notes)
+        self.projection_ = arrays.get("projection")
 
 
 def _unit(rows: Array) -> Array:

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from everlearn.errors import CannotRead, CannotWrite, DamagedJournal, NewerFormat, NotALearner
+from everlearn.errors import (
+    CannotRead,
+    CannotWrite,
+    DamagedJournal,
+    LearnerClosed,
+    NewerFormat,
+    NotALearner,
+)
 from everlearn.persistence import flush_folder
 
 FORMAT_VERSION = 1
@@ -121,7 +128,7 @@ class Database:
             self.run("COMMIT")
         except BaseException:
             # SQLite has rolled back by itself where the disk was full.
-            if self._db.in_transaction:
+            if self._in_transaction():
                 self.run("ROLLBACK")
             raise
 
@@ -132,11 +139,15 @@ class Database:
         try:
             yield
         finally:
-            self.run("COMMIT")
+            if self._in_transaction():
+                self.run("COMMIT")
 
     def checkpoint(self) -> None:
         """Bring everything from the write-ahead log into the file itself."""
         self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _in_transaction(self) -> bool:
+        return self._db.in_transaction
 
     def _connected(self) -> sqlite3.Connection:
         if self.writes:
@@ -188,6 +199,10 @@ class Database:
         """SQLite's errors under the name of their cause."""
         try:
             yield
+        except sqlite3.ProgrammingError as error:
+            if "closed" not in str(error):
+                raise
+            raise LearnerClosed(f"{self.path.parent} was closed; open it again") from None
         except sqlite3.DatabaseError as error:
             cause = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
             if cause in DAMAGED:

@@ -45,6 +45,7 @@ class History:
     ) -> None:
         self.folder = folder
         self.journal = journal
+        self._halfway = False
         if journal.writes and not journal.epoch:
             self.begin(classifier if classifier is not None else default())
             return
@@ -67,16 +68,19 @@ class History:
             if change is not None:
                 change()
             self.journal.set_fact("epoch", str(epoch))
-        self.epoch, self.model = epoch, model
+        self.epoch, self.model, self._halfway = epoch, model, False
         remove_snapshots(self.folder, keep=(epoch, 0))
 
     def follow(self) -> Model:
         """The model at the end of the log."""
-        if self.journal.epoch != self.epoch:
+        if self._halfway or self.journal.epoch != self.epoch:
             self._open()
         last = self.journal.last_position
         if self.model.position != last:
+            # Interrupted inside a window, a model is neither here nor there and is not used again.
+            self._halfway = True
             self.model.follow(self.journal, last)
+            self._halfway = False
         return self.model
 
     def snapshot(self, *, at_least: int) -> None:
@@ -96,6 +100,7 @@ class History:
     def _open(self) -> None:
         self.epoch = self.journal.epoch
         self.model = latest_snapshot(self.folder, self.epoch, self.journal.last_position)
+        self._halfway = False
 
     def _require_same(self, classifier: Any) -> None:
         if classifier is not None and repr(classifier) != repr(self.model.classifier):

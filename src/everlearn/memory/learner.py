@@ -109,6 +109,7 @@ class Learner:
         self._reading: Reading | None = None
         self._names: dict[int, str] = {}
         self._names_at = (-1, -1)
+        self._closed = False
         self._lock = None if read_only else _locked(self.path)
         try:
             self._journal = Journal(self.path, write=not read_only)
@@ -126,10 +127,15 @@ class Learner:
     def close(self) -> None:
         """Make a snapshot if it is worth it, and let others teach."""
         with self._guard:
-            if not self.read_only:
-                self._history.snapshot(at_least=1)
-                self._journal.checkpoint()
-            self._release()
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                if not self.read_only:
+                    self._history.snapshot(at_least=1)
+                    self._journal.checkpoint()
+            finally:
+                self._release()
 
     # Teaching.
 

@@ -22,6 +22,12 @@ class Examples:
     def __len__(self) -> int:
         return len(self.X)
 
+    def copy(self) -> "Examples":
+        """The same examples; adding to the one leaves the other as it is."""
+        twin = Examples(0)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
     def add(
         self, X: Array, slots: Slots, weights: Array | None, prior_scores: Array | None = None
     ) -> None:

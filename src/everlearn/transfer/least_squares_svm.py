@@ -21,6 +21,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from everlearn.base import Array
+from everlearn.errors import LostDefiniteness
 from everlearn.statistics.labels import Label
 from everlearn.transfer.kept_examples import ExampleKeeper
 
@@ -29,7 +30,13 @@ class SaddleSystem:
     """P, the top-left block of the inverse of [[K + diag(1/Cs), 1], [1ᵀ, 0]], as a factor."""
 
     def __init__(self, K: Array, C: float, weights: Array) -> None:
-        self._factor = cho_factor(K + np.diag(1.0 / (C * weights)), lower=True)
+        try:
+            self._factor = cho_factor(K + np.diag(1.0 / (C * weights)), lower=True)
+        except np.linalg.LinAlgError:
+            raise LostDefiniteness(
+                "the kernel matrix of the examples is not positive definite: if it is precomputed, "
+                "check that rows and columns are in the same order; else scale the features"
+            ) from None
         self._ones = cho_solve(self._factor, np.ones(len(K)))
         self._sum = float(self._ones.sum())
 

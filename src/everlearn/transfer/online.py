@@ -80,7 +80,7 @@ class OnlineLearner(BinaryLearner):
             return None
         missing = self._opening_length() - len(opening)
         if missing > 0:
-            return f"{missing} more examples"
+            return f"{missing} more example{'s' * (missing > 1)}"
         return f"an example of another label than {self.classes_.tolist()[0]!r}"
 
     # What a learner of this family says about itself.
@@ -180,8 +180,9 @@ class OnlineLearner(BinaryLearner):
         self._orientation = known
 
     def _extend_opening(self, X: Array, slots: Slots, weights: Array, prior_scores: Array) -> float:
-        opening = self.opening_
-        assert opening is not None
+        assert self.opening_ is not None
+        # On a copy: a kernel that is none is only noticed when it is factorised.
+        opening = self.opening_.copy()
         n_before = len(opening)
         margin = float(self._margin_of(X, prior_scores)[0]) if n_before else 0.0
         opening.add(X, slots, weights, prior_scores)
@@ -189,9 +190,8 @@ class OnlineLearner(BinaryLearner):
         if len(opening) > room and self.kernel != "precomputed":
             opening.keep(np.arange(len(opening) - room, len(opening)))
         self._establish(opening, self.signs_[opening.slots])
-        if self._is_complete(opening):
-            self.opening_ = None
-        elif n_before < self._opening_length() == len(opening):
+        self.opening_ = None if self._is_complete(opening) else opening
+        if self.opening_ is not None and n_before < self._opening_length() == len(opening):
             log.warning(
                 "%s has seen %d examples, all of one label; it waits for the other one",
                 type(self).__name__,

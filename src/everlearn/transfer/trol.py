@@ -65,7 +65,7 @@ class TROL(TransferringLearner):
     >>> from everlearn import TROL
     >>> learner = TROL(priors=[[1.0, 0.0]], n_first=2, positive="yes")
     >>> learner.learn_one([1.0, 0.1], "yes").waiting_for_
-    '1 more examples'
+    '1 more example'
     >>> learner.learn_one([-1.0, 0.0], "no").predict_one([0.8, -0.3])
     'yes'
     """

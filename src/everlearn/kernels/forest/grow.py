@@ -1,0 +1,98 @@
+"""Growing leaves into subtrees, and cutting what has become too small."""
+
+import numpy as np
+
+from everlearn.kernels.compile import compiled
+from everlearn.kernels.forest.splits import Split, best_split
+from everlearn.kernels.forest.tree import (
+    DEAD,
+    MEMBERS,
+    NONE,
+    VECTORS,
+    Bytes,
+    Rows,
+    Settings,
+    Tree,
+    add_leaf,
+    collapse,
+    leaf_weight,
+    link,
+    make_leaf,
+    partition,
+    rows_below,
+    subtree,
+    with_room,
+)
+
+
+@compiled
+def write_split(tree: Tree, node: int, split: Split) -> Tree:
+    """Give a node a splitting function, in fresh storage: readers may still use the old one."""
+    size, count = split.member_slot.shape[0], split.vectors.shape[0]
+    tree = with_room(tree, 0, size, count)
+    member, vector = tree.used[MEMBERS], tree.used[VECTORS]
+    tree.used[MEMBERS] += size
+    tree.used[VECTORS] += count
+    tree.member_slot[member : member + size] = split.member_slot
+    tree.member_side[member : member + size] = split.member_side
+    tree.vectors[vector : vector + count] = split.vectors
+    tree.half_square[vector : vector + count] = split.half_square
+    tree.nodes[node].member = member
+    tree.nodes[node].size = size
+    tree.nodes[node].vector = vector if split.feature == NONE else split.feature
+    tree.nodes[node].threshold = split.threshold
+    return tree
+
+
+@compiled
+def grown(tree: Tree, rows: Rows, leaf: int, settings: Settings) -> Tree:
+    """The tree with one leaf grown until no node can be split."""
+    index = rows_below(tree, leaf)
+    make_leaf(tree, leaf)
+    n = index.shape[0]
+    sides = np.empty(n, np.int32)
+    # A split leaves at least one example on each side, so no more than n segments are open.
+    nodes = np.empty(n + 1, np.int32)
+    begins = np.empty(n + 1, np.int64)
+    ends = np.empty(n + 1, np.int64)
+    nodes[0], begins[0], ends[0] = leaf, 0, n
+    open_segments = 1
+    while open_segments:
+        open_segments -= 1
+        node, begin, end = nodes[open_segments], begins[open_segments], ends[open_segments]
+        here = index[begin:end]
+        split = best_split(rows, here, settings, tree.random, sides[begin:end])
+        if split.gain <= 0.0:
+            for i in range(end - 1, begin - 1, -1):
+                link(tree, index[i], node)
+            continue
+        tree = write_split(with_room(tree, 2, 0, 0), node, split)
+        left, right = add_leaf(tree, node), add_leaf(tree, node)
+        tree.nodes[node].left, tree.nodes[node].right = left, right
+        middle = begin + partition(here, sides[begin:end])
+        nodes[open_segments], begins[open_segments], ends[open_segments] = right, middle, end
+        open_segments += 1
+        nodes[open_segments], begins[open_segments], ends[open_segments] = left, begin, middle
+        open_segments += 1
+    return tree
+
+
+@compiled
+def cut_small_leaves(tree: Tree, rows: Rows, top: int, smallest: float, touched: Bytes) -> None:
+    """Cut leaves at or below ``top`` that hold too little into their parents, until none is left.
+
+    A node that becomes a leaf is marked as touched: it may grow again.
+    """
+    nodes = subtree(tree, top)
+    # From the bottom up: a parent comes before its children in this order.
+    for i in range(nodes.shape[0] - 1, -1, -1):
+        node = nodes[i]
+        while (
+            tree.nodes[node].parent != DEAD
+            and tree.nodes[node].left == NONE
+            and leaf_weight(tree, rows, node) <= smallest
+            and tree.nodes[node].parent != NONE
+        ):
+            node = tree.nodes[node].parent
+            collapse(tree, node)
+            touched[node] = 1

@@ -1,0 +1,283 @@
+"""Trees over the same examples: teach, forget, ask.
+
+A grove is a whitening, the stored examples in whitened coordinates, and trees whose leaves refer
+to them. A forest has one; merging two forests puts their groves side by side, because each has a
+whitening of its own. Like its parts, a grove is never changed under a reader: each change is
+another grove.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.base import Array, Slots
+from everlearn.learners.forest.examples import NONE, Examples, Ints
+from everlearn.learners.forest.whitening import Whitening, blocks
+
+if TYPE_CHECKING:
+    from everlearn.kernels.forest.tree import Settings, Tree
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ASK_ROWS = 512
+# A leaf need not hold more than this share of an average class: with few examples of each class,
+# leaves of a fixed size would mix classes for no reason.
+SMALLEST_SHARE = 0.1
+UPDATES = ("uls", "igt", "rtst", "rust")
+NODE_SAMPLINGS = ("quality", "size", "uniform")
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How trees are grown and updated: a forest's parameters as the kernels want them."""
+
+    kind: int
+    subset: int
+    n_candidates: int
+    smallest: float
+    regularisation: float
+    epochs: int
+    update: str
+    node_sampling: str
+    update_fraction: float
+    workers: int
+
+    def settings(self, seen: Array) -> "Settings":
+        """For the kernels, when so much of each class was seen."""
+        from everlearn.kernels.forest.tree import Settings
+
+        average = float(seen.sum()) / max(1, int(np.count_nonzero(seen)))
+        return Settings(
+            self.kind,
+            len(seen),
+            self.subset,
+            self.n_candidates,
+            min(self.smallest, average * SMALLEST_SHARE),
+            self.regularisation,
+            self.epochs,
+            _entropy_table(),
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples to be learned: those of ``X[order]``, and all else in that order already."""
+
+    X: Array
+    order: Slots
+    slots: Slots
+    weights: Array | None
+    keys: Array
+
+    def part(self, mask: NDArray[np.bool_]) -> "Batch":
+        weights = None if self.weights is None else self.weights[mask]
+        return Batch(self.X, self.order[mask], self.slots[mask], weights, self.keys[mask])
+
+
+@dataclass(frozen=True)
+class Grove:
+    """Trees, what they were taught, and the whitening it went through."""
+
+    whitening: Whitening
+    examples: Examples
+    trees: tuple["Tree", ...]
+
+    @classmethod
+    def planted(cls, whitening: Whitening, n_features: int, seeds: NDArray[np.uint64]) -> "Grove":
+        """Trees that have learned nothing yet."""
+        from everlearn.kernels.forest.tree import empty_tree
+
+        trees = []
+        for seed in seeds:
+            tree = empty_tree(16, 64, 16, n_features, 0)
+            tree.random[0] = seed
+            trees.append(tree)
+        return cls(whitening, Examples.none(n_features), tuple(trees))
+
+    def taught(
+        self,
+        batch: "Batch",
+        budget: int | None,
+        growth: Growth,
+        intensity: float,
+    ) -> "Grove":
+        """With these examples learned."""
+        from everlearn.kernels.forest.update import first_tree, taught
+
+        evicted, stays = self.examples.evicted(batch.slots, batch.keys, budget)
+        kept = batch if stays.all() else batch.part(stays)
+        examples, index = self.examples.with_batch(
+            self.whitening(kept.X, kept.order), kept.slots, kept.weights, kept.keys, kept.order
+        )
+        examples = examples.with_seen(batch.slots, batch.weights).without(evicted)
+        rows, settings = examples.rows(), growth.settings(examples.seen)
+        nodes_do = {"rtst": 1, "rust": 2}.get(growth.update, 0)
+        sample_by = NODE_SAMPLINGS.index(growth.node_sampling)
+
+        def teach(tree: "Tree") -> "Tree":
+            if not tree.used[0]:
+                return first_tree(_own_copy(tree, len(rows.slot)), rows, index, settings)
+            copy = _without(_own_copy(tree, len(rows.slot)), evicted)
+            return taught(
+                copy,
+                rows,
+                index,
+                growth.update != "uls",
+                nodes_do,
+                sample_by,
+                growth.update_fraction,
+                intensity,
+                settings,
+            )
+
+        trees = in_parallel(teach, self.trees, growth.workers)
+        return replace(self, examples=examples, trees=tuple(trees))
+
+    def forgotten(self, X: Array, slots: Slots, weights: Array | None) -> "Grove":
+        """Without these examples; raises ``NeverLearned``."""
+        rows, taken, missing = self.examples.find(self.whitening(X), slots, weights)
+        return self._lightened(rows, taken, missing)
+
+    def without_class(self, slot: int) -> "Grove":
+        """Without any example of a class."""
+        rows = self.examples.of_class(slot)
+        missing = np.zeros(self.examples.n_slots)
+        return self._lightened(rows, self.examples.weight[rows], missing)
+
+    def relabelled(self, slots: Slots) -> "Grove":
+        """A copy that shares nothing with this one, in which slot i is ``slots[i]``."""
+        trees = []
+        for tree in self.trees:
+            copy = _tree_from(_plain_arrays(tree))
+            known = copy.member_slot != NONE
+            copy.member_slot[known] = slots[copy.member_slot[known]]
+            trees.append(copy)
+        return replace(self, examples=self.examples.relabelled(slots), trees=tuple(trees))
+
+    def add_answers(self, X: Array, kind: int, workers: int, answers: Array) -> None:
+        """Add every tree's class distribution for each row to ``answers``."""
+        from everlearn.kernels.forest.predict import add_answers
+
+        rows = self.examples.rows()
+
+        def ask(part: slice) -> None:
+            whitened = self.whitening(X[part])
+            for tree in self.trees:
+                add_answers(tree, kind, rows, whitened, answers[part])
+
+        in_parallel(ask, list(blocks(len(X), ASK_ROWS)), workers)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything, as named arrays; trees one after another."""
+        arrays = {"mean": self.whitening.mean, "deviation": self.whitening.scale}
+        arrays |= {f"examples.{name}": value for name, value in self.examples.arrays().items()}
+        trees = [_plain_arrays(tree) for tree in self.trees]
+        for name in trees[0]:
+            arrays[f"trees.{name}"] = np.concatenate([tree[name] for tree in trees])
+            arrays[f"lengths.{name}"] = np.array([len(tree[name]) for tree in trees])
+        return arrays
+
+    @classmethod
+    def from_state(cls, arrays: dict[str, NDArray[Any]]) -> "Grove":
+        whitening = Whitening(arrays["mean"], arrays["deviation"])
+        examples = Examples.from_arrays(_under("examples.", arrays))
+        columns = {
+            name: np.split(together, np.cumsum(arrays[f"lengths.{name}"])[:-1])
+            for name, together in _under("trees.", arrays).items()
+        }
+        trees = (
+            dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)
+        )
+        return cls(whitening, examples, tuple(_tree_from(tree) for tree in trees))
+
+    def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
+        examples = self.examples.lightened(rows, taken, missing)
+        gone = rows[examples.slot[rows] == NONE]
+        emptied = np.flatnonzero((self.examples.seen > 0) & (examples.seen == 0))
+        trees = []
+        for tree in self.trees:
+            copy = _without(_own_copy(tree, len(examples.slot)), gone)
+            # The slot may be given to another class one day.
+            copy.member_slot[np.isin(copy.member_slot, emptied)] = NONE
+            trees.append(copy)
+        examples.X[gone] = 0.0
+        return replace(self, examples=examples, trees=tuple(trees))
+
+
+def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays whose names start so, by the rest of their names."""
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def in_parallel(work: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]:
+    """Do the same to each; the results are in order whatever the number of workers."""
+    if workers == 1 or len(items) == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, items))
+
+
+def _own_copy(tree: "Tree", n_rows: int) -> "Tree":
+    """A tree that can be changed without a reader noticing, for so many rows of examples.
+
+    The vectors are shared: a change appends behind those the reader knows of.
+    """
+    shared = {"vectors", "half_square"}
+    fields: dict[str, Any] = {
+        name: value if name in shared else value.copy() for name, value in tree._asdict().items()
+    }
+    links = np.full(n_rows, NONE, tree.links.dtype)
+    links[: len(tree.links)] = tree.links
+    fields["links"] = links
+    return type(tree)(**fields)
+
+
+def _without(tree: "Tree", rows: Ints) -> "Tree":
+    from everlearn.kernels.forest.update import take_out
+
+    if len(rows):
+        take_out(tree, rows)
+    return tree
+
+
+def _plain_arrays(tree: "Tree") -> dict[str, NDArray[Any]]:
+    """A tree as arrays of plain numbers, without the room it has for more."""
+    nodes, members, vectors = (int(count) for count in tree.used)
+    return {
+        **{f"node.{name}": tree.nodes[name][:nodes] for name in tree.nodes.dtype.names or ()},
+        "member_slot": tree.member_slot[:members],
+        "member_side": tree.member_side[:members],
+        "vectors": tree.vectors[:vectors],
+        "half_square": tree.half_square[:vectors],
+        **{f"link.{name}": tree.links[name] for name in tree.links.dtype.names or ()},
+        "used": tree.used,
+        "random": tree.random,
+    }
+
+
+def _tree_from(parts: dict[str, NDArray[Any]]) -> "Tree":
+    """What :func:`_plain_arrays` took apart."""
+    from everlearn.kernels.forest.tree import LINK, NODE, Tree
+
+    nodes = np.empty(len(parts["node.left"]), NODE)
+    for name in NODE.names or ():
+        nodes[name] = parts[f"node.{name}"]
+    links = np.empty(len(parts["link.leaf"]), LINK)
+    for name in LINK.names or ():
+        links[name] = parts[f"link.{name}"]
+    rest = {name: parts[name].copy() for name in Tree._fields if name in parts}
+    return Tree(nodes=nodes, links=links, **rest)
+
+
+@lru_cache(maxsize=1)
+def _entropy_table() -> Array:
+    """f(v) = v ln v for small whole numbers."""
+    values = np.arange(4096.0)
+    table: Array = values * np.log(np.maximum(values, 1.0))
+    return table

@@ -1,0 +1,1 @@
+"""Eigenspaces that learn image by image, and repair what they are shown."""

@@ -1,0 +1,90 @@
+"""The coefficients of every image seen, kept up to date without touching them at every step.
+
+Steps 5 and 8 of Skočaj and Leonardis (2002), Sec. 3, move all n coefficient vectors into the new
+basis whenever an image is added, which costs O(n k²) a step. Here a change of basis is only noted
+down:
+
+    c ← E (c − s)        E: the new basis in the old one,  s: where the old mean went
+
+Blocks of rows wait in the basis they were written in; between two blocks stands the change that
+all rows before it still have to go through. When a block has grown as long as the one before it,
+the two are joined (as the digits of a binary counter carry) and the changes around them composed,
+so each row is moved O(log n) times in all: O(k³ + k² log n) a step on average, and at most
+log₂ n changes are kept.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Turn = tuple[Array, Array]
+
+
+class Coefficients:
+    """Rows of coordinates in a basis that keeps changing.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_images, width), optional
+        Coordinates in the present basis.
+    """
+
+    def __init__(self, rows: Array | None = None) -> None:
+        self._blocks: list[Array] = []
+        self._turns: list[Turn] = []  # turn i = (E, E s) carries block i and all before it onward
+        self._open: list[Array] = [] if rows is None or not len(rows) else [rows]
+
+    def append(self, rows: Array) -> None:
+        """Coordinates of further images; their width may have grown since the last turn."""
+        self._open.append(rows)
+
+    def turn(self, E: Array, shift: Array) -> None:
+        """The basis changed: c ← E (c − shift)."""
+        self._blocks.append(_stacked(self._open, E.shape[1]))
+        self._turns.append((E, E @ shift))
+        self._open = []
+        while len(self._blocks) > 1 and len(self._blocks[-2]) <= len(self._blocks[-1]):
+            self._join()
+
+    def read(self, width: int) -> Array:
+        """All rows in the present basis, oldest first."""
+        while len(self._blocks) > 1:
+            self._join()
+        rows = (
+            [_turned(self._blocks[0], self._turns[0]), *self._open] if self._blocks else self._open
+        )
+        self._blocks, self._turns = [], []
+        self._open = [_stacked(rows, width)]
+        return self._open[0]
+
+    def _join(self) -> None:
+        """Carry the last block but one into the basis of the last."""
+        last = self._blocks.pop()
+        final = self._turns.pop()
+        turn = self._turns.pop()
+        self._blocks[-1] = _stacked([_turned(self._blocks[-1], turn), last], last.shape[1])
+        if self._turns:
+            self._turns[-1] = _composed(self._turns[-1], turn)
+        self._turns.append(final)
+
+
+def _turned(rows: Array, turn: Turn) -> Array:
+    """Rows c after c ← E c − t; directions that came later are zero in them."""
+    E, moved = turn
+    turned: Array = rows @ E[:, : rows.shape[1]].T - moved
+    return turned
+
+
+def _composed(first: Turn, then: Turn) -> Turn:
+    E = then[0][:, : len(first[0])]
+    return E @ first[0], E @ first[1] + then[1]
+
+
+def _stacked(blocks: list[Array], width: int) -> Array:
+    """Blocks under each other; directions that a block did not know yet are zero in it."""
+    stacked = np.zeros((sum(len(block) for block in blocks), width))
+    start = 0
+    for block in blocks:
+        stacked[start : start + len(block), : block.shape[1]] = block
+        start += len(block)
+    return stacked

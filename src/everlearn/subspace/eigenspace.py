@@ -1,0 +1,370 @@
+"""An eigenspace that takes in one image after the other, or block after block.
+
+Skočaj and Leonardis (2002), *Incremental approach to robust learning of eigenspaces*, Sec. 3. Their
+symbols and ours, with images as rows:
+
+    x, n, μ            X, weight, mean
+    U (steps 4, 9)     ``_basis``: orthonormal rows that span what was seen
+    A' (step 5)        coordinates in the basis, relative to ``_origin``, the mean at the last cut
+    l (step 11)        eigenvalues of ``_scatter``, the scatter about the mean in the basis
+
+Steps 1-3 project an image and take the residual, step 4 appends its direction, step 6 is the
+eigendecomposition of the coordinates' scatter, and steps 7-11 cut the basis back. Only the scatter
+of A' enters step 6, and it follows each image by a rank-one term,
+
+    S ← S + n w / (n + w) (c − m)(c − m)ᵀ,     m ← m + w / (n + w) (c − m),
+
+so the coefficients A themselves are needed only by those who want to read them.
+
+The published algorithm cuts after every image. Here the basis may grow by ``guard`` directions
+beyond the ones kept, and those kept are ``guard`` more than asked for; what is asked is read from
+the leading ones. Directions that look faint when they first appear so have time to prove
+themselves, and the cut, an O(k² d) rotation, is paid once per ``guard`` images. ``guard=0`` is the
+published algorithm.
+
+A cut says which directions stay, not how the basis lies in them. It is turned as little as possible
+against the one before, so that coordinates measured earlier stay (nearly) right: ``steady`` axes.
+The eigenvectors themselves are computed when they are read.
+
+Cost per image O(k d), plus O(k² d) at a cut. Memory (k + 2 guard) d numbers. Sums are exact until
+the first cut; from then on the discarded directions are lost, so the result depends (a little) on
+the order of the images, and merging is approximate.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.subspace.coefficients import Coefficients
+
+Array = NDArray[np.float64]
+
+# A residual below this share of the image's distance from the origin, or of the image itself, is
+# rounding, not a direction.
+NEGLIGIBLE_OF_DISTANCE = 1e-10
+NEGLIGIBLE_OF_IMAGE = 1e-13
+# Cuts between two polishings of the basis; each cut costs about 1e-15 of orthonormality.
+POLISH_EVERY = 64
+# Rows taken at once where no cut limits it.
+BLOCK_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Orthonormal axes of the wanted subspace: an image x is at axes (x − mean) + at_mean."""
+
+    E: Array  # the axes in the basis
+    axes: Array
+    at_mean: Array
+    scatter: Array  # along the eigenvectors, strongest first
+
+
+class Eigenspace:
+    """Mean, leading eigenvectors and eigenvalues of a stream of images.
+
+    Parameters
+    ----------
+    n_features : int
+    n_components : int, float or None
+        How many directions are wanted: a number, a share of the energy, or all.
+    guard : int
+        Spare directions carried along while learning.
+    opening : float
+        The smallest residual (root mean square over the pixels) that opens a new direction.
+    forgetting : float
+        What the weight of all earlier images is multiplied with at every new one.
+    keep_coefficients : bool
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        n_components: int | float | None,
+        guard: int,
+        opening: float = 0.0,
+        forgetting: float = 1.0,
+        keep_coefficients: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.guard = guard
+        self.forgetting = forgetting
+        self.opening = opening * np.sqrt(n_features)
+        self.weight = 0.0
+        self.squared_weight = 0.0
+        self.n_images = 0
+        self.energy = 0.0
+        self.mean = np.zeros(n_features)
+        self.coefficients = Coefficients() if keep_coefficients else None
+        self._origin = np.zeros(n_features)
+        self._basis = np.empty((0, n_features))
+        self._scatter = np.zeros((0, 0))
+        self._centre = np.zeros(0)
+        self._offset = np.zeros(0)  # steady coordinates of the origin
+        self._limit = self._room_above(0)
+        self._cuts = 0
+        self._read: dict[str, Frame] = {}
+
+    # Learning.
+
+    def add(self, X: Array, weights: Array | None = None) -> None:
+        """Take in images; as one by one, in this order."""
+        start = 0
+        if self.n_images == 0:
+            self._origin = X[0].copy()
+            self.mean = X[0].copy()
+        while start < len(X):
+            stop = min(len(X), start + max(1, min(BLOCK_ROWS, self._limit - self.width)))
+            part = None if weights is None else weights[start:stop]
+            self._add_block(X[start:stop], part)
+            start = stop
+        self._read = {}
+
+    def merge(self, other: "Eigenspace") -> None:
+        """Add another eigenspace (Hall, Marshall and Martin, 2000); exact where neither was cut."""
+        if other.n_images == 0:
+            return
+        if self.n_images == 0:
+            self._origin = other._origin.copy()
+            self.mean = other.mean.copy()
+        basis = self._coordinates(other._basis, opening=0.0)
+        ends = np.stack([other.mean - self._origin, other._origin - self._origin])
+        centre, origin = self._coordinates(ends, opening=0.0)
+        basis = _widened(basis, self.width)
+        total = self.weight + other.weight
+        share = other.weight / total
+        apart = centre - self._centre
+        self._scatter += basis.T @ other._scatter @ basis
+        self._scatter += np.outer((self.weight * share) * apart, apart)
+        self._centre += share * apart
+        distance = other.mean - self.mean
+        self.energy += other.energy + self.weight * share * float(distance.dot(distance))
+        self.mean += share * distance
+        self.weight = total
+        self.squared_weight += other.squared_weight
+        self.n_images += other.n_images
+        if self.coefficients is not None and other.coefficients is not None:
+            self.coefficients.append(other.coefficients.read(other.width) @ basis + origin)
+        if self.width >= self._limit:
+            self._cut()
+        self._read = {}
+
+    def _add_block(self, X: Array, weights: Array | None) -> None:
+        coordinates = self._coordinates(X - self._origin, opening=self.opening, images=X)
+        for i in range(len(X)):
+            weight = 1.0 if weights is None else float(weights[i])
+            if self.forgetting < 1.0:
+                self.weight *= self.forgetting
+                self.squared_weight *= self.forgetting**2
+                self.energy *= self.forgetting
+                self._scatter *= self.forgetting
+            total = self.weight + weight
+            step = weight / total
+            apart = coordinates[i] - self._centre
+            distance = X[i] - self.mean
+            self._scatter += np.outer((self.weight * step) * apart, apart)
+            self._centre += step * apart
+            self.energy += self.weight * step * float(distance.dot(distance))
+            self.mean += step * distance
+            self.weight = total
+            self.squared_weight += weight * weight
+        self.n_images += len(X)
+        if self.coefficients is not None:
+            self.coefficients.append(coordinates)
+        if self.width >= self._limit:
+            self._cut()
+
+    def _coordinates(self, D: Array, *, opening: float, images: Array | None = None) -> Array:
+        """Coordinates in the basis, which grows by the directions it lacks (steps 1-5)."""
+        known = self._basis
+        inside = D @ known.T
+        outside = D - inside @ known
+        # Once more: what the first projection left behind by rounding (Kahan: twice is enough).
+        slip = outside @ known.T
+        outside -= slip @ known
+        inside += slip
+        least = NEGLIGIBLE_OF_DISTANCE * np.linalg.norm(D, axis=1)
+        if images is not None:
+            least = np.maximum(least, NEGLIGIBLE_OF_IMAGE * np.linalg.norm(images, axis=1))
+        least = np.maximum(least, opening)
+        fresh = np.empty((0, D.shape[1]))
+        along_fresh = np.zeros((len(D), len(D)))
+        for i in range(len(D)):
+            rest = outside[i]
+            if len(fresh):
+                along = fresh @ rest
+                rest -= along @ fresh
+                slip = fresh @ rest
+                rest -= slip @ fresh
+                along_fresh[i, : len(fresh)] = along + slip
+            length = np.sqrt(rest.dot(rest))
+            if length > least[i]:
+                along_fresh[i, len(fresh)] = length
+                fresh = np.vstack([fresh, rest / length])
+        if len(fresh):
+            self._widen(fresh)
+        return np.hstack([inside, along_fresh[:, : len(fresh)]])
+
+    def _widen(self, fresh: Array) -> None:
+        width = self.width + len(fresh)
+        self._basis = np.vstack([self._basis, fresh])
+        self._centre = _widened(self._centre[None], width)[0]
+        self._offset = _widened(self._offset[None], width)[0]
+        scatter = np.zeros((width, width))
+        scatter[: len(self._scatter), : len(self._scatter)] = self._scatter
+        self._scatter = scatter
+
+    def _cut(self) -> None:
+        """Keep the span of the leading eigenvectors (steps 6-11)."""
+        values, vectors = _eigen(self._scatter)
+        wanted = self._wanted(values)
+        keep = min(self.width, wanted + self.guard)
+        leading = _turned_least(vectors[:, :wanted].T, 0)
+        guards = _turned_least(vectors[:, wanted:keep].T, wanted)
+        E = np.vstack([leading, guards])
+        self._basis = E @ self._basis
+        scatter = E @ self._scatter @ E.T
+        self._scatter = 0.5 * (scatter + scatter.T)
+        if self.coefficients is not None:
+            self.coefficients.turn(E, self._centre)
+        self._offset = E @ (self._offset + self._centre)
+        self._centre = np.zeros(keep)
+        self._origin = self.mean.copy()
+        self._limit = self._room_above(keep)
+        self._cuts += 1
+        if self._cuts % POLISH_EVERY == 0:
+            self._basis = _polished(self._basis)
+
+    def _room_above(self, kept: int) -> int:
+        if self.n_components is None:
+            return np.iinfo(np.int64).max
+        if isinstance(self.n_components, int):
+            kept = self.n_components + self.guard
+        return kept + max(1, self.guard)
+
+    def _wanted(self, values: Array) -> int:
+        """How many of the eigenvalues (descending) are asked for."""
+        if isinstance(self.n_components, int):
+            return min(self.n_components, len(values))
+        if self.n_components is None:
+            return len(values)
+        reached = np.cumsum(values) >= self.n_components * self.energy * (1.0 - 1e-12)
+        return int(reached.argmax()) + 1 if reached.any() else len(values)
+
+    # Reading.
+
+    @property
+    def width(self) -> int:
+        """How many directions are held, guards included."""
+        return len(self._basis)
+
+    @property
+    def freedom(self) -> float:
+        """What a sum of squares is divided by for an unbiased variance: n − 1 for unit weights."""
+        return max(self.weight - self.squared_weight / self.weight, 0.0)
+
+    def principal(self) -> tuple[Array, Array]:
+        """The wanted eigenvectors as rows, and the scatter along each, strongest first."""
+        frame = self.frame("principal")
+        return frame.axes, frame.scatter
+
+    def frame(self, kind: str) -> "Frame":
+        """Axes of the wanted subspace: "principal" ones, or "steady" ones."""
+        if kind not in self._read:
+            values, vectors = _eigen(self._scatter)
+            wanted = self._wanted(values)
+            if kind == "principal":
+                E = np.ascontiguousarray(vectors[:, :wanted].T)
+                signs = _signs(E @ self._basis)
+                E *= signs
+                at_mean = np.zeros(wanted)
+            else:
+                E = _turned_least(vectors[:, :wanted].T, 0)
+                at_mean = E @ (self._offset + self._centre)
+            self._read[kind] = Frame(E, E @ self._basis, at_mean, values[:wanted])
+        return self._read[kind]
+
+    def read_coefficients(self, kind: str) -> Array:
+        """The coefficients of every image seen, in the order taught, along these axes."""
+        assert self.coefficients is not None
+        frame = self.frame(kind)
+        rows: Array = (self.coefficients.read(self.width) - self._centre) @ frame.E.T
+        return rows + frame.at_mean
+
+    # State in and out.
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        arrays = {
+            "mean": self.mean,
+            "origin": self._origin,
+            "basis": self._basis,
+            "scatter": self._scatter,
+            "centre": self._centre,
+            "offset": self._offset,
+        }
+        if self.coefficients is not None:
+            arrays["coefficients"] = self.coefficients.read(self.width)
+        notes = {
+            "weight": self.weight,
+            "squared_weight": self.squared_weight,
+            "n_images": self.n_images,
+            "energy": self.energy,
+            "limit": self._limit,
+            "cuts": self._cuts,
+        }
+        return arrays, notes
+
+    def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        self.mean = np.array(arrays["mean"])
+        self._origin = np.array(arrays["origin"])
+        self._basis = np.array(arrays["basis"])
+        self._scatter = np.array(arrays["scatter"])
+        self._centre = np.array(arrays["centre"])
+        self._offset = np.array(arrays["offset"])
+        if self.coefficients is not None:
+            self.coefficients = Coefficients(np.array(arrays["coefficients"]))
+        self.weight = float(notes["weight"])
+        self.squared_weight = float(notes["squared_weight"])
+        self.n_images = int(notes["n_images"])
+        self.energy = float(notes["energy"])
+        self._limit = int(notes["limit"])
+        self._cuts = int(notes["cuts"])
+        self._read = {}
+
+
+def _eigen(scatter: Array) -> tuple[Array, Array]:
+    """Eigenvalues, descending and not below zero, and eigenvectors as columns."""
+    values, vectors = np.linalg.eigh(scatter)
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+
+def _turned_least(E: Array, first: int) -> Array:
+    """Q E with the orthogonal Q that brings row i nearest to the unit vector ``first + i``."""
+    if not len(E):
+        return np.ascontiguousarray(E)
+    left, _, right = np.linalg.svd(E[:, first : first + len(E)])
+    turned: Array = (right.T @ left.T) @ E
+    return turned
+
+
+def _polished(basis: Array) -> Array:
+    """One Newton-Schulz step towards BBᵀ = I: an error e becomes about e²."""
+    polished: Array = 1.5 * basis - 0.5 * (basis @ basis.T) @ basis
+    return polished
+
+
+def _signs(components: Array) -> Array:
+    """±1 per row, such that the entry of largest magnitude becomes positive."""
+    if not components.size:
+        return np.ones((len(components), 1))
+    largest = np.abs(components).argmax(axis=1)
+    signs: Array = np.where(components[np.arange(len(components)), largest] < 0, -1.0, 1.0)[:, None]
+    return signs
+
+
+def _widened(rows: Array, width: int) -> Array:
+    widened = np.zeros((len(rows), width))
+    widened[:, : rows.shape[1]] = rows
+    return widened

@@ -1,0 +1,469 @@
+"""An eigenspace that is learned from occluded images, and repairs them.
+
+Skočaj and Leonardis (2002), Sec. 4. Each image is first projected robustly into the eigenspace
+learned so far (:mod:`everlearn.subspace.projection`); pixels that do not fit are replaced by the
+reconstruction; the restored image updates the eigenspace (:mod:`everlearn.subspace.eigenspace`).
+The first images wait until there are enough of them for a robust start
+(:mod:`everlearn.subspace.seeding`).
+
+One image costs O(H m k² + d k² + H d k) for H hypotheses of m = O(k) pixels. Memory is that of the
+eigenspace, and until the start that of the waiting images. Not exact in any sense: what counts as
+an outlier depends on what was seen before.
+"""
+
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from everlearn.base import Array, State
+from everlearn.errors import InvalidParameter, NothingVisible, WrongShape
+from everlearn.subspace.eigenspace import Eigenspace
+from everlearn.subspace.projection import Explanation, Mask, RobustProjector, random_subsets
+from everlearn.subspace.seeding import robust_start, typical_size
+from everlearn.subspace.transformer import EigenspaceTransformer
+
+# How much of the scale's estimate a new image leaves in place.
+SCALE_MEMORY = 0.9
+
+
+class RobustStreamingPCA(EigenspaceTransformer):
+    """Principal components of images that are partly occluded, and repair of such images.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+    image_shape : (height, width), optional
+        How a row is folded into an image. With it, hypotheses come from windows of the image
+        instead of scattered pixels, which is what large occluders call for.
+    threshold : float, optional
+        The residual above which a pixel is an outlier. By default ``threshold_factor`` times the
+        residual that is typical of images not seen before, which is estimated all along.
+    threshold_factor : float, default=8.0
+    smoothing : int, default=1
+        Side of the square over which residuals are averaged before they are compared with the
+        threshold; above 1 for large occluders in front of scenes that are not well explained,
+        such as faces. Needs ``image_shape``.
+    n_hypotheses : int, default=24
+    window : float, default=0.4
+        Side of the windows, as a share of the image's.
+    seed_images : int, default=50
+        So many images wait for a robust start. Until then the eigenspace is computed from those
+        that are there whenever it is asked.
+    most_outliers : float, default=0.6
+        An image with a larger share of outliers is rejected: it is not learned.
+    guard : int, default=8
+        As in :class:`StreamingPCA`.
+    forgetting : float, default=1.0
+        As in :class:`StreamingPCA`.
+    random_state : int, default=0
+        Chooses the pixels of the hypotheses, the same for all images.
+
+    Attributes
+    ----------
+    components_, mean_, explained_variance_, explained_variance_ratio_, noise_variance_, rank_
+        As in :class:`StreamingPCA`.
+    threshold_ : float
+        The threshold in use.
+    accepted_ : ndarray of bool
+        Which images of the latest call were learned (or wait for the start).
+    n_rejected_ : int
+        How many images were rejected so far.
+
+    See Also
+    --------
+    StreamingPCA : Without outliers.
+
+    Notes
+    -----
+    A start from images of one part of the sequence makes everything later an outlier: let images
+    come in an order in which the first ``seed_images`` show a bit of everything, or begin with
+    ``start`` from images known to be good.
+
+    Missing pixels are NaN; other pixels are still examined. Pixels known to be outliers are given
+    by ``mask``; then the others are trusted, and nothing is looked for.
+
+    Deviations from the papers: windows instead of scattered pixels; a prior on the coefficients;
+    a threshold that is estimated; the first images repair each other instead of being chosen
+    (``everlearn.subspace.seeding.choose_seed`` chooses as the paper does, for ``start``).
+
+    References
+    ----------
+    D. Skočaj, A. Leonardis, "Incremental approach to robust learning of eigenspaces", 2002.
+    A. Leonardis, H. Bischof, "Robust recognition using eigenimages", CVIU 78, 2000.
+    D. Skočaj, H. Bischof, A. Leonardis, "A robust PCA algorithm for building representations from
+    panoramic images", ECCV 2002.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import RobustStreamingPCA
+    >>> t = np.linspace(0, 1, 40)[:, None]
+    >>> images = t * np.arange(9.0) + np.sin(5 * t)
+    >>> pca = RobustStreamingPCA(n_components=2).fit(images)
+    >>> broken = images[20].copy()
+    >>> broken[3] = 99.0
+    >>> bool(np.allclose(pca.restore([broken]), images[20], atol=0.1))
+    True
+    """
+
+    keep_coefficients = False
+    axes = "principal"
+    _takes_missing = True
+
+    def __init__(
+        self,
+        *,
+        n_components: int = 10,
+        image_shape: tuple[int, int] | None = None,
+        threshold: float | None = None,
+        threshold_factor: float = 8.0,
+        smoothing: int = 1,
+        n_hypotheses: int = 24,
+        window: float = 0.4,
+        seed_images: int = 50,
+        most_outliers: float = 0.6,
+        guard: int = 8,
+        forgetting: float = 1.0,
+        random_state: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.image_shape = image_shape
+        self.threshold = threshold
+        self.threshold_factor = threshold_factor
+        self.smoothing = smoothing
+        self.n_hypotheses = n_hypotheses
+        self.window = window
+        self.seed_images = seed_images
+        self.most_outliers = most_outliers
+        self.guard = guard
+        self.forgetting = forgetting
+        self.random_state = random_state
+
+    # Learning.
+
+    def fit(self, X: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn these images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_images, n_features)
+            Missing pixels are NaN.
+        y : ignored
+        mask : array-like of bool, shape (n_images, n_features), optional
+            Where pixels are known to be outliers; all others are trusted.
+        """
+        return self._unchanged_on_error(lambda: self._learn(X, mask, fresh=True))
+
+    def partial_fit(self, X: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
+        """Learn more images, in this order; parameters as in ``fit``."""
+        fresh = not self.__sklearn_is_fitted__()
+        return self._unchanged_on_error(lambda: self._learn(X, mask, fresh=fresh))
+
+    def learn_one(self, x: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
+        """Learn one image; ``accepted_`` says whether it was."""
+        return self.partial_fit(
+            _one_row(x, "learn_one"), mask=None if mask is None else np.asarray(mask)[None]
+        )
+
+    def start(self, X: ArrayLike) -> Self:
+        """Forget everything, then begin with images that are known to have no outliers.
+
+        They should show what varies: a bit of everything that will come.
+        """
+        return self._unchanged_on_error(lambda: self._start_from(X))
+
+    def _start_from(self, X: ArrayLike) -> None:
+        self._check_parameters()
+        rows = self._rows(X, reset=True, missing=True)
+        missing = _missing(rows, None)
+        self._begin(rows.shape[1])
+        self.accepted_ = np.ones(len(rows), dtype=bool)
+        self._set_off(rows, missing, np.ones(len(rows), dtype=bool))
+
+    def _learn(self, X: ArrayLike, mask: ArrayLike | None, *, fresh: bool) -> None:
+        self._check_parameters()
+        rows = self._rows(X, reset=fresh, missing=True)
+        missing = _missing(rows, mask)
+        if fresh:
+            self._begin(rows.shape[1])
+        self.accepted_ = self._take(rows, missing, np.full(len(rows), mask is not None))
+
+    def _begin(self, n_features: int) -> None:
+        if self.image_shape is not None and np.prod(self.image_shape) != n_features:
+            raise WrongShape(
+                f"image_shape {self.image_shape} does not have the {n_features} pixels of the rows"
+            )
+        self.eigenspace_ = self._empty_eigenspace(n_features)
+        self.scale_ = 0.0
+        self.started_ = False
+        self.n_rejected_ = 0
+        self.waiting_ = np.empty((0, n_features))
+        self.waiting_trusted_ = np.empty(0, dtype=bool)
+        # What is derived from the rest when asked, and thrown away when that changes.
+        self._derived: dict[str, Any] = {}
+
+    def _take(self, rows: Array, missing: Mask, trusted: Mask) -> Mask:
+        """Learn images, or let them wait for the start; False for those that are rejected."""
+        accepted = np.ones(len(rows), dtype=bool)
+        room = 0 if self.started_ else max(0, self.seed_images - len(self.waiting_))
+        self._wait(rows[:room], missing[:room], trusted[:room])
+        for i in range(room, len(rows)):
+            accepted[i] = self._learn_image(rows[i], missing[i], bool(trusted[i]))
+        return accepted
+
+    def _wait(self, rows: Array, missing: Mask, trusted: Mask) -> None:
+        """Let images wait; start when there are enough."""
+        if not len(rows):
+            return
+        self.waiting_ = np.vstack([self.waiting_, np.where(missing, np.nan, rows)])
+        self.waiting_trusted_ = np.append(self.waiting_trusted_, trusted)
+        self._derived = {}
+        if len(self.waiting_) >= self.seed_images:
+            waiting, trusted = self.waiting_, self.waiting_trusted_
+            self._set_off(waiting, np.isnan(waiting), trusted)
+
+    def _set_off(self, rows: Array, missing: Mask, trusted: Mask) -> None:
+        """Start the eigenspace from images that repair each other."""
+        rows = np.where(missing, 0.0, rows)
+        seed = robust_start(rows, missing, trusted, self._wanted(), self._projector_for)
+        accepted = ~self._mostly_outliers(seed.outliers & ~missing, missing)
+        if not accepted.any():
+            accepted[:] = True  # none stands out from the others
+        self.eigenspace_.add(seed.completed[accepted])
+        self.n_rejected_ += int((~accepted).sum())
+        self.scale_ = seed.scale
+        self.started_ = True
+        self.waiting_ = self.waiting_[:0]
+        self.waiting_trusted_ = self.waiting_trusted_[:0]
+        self._derived = {}
+
+    def _learn_image(self, image: Array, missing: Mask, trusted: bool) -> bool:
+        projector = self._projector()
+        found = (projector.complete if trusted else projector.explain)(image, missing)
+        if self._mostly_outliers(found.outliers & ~missing, missing):
+            self.n_rejected_ += 1
+            return False
+        residual = (image - found.reconstruction)[~found.outliers]
+        typical = typical_size(residual, projector.mean)
+        self.scale_ = SCALE_MEMORY * self.scale_ + (1.0 - SCALE_MEMORY) * typical
+        self.eigenspace_.add(np.where(found.outliers, found.reconstruction, image)[None])
+        self._derived = {}
+        return True
+
+    def _mostly_outliers(self, unexplained: Mask, missing: Mask) -> Mask:
+        worst: Mask = unexplained.sum(axis=-1) > self.most_outliers * (~missing).sum(axis=-1)
+        return worst
+
+    def _merge(self, other: "RobustStreamingPCA") -> None:
+        if not self.__sklearn_is_fitted__():
+            self.n_features_in_ = other.n_features_in_
+            self._begin(other.n_features_in_)
+            self.accepted_ = np.ones(0, dtype=bool)
+        if not other.started_:
+            self._take(other.waiting_, np.isnan(other.waiting_), other.waiting_trusted_)
+            return
+        waiting, trusted = self.waiting_, self.waiting_trusted_
+        share = other.eigenspace_.weight / (self.eigenspace_.weight + other.eigenspace_.weight)
+        self.eigenspace_.merge(other.eigenspace_)
+        self.scale_ += share * (other.scale_ - self.scale_)
+        self.n_rejected_ += other.n_rejected_
+        self.started_ = True
+        self.waiting_, self.waiting_trusted_ = waiting[:0], trusted[:0]
+        self._derived = {}
+        self._take(waiting, np.isnan(waiting), trusted)
+
+    # Asking.
+
+    def transform(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
+        """Coefficients of images, from the pixels that are not outliers."""
+        width = self.n_components_ if self.__sklearn_is_fitted__() else 0
+        coefficients = [found.coefficients for found in self._explanations(X, mask)]
+        padded = np.zeros((len(coefficients), width))
+        for row, found in zip(padded, coefficients, strict=True):
+            row[: len(found)] = found
+        return padded
+
+    def transform_one(self, x: ArrayLike, mask: ArrayLike | None = None) -> Array:
+        """Coefficients of one image."""
+        row = _one_row(x, "transform_one")
+        return self.transform(row, mask=None if mask is None else np.asarray(mask)[None])[0]
+
+    def restore(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
+        """Images with outliers and missing pixels replaced by what the eigenspace expects there.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_images, n_features)
+        mask : array-like of bool, shape (n_images, n_features), optional
+            Where pixels are known to be outliers; all others are trusted.
+        """
+        found = self._explanations(X, mask)
+        rows = self._rows(X, missing=True)
+        return np.array(
+            [
+                np.where(f.outliers, f.reconstruction, row)
+                for f, row in zip(found, rows, strict=True)
+            ]
+        )
+
+    def outliers(self, X: ArrayLike) -> tuple[Mask, Array]:
+        """Which pixels are outliers, and by how much.
+
+        Returns
+        -------
+        mask : ndarray of bool, shape (n_images, n_features)
+        scores : ndarray of shape (n_images, n_features)
+            The residual in units of the threshold; NaN where the pixel is missing.
+        """
+        found = self._explanations(X, None)
+        return np.array([f.outliers for f in found]), np.array([f.scores for f in found])
+
+    @property
+    def threshold_(self) -> float:
+        """The residual above which a pixel is an outlier."""
+        return self._projector().threshold
+
+    def _explanations(self, X: ArrayLike, mask: ArrayLike | None) -> list[Explanation]:
+        rows = self._rows(X, missing=True)
+        missing = _missing(rows, mask)
+        projector = self._projector()
+        look = projector.explain if mask is None else projector.complete
+        return [look(row, hole) for row, hole in zip(np.nan_to_num(rows), missing, strict=True)]
+
+    def _project(self, rows: Array) -> Array:
+        return self.transform(rows)
+
+    def _model(self) -> Eigenspace:
+        self._require_attributes("eigenspace")
+        return self._started().eigenspace_
+
+    def _started(self) -> "RobustStreamingPCA":
+        """This learner; or, while images wait, one that was started from those."""
+        if self.started_:
+            return self
+        if "started" not in self._derived:
+            early = RobustStreamingPCA(**self.get_params(deep=False))
+            early.n_features_in_ = self.n_features_in_
+            early._begin(self.n_features_in_)
+            early._set_off(self.waiting_, np.isnan(self.waiting_), self.waiting_trusted_)
+            self._derived["started"] = early
+        return cast(RobustStreamingPCA, self._derived["started"])
+
+    def _projector(self) -> RobustProjector:
+        now = self._started()
+        if "projector" not in now._derived:
+            components, scatter = now.eigenspace_.principal()
+            freedom = max(now.eigenspace_.freedom, 1e-300)
+            now._derived["projector"] = now._projector_for(
+                now.eigenspace_.mean, components, scatter / freedom, now.scale_
+            )
+        return cast(RobustProjector, now._derived["projector"])
+
+    def _projector_for(
+        self, mean: Array, components: Array, variances: Array, scale: float
+    ) -> RobustProjector:
+        return RobustProjector(
+            mean,
+            components,
+            variances,
+            scale=scale,
+            threshold=self.threshold_factor * scale if self.threshold is None else self.threshold,
+            subsets=random_subsets(
+                len(mean),
+                len(components),
+                self.n_hypotheses,
+                self.image_shape,
+                self.window,
+                self.random_state,
+            ),
+            image_shape=self.image_shape,
+            smoothing=self.smoothing,
+        )
+
+    def _wanted(self) -> int:
+        assert self.n_components is not None  # _check_parameters comes first
+        return int(self.n_components)
+
+    def _empty_eigenspace(self, n_features: int) -> Eigenspace:
+        return Eigenspace(
+            n_features,
+            n_components=self._wanted(),
+            guard=int(self.guard),
+            forgetting=self.forgetting,
+        )
+
+    def _check_parameters(self) -> None:
+        self._check_eigenspace_parameters()
+        for name in ("n_components", "n_hypotheses", "seed_images", "smoothing"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, np.integer)) and value >= 1):
+                raise InvalidParameter(f"{name} is a whole number of at least 1, not {value!r}")
+        for name in ("window", "most_outliers"):
+            value = getattr(self, name)
+            if not 0.0 < value <= 1.0:
+                raise InvalidParameter(f"{name} is above 0 and at most 1, not {value!r}")
+        for name in ("threshold", "threshold_factor"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 < value < np.inf:
+                raise InvalidParameter(f"{name} is a finite number above 0, not {value!r}")
+        if self.smoothing > 1 and self.image_shape is None:
+            raise InvalidParameter("smoothing above 1 needs image_shape")
+
+    # State in and out, tags.
+
+    def _state(self) -> State:
+        arrays, notes = super()._state()
+        if not notes["taught"]:
+            return arrays, notes
+        arrays |= {"waiting": self.waiting_, "waiting_trusted": self.waiting_trusted_}
+        notes |= {
+            "scale": self.scale_,
+            "started": self.started_,
+            "n_rejected": self.n_rejected_,
+            "accepted": self.accepted_,
+        }
+        return arrays, notes
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        if not notes["taught"]:
+            return
+        self._begin(int(notes["n_features"]))
+        super()._restore(arrays, notes)
+        self.waiting_ = np.array(arrays["waiting"])
+        self.waiting_trusted_ = np.array(arrays["waiting_trusted"], dtype=bool)
+        self.scale_ = float(notes["scale"])
+        self.started_ = bool(notes["started"])
+        self.n_rejected_ = int(notes["n_rejected"])
+        self.accepted_ = np.array(notes["accepted"], dtype=bool)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _missing(rows: Array, mask: ArrayLike | None) -> Mask:
+    """Which pixels cannot be used; at least one of each image must be usable."""
+    missing = np.isnan(rows)
+    if mask is not None:
+        known = np.asarray(mask)
+        if known.shape != rows.shape or known.dtype != np.bool_:
+            raise WrongShape(
+                f"mask is {known.dtype} of shape {known.shape}; it should be true or false for "
+                f"each pixel, shape {rows.shape}"
+            )
+        missing = missing | known
+    blind = np.flatnonzero(missing.all(axis=1))
+    if len(blind):
+        raise NothingVisible(
+            f"row {blind[0]} has no visible pixel: all are missing or masked; leave it out"
+        )
+    return missing
+
+
+def _one_row(x: ArrayLike, method: str) -> NDArray[Any]:
+    row = np.asarray(x)
+    if row.ndim != 1:
+        raise WrongShape(f"{method} takes one vector, got an array of shape {row.shape}")
+    return row[None]

@@ -1,0 +1,212 @@
+"""A robust start: an eigenspace from a handful of images of which most may be occluded.
+
+Skočaj and Leonardis (2002), Sec. 4-5: the incremental method stands or falls with its first
+eigenspace, which should come from images that are clean and spread over the whole sequence.
+
+``robust_start`` holds that a pixel is an outlier when *other* images do not explain it. The images
+are dealt into folds; those of one fold are projected robustly into the eigenspace of the others,
+and what does not fit is replaced by its reconstruction; then the same with the repaired images, and
+with more and more components. Few components cannot imitate an occluder, and no image can vouch for
+its own.
+
+``robust_batch_pca``, the paper's batch method for comparison, is an expectation-maximisation with
+reweighting after Skočaj, Bischof and Leonardis (2002): every pixel is blended with its
+reconstruction by how well it fits,
+
+    w = (c² / (c² + e²))²,     x̂ = w x + (1 − w) y        (Geman-McClure weights)
+
+the components are computed from the blended images, and the scale c is lowered from the largest
+residuals to a few times the typical one. ``choose_seed`` picks the images it explains best, evenly
+spread over the sequence, for those who want to start from a chosen few.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.subspace.projection import RobustProjector
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# From the median of |e| to the standard deviation of a Gaussian.
+MEDIAN_TO_SIGMA = 1.4826
+# The scale c: where it starts (quantile of |e|), by how much it sinks a round, where it stays.
+FIRST_QUANTILE = 0.99
+SINKING = 0.8
+LAST_SCALES = 2.5
+BATCH_ROUNDS = 30
+# The start: into how many folds images are dealt, in about how many steps components grow, and
+# how many further rounds there are with all of them.
+FOLDS = 5
+GROWTH_STEPS = 8
+SETTLING_ROUNDS = 4
+# An outlier is the exception: no pixel can be one in more than this share of the images.
+MOST_OFTEN = 0.5
+COMPLETION_ROUNDS = 30
+COMPLETION_TOLERANCE = 1e-3
+
+
+class Settings(Protocol):
+    """Makes a projector for an eigenspace."""
+
+    def __call__(
+        self, mean: Array, components: Array, variances: Array, scale: float
+    ) -> RobustProjector: ...
+
+
+@dataclass(frozen=True)
+class BatchFit:
+    """An eigenspace from a batch, and the images as it completes them."""
+
+    mean: Array
+    components: Array
+    variances: Array
+    completed: Array
+
+
+@dataclass(frozen=True)
+class Seed:
+    """Images repaired for a start, what was repaired, and the typical residual of unseen images."""
+
+    completed: Array
+    outliers: Mask
+    scale: float
+
+
+def batch_pca(X: Array, n_components: int) -> BatchFit:
+    """PCA of a few long rows, by the eigenvectors of X Xᵀ."""
+    mean = X.mean(axis=0)
+    centred = X - mean
+    values, vectors = np.linalg.eigh(centred @ centred.T)
+    values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
+    real = values > 1e-12 * max(float(values[0]), 1e-300)
+    values, vectors = values[real], vectors[:, real]
+    components = (vectors.T @ centred) / np.sqrt(values)[:, None]
+    completed = mean + (centred @ components.T) @ components
+    return BatchFit(mean, components, values / max(len(X) - 1, 1), completed)
+
+
+def complete_batch(X: Array, missing: Mask, n_components: int, scale: float) -> BatchFit:
+    """PCA of images with missing pixels: fill in, compute components, fill in again.
+
+    Coefficients come from the visible pixels alone, with the prior σ² / λ_i; it stops when no
+    missing pixel moves by more than a thousandth of the images' spread.
+    """
+    visible = (~missing).sum(axis=0)
+    total = np.where(missing, 0.0, X).sum(axis=0)
+    overall = total.sum() / max(int(visible.sum()), 1)
+    completed = np.where(missing, np.where(visible > 0, total / np.maximum(visible, 1), overall), X)
+    tolerance = COMPLETION_TOLERANCE * max(float(completed.std()), 1e-300)
+    holes = np.flatnonzero(missing.any(axis=1))
+    fit = batch_pca(completed, n_components)
+    for _ in range(COMPLETION_ROUNDS if len(holes) else 0):
+        projector = RobustProjector(
+            fit.mean,
+            fit.components,
+            fit.variances,
+            scale=scale,
+            threshold=np.inf,
+            subsets=np.empty((0, 0), dtype=np.int64),
+        )
+        moved = 0.0
+        for i in holes:
+            hole = missing[i]
+            filled = projector.complete(completed[i], hole).reconstruction[hole]
+            moved = max(moved, float(np.abs(filled - completed[i, hole]).max()))
+            completed[i, hole] = filled
+        fit = batch_pca(completed, n_components)
+        if moved <= tolerance:
+            break
+    return BatchFit(fit.mean, fit.components, fit.variances, completed)
+
+
+def robust_batch_pca(X: Array, n_components: int, *, missing: Mask | None = None) -> BatchFit:
+    """PCA of images some pixels of which are outliers, by reweighting; missing ones weigh nothing.
+
+    Its ``completed`` images are the reconstructions.
+    """
+    if missing is None:
+        missing = np.zeros(X.shape, dtype=bool)
+    observed = complete_batch(X, missing, n_components, scale=0.0).completed
+    fit = batch_pca(observed, n_components)
+    size = np.abs(observed - fit.completed)
+    scale = float(np.quantile(size, FIRST_QUANTILE))
+    for _ in range(BATCH_ROUNDS):
+        typical = typical_size(size[~missing], fit.mean)
+        scale = max(SINKING * scale, LAST_SCALES * typical)
+        weights = np.where(missing, 0.0, 1.0 / (1.0 + (size / scale) ** 2) ** 2)
+        fit = batch_pca(weights * observed + (1.0 - weights) * fit.completed, n_components)
+        size = np.abs(observed - fit.completed)
+    return fit
+
+
+def choose_seed(errors: Array, n_images: int, *, n_bins: int = 8) -> NDArray[np.intp]:
+    """Which images to start from: those with the lowest error, spread evenly over the sequence.
+
+    The sequence is cut into ``n_bins`` stretches; the best image of each is taken, then the
+    second best of each, and so on until there are ``n_images``.
+    """
+    stretches = np.array_split(np.arange(len(errors)), min(n_bins, n_images, len(errors)))
+    ranked = [stretch[np.argsort(errors[stretch], kind="stable")] for stretch in stretches]
+    turns = [
+        sorted((s[turn] for s in ranked if turn < len(s)), key=lambda image: errors[image])
+        for turn in range(max(len(stretch) for stretch in ranked))
+    ]
+    order = [image for turn in turns for image in turn]
+    return np.sort(np.array(order[:n_images], dtype=np.intp))
+
+
+def robust_start(
+    X: Array, missing: Mask, trusted: Mask, n_components: int, settings: Settings
+) -> Seed:
+    """Repair images by each other.
+
+    ``trusted`` marks the images in which everything that is not missing is right.
+    """
+    completed = complete_batch(X, missing, n_components, scale=0.0).completed
+    outliers = missing.copy()
+    scale = typical_size(np.zeros(1), completed)
+    if len(X) == 1:
+        return Seed(completed, outliers, scale)
+    numbers = np.arange(len(X))
+    fold = numbers % min(FOLDS, len(X))
+    for width in _growing(n_components):
+        repaired = completed.copy()
+        scales = []
+        for held_out in range(fold.max() + 1):
+            others = batch_pca(completed[fold != held_out], width)
+            inside = numbers[fold == held_out]
+            residual = completed[inside] - others.mean
+            residual -= (residual @ others.components.T) @ others.components
+            typical = float(np.median([typical_size(row, others.mean) for row in residual]))
+            projector = settings(others.mean, others.components, others.variances, typical)
+            for i in inside:
+                look = projector.complete if trusted[i] else projector.explain
+                found = look(X[i], missing[i])
+                outliers[i] = found.outliers
+                repaired[i] = np.where(found.outliers, found.reconstruction, X[i])
+            scales.append(typical)
+        # A pixel that hardly any image gets right was learned wrongly, not occluded everywhere.
+        misjudged = (outliers & ~missing).mean(axis=0) > MOST_OFTEN
+        outliers[:, misjudged] = missing[:, misjudged]
+        completed = np.where(misjudged & ~missing, X, repaired)
+        scale = float(np.median(scales))
+    return Seed(completed, outliers, scale)
+
+
+def _growing(n_components: int) -> list[int]:
+    """Numbers of components: from two to all in a few steps, then all of them for some rounds."""
+    steps = np.geomspace(min(2, n_components), n_components, GROWTH_STEPS)
+    growing = sorted(set(np.round(steps).astype(int).tolist()))
+    return growing + [n_components] * SETTLING_ROUNDS
+
+
+def typical_size(residual: Array, mean: Array) -> float:
+    """The standard deviation of residuals by their median; never quite zero."""
+    least = 1e-9 * float(np.abs(mean).max(initial=0.0)) + 1e-100
+    if not residual.size:
+        return least
+    return max(MEDIAN_TO_SIGMA * float(np.median(np.abs(residual))), least)

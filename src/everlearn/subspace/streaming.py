@@ -1,0 +1,200 @@
+"""Principal components that follow a stream of images, from the very first one on.
+
+The algorithm is in :mod:`everlearn.subspace.eigenspace` (Skočaj and Leonardis 2002, Sec. 3); this
+is its scikit-learn face.
+
+One image costs O(k d), and O(k² d / guard) on average for the rotations; memory is
+(k + 2 guard) d numbers, whatever was seen before; ``keep_coefficients`` adds k numbers an image.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from everlearn.base import Array, _weights
+from everlearn.errors import InvalidParameter, NotFinite
+from everlearn.subspace.eigenspace import Eigenspace
+from everlearn.subspace.transformer import EigenspaceTransformer
+
+
+class StreamingPCA(EigenspaceTransformer):
+    """Principal component analysis of images that arrive one by one.
+
+    Learning one image costs O(k d), however many came before, and starts with the first one.
+
+    Parameters
+    ----------
+    n_components : int, float or None, default=16
+        How many directions to keep. A number; or a share of the energy between 0 and 1, for which
+        directions are added while they matter; or None for all of them, which is exact.
+    guard : int, default=8
+        Spare directions carried along while learning and cut off when reading: the eigenspace
+        comes closer to that of batch PCA. 0 is the algorithm as published.
+    residual_threshold : float, default=0.0
+        An image opens a new direction only if its residual (root mean square over the pixels)
+        is larger than this.
+    forgetting : float, default=1.0
+        Before each new image the weight of all earlier ones is multiplied with this. At 0.99 an
+        image has lost half of its weight after 69 further ones.
+    axes : {"principal", "steady"}, default="principal"
+        Along which axes ``transform`` measures: the components, or axes of the same subspace that
+        turn as little as possible while it is learned. Components change places and signs, and
+        their origin is the moving mean; steady axes keep what was measured earlier (nearly)
+        right, which is what a learner behind them needs. Where they lie depends on the order
+        of the images.
+    keep_coefficients : bool, default=False
+        Maintain the coefficients of every image learned, so that the images can be thrown away.
+        It costs k numbers an image.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features)
+        Orthonormal rows, strongest first; a row of zeros for a direction not seen yet.
+    mean_ : ndarray of shape (n_features,)
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components_,)
+    noise_variance_ : float
+    n_components_ : int
+        Columns of ``transform``: ``n_components``, at most the number of features.
+    rank_ : int
+        How many of the components have been seen.
+    n_samples_seen_ : int
+    coefficients_ : ndarray of shape (n_samples_seen_, n_components_)
+        With ``keep_coefficients=True``.
+
+    See Also
+    --------
+    RobustStreamingPCA : Survives occluded images, and repairs them.
+
+    Notes
+    -----
+    Without a cut (``n_components=None``) the result equals batch PCA. With one, it depends a
+    little on the order of the images: on COIL-20 (720 images, 10 to 100 components) the squared
+    reconstruction error is 0.9 % above that of batch PCA when objects come one after the other,
+    0.6 % in random order; ``guard=0`` gives 3.3 % and 1.6 % (published: 3.1 % and 1.3 %).
+
+    Deviations from the paper: spare directions (``guard``); the coefficients are moved to a new
+    basis only when read; weights and forgetting, which the paper announces. Weights say how
+    reliable an image is: variances are divided by Σw − Σw² / Σw, which is n − 1 for unit weights.
+
+    While the eigenspace learns, its axes turn; coefficients computed earlier by ``transform``
+    belong to earlier axes. ``coefficients_`` are always those of the present ones, and
+    ``axes="steady"`` turns as little as can be (not at all as long as nothing is cut).
+
+    References
+    ----------
+    D. Skočaj, A. Leonardis, "Incremental approach to robust learning of eigenspaces", 2002.
+    P. Hall, D. Marshall, R. Martin, "Merging and splitting eigenspace models", PAMI 22(9), 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import StreamingPCA
+    >>> pca = StreamingPCA(n_components=1)
+    >>> for t in range(5):
+    ...     _ = pca.learn_one([t, 2.0 * t, 0.0])
+    >>> np.round(pca.components_ * np.sqrt(5), 6) + 0.0
+    array([[1., 2., 0.]])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int | float | None = 16,
+        guard: int = 8,
+        residual_threshold: float = 0.0,
+        forgetting: float = 1.0,
+        axes: str = "principal",
+        keep_coefficients: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.guard = guard
+        self.residual_threshold = residual_threshold
+        self.forgetting = forgetting
+        self.axes = axes
+        self.keep_coefficients = keep_coefficients
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn these images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_images, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_images,), optional
+        """
+        return self._unchanged_on_error(lambda: self._learn(X, sample_weight, fresh=True))
+
+    def partial_fit(
+        self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn more images: as one by one, in this order."""
+        fresh = not self.__sklearn_is_fitted__()
+        return self._unchanged_on_error(lambda: self._learn(X, sample_weight, fresh=fresh))
+
+    def learn_one(self, x: ArrayLike, y: Any = None) -> Self:
+        """Learn one image; the fast path, without scikit-learn's validation."""
+        vector = self._vector(x, "learn_one")
+        if not self.__sklearn_is_fitted__():
+            return self.partial_fit(vector[None])
+        self.eigenspace_.add(vector[None])
+        return self
+
+    def _learn(self, X: ArrayLike, sample_weight: ArrayLike | None, *, fresh: bool) -> None:
+        self._check_parameters()
+        rows = self._rows(X, reset=fresh)
+        weights = None
+        if sample_weight is not None:
+            weights = _weights(sample_weight, len(rows))
+            counted = weights > 0
+            rows, weights = rows[counted], weights[counted]
+        eigenspace = self._empty_eigenspace(rows.shape[1]) if fresh else self.eigenspace_
+        eigenspace.add(rows, weights)
+        self.eigenspace_ = eigenspace
+
+    def _rows(self, X: ArrayLike, *, reset: bool | None = None, missing: bool = False) -> Array:
+        try:
+            return super()._rows(X, reset=reset, missing=missing)
+        except NotFinite as error:
+            raise _named_robust(error) from None
+
+    def _vector(self, x: ArrayLike, method: str) -> Array:
+        try:
+            return super()._vector(x, method)
+        except NotFinite as error:
+            raise _named_robust(error) from None
+
+    def _merge(self, other: "StreamingPCA") -> None:
+        if not self.__sklearn_is_fitted__():
+            self.n_features_in_ = other.n_features_in_
+            self.eigenspace_ = self._empty_eigenspace(other.n_features_in_)
+        self.eigenspace_.merge(other.eigenspace_)
+
+    def _check_parameters(self) -> None:
+        self._check_eigenspace_parameters()
+        if not 0.0 <= self.residual_threshold < np.inf:
+            raise InvalidParameter(
+                f"residual_threshold is a finite number of at least 0, "
+                f"not {self.residual_threshold!r}"
+            )
+        if self.axes not in ("principal", "steady"):
+            raise InvalidParameter(f'axes is "principal" or "steady", not {self.axes!r}')
+
+    def _empty_eigenspace(self, n_features: int) -> Eigenspace:
+        n = self.n_components
+        return Eigenspace(
+            n_features,
+            n_components=int(n) if isinstance(n, np.integer) else n,
+            guard=int(self.guard),
+            opening=self.residual_threshold,
+            forgetting=self.forgetting,
+            keep_coefficients=self.keep_coefficients,
+        )
+
+
+def _named_robust(error: NotFinite) -> NotFinite:
+    """The same complaint, naming who can take missing pixels."""
+    return NotFinite(
+        f"{error}\nStreamingPCA needs every pixel; RobustStreamingPCA accepts missing ones "
+        "(NaN, or mask=) and repairs them"
+    )

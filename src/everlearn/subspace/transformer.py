@@ -1,0 +1,252 @@
+"""What the two eigenspace learners share: an eigenspace read as a scikit-learn transformer."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_array
+
+from everlearn.base import Array, State, StreamingEstimator, _named
+from everlearn.errors import InvalidParameter, NotMergeable, WrongWidth
+from everlearn.subspace.eigenspace import Eigenspace
+
+
+class EigenspaceTransformer(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    StreamingEstimator,
+):
+    """Reads an :class:`Eigenspace`: components, projections, reconstructions."""
+
+    n_components: int | float | None
+    guard: int
+    forgetting: float
+    keep_coefficients: bool
+    axes: str
+    _takes_missing = False
+    eigenspace_: Eigenspace
+
+    def learn_one(self, x: ArrayLike, y: Any = None) -> Self:
+        """Learn one image; ``y`` is ignored."""
+        raise NotImplementedError
+
+    def merge(self, other: "EigenspaceTransformer") -> Self:
+        """Add what another eigenspace has learned (Hall, Marshall and Martin, 2000).
+
+        Exact as long as neither has discarded a direction; otherwise approximate, because what
+        was discarded on one side may have mattered for both together.
+        """
+        if type(other) is not type(self):
+            raise NotMergeable(
+                f"a {type(self).__name__} can only be merged with its own kind, "
+                f"not with a {type(other).__name__}"
+            )
+        self._require_same_parameters(other)
+        if other is self:
+            raise NotMergeable("an eigenspace cannot be merged with itself; merge a copy")
+        if not other.__sklearn_is_fitted__():
+            return self
+        if self.__sklearn_is_fitted__() and self.n_features_in_ != other.n_features_in_:
+            raise NotMergeable(
+                f"this eigenspace was taught {self.n_features_in_} features, "
+                f"the other {other.n_features_in_}"
+            )
+        self._merge(other)
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Coefficients of images: their projection on the components.
+
+        A direction that was not seen yet has coefficient zero, so that the number of columns
+        does not change while ``n_components`` is a number.
+        """
+        return self._project(self._rows(X))
+
+    def transform_one(self, x: ArrayLike) -> Array:
+        """Coefficients of one image; the fast path."""
+        self._require_fitted()
+        return self._project(self._vector(x, "transform_one")[None])[0]
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Images from coefficients."""
+        self._require_fitted()
+        coefficients = _coefficient_rows(X, self.n_components_)
+        axes, at_mean = self._axes()
+        images: Array = (coefficients - at_mean) @ axes + self.mean_
+        return images
+
+    def reconstruction_error(self, X: ArrayLike) -> Array:
+        """The mean squared difference per visible pixel between images and reconstructions."""
+        rows = self._rows(X, missing=self._takes_missing)
+        difference = rows - self.inverse_transform(self._project(rows))
+        errors: Array = np.nanmean(difference**2, axis=1)
+        return errors
+
+    @property
+    def mean_(self) -> Array:
+        return self._model().mean
+
+    @property
+    def components_(self) -> Array:
+        """Orthonormal rows, strongest first; rows of zeros where nothing was seen yet."""
+        components, _ = self._model().principal()
+        return _padded(components, self.n_components_)
+
+    @property
+    def explained_variance_(self) -> Array:
+        """The variance along each component."""
+        eigenspace = self._model()
+        _, scatter = eigenspace.principal()
+        freedom = eigenspace.freedom
+        variance = scatter / freedom if freedom > 0 else np.zeros_like(scatter)
+        return _padded(variance[:, None], self.n_components_)[:, 0]
+
+    @property
+    def explained_variance_ratio_(self) -> Array:
+        """The share of all variance, discarded directions included, along each component."""
+        eigenspace = self._model()
+        _, scatter = eigenspace.principal()
+        ratio = scatter / eigenspace.energy if eigenspace.energy > 0 else np.zeros_like(scatter)
+        return _padded(ratio[:, None], self.n_components_)[:, 0]
+
+    @property
+    def noise_variance_(self) -> float:
+        """The mean variance of the directions outside the components."""
+        eigenspace = self._model()
+        components, scatter = eigenspace.principal()
+        outside = self.n_features_in_ - len(components)
+        if outside == 0 or eigenspace.freedom == 0:
+            return 0.0
+        rest = max(eigenspace.energy - float(scatter.sum()), 0.0)
+        return rest / eigenspace.freedom / outside
+
+    @property
+    def rank_(self) -> int:
+        """How many of the components have been seen so far."""
+        return len(self._model().principal()[0])
+
+    @property
+    def n_components_(self) -> int:
+        """The number of columns that ``transform`` gives."""
+        self._require_attributes("n_components_")
+        if isinstance(self.n_components, (int, np.integer)):
+            return min(int(self.n_components), self.n_features_in_)
+        return max(1, self.rank_)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """How many images were learned."""
+        return self._model().n_images
+
+    @property
+    def coefficients_(self) -> Array:
+        """The coefficients of every image learned, one row each, in the order taught."""
+        eigenspace = self._model()
+        if eigenspace.coefficients is None:
+            raise AttributeError(
+                "coefficients_ were not kept; construct with keep_coefficients=True"
+            )
+        return _padded(eigenspace.read_coefficients(self.axes).T, self.n_components_).T
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "eigenspace_")
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: it was taught nothing. "
+                "Call partial_fit or learn_one first."
+            )
+
+    def _require_attributes(self, name: str) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"{type(self).__name__} has no {name} before it is taught")
+
+    def _model(self) -> Eigenspace:
+        """The eigenspace as it is now."""
+        self._require_attributes("eigenspace")
+        return self.eigenspace_
+
+    def _project(self, rows: Array) -> Array:
+        axes, at_mean = self._axes()
+        coefficients: Array = (rows - self.mean_) @ axes.T + at_mean
+        return coefficients
+
+    def _axes(self) -> tuple[Array, Array]:
+        """Rows to project on, and where the mean lies along them."""
+        frame = self._model().frame(self.axes)
+        width = self.n_components_
+        return _padded(frame.axes, width), _padded(frame.at_mean[:, None], width)[:, 0]
+
+    def _merge(self, other: Any) -> None:
+        raise NotImplementedError
+
+    def _empty_eigenspace(self, n_features: int) -> Eigenspace:
+        raise NotImplementedError
+
+    def _check_eigenspace_parameters(self) -> None:
+        n = self.n_components
+        if isinstance(n, (bool, np.bool_)) or not (
+            n is None
+            or (isinstance(n, (int, np.integer)) and n >= 1)
+            or (isinstance(n, (float, np.floating)) and 0.0 < n < 1.0)
+        ):
+            raise InvalidParameter(
+                f"n_components is a whole number of at least 1, a share of the energy between "
+                f"0 and 1, or None for all directions, not {n!r}"
+            )
+        if not (isinstance(self.guard, (int, np.integer)) and self.guard >= 0):
+            raise InvalidParameter(f"guard is a whole number of at least 0, not {self.guard!r}")
+        if not 0.0 < self.forgetting <= 1.0:
+            raise InvalidParameter(
+                f"forgetting is above 0 and at most 1 (nothing is forgotten), "
+                f"not {self.forgetting!r}"
+            )
+
+    # What persistence asks of anything it saves.
+
+    def _state(self) -> State:
+        if not self.__sklearn_is_fitted__():
+            return {}, {"taught": False}
+        arrays, notes = self.eigenspace_.state()
+        names = getattr(self, "feature_names_in_", None)
+        return arrays, notes | {
+            "taught": True,
+            "n_features": self.n_features_in_,
+            "feature_names": None if names is None else [str(name) for name in names],
+        }
+
+    def _restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        if not notes["taught"]:
+            return
+        self.n_features_in_ = int(notes["n_features"])
+        if notes["feature_names"] is not None:
+            self.feature_names_in_ = np.array(notes["feature_names"], dtype=object)
+        self.eigenspace_ = self._empty_eigenspace(self.n_features_in_)
+        self.eigenspace_.restore(arrays, notes)
+
+
+def _padded(rows: Array, n_rows: int) -> Array:
+    if len(rows) >= n_rows:
+        return rows[:n_rows]
+    padded = np.zeros((n_rows, rows.shape[1]))
+    padded[: len(rows)] = rows
+    return padded
+
+
+def _coefficient_rows(X: ArrayLike, width: int) -> Array:
+    try:
+        rows: Array = check_array(X, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise _named(error) from None
+    if rows.shape[1] != width:
+        raise WrongWidth(
+            f"inverse_transform got {rows.shape[1]} coefficients, this eigenspace has {width}"
+        )
+    return rows
