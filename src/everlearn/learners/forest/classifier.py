@@ -294,14 +294,14 @@ class ForestClassifier(StreamingClassifier):
 
 
 def subset_size(subset: str | float, n_classes: int) -> int:
-    """|K^n|, how many centroids a node has, for so many known classes: rounded up, at least two."""
+    """|K^n|, how many centroids a node has, for so many known classes; at least two."""
     if subset == "sqrt":
         size = math.sqrt(n_classes)
     elif subset == "log2":
         size = math.log2(n_classes)
     else:
         size = float(subset) * n_classes
-    return max(2, math.ceil(size - 1e-9))
+    return max(2, round(size))
 
 
 def _canonical_order(rows: Array, labels: NDArray[Any]) -> Slots:

@@ -35,7 +35,7 @@ class NCMForest(ForestClassifier):
         proportion to the size of their subtree, or all alike.
     class_subset : {"sqrt", "log2"} or float, default="sqrt"
         How many centroids a node has: the root or the logarithm of the number of known classes,
-        or a share of it; rounded up, at most the number of classes at the node.
+        or a share of it; at least two, at most the number of classes at the node.
     n_candidates : int, default=1024
         How many ways to send the centroids left and right are tried; all, if there are no more.
     min_samples : float, default=10
