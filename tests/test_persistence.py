@@ -42,7 +42,7 @@ def test_statistics_come_back_bit_for_bit(learner, rng, tmp_path):
     loaded = load(tmp_path / "model")
     assert loaded.get_params() == learner.get_params()
     assert loaded.classes_.tolist() == learner.classes_.tolist()
-    ours, theirs = learner.moments_.state(), loaded.moments_.state()
+    ours, theirs = learner._state()[0], loaded._state()[0]
     assert ours.keys() == theirs.keys()
     for key in ours:
         np.testing.assert_array_equal(ours[key], theirs[key])
