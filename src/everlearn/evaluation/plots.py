@@ -76,11 +76,17 @@ def accuracy_against_time(
 ) -> "Figure":
     """One point per name, (seconds, accuracy), on a logarithmic axis of time."""
     made, axes = figure()
-    styles = zip(cycle(MARKS), cycle(COLOURS), strict=False)
-    for (name, (seconds, value)), (mark, colour) in zip(points.items(), styles, strict=False):
-        axes[0, 0].plot(seconds, value, mark, color=colour, markersize=8)
+    # Names alternate above and below their points, so that neighbours do not meet.
+    styles = zip(cycle(MARKS), cycle(COLOURS), cycle((9, -16)), strict=False)
+    for (name, point), (mark, colour, height) in zip(points.items(), styles, strict=False):
+        axes[0, 0].plot(*point, mark, color=colour, markersize=8)
         axes[0, 0].annotate(
-            name, (seconds, value), xytext=(6, 4), textcoords="offset points", fontsize="small"
+            name,
+            point,
+            xytext=(0, height),
+            textcoords="offset points",
+            ha="center",
+            fontsize="small",
         )
     axes[0, 0].set(xscale="log", xlabel=x_label, ylabel="accuracy", title=title)
     axes[0, 0].grid(alpha=0.3)
