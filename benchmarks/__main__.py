@@ -36,6 +36,7 @@ BY_NAME: tuple[str, ...] = (
     "images_accuracy",
     "images_speed",
     "images_safety",
+    "prequential_overhead",
 )
 # The lines the README shows are those of these benchmarks.
 HEADLINES = ("one_at_a_time", "fixed_cost", "accuracy")

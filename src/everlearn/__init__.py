@@ -6,6 +6,7 @@ from everlearn.names import HOME, find
 
 if TYPE_CHECKING:
     from everlearn.checks import check_learner
+    from everlearn.learners.exstream import ExStream
     from everlearn.learners.forest.ncm_forest import NCMForest
     from everlearn.learners.forest.svm_forest import SVMForest
     from everlearn.learners.ncm import NearestClassMean
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TROL",
+    "ExStream",
     "Learner",
     "LeastSquaresSVM",
     "MultiKT",

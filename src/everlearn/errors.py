@@ -151,3 +151,31 @@ class NothingToUndo(InvalidInput):
 
 class NotExportable(EverlearnError, TypeError):
     """This classifier is not a linear function of its input, so it has no linear head."""
+
+
+class MissingData(EverlearnError, FileNotFoundError):
+    """A data set is not where it is looked for; the message says where to get and put it."""
+
+
+class WrongPack(EverlearnError, ValueError):
+    """A data file holds something else than its format promises."""
+
+
+class DamagedDownload(EverlearnError, OSError):
+    """What was fetched does not have the checksum its publisher gives."""
+
+
+class NoInstances(InvalidInput):
+    """An ordering by instance (video, object) of data that has no instances."""
+
+
+class TooFewExamples(InvalidInput):
+    """A class has fewer examples than the protocol takes from it."""
+
+
+class NotStreaming(EverlearnError, TypeError):
+    """An estimator that can neither learn in parts nor one by one."""
+
+
+class UnknownExperiment(EverlearnError, ValueError):
+    """No paper, or no part of it, has this name."""

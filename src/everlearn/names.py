@@ -9,6 +9,7 @@ from typing import Any
 
 HOME = {
     "check_learner": "everlearn.checks",
+    "ExStream": "everlearn.learners.exstream",
     "Learner": "everlearn.memory.learner",
     "LeastSquaresSVM": "everlearn.transfer.least_squares_svm",
     "load": "everlearn.persistence",

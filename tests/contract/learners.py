@@ -1,8 +1,16 @@
 """Every learner, in every configuration that changes what it keeps or promises."""
 
-from everlearn import NCMForest, NearestClassMean, RecursiveRLSC, StreamingLDA, SVMForest
+from everlearn import (
+    ExStream,
+    NCMForest,
+    NearestClassMean,
+    RecursiveRLSC,
+    StreamingLDA,
+    SVMForest,
+)
 
 LEARNERS = [
+    ExStream(prototypes=4, learning_rate=0.1),
     NearestClassMean(),
     NearestClassMean(metric="cosine"),
     NearestClassMean(metric="learned"),

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everlearn import __version__
-from everlearn.cli import asking, showing, teaching
+from everlearn.cli import asking, papers, showing, teaching
 from everlearn.errors import EverlearnError
 
 EPILOG = """\b
@@ -68,5 +68,7 @@ for command in (
     asking.info,
     showing.bench,
     showing.demo,
+    papers.reproduce,
+    papers.data,
 ):
     app.add_command(command)

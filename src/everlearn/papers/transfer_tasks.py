@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from everlearn import (
-    TROL,
-    LeastSquaresSVM,
-    MultiKT,
-    OnlineTransfer,
-    PassiveAggressive,
-    TROLPlus,
-)
 from everlearn.transfer.kernel import gaussian, mean_squared_distance
+from everlearn.transfer.least_squares_svm import LeastSquaresSVM
+from everlearn.transfer.multi_kt import MultiKT
+from everlearn.transfer.online_transfer import OnlineTransfer
+from everlearn.transfer.passive_aggressive import PassiveAggressive
+from everlearn.transfer.trol import TROL
+from everlearn.transfer.trol_plus import TROLPlus
 
 N_FIRST = 6
 N_TRAIN = 30

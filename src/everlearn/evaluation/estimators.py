@@ -1,0 +1,134 @@
+"""One way to teach and ask estimators of any make.
+
+    everlearn        learn_one(x, y), predict_one(x); new classes at any time
+    scikit-learn     partial_fit(X, y, classes=…), predict(X); the classes are declared at first
+    River            learn_one(dict, y), predict_one(dict)
+
+Scikit-learn's estimators want every class up front. They get them: an advantage over learners that
+do not know what is to come, which belongs into the reading of their results.
+"""
+
+import inspect
+import sys
+from collections.abc import Sequence
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.errors import NotStreaming
+
+
+class Pupil(Protocol):
+    """What the protocols ask of an estimator."""
+
+    def learn(self, X: NDArray[Any], y: NDArray[Any]) -> None: ...
+    def learn_one(self, x: NDArray[Any], y: Any) -> Any: ...
+    def answer(self, X: NDArray[Any]) -> NDArray[Any]: ...
+    def answer_one(self, x: NDArray[Any]) -> Any: ...
+
+
+def as_pupil(estimator: Any, classes: Sequence[Any]) -> Pupil:
+    """Wrap an estimator; ``classes`` is told to those that want to know in advance."""
+    one = hasattr(estimator, "learn_one") and hasattr(estimator, "predict_one")
+    many = hasattr(estimator, "partial_fit") and hasattr(estimator, "predict")
+    if one and many:
+        return _Native(estimator)
+    if many:
+        return _ScikitLearn(estimator, classes)
+    if one:
+        return _River(estimator)
+    raise NotStreaming(
+        f"{type(estimator).__name__} cannot be taught in parts: it needs partial_fit and predict "
+        "(scikit-learn), or learn_one and predict_one (River)"
+    )
+
+
+class _Native:
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+        self.learn_one = estimator.learn_one
+        self.answer_one = estimator.predict_one
+        self.answer = estimator.predict
+
+    def learn(self, X: NDArray[Any], y: NDArray[Any]) -> None:
+        self.estimator.partial_fit(X, y)
+
+
+class _ScikitLearn:
+    def __init__(self, estimator: Any, classes: Sequence[Any]) -> None:
+        self.estimator = estimator
+        self.answer = estimator.predict
+        wants = "classes" in inspect.signature(estimator.partial_fit).parameters
+        self._declared = {"classes": np.unique(np.asarray(classes))} if wants else {}
+
+    def learn(self, X: NDArray[Any], y: NDArray[Any]) -> None:
+        self.estimator.partial_fit(X, y, **self._declared)
+
+    def learn_one(self, x: NDArray[Any], y: Any) -> None:
+        self.learn(x[None], np.array([y]))
+
+    def answer_one(self, x: NDArray[Any]) -> Any:
+        return self.answer(x[None])[0]
+
+
+class _River:
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def learn(self, X: NDArray[Any], y: NDArray[Any]) -> None:
+        for x, label in zip(X, y.tolist(), strict=True):
+            self.learn_one(x, label)
+
+    def learn_one(self, x: NDArray[Any], y: Any) -> None:
+        self.estimator.learn_one(_as_dict(x), y)
+
+    def answer(self, X: NDArray[Any]) -> NDArray[Any]:
+        answers = np.empty(len(X), dtype=object)
+        answers[:] = [self.answer_one(x) for x in X]
+        return answers
+
+    def answer_one(self, x: NDArray[Any]) -> Any:
+        return self.estimator.predict_one(_as_dict(x))
+
+
+def _as_dict(x: NDArray[Any]) -> dict[int, float]:
+    return dict(enumerate(x.tolist()))
+
+
+def size_in_bytes(thing: Any) -> int:
+    """The memory of everything reachable from an estimator: arrays, containers, attributes."""
+    seen: set[int] = set()
+    waiting = [thing]
+    total = 0
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, (type, ModuleType, FunctionType, MethodType)):
+            continue
+        seen.add(id(item))
+        if isinstance(item, np.ndarray):
+            if item.base is not None:
+                waiting.append(item.base)
+            else:
+                total += item.nbytes
+            if item.dtype == object:
+                waiting.extend(item.ravel().tolist())
+            continue
+        total += sys.getsizeof(item)
+        if isinstance(item, dict):
+            waiting.extend(item.keys())
+            waiting.extend(item.values())
+        elif isinstance(item, (list, tuple, set, frozenset)):
+            waiting.extend(item)
+        waiting.extend(_attributes(item))
+    return total
+
+
+def _attributes(item: Any) -> list[Any]:
+    values = list(getattr(item, "__dict__", {}).values())
+    for cls in type(item).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        names = (slots,) if isinstance(slots, str) else slots
+        values.extend(getattr(item, name) for name in names if hasattr(item, name))
+    return values

@@ -1,0 +1,294 @@
+"""Protocols: how an estimator is taught a stream, and when it is asked.
+
+    prequential     ask about every example, then learn it
+    checkpointed    learn; at every n-th example, or at given positions, be asked about a test set
+
+Any estimator with ``partial_fit``, and any of River's classifiers, can be evaluated. One that
+rejects a class it was not told about is not the end of the run: the examples it refused are
+counted, with its own words, in ``rejected``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from everlearn.errors import InvalidParameter, WrongShape
+from everlearn.evaluation.estimators import Pupil, as_pupil, size_in_bytes
+from everlearn.evaluation.metrics import accuracy, mistake_rate, per_class_accuracy
+from everlearn.streams.examples import Examples, Indices
+
+Array = NDArray[np.float64]
+Progress = Callable[[int], None]
+# Progress is told of steps in portions, so that telling it costs nothing per example.
+PROGRESS_EVERY = 256
+
+
+@dataclass
+class Rejection:
+    """Examples of a class that an estimator refused to learn, and the words it used."""
+
+    count: int
+    reason: str
+
+
+@dataclass
+class Run:
+    """What a prequential run gave.
+
+    Attributes
+    ----------
+    truth, answers : ndarray
+        One per example. An answer is None where the estimator knew nothing yet.
+    asking, learning : ndarray of seconds, one per example
+    n_bytes : memory of the estimator at the end
+    rejected : what it refused to learn, by label
+    """
+
+    truth: NDArray[Any]
+    answers: NDArray[Any]
+    asking: Array
+    learning: Array
+    n_bytes: int
+    rejected: dict[Any, Rejection] = field(default_factory=dict)
+
+    @property
+    def accuracy(self) -> float:
+        return accuracy(self.truth, self.answers)
+
+    @property
+    def mistake_rate(self) -> Array:
+        """The share of mistakes among the first n examples, for every n."""
+        return mistake_rate(self.truth, self.answers)
+
+    def as_row(self) -> dict[str, Any]:
+        """The run in one row of a table."""
+        return {
+            "examples": len(self.truth),
+            "accuracy": self.accuracy,
+            "µs to ask": 1e6 * float(np.mean(self.asking)),
+            "µs to learn": 1e6 * float(np.mean(self.learning)),
+            "bytes": self.n_bytes,
+            "rejected": sum(rejection.count for rejection in self.rejected.values()),
+        }
+
+
+@dataclass
+class Curve:
+    """What a checkpointed run gave; every list has one entry per checkpoint.
+
+    Attributes
+    ----------
+    seen : how many examples had been learned
+    accuracies : on the test set, or on its part with classes seen
+    per_class : by class in the order of ``classes``; NaN where there was nothing to ask
+    learning : seconds spent learning since the checkpoint before
+    n_bytes : memory of the estimator
+    rejected : what it refused to learn, by label
+    """
+
+    classes: NDArray[Any]
+    seen: list[int] = field(default_factory=list)
+    accuracies: list[float] = field(default_factory=list)
+    per_class: list[Array] = field(default_factory=list)
+    learning: list[float] = field(default_factory=list)
+    n_bytes: list[int] = field(default_factory=list)
+    rejected: dict[Any, Rejection] = field(default_factory=dict)
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        """The run as rows of a table."""
+        names = ("seen", "accuracy", "seconds learning", "bytes")
+        columns = (self.seen, self.accuracies, self.learning, self.n_bytes)
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def prequential(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    order: Indices | None = None,
+    classes: Sequence[Any] | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Ask about every example, then learn it.
+
+    The loop itself costs a few microseconds per example.
+
+    Parameters
+    ----------
+    estimator : anything with ``partial_fit`` and ``predict``, or a River classifier
+    X, y : the examples
+    order : positions, for instance from :mod:`everlearn.streams.orderings`; default as they come
+    classes : told to estimators that want them up front; default all there are
+    progress : called with how many examples were done since the last call
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from everlearn import NearestClassMean
+    >>> from everlearn.evaluation import prequential
+    >>> from everlearn.streams import iid
+    >>> X, y = load_digits(return_X_y=True)
+    >>> run = prequential(NearestClassMean(), X, y, order=iid(y, seed=0))
+    >>> bool(run.accuracy > 0.85)
+    True
+    """
+    rows, labels = _matched(X, y)
+    order = np.arange(len(rows)) if order is None else order
+    pupil = as_pupil(estimator, labels if classes is None else classes)  # type: ignore[arg-type]
+    n = len(order)
+    truth = labels[order]
+    answers: list[Any] = [None] * n
+    ticks = np.empty((n, 3))
+    rejected: dict[Any, Rejection] = {}
+    ask, learn = pupil.answer_one, pupil.learn_one
+    taught = False
+    names = truth.tolist()
+    for start in range(0, n, PROGRESS_EVERY):
+        stop = min(start + PROGRESS_EVERY, n)
+        for step in range(start, stop):
+            x = rows[order[step]]
+            begin = perf_counter()
+            if taught:
+                answers[step] = ask(x)
+            middle = perf_counter()
+            try:
+                learn(x, names[step])
+                taught = True
+            except ValueError as error:
+                _note(rejected, names[step], 1, error)
+            ticks[step] = begin, middle, perf_counter()
+        if progress:
+            progress(stop - start)
+    given = np.empty(n, dtype=object)
+    given[:] = answers
+    asking, learning = np.diff(ticks, axis=1).T
+    return Run(truth, given, asking, learning, size_in_bytes(estimator), rejected)
+
+
+def checkpointed(
+    estimator: Any,
+    train: Examples,
+    test: Examples,
+    order: Indices,
+    *,
+    every: int | Sequence[int],
+    base: int = 0,
+    batch: int = 1,
+    only_seen: bool = False,
+    classes: Sequence[Any] | None = None,
+    score: Callable[[Any, Examples], float] | None = None,
+    progress: Progress | None = None,
+) -> Curve:
+    """Teach a stream; at checkpoints, ask about a test set.
+
+    Parameters
+    ----------
+    estimator : anything with ``partial_fit`` and ``predict``, or a River classifier
+    train, test : Examples
+    order : positions in ``train``
+    every : a checkpoint after every this-many examples and at the end, or a list of positions
+    base : so many examples are learned in one first call (base initialisation)
+    batch : so many at a time after that; 1 teaches one by one
+    only_seen : ask only about classes of which an example was shown
+    classes : told to estimators that want them up front; default all there are
+    score : (estimator, test examples) → number, in place of the accuracy (top-5, with task labels)
+    progress : called with how many examples were done since the last call
+    """
+    stops = _checkpoints(every, len(order))
+    known = train.classes if classes is None else classes
+    pupil = as_pupil(estimator, known)  # type: ignore[arg-type]
+    curve = Curve(np.unique(np.concatenate([train.classes, test.classes])))
+    position, taught = 0, False
+    for stop in stops:
+        begin = perf_counter()
+        for chosen in _portions(order, position, stop, base, batch):
+            taught = _teach(pupil, train.take(chosen), curve.rejected) or taught
+        curve.learning.append(perf_counter() - begin)
+        asked = _asked(test, train.y[order[:stop]]) if only_seen else test
+        if taught:
+            _examine(curve, estimator, pupil, asked, score)
+        else:  # it refused everything so far
+            nothing = np.full(len(asked), None)
+            curve.per_class.append(per_class_accuracy(asked.y, nothing, curve.classes))
+            curve.accuracies.append(0.0)
+        curve.seen.append(stop)
+        curve.n_bytes.append(size_in_bytes(estimator))
+        if progress:
+            progress(stop - position)
+        position = stop
+    return curve
+
+
+def _portions(order: Indices, position: int, stop: int, base: int, batch: int) -> list[Indices]:
+    parts = []
+    if position < base:
+        parts.append(order[position : min(base, stop)])
+        position = min(base, stop)
+    return parts + [order[i : min(i + batch, stop)] for i in range(position, stop, batch)]
+
+
+def _teach(pupil: Pupil, examples: Examples, rejected: dict[Any, Rejection]) -> bool:
+    """Learn a portion; where it is refused, its classes one by one, to know which is refused.
+
+    Whether anything was learned.
+    """
+    try:
+        if len(examples) == 1:
+            pupil.learn_one(examples.X[0], examples.y[0].item())
+        else:
+            pupil.learn(examples.X, examples.y)
+        return True
+    except ValueError as error:
+        if len(examples.classes) == 1:
+            _note(rejected, examples.y[0].item(), len(examples), error)
+            return False
+    taught = False
+    for label in examples.classes:
+        taught = _teach(pupil, examples.take(examples.y == label), rejected) or taught
+    return taught
+
+
+def _examine(
+    curve: Curve,
+    estimator: Any,
+    pupil: Pupil,
+    asked: Examples,
+    score: Callable[[Any, Examples], float] | None,
+) -> None:
+    answers = pupil.answer(asked.X) if len(asked) else asked.y
+    curve.per_class.append(per_class_accuracy(asked.y, answers, curve.classes))
+    curve.accuracies.append(score(estimator, asked) if score else accuracy(asked.y, answers))
+
+
+def _asked(test: Examples, seen: NDArray[Any]) -> Examples:
+    return test.take(np.isin(test.y, np.unique(seen)))
+
+
+def _checkpoints(every: int | Sequence[int], n: int) -> list[int]:
+    if isinstance(every, int):
+        if every < 1:
+            raise InvalidParameter(f"every is 1 or more, not {every}")
+        return [*range(every, n, every), n]
+    stops = sorted({int(stop) for stop in every})
+    if not stops or stops[0] < 1 or stops[-1] > n:
+        raise InvalidParameter(f"checkpoints lie between 1 and the {n} examples, not {stops}")
+    return stops
+
+
+def _matched(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    rows, labels = np.asarray(X), np.asarray(y)
+    if len(rows) != len(labels):
+        raise WrongShape(f"X has {len(rows)} rows but y has {len(labels)} labels")
+    if rows.dtype.kind in "iubf":
+        rows = np.ascontiguousarray(rows, dtype=np.float64)
+    return rows, labels
+
+
+def _note(rejected: dict[Any, Rejection], label: Any, count: int, error: Exception) -> None:
+    known = rejected.setdefault(label, Rejection(0, str(error).strip().splitlines()[0]))
+    known.count += count

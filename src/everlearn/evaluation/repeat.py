@@ -1,0 +1,131 @@
+"""The same experiment for many seeds, in parallel processes, resumed from what is on disk.
+
+Every seed's result is written to a JSON file of its own as soon as it is there, together with the
+settings it was made with. A run that is interrupted goes on with the seeds that are missing; a
+result of other settings is made anew.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from everlearn.persistence import replace_file
+
+Result = dict[str, Any]
+
+
+def repeat(
+    experiment: Callable[..., Result],
+    seeds: Iterable[int],
+    *,
+    settings: dict[str, Any] | None = None,
+    folder: str | Path | None = None,
+    jobs: int = 1,
+    progress: Callable[[], None] | None = None,
+) -> list[Result]:
+    """Run ``experiment(seed, **settings)`` for every seed; the results in the order of the seeds.
+
+    Parameters
+    ----------
+    experiment : a function of a module (so that other processes find it) giving plain values
+    seeds : whole numbers
+    settings : plain values, part of what identifies a result
+    folder : where results are kept; without it nothing is written and nothing resumed
+    jobs : processes; each computes with one thread
+    progress : called once for every seed done
+
+    A seed that fails does not lose the others: they are finished and kept, then its error is
+    raised.
+    """
+    settings = settings or {}
+    seeds = list(seeds)
+    results = {seed: _kept(folder, experiment, seed, settings) for seed in seeds}
+    missing = [seed for seed in seeds if results[seed] is None]
+    for _ in range(len(seeds) - len(missing)):
+        _tell(progress)
+    failures: list[Exception] = []
+    for seed, outcome in _outcomes(experiment, missing, settings, jobs):
+        if isinstance(outcome, Exception):
+            failures.append(outcome)
+            continue
+        results[seed] = outcome
+        _keep(folder, experiment, seed, settings, outcome)
+        _tell(progress)
+    if failures:
+        raise failures[0]
+    return [result for seed in seeds if (result := results[seed]) is not None]
+
+
+def _outcomes(
+    experiment: Callable[..., Result], seeds: list[int], settings: dict[str, Any], jobs: int
+) -> Iterable[tuple[int, Result | Exception]]:
+    if jobs == 1 or len(seeds) == 1:
+        for seed in seeds:
+            yield seed, _run(experiment, seed, settings)
+        return
+    # Spawned, not forked: forking a process that has threads (BLAS, OpenMP) may deadlock.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(_run_alone, experiment, seed, settings): seed for seed in seeds}
+        for done in as_completed(waiting):
+            yield waiting[done], done.result()
+
+
+def _run(
+    experiment: Callable[..., Result], seed: int, settings: dict[str, Any]
+) -> Result | Exception:
+    try:
+        return experiment(seed, **settings)
+    except Exception as error:
+        return error
+
+
+def _run_alone(
+    experiment: Callable[..., Result], seed: int, settings: dict[str, Any]
+) -> Result | Exception:
+    with threadpool_limits(1):
+        return _run(experiment, seed, settings)
+
+
+def _path(folder: str | Path, experiment: Callable[..., Result], seed: int) -> Path:
+    return Path(folder) / f"{experiment.__name__}-{seed}.json"
+
+
+def _kept(
+    folder: str | Path | None,
+    experiment: Callable[..., Result],
+    seed: int,
+    settings: dict[str, Any],
+) -> Result | None:
+    if folder is None:
+        return None
+    # A file that is missing, damaged or of other settings means the seed is to be run.
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(_path(folder, experiment, seed).read_text())
+        if kept["settings"] == json.loads(json.dumps(settings)):
+            return dict(kept["result"])
+    return None
+
+
+def _keep(
+    folder: str | Path | None,
+    experiment: Callable[..., Result],
+    seed: int,
+    settings: dict[str, Any],
+    result: Result,
+) -> None:
+    if folder is None:
+        return
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"settings": settings, "result": result}, indent=1)
+    replace_file(_path(folder, experiment, seed), text.encode())
+
+
+def _tell(progress: Callable[[], None] | None) -> None:
+    if progress:
+        progress()

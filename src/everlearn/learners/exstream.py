@@ -1,0 +1,206 @@
+"""ExStream: rehearsal from a few prototypes per class.
+
+Each class keeps at most b prototypes with counts. A new example becomes a prototype; if that is one
+too many, the two closest prototypes of the class are merged into their weighted mean. Then a
+softmax layer makes one pass of gradient descent over all prototypes of all classes (Hayes, Cahill
+and Kanan, *Memory Efficient Experience Replay for Streaming Learning*, ICRA 2019, Algorithm 1):
+
+    (i, j) = argmin ‖u_i − u_j‖,   u_i ← (c_i u_i + c_j u_j) / (c_i + c_j),   c_i ← c_i + c_j
+
+Cost per example with K classes and d features: O(b d) to store and merge, O(K² b d) for the pass
+over K b prototypes. Memory K b d numbers and K d weights. What was learned depends on the order of
+the stream, so nothing is exact: no merge, no forgetting of an example. A class can be forgotten in
+the sense that its prototypes and weights are gone, but the weights of others remember that it was
+there, so ``forget_class`` is refused too.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from everlearn.base import Array, Promise, Slots, State, StreamingClassifier
+from everlearn.errors import InvalidParameter
+from everlearn.learners.softmax import Descent, SoftmaxLayer
+from everlearn.statistics.labels import Label
+
+
+class ExStream(StreamingClassifier):
+    """Prototypes per class, rehearsed by a softmax layer at every example.
+
+    Learning costs O(K² b d) per example for K classes, b prototypes each and d features.
+
+    Parameters
+    ----------
+    prototypes : int, default=20
+        b: the most prototypes a class keeps.
+    learning_rate : float, default=0.01
+    momentum : float in [0, 1), default=0.9
+    weight_decay : float, default=1e-4
+    batch_size : int, default=256
+        Prototypes per step of gradient descent.
+    random_state : int, default=0
+        Seed of the order in which prototypes are rehearsed.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels taught, sorted.
+    coef_ : ndarray of shape (n_classes, n_features)
+    intercept_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+
+    See Also
+    --------
+    StreamingLDA : Better and much faster on the same features, with d² numbers of memory.
+
+    Notes
+    -----
+    ``fit`` and ``partial_fit`` learn the rows one by one. Defaults are those Hayes and Kanan (2020)
+    give for CORe50.
+
+    References
+    ----------
+    Hayes, Cahill and Kanan, ICRA 2019. Hayes and Kanan, CVPRW 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn.learners.exstream import ExStream
+    >>> rng = np.random.default_rng(0)
+    >>> learner = ExStream(prototypes=5, learning_rate=0.1)
+    >>> for name, centre in [("cup", 0.0), ("chair", 3.0)]:
+    ...     for example in centre + rng.normal(size=(20, 4)):
+    ...         _ = learner.learn_one(example, name)
+    >>> learner.predict_one([2.9, 3.1, 2.8, 3.3])
+    'chair'
+    """
+
+    def __init__(
+        self,
+        *,
+        prototypes: int = 20,
+        learning_rate: float = 0.01,
+        momentum: float = 0.9,
+        weight_decay: float = 1e-4,
+        batch_size: int = 256,
+        random_state: int = 0,
+    ) -> None:
+        self.prototypes = prototypes
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return frozenset({Promise.BATCH_IS_LOOP})
+
+    @property
+    def coef_(self) -> Array:
+        weights: Array = self._layer.weights[self.labels_.order, :-1].astype(np.float64)
+        return weights
+
+    @property
+    def intercept_(self) -> Array:
+        bias: Array = self._layer.weights[self.labels_.order, -1].astype(np.float64)
+        return bias
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # type: ignore[override]
+        """Forget everything, then learn these examples one by one."""
+        return super().fit(X, y)
+
+    def partial_fit(  # type: ignore[override]
+        self, X: ArrayLike, y: ArrayLike, classes: Iterable[Label] | None = None
+    ) -> Self:
+        """Learn more examples one by one; any labels, new ones included.
+
+        There are no sample weights: an example is a step of gradient descent, and half a step
+        twice is not the same as one.
+        """
+        return super().partial_fit(X, y, classes)
+
+    def _check_parameters(self) -> None:
+        if self.prototypes < 1 or self.batch_size < 1:
+            raise InvalidParameter(
+                "prototypes and batch_size are 1 or more, "
+                f"not {self.prototypes} and {self.batch_size}"
+            )
+        if self.learning_rate <= 0 or self.weight_decay < 0 or not 0 <= self.momentum < 1:
+            raise InvalidParameter(
+                "learning_rate is positive, weight_decay not negative and momentum in [0, 1), not "
+                f"{self.learning_rate}, {self.weight_decay} and {self.momentum}"
+            )
+
+    def _begin(self, n_features: int) -> None:
+        self._layer = SoftmaxLayer(n_features)
+        self._prototypes = np.zeros((0, n_features), dtype=np.float32)
+        self._owners = np.zeros(0, dtype=np.intp)
+        self._counts = np.zeros(0)
+        self._steps = 0
+
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        for x, slot in zip(X, slots.tolist(), strict=True):
+            self._store(x, slot)
+            self._rehearse()
+
+    def _store(self, x: Array, slot: int) -> None:
+        own = np.flatnonzero(self._owners == slot)
+        if len(own) < self.prototypes:
+            self._prototypes = np.concatenate([self._prototypes, x[None].astype(np.float32)])
+            self._owners = np.append(self._owners, slot)
+            self._counts = np.append(self._counts, 1.0)
+            return
+        rows = np.concatenate([self._prototypes[own].astype(np.float64), x[None]])
+        counts = np.append(self._counts[own], 1.0)
+        keep, drop = _closest_pair(rows)
+        rows[keep] = (counts[keep] * rows[keep] + counts[drop] * rows[drop]) / (
+            counts[keep] + counts[drop]
+        )
+        counts[keep] += counts[drop]
+        remaining = np.delete(np.arange(len(rows)), drop)
+        self._prototypes[own] = rows[remaining]
+        self._counts[own] = counts[remaining]
+
+    def _rehearse(self) -> None:
+        self._layer.grow(int(self._owners.max()) + 1)
+        descent = Descent(self.learning_rate, self.momentum, self.weight_decay, self.batch_size)
+        # A generator of its own for every step, so that a learner read from a file goes on alike.
+        rng = np.random.default_rng([self.random_state, self._steps])
+        self._layer.sweep(self._prototypes, self._owners, descent, rng)
+        self._steps += 1
+
+    def _scores(self, X: Array) -> Array:
+        # In float64, so that a row's scores do not depend on the rows beside it.
+        weights = self._layer.weights.astype(np.float64)
+        return X @ weights[:, :-1].T + weights[:, -1]
+
+    def _own_state(self) -> State:
+        arrays: dict[str, NDArray[Any]] = {
+            "prototypes": self._prototypes,
+            "owners": self._owners.astype(np.int64),
+            "counts": self._counts,
+            "weights": self._layer.weights,
+            "velocity": self._layer.velocity,
+        }
+        return arrays, {"steps": self._steps}
+
+    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        self._prototypes = np.array(arrays["prototypes"])
+        self._owners = np.array(arrays["owners"], dtype=np.intp)
+        self._counts = np.array(arrays["counts"])
+        self._layer.weights = np.array(arrays["weights"])
+        self._layer.velocity = np.array(arrays["velocity"])
+        self._steps = int(notes["steps"])
+
+
+def _closest_pair(rows: Array) -> tuple[int, int]:
+    """The two rows with the smallest distance, the one that comes first first."""
+    centred = rows - rows.mean(axis=0)
+    squares = np.einsum("ij,ij->i", centred, centred)
+    distances = squares[:, None] + squares - 2.0 * centred @ centred.T
+    distances[np.tril_indices(len(rows))] = np.inf
+    first, second = divmod(int(distances.argmin()), len(rows))
+    return first, second

@@ -1,0 +1,90 @@
+"""The last layer of a network, trained as Hayes and Kanan (2020) train it.
+
+    Offline        many passes over everything seen so far (their upper bound for an output layer)
+    Fine-Tuning    trained offline on the base batch, then one step per example, each seen once
+
+Neither is a way to learn from a stream; they are what streaming learners are compared with.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.evaluation.metrics import accuracy
+from everlearn.evaluation.protocols import checkpointed
+from everlearn.learners.softmax import Descent, SoftmaxLayer
+from everlearn.streams.examples import Examples, Indices
+
+# Appendix of the paper, CORe50.
+EPOCHS, DECAY_AT, DECAY, BATCH = 40, (15, 30), 0.1, 256
+MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
+RATES = (0.1, 0.01, 0.001)
+# To choose a learning rate, every this-many-th training example of so many classes is held out.
+HOLD_OUT_EVERY, CHOOSING_CLASSES = 6, 20
+
+
+class LastLayer:
+    """A softmax layer: the first call trains it for many epochs, later ones make one step each.
+
+    Every class is known from the start, as the number of outputs of a network is.
+    """
+
+    layer_: SoftmaxLayer
+    classes_: NDArray[Any]
+
+    def __init__(self, learning_rate: float, seed: int = 0) -> None:
+        self.learning_rate = learning_rate
+        self.seed = seed
+
+    def partial_fit(self, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> Self:
+        rows = np.asarray(X, np.float32)
+        slots = np.searchsorted(classes, y)
+        if hasattr(self, "layer_"):
+            step = Descent(self.learning_rate, MOMENTUM, WEIGHT_DECAY, 1)
+            self.layer_.sweep(rows, slots, step)
+            return self
+        self.classes_ = classes
+        self.layer_ = SoftmaxLayer(rows.shape[1])
+        self.layer_.grow(len(self.classes_))
+        rng = np.random.default_rng(self.seed)
+        for epoch in range(EPOCHS):
+            rate = self.learning_rate * DECAY ** sum(epoch >= moment for moment in DECAY_AT)
+            self.layer_.sweep(rows, slots, Descent(rate, MOMENTUM, WEIGHT_DECAY, BATCH), rng)
+        return self
+
+    def decision_function(self, X: NDArray[Any]) -> NDArray[Any]:
+        return self.layer_.scores(X)
+
+    def predict(self, X: NDArray[Any], among: Iterable[Any] | None = None) -> NDArray[Any]:
+        scores = self.decision_function(X)
+        if among is not None:
+            allowed = np.isin(self.classes_, list(among))
+            scores = np.where(allowed, scores, -np.inf)
+        answers: NDArray[Any] = self.classes_[scores.argmax(axis=1)]
+        return answers
+
+
+def best_rate(
+    make: Callable[[float], Any], train: Examples, order: Indices, *, base: int, batch: int
+) -> float:
+    """The learning rate that does best on training examples held out, under the same ordering.
+
+    A rival is given its best setting, and the test set has no say in it.
+    """
+    first = np.unique(train.y[order], return_index=True)
+    earliest = first[0][np.argsort(first[1])][:CHOOSING_CLASSES]
+    part = order[np.isin(train.y[order], earliest)]
+    held = part[::HOLD_OUT_EVERY]
+    learned = np.delete(part, np.s_[::HOLD_OUT_EVERY])
+    validation = train.take(held)
+
+    def hits(rate: float) -> float:
+        estimator = make(rate)
+        checkpointed(
+            estimator, train, validation, learned, every=len(learned), base=base, batch=batch
+        )
+        return accuracy(validation.y, estimator.predict(validation.X))
+
+    return max(RATES, key=hits)

@@ -1,0 +1,81 @@
+"""Labelled examples, and data sets made of a part to learn and a part to be asked."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.errors import WrongShape
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows, their labels and, where there are any, the instances they show.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_examples, …)
+        Feature vectors, images, or the paths of image files.
+    y : ndarray of shape (n_examples,)
+    instances : ndarray of shape (n_examples,), optional
+        Which object, or which video, an example comes from. Examples of one instance are in the
+        order in which they were recorded.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    instances: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("y", "instances"):
+            column = getattr(self, name)
+            if column is not None and (column.ndim != 1 or len(column) != len(self.X)):
+                raise WrongShape(
+                    f"{name} has shape {column.shape} but X has {len(self.X)} rows; "
+                    "give one value per row"
+                )
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The labels, sorted."""
+        return np.unique(self.y)
+
+    def take(self, indices: Any) -> "Examples":
+        """The examples at these positions (or where a mask is true), in this order."""
+        instances = None if self.instances is None else self.instances[indices]
+        return Examples(self.X[indices], self.y[indices], instances)
+
+    def batches(self, order: Indices, size: int = 1) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """A stream: (X, y) of ``size`` examples at a time, in the order given."""
+        for start in range(0, len(order), size):
+            chosen = order[start : start + size]
+            yield self.X[chosen], self.y[chosen]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Examples to learn from and examples to be asked about.
+
+    ``stands_for`` names the data set this one is a substitute for; None where it is the original.
+    """
+
+    name: str
+    train: Examples
+    test: Examples
+    stands_for: str | None = None
+
+    def only(self, classes: Any) -> "DataSet":
+        """The same with these classes alone."""
+        return DataSet(
+            self.name,
+            self.train.take(np.isin(self.train.y, classes)),
+            self.test.take(np.isin(self.test.y, classes)),
+            self.stands_for,
+        )

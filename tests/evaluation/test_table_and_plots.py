@@ -1,0 +1,52 @@
+"""Tables in three forms, and figures that show what they were given."""
+
+import json
+
+import numpy as np
+import pytest
+
+from everlearn.evaluation import Table, plots
+
+ROWS = [{"learner": "a|b", "accuracy": 0.12345678}, {"learner": "c", "bytes": float("nan")}]
+
+
+def test_a_table_in_three_forms():
+    table = Table(ROWS)
+    lines = table.to_markdown().splitlines()
+    assert lines[0] == "| learner | accuracy | bytes |"
+    assert lines[2] == r"| a\|b | 0.1235 |  |"
+    assert lines[3].endswith("| – |")
+    assert json.loads(table.to_json())[1] == {"learner": "c", "bytes": None}
+    frame = table.to_pandas()
+    assert list(frame.columns) == ["learner", "accuracy", "bytes"]
+    assert frame["accuracy"][0] == 0.12345678
+
+
+def test_a_table_of_numpy_numbers_is_json():
+    table = Table()
+    table.add(n=np.int64(3), x=np.float32(0.5))
+    assert json.loads(table.to_json()) == [{"n": 3, "x": 0.5}]
+
+
+def test_learning_curves_show_mean_and_band():
+    runs = np.array([[0.1, 0.5], [0.3, 0.7]])
+    drawn = plots.learning_curves([10, 20], {"a": runs, "b": [0.2, 0.2]})
+    first, second = drawn.axes[0].lines
+    assert first.get_ydata() == pytest.approx([0.2, 0.6])
+    assert first.get_linestyle() != second.get_linestyle()
+    assert first.get_marker() != second.get_marker()
+    (band,) = drawn.axes[0].collections
+    assert band.get_paths()[0].get_extents().y1 == pytest.approx(0.7)
+
+
+def test_confusion_is_drawn_as_shares():
+    drawn = plots.confusion_matrix([[3, 1], [0, 0]], ["a", "b"])
+    np.testing.assert_allclose(drawn.axes[0].images[0].get_array(), [[0.75, 0.25], [0, 0]])
+
+
+def test_accuracy_against_time_and_weights():
+    drawn = plots.accuracy_against_time({"fast": (0.1, 0.5), "slow": (10.0, 0.9)})
+    assert drawn.axes[0].get_xscale() == "log"
+    assert [line.get_xdata()[0] for line in drawn.axes[0].lines] == [0.1, 10.0]
+    drawn = plots.weights_over_time([1, 2, 3], [[0, 1], [0.5, 0.5], [1, 0]], ["old", "new"])
+    assert drawn.axes[0].lines[0].get_ydata().tolist() == [0.0, 0.5, 1.0]
