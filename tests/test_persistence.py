@@ -107,10 +107,10 @@ def test_another_safetensors_file_is_not_a_model(tmp_path):
         load(tmp_path / "foreign")
 
 
-def forge(path, **changes):
-    """Rewrite a file's metadata with a digest that fits."""
+def forge(path, arrays=None, **changes):
+    """Rewrite a file's metadata or arrays with a digest that fits."""
     data = path.read_bytes()
-    arrays = safetensors.numpy.load(data)
+    arrays = safetensors.numpy.load(data) | (arrays or {})
     metadata = persistence._metadata(data, path)
     metadata |= changes
     metadata["digest"] = persistence._digest(metadata, arrays)
@@ -136,6 +136,22 @@ def test_a_description_that_does_not_fit_the_arrays_is_damage(path):
     description = json.loads(persistence._metadata(path.read_bytes(), path)["description"])
     description["arrays"] = {}
     forge(path, description=json.dumps(description))
+    with pytest.raises(DamagedModel):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("means", (4, 3)), ("counts", (9,)), ("scatter", (2, 2)), ("class_scatter", (1, 5, 5))],
+)
+def test_arrays_of_another_shape_never_reach_compiled_code(path, name, shape):
+    forge(path, arrays={name: np.ones(shape)})
+    with pytest.raises(DamagedModel):
+        load(path)
+
+
+def test_statistics_that_are_no_numbers_are_damage(path, taught):
+    forge(path, arrays={"means": np.full(taught.moments_.means.shape, np.nan)})
     with pytest.raises(DamagedModel):
         load(path)
 

@@ -70,4 +70,6 @@ class AdditiveClassifier(StreamingClassifier):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self.moments_.restore(arrays)
+        if self.moments_.n_slots != self.labels_.n_slots:
+            raise ValueError("labels and statistics are of different numbers of classes")
         self._after_other_change()

@@ -111,6 +111,9 @@ class HeldOut:
         self._weights = np.array(arrays["held_weights"], dtype=np.float64)
         self._age = np.array(arrays["held_age"], dtype=np.int64)
         self._n = len(self._slots)
+        columns = (self._rows, self._weights, self._age)
+        if any(len(column) != self._n for column in columns) or self._n > self.size:
+            raise ValueError("held-out examples of different lengths, or too many")
 
     def _keep(self, row: Array, slot: int, weight: float, age: int) -> None:
         place = self._place()

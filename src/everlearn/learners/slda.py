@@ -299,6 +299,8 @@ class StreamingLDA(AdditiveClassifier):
         super()._own_restore(arrays, notes)
         if self.covariance == "fixed":
             covariance = np.array(arrays["covariance"], dtype=np.float64)
+            if covariance.shape != (self.n_features_in_, self.n_features_in_):
+                raise ValueError("a covariance of another width")
             self._frozen = FrozenDiscriminant(covariance, self.shrinkage, notes["base_total"])
 
 

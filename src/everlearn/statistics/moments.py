@@ -145,9 +145,12 @@ class ClassMeans:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the moments that :meth:`state` gave."""
-        self._counts = np.ascontiguousarray(arrays["counts"], dtype=np.float64)
-        self._means = np.ascontiguousarray(arrays["means"], dtype=np.float64)
-        self._n_slots = len(self._counts)
+        n_slots = len(arrays["counts"])
+        self._counts = _restored(arrays["counts"], (n_slots,))
+        self._means = _restored(arrays["means"], (n_slots, self.n_features))
+        if np.any(self._counts < 0):
+            raise ValueError("negative counts")
+        self._n_slots = n_slots
         self._recompute_total()
 
     # Hooks: what a set of moments with scatter does beside the means.
@@ -280,10 +283,11 @@ class Moments(ClassMeans):
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         super().restore(arrays)
         self._n_pending = 0
-        self._scatter = np.ascontiguousarray(arrays["scatter"], dtype=np.float64)
+        square = (self.n_features, self.n_features)
+        self._scatter = _restored(arrays["scatter"], square)
         self._peak = float(arrays["scatter_peak"][0])
-        if "class_scatter" in arrays:
-            self._class_scatter = np.ascontiguousarray(arrays["class_scatter"], dtype=np.float64)
+        if self._class_scatter is not None:
+            self._class_scatter = _restored(arrays["class_scatter"], (self.n_slots, *square))
 
     def copy(self) -> "Moments":
         """An independent copy."""
@@ -415,6 +419,13 @@ def _add_outer_products(upper: Array, rows: Array, sign: float = 1.0) -> None:
 def _symmetric(upper: Array) -> Array:
     full = np.triu(upper)
     return full + np.triu(upper, 1).T
+
+
+def _restored(array: NDArray[Any], shape: tuple[int, ...]) -> Array:
+    """An array from outside, made sure of: compiled code trusts its shape."""
+    if array.shape != shape or not np.all(np.isfinite(array)):
+        raise ValueError(f"an array of shape {array.shape} stands where {shape} should")
+    return np.array(array, dtype=np.float64, order="C")
 
 
 def _padded(array: Array, capacity: int) -> Array:
