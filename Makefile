@@ -16,17 +16,13 @@ lint: .venv/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/.bench-installed
+bench: .venv/.installed
 	$(BIN)/python -m benchmarks
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --editable ".[dev]"
-	touch $@
-
-.venv/.bench-installed: .venv/.installed
-	$(BIN)/pip install --quiet --editable ".[bench]"
 	touch $@
 
 clean:
