@@ -15,17 +15,8 @@ def absorb_row(
 
     so that the pooled scatter grows by row rowᵀ.
     """
-    count = counts[slot]
-    mean = means[slot]
-    scale = np.sqrt(count / (count + 1.0))
-    step = 1.0 / (count + 1.0)
-    grand_step = 1.0 / (total + 1.0)
-    for j in range(x.shape[0]):
-        delta = x[j] - mean[j]
-        row[j] = scale * delta
-        mean[j] += step * delta
-        grand_mean[j] += grand_step * (x[j] - grand_mean[j])
-    counts[slot] = count + 1.0
+    scale = np.sqrt(counts[slot] / (counts[slot] + 1.0))
+    _move_means(x, slot, counts, means, grand_mean, total, scale, row)
 
 
 @compiled
@@ -37,17 +28,31 @@ def absorb_row_as_published(
     As :func:`absorb_row`, but row = √(t / (t + 1)) δ with the global count t, and the mean of a
     class never seen is zero, so its first example adds its raw outer product.
     """
-    count = counts[slot]
-    mean = means[slot]
     scale = np.sqrt(total / (total + 1.0))
-    step = 1.0 / (count + 1.0)
+    _move_means(x, slot, counts, means, grand_mean, total, scale, row)
+
+
+@compiled
+def _move_means(
+    x: Array,
+    slot: int,
+    counts: Array,
+    means: Array,
+    grand_mean: Array,
+    total: float,
+    scale: float,
+    row: Array,
+) -> None:
+    """Write scale (x − μ_k) to row; then both means step towards x."""
+    mean = means[slot]
+    step = 1.0 / (counts[slot] + 1.0)
     grand_step = 1.0 / (total + 1.0)
     for j in range(x.shape[0]):
         delta = x[j] - mean[j]
         row[j] = scale * delta
         mean[j] += step * delta
         grand_mean[j] += grand_step * (x[j] - grand_mean[j])
-    counts[slot] = count + 1.0
+    counts[slot] += 1.0
 
 
 @compiled
