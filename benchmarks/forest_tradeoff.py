@@ -20,6 +20,7 @@ N_TREES = 10
 def lines() -> Iterator[Line]:
     points: dict[str, dict[str, tuple[float, float]]] = {}
     for learner in (NCMForest, SVMForest):
+        update_seconds(learner, 45, UPDATES, 1)  # compiles what is not compiled yet
         seconds = update_seconds(learner, 10, UPDATES, N_TREES)
         accuracies = relative_accuracies(learner, 10, 0, UPDATES, N_TREES)
         whole = accuracies["retrained"]
