@@ -65,11 +65,6 @@ class Whitening:
             np.clip(centred, -LARGEST, LARGEST, out=whitened[part], casting="same_kind")
         return whitened
 
-    def back(self, whitened: NDArray[Any]) -> Array:
-        """Whitened features as they were."""
-        restored: Array = whitened * self.scale + self.mean
-        return restored
-
 
 def blocks(n_rows: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
     """Consecutive parts of at most ``size`` rows."""
