@@ -8,6 +8,7 @@ from everlearn.errors import UnknownExperiment
 from everlearn.papers.report import Setting, write
 
 PAPERS = {
+    "forests": "everlearn.papers.forests",
     "rlsc": "everlearn.papers.rlsc",
     "slda": "everlearn.papers.slda",
     "transfer": "everlearn.papers.transfer",

@@ -1,0 +1,296 @@
+"""The runs that several tables and figures of Ristin et al. (2015) read, and how they are drawn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from everlearn.evaluation import plots
+from everlearn.evaluation.metrics import relative_performance
+from everlearn.evaluation.repeat import Result
+from everlearn.papers.forests_experiments import RETRAINED, grown, metrics
+from everlearn.papers.report import Setting, published
+
+Array = NDArray[np.float64]
+Panels = Mapping[str, Mapping[str, ArrayLike]]
+
+CIFAR = (
+    "CIFAR-100, EfficientNet-Lite0 features of 100 + 30 images a class, is a **substitute** for "
+    "ILSVRC10 (about 1,300 images a class, bags of visual words). The network was trained on "
+    "similar classes, so levels cannot be compared; ratios can."
+)
+OMNIGLOT = (
+    "Omniglot, pixels of up to 1,000 characters, 15 + 5 images each, is a **substitute** for the "
+    "1,000 classes of ILSVRC10."
+)
+UPDATES = {name: {"update": name.lower()} for name in ("ULS", "IGT", "RUST", "RTST")}
+EVERY_WAY = (*UPDATES, RETRAINED)
+KINDS = ("NCMF", "SVMF")
+SAMPLINGS = ("quality", "uniform", "size")
+ALL_FEATURES = 1280
+# How many orders of the classes, where the paper has one, and where it has ten.
+ORDERS, MANY_ORDERS = 2, 10
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large a re-run is: numbers of classes at which is measured, and of trees."""
+
+    trees: int
+    offline_trees: int  # where all classes are learned at once
+    few: tuple[int, ...]  # one class at a time, from the first of these
+    initials: tuple[int, ...]
+    fractions: tuple[float, ...]
+    smallest: tuple[int, ...]
+    subset_sizes: tuple[int, ...]
+    many: tuple[int, ...]  # several classes at a time
+    starts: tuple[int, int]  # initial classes of Table 1 b and c
+    step: int
+    batch_sizes: tuple[int, ...]
+    batch_points: tuple[int, ...]
+    least_squares: tuple[int, ...]
+    characters: tuple[int, ...]
+    character_trees: int
+
+
+FULL = Extent(
+    trees=20,
+    offline_trees=50,
+    few=(3, 10, 20, 30, 40, 50),
+    initials=(3, 5, 10, 20),
+    fractions=(0.01, 0.05, 0.1, 0.25, 0.5),
+    smallest=(1, 2, 5, 10),
+    subset_sizes=(25, 50, 100),
+    many=(20, 50, 100),
+    starts=(10, 20),
+    step=10,
+    batch_sizes=(1, 10, 20, 40),
+    batch_points=(60, 100),
+    least_squares=(50, 100),
+    characters=(50, 200, 500, 1000),
+    character_trees=10,
+)
+QUICK = Extent(
+    trees=8,
+    offline_trees=10,
+    few=(3, 10, 20),
+    initials=(3, 10),
+    fractions=(0.05, 0.5),
+    smallest=(1, 10),
+    subset_sizes=(10, 30),
+    many=(10, 30),
+    starts=(5, 10),
+    step=5,
+    batch_sizes=(1, 10),
+    batch_points=(20, 30),
+    least_squares=(20,),
+    characters=(20, 60),
+    character_trees=4,
+)
+
+
+def extent(setting: Setting) -> Extent:
+    return QUICK if setting.quick else FULL
+
+
+class Runs:
+    """Forests in several orders of the classes; arrays of shape (orders, checkpoints)."""
+
+    def __init__(self, results: list[Result]) -> None:
+        self.results = results
+
+    def values(self, arm: str, key: str) -> Array:
+        return np.array([result[arm][key] for result in self.results], float)
+
+    def last(self, arm: str, key: str) -> Array:
+        """At the last checkpoint, one value for each order."""
+        return self.values(arm, key)[:, -1]
+
+    def relative(self, arm: str) -> Array:
+        """Relative performance in per cent."""
+        ours, best = self.values(arm, "accuracy"), self.values(RETRAINED, "accuracy")
+        return 100 * relative_performance(ours, best)
+
+    def saving(self, arm: str) -> float:
+        """How many times as long retraining at every update takes, at the last checkpoint."""
+        return float(np.mean(self.last(RETRAINED, "training") / self.last(arm, "training")))
+
+
+def class_by_class(setting: Setting, kind: str) -> Runs:
+    """All updates from three classes, one at a time."""
+    size = extent(setting)
+    return _grown(
+        setting,
+        f"class-by-class-{kind}",
+        forest=kind,
+        initial=size.few[0],
+        steps=[1],
+        checkpoints=list(size.few),
+        arms=UPDATES,
+    )
+
+
+def from_few_or_many(setting: Setting) -> dict[int, Runs]:
+    """RUST of an NCM forest, one class at a time, by the number of initial classes."""
+    size = extent(setting)
+    return {
+        k: _grown(
+            setting,
+            f"initial-{k}",
+            usual=MANY_ORDERS,
+            forest="NCMF",
+            initial=k,
+            steps=[1],
+            checkpoints=[known for known in size.few if known >= k],
+            arms={"RUST": UPDATES["RUST"]},
+        )
+        for k in size.initials
+    }
+
+
+def node_sampling(setting: Setting) -> tuple[Runs, dict[str, dict[str, Any]]]:
+    """RTST with nodes drawn in three ways, and RUST in those of the text; and what was compared."""
+    size = extent(setting)
+    drawn = [("RTST", way, share) for way in SAMPLINGS for share in size.fractions]
+    drawn += [("RUST", "quality", 0.05), ("RUST", "size", 0.5)]
+    arms = {
+        f"{update} {way} {share}": {
+            "update": update.lower(),
+            "node_sampling": way,
+            "update_fraction": share,
+        }
+        for update, way, share in drawn
+    }
+    found = _grown(
+        setting,
+        "node-sampling",
+        forest="NCMF",
+        initial=size.few[0],
+        steps=[1],
+        checkpoints=list(size.few),
+        arms=arms,
+    )
+    return found, arms
+
+
+def several_at_a_time(
+    setting: Setting, data: str, kind: str, start: int, n_features: int | None = None
+) -> Runs:
+    """All updates from ``start`` classes, ten at a time, to the end."""
+    size = extent(setting)
+    characters = data == "omniglot"
+    wide = "" if n_features in (None, ALL_FEATURES) else f"-{n_features}"
+    return _grown(
+        setting,
+        f"several-{data}-{kind}-{start}{wide}",
+        data=data,
+        forest=kind,
+        initial=start,
+        steps=[size.step],
+        checkpoints=checkpoints(setting, data),
+        n_trees=size.character_trees if characters else size.trees,
+        arms=UPDATES,
+        n_features=n_features if wide else None,
+    )
+
+
+def checkpoints(setting: Setting, data: str) -> list[int]:
+    """The numbers of classes at which Table 1 is measured."""
+    size = extent(setting)
+    if data == "omniglot":
+        return list(size.characters)
+    last = 101 if data == "caltech101" and not setting.quick else size.many[-1]
+    return [*size.many[:-1], last]
+
+
+def to_the_end(setting: Setting) -> dict[str, dict[str, Runs]]:
+    """Fig. 12 and Table 2: both forests on both substitutes."""
+    start = extent(setting).starts[1]
+    names = {"CIFAR-100": "cifar100", "Omniglot": "omniglot"}
+    return {
+        name: {kind: several_at_a_time(setting, data, kind, start) for kind in KINDS}
+        for name, data in names.items()
+    }
+
+
+def metric_runs(setting: Setting, data: str, n_features: int | None = None) -> list[Result]:
+    """MET+NCM with the metric of the first classes, or of all."""
+    size = extent(setting)
+    wide = "" if n_features in (None, ALL_FEATURES) else f"-{n_features}"
+    return setting.repeat(
+        metrics,
+        f"metric-{data}{wide}",
+        ORDERS,
+        data=data,
+        initial=list(size.starts),
+        checkpoints=checkpoints(setting, data),
+        n_features=n_features if wide else None,
+    )
+
+
+def _grown(setting: Setting, part: str, *, usual: int = ORDERS, **settings: Any) -> Runs:
+    every = {"data": "cifar100", "n_trees": extent(setting).trees} | settings
+    (step,) = settings["steps"]
+    return Runs([run[str(step)] for run in setting.repeat(grown, part, usual, **every)])
+
+
+# Words and figures.
+
+
+def claim(part: str) -> str:
+    return f"*Published*: {published('forests')[part]['claim']}"
+
+
+def orders(setting: Setting, usual: int = ORDERS) -> str:
+    n = setting.n_seeds(usual)
+    return "One order of the classes" if n == 1 else f"{n} orders of the classes"
+
+
+def mean(values: ArrayLike, digits: int) -> str:
+    return f"{np.mean(np.asarray(values, float)):.{digits}f}"
+
+
+def panels(x: Sequence[float], x_label: str, curves: Panels, *, width: float = 4.0) -> Any:
+    """A figure with one panel of curves per name."""
+    drawn, axes = plots.figure(len(curves), width=width)
+    for panel, (name, own) in zip(axes[0], curves.items(), strict=True):
+        plots.draw_curves(panel, x, own, x_label=x_label, y_label=name)
+    return drawn
+
+
+def bars(names: Sequence[str], groups: Panels, *, logarithmic: str = "", width: float = 4.4) -> Any:
+    """A figure with one panel of bars per name; groups differ in grey and in hatching."""
+    drawn, axes = plots.figure(len(groups), width=width)
+    for panel, (label, own) in zip(axes[0], groups.items(), strict=True):
+        thick = 0.8 / len(own)
+        styles = zip(("0.35", "0.8"), ("", "//"), strict=True)
+        for place, ((name, values), (grey, hatch)) in enumerate(
+            zip(own.items(), styles, strict=False)
+        ):
+            where = np.arange(len(names)) + (place - (len(own) - 1) / 2) * thick
+            panel.bar(where, values, thick, color=grey, hatch=hatch, edgecolor="black", label=name)
+        panel.set_xticks(range(len(names)), names, rotation=90 if len(names) > 5 else 30)
+        panel.set(ylabel=label, yscale="log" if label == logarithmic else "linear")
+        panel.legend(fontsize="small")
+    return drawn
+
+
+def draw_tradeoff(
+    panel: Any, label: str, points: Mapping[str, tuple[float, float]], marker: str, below: bool
+) -> None:
+    """Accuracy against time, one line from the cheapest to the dearest way."""
+    dash, colour = ("-", "black") if marker == "o" else ("--", "0.5")
+    panel.plot(*zip(*points.values(), strict=True), dash, marker=marker, color=colour, label=label)
+    for name, point in points.items():
+        panel.annotate(
+            name,
+            point,
+            textcoords="offset points",
+            xytext=(4, -11 if below else 6),
+            fontsize="x-small",
+        )
+    panel.set(xscale="log", xlabel="training seconds per tree, all updates")
+    panel.grid(alpha=0.3)
+    panel.legend(fontsize="small")
