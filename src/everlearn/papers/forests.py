@@ -6,7 +6,8 @@ The paper's ILSVRC10 is not at hand; features of CIFAR-100 and Caltech-101 and t
 Omniglot stand in. Its figures print few numbers, so the claims of its text stand beside them.
 
     forests_protocol       classes in a random order, a few at a time; what is measured
-    forests_experiments    what is run for one order of the classes
+    forests_experiments    forests trained and updated, for one order of the classes
+    forests_rivals         what they are compared with
     forests_runs           the runs that several figures share, and how they are drawn
     forests_parameters     Sec. 5.1: Fig. 4-10
     forests_large          Sec. 5.2-5.3: Fig. 11-14, Table 1, Table 2

@@ -9,13 +9,8 @@ import numpy as np
 
 from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
-from everlearn.papers.forests_experiments import (
-    RETRAINED,
-    grown,
-    least_squares,
-    rivals,
-    trained,
-)
+from everlearn.papers.forests_experiments import RETRAINED, growth
+from everlearn.papers.forests_rivals import classifiers, least_squares
 from everlearn.papers.forests_runs import (
     ALL_FEATURES,
     CIFAR,
@@ -25,12 +20,12 @@ from everlearn.papers.forests_runs import (
     ORDERS,
     UPDATES,
     Array,
-    Runs,
     bars,
     checkpoints,
     claim,
     draw_tradeoff,
     extent,
+    grow,
     mean,
     metric_runs,
     orders,
@@ -44,15 +39,16 @@ CALTECH = "Caltech-101, the same features, 21 to 534 images a class: a **substit
 # MULTIpLE takes time in the cube of the number of images, so Fig. 13 has so many a class.
 FEW_IMAGES = 20
 FEWER_FEATURES = ALL_FEATURES // 4
-# Rivals, and the most classes for which each is run: beyond, it takes minutes or gigabytes.
-RIVALS_UP_TO = {
+# The most classes for which each is run: beyond, it takes minutes or gigabytes.
+CLASSIFIERS_UP_TO = {
     "NCM": 1000,
     "NCM, not whitened": 1000,
-    "MET+NCM": 1000,
     "MC SVM": 101,
     "KNN": 1000,
     "RF": 101,
     "RF, axis splits in our trees": 1000,
+    "NCMF": 1000,
+    "SVMF": 1000,
 }
 OFFLINE_SIZES = {"cifar100": [50, 100], "caltech101": [50, 101], "omniglot": [50, 500, 1000]}
 NAMES = {"cifar100": "CIFAR-100", "caltech101": "Caltech-101", "omniglot": "Omniglot"}
@@ -63,23 +59,20 @@ def fig11(setting: Setting) -> Section:
     size = extent(setting)
     table = Table()
     curves: dict[str, dict[str, Array]] = {}
+    runs = grow(
+        setting,
+        "batches",
+        forests=list(KINDS),
+        initials=[size.many[0]],
+        steps=list(size.batch_sizes),
+        checkpoints=list(size.batch_points),
+        arms={"RUST": UPDATES["RUST"]},
+    )
     for kind in KINDS:
-        runs = setting.repeat(
-            grown,
-            f"batches-{kind}",
-            ORDERS,
-            data="cifar100",
-            forest=kind,
-            initial=size.many[0],
-            steps=list(size.batch_sizes),
-            checkpoints=list(size.batch_points),
-            n_trees=size.trees,
-            arms={"RUST": UPDATES["RUST"]},
-        )
         relative, training = f"{kind}: relative (%)", f"{kind}: seconds per tree"
         curves[relative], curves[training] = {}, {}
         for batch in size.batch_sizes:
-            found = Runs([run[str(batch)] for run in runs])
+            found = runs[growth(kind, size.many[0], batch)]
             curves[relative][f"s = {batch}"] = found.relative("RUST")
             curves[training][f"s = {batch}"] = found.values("RUST", "training")
             for place, n_classes in enumerate(size.batch_points):
@@ -142,32 +135,36 @@ def fig13(setting: Setting) -> Section:
     """Fig. 13: least-squares SVMs that learn one class after another."""
     theirs = published("forests")["fig13"]
     size = extent(setting)
-    common = {
-        "data": "cifar100",
-        "initial": size.starts[0],
-        "checkpoints": list(size.least_squares),
-        "per_class": FEW_IMAGES,
-    }
-    rival = setting.repeat(least_squares, "least-squares", ORDERS, **common)
+    start, points = size.starts[0], list(size.least_squares)
+    rival = setting.repeat(
+        least_squares,
+        "least-squares",
+        ORDERS,
+        data="cifar100",
+        initial=start,
+        checkpoints=points,
+        per_class=FEW_IMAGES,
+    )
+    runs = grow(
+        setting,
+        "few-images",
+        forests=list(KINDS),
+        initials=[start],
+        steps=[1],
+        checkpoints=points,
+        n_trees=size.offline_trees,
+        arms={"RTST": UPDATES["RTST"]},
+        per_class=FEW_IMAGES,
+    )
     accuracies = {name: np.array([run[name] for run in rival]) for name in ("LSSVM", "MULTIpLE")}
     relative = {"MULTIpLE": 100 * accuracies["MULTIpLE"] / accuracies["LSSVM"]}
     for kind in KINDS:
-        runs = setting.repeat(
-            grown,
-            f"few-images-{kind}",
-            ORDERS,
-            forest=kind,
-            steps=[1],
-            n_trees=size.offline_trees,
-            arms={"RTST": UPDATES["RTST"]},
-            **common,
-        )
-        found = Runs([run["1"] for run in runs])
+        found = runs[growth(kind, start, 1)]
         accuracies[kind] = found.values(RETRAINED, "accuracy")
         accuracies[f"{kind}+RTST"] = found.values("RTST", "accuracy")
         relative[f"{kind}+RTST"] = found.relative("RTST")
     table = Table()
-    for place, n_classes in enumerate(size.least_squares):
+    for place, n_classes in enumerate(points):
         printed = theirs if n_classes == 100 else {"accuracy at 100 classes": {}, "relative": {}}
         for name, values in accuracies.items():
             table.add(
@@ -185,11 +182,11 @@ def fig13(setting: Setting) -> Section:
     groups = {
         "accuracy": {
             f"{n_classes} classes": [values[:, place].mean() for values in accuracies.values()]
-            for place, n_classes in enumerate(size.least_squares)
+            for place, n_classes in enumerate(points)
         }
     }
     return Section(
-        f"Fig. 13: MULTIpLE, from {size.starts[0]} classes, one at a time",
+        f"Fig. 13: MULTIpLE, from {start} classes, one at a time",
         CIFAR,
         f"{claim('fig13')} *Measured*: {size.offline_trees} trees, {orders(setting)}. MULTIpLE's "
         "update takes time in the cube of the number of images, so all methods learn from the same "
@@ -257,11 +254,11 @@ def table1(setting: Setting) -> Section:
         "classes; what was published, where the paper has that number of classes. (a) All classes "
         f"at once, {size.offline_trees} trees ({2 * size.character_trees} on Omniglot). From "
         f"{size.starts[0]} (b) and {size.starts[1]} classes (c), {size.step} at a time, "
-        f"{size.trees} trees ({size.character_trees} on Omniglot). {orders(setting)}. Rivals have "
+        f"{size.trees} trees ({size.character_trees} on Omniglot); {orders(setting)}. Rivals have "
         "the forests' whitening (MET+NCM none, as in the paper) and settings chosen on held-out "
         "training images of at most 50 classes. MC SVM is scikit-learn's Crammer-Singer SVM, RF "
-        "its random forest. A rival is left out where it takes minutes or gigabytes; Mondrian forests "
-        "(MF) were not re-run.",
+        "its random forest. A rival is left out where it takes minutes or gigabytes; Mondrian "
+        "forests (MF) were not re-run.",
         table,
     )
 
@@ -290,7 +287,7 @@ def table2(setting: Setting) -> Section:
     return Section(
         "Table 2: training and test times",
         f"{CIFAR} {OMNIGLOT}",
-        f"Per tree, and per image and tree. {_to_the_end_in_words(setting)} Retraining is timed at "
+        f"Per tree, and per image and tree: {_to_the_end_in_words(setting)} Retraining is timed at "
         "the checkpoints, interpolated between them, and added up as if done at every update. The "
         "published run has 98 updates and 1.2 million images; Omniglot has as many updates and "
         "15,000 images, CIFAR-100 8 updates and 10,000 images.",
@@ -318,8 +315,7 @@ def _with_features(
         "MET+NCM": (float(whole.mean()), 100.0, 0.0),
         f"MET_{start}+NCM": (float(first.mean()), 100 * float((first / whole).mean()), 0.0),
     }
-    for kind in KINDS:
-        runs = several_at_a_time(setting, "cifar100", kind, start, n_features)
+    for kind, runs in several_at_a_time(setting, "cifar100", start, n_features).items():
         for way in (RETRAINED, *UPDATES):
             reached[kind if way == RETRAINED else f"{kind}+{way}"] = (
                 float(runs.last(way, "accuracy").mean()),
@@ -333,24 +329,20 @@ def _offline_rows(table: Table, setting: Setting, data: str) -> None:
     size = extent(setting)
     sizes = list(size.many) if setting.quick else OFFLINE_SIZES[data]
     n_trees = 2 * size.character_trees if data == "omniglot" else size.offline_trees
-    others = setting.repeat(
-        rivals, f"rivals-{data}", ORDERS, data=data, sizes=sizes, n_trees=n_trees, most=RIVALS_UP_TO
+    runs = setting.repeat(
+        classifiers,
+        f"classifiers-{data}",
+        ORDERS,
+        data=data,
+        sizes=sizes,
+        n_trees=n_trees,
+        most=CLASSIFIERS_UP_TO,
     )
     reached = {
-        name: np.array([run["accuracy"][name] for run in others]) for name in others[0]["accuracy"]
+        name: np.array([run["accuracy"][name] for run in runs]) for name in CLASSIFIERS_UP_TO
     }
-    for kind in KINDS:
-        runs = setting.repeat(
-            trained,
-            f"offline-{data}-{kind}",
-            ORDERS,
-            data=data,
-            forest=kind,
-            sizes=sizes,
-            n_trees=n_trees,
-            variants={kind: {}},
-        )
-        reached[kind] = Runs(runs).values(kind, "accuracy")
+    shown = [checkpoints(setting, data).index(n_classes) for n_classes in sizes]
+    reached["MET+NCM"] = np.array([run["all"] for run in metric_runs(setting, data)])[:, shown]
     theirs = published("forests")["table1"]
     for name, values in reached.items():
         row: dict[str, Any] = {"": "a", "data": NAMES[data], "method": name}
@@ -368,8 +360,7 @@ def _growing_rows(table: Table, setting: Setting, block: str, data: str, start: 
     metric = metric_runs(setting, data)
     first, whole = (np.array([run[key] for run in metric]) for key in (str(start), "all"))
     reached = {f"MET_{start}+NCM": (first, 100 * first / whole)}
-    for kind in KINDS:
-        runs = several_at_a_time(setting, data, kind, start)
+    for kind, runs in several_at_a_time(setting, data, start).items():
         for way in UPDATES:
             reached[f"{kind}+{way}"] = runs.values(way, "accuracy"), runs.relative(way)
     shown = checkpoints(setting, data) if setting.quick else OFFLINE_SIZES[data]

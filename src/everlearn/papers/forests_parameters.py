@@ -41,18 +41,17 @@ RELATIVE, ASKING, TRAINING = (
 def fig4(setting: Setting) -> Section:
     """Fig. 4: how many centroids a node of an NCM forest has."""
     size = extent(setting)
-    found = Runs(
-        setting.repeat(
-            trained,
-            "centroids",
-            ORDERS,
-            data="cifar100",
-            forest="NCMF",
-            sizes=list(size.subset_sizes),
-            n_trees=size.offline_trees,
-            variants={name: {"class_subset": subset} for name, subset in SUBSETS.items()},
-        )
+    runs = setting.repeat(
+        trained,
+        "centroids",
+        ORDERS,
+        data="cifar100",
+        forests=["NCMF"],
+        sizes=list(size.subset_sizes),
+        n_trees=size.offline_trees,
+        variants={name: {"class_subset": subset} for name, subset in SUBSETS.items()},
     )
+    found = Runs([run["NCMF"] for run in runs])
     table = Table()
     for name in SUBSETS:
         for place, n_classes in enumerate(size.subset_sizes):
@@ -83,21 +82,17 @@ def fig5(setting: Setting) -> Section:
     """Fig. 5: the smallest leaf."""
     theirs = published("forests")["fig5"]
     size = extent(setting)
-    found = {
-        kind: Runs(
-            setting.repeat(
-                trained,
-                f"smallest-{kind}",
-                ORDERS,
-                data="cifar100",
-                forest=kind,
-                sizes=[size.few[-1]],
-                n_trees=size.trees,
-                variants={str(mu): {"min_samples": mu} for mu in size.smallest},
-            )
-        )
-        for kind in KINDS
-    }
+    runs = setting.repeat(
+        trained,
+        "smallest",
+        ORDERS,
+        data="cifar100",
+        forests=list(KINDS),
+        sizes=[size.few[-1]],
+        n_trees=size.trees,
+        variants={str(mu): {"min_samples": mu} for mu in size.smallest},
+    )
+    found = {kind: Runs([run[kind] for run in runs]) for kind in KINDS}
     measures = {"accuracy": ("accuracy", 3), ASKING: ("asking", 1), TRAINING: ("training", 3)}
     table = Table()
     for kind in KINDS:
@@ -198,7 +193,7 @@ def fig7(setting: Setting) -> Section:
 def fig8(setting: Setting) -> Section:
     """Fig. 8: the four updates of an NCM forest, class by class."""
     theirs = published("forests")["fig8"]
-    size, found = extent(setting), class_by_class(setting, "NCMF")
+    size, found = extent(setting), class_by_class(setting)["NCMF"]
     faster = theirs["times faster to train than retraining"]
     table = Table()
     for way in EVERY_WAY:
@@ -234,7 +229,7 @@ def fig9(setting: Setting) -> Section:
     """Fig. 9: the four updates in both forests."""
     theirs = published("forests")["fig9"]["accuracy"]
     size = extent(setting)
-    found = {kind: class_by_class(setting, kind) for kind in KINDS}
+    found = class_by_class(setting)
     table = Table()
     for kind, runs in found.items():
         whole = theirs[kind]["retrained"]
@@ -245,7 +240,7 @@ def fig9(setting: Setting) -> Section:
                     "forest": kind,
                     "update": way,
                     "published accuracy": reached,
-                    "published relative %": None if reached is None else f"{reached / whole:.1%}",
+                    "published relative %": reached and f"{100 * reached / whole:.1f}",
                     "measured accuracy": mean(runs.last(way, "accuracy"), 3),
                     "measured relative %": spread(runs.relative(way)[:, -1]),
                     "measured s to train": mean(runs.last(way, "training"), 3),

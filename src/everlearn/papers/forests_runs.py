@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from everlearn.evaluation import plots
 from everlearn.evaluation.metrics import relative_performance
 from everlearn.evaluation.repeat import Result
-from everlearn.papers.forests_experiments import RETRAINED, grown, metrics
+from everlearn.papers.forests_experiments import RETRAINED, grown, growth
+from everlearn.papers.forests_rivals import metrics
 from everlearn.papers.report import Setting, published
 
 Array = NDArray[np.float64]
@@ -53,6 +54,7 @@ class Extent:
     least_squares: tuple[int, ...]
     characters: tuple[int, ...]
     character_trees: int
+    ranks: tuple[int, ...]  # of a learned metric, to choose from
 
 
 FULL = Extent(
@@ -71,23 +73,25 @@ FULL = Extent(
     least_squares=(50, 100),
     characters=(50, 200, 500, 1000),
     character_trees=10,
+    ranks=(32, 128),
 )
 QUICK = Extent(
     trees=8,
-    offline_trees=10,
+    offline_trees=8,
     few=(3, 10, 20),
     initials=(3, 10),
     fractions=(0.05, 0.5),
     smallest=(1, 10),
-    subset_sizes=(10, 30),
-    many=(10, 30),
+    subset_sizes=(10, 25),
+    many=(10, 25),
     starts=(5, 10),
     step=5,
     batch_sizes=(1, 10),
-    batch_points=(20, 30),
+    batch_points=(20, 25),
     least_squares=(20,),
     characters=(20, 60),
     character_trees=4,
+    ranks=(32,),
 )
 
 
@@ -118,36 +122,41 @@ class Runs:
         return float(np.mean(self.last(RETRAINED, "training") / self.last(arm, "training")))
 
 
-def class_by_class(setting: Setting, kind: str) -> Runs:
-    """All updates from three classes, one at a time."""
-    size = extent(setting)
-    return _grown(
+def grow(setting: Setting, part: str, usual: int = ORDERS, **settings: Any) -> dict[str, Runs]:
+    """Forests updated beside retrained ones, by :func:`growth`; on CIFAR-100 if not said."""
+    every = {"data": "cifar100", "n_trees": extent(setting).trees, "arms": UPDATES} | settings
+    results = setting.repeat(grown, part, usual, **every)
+    return {name: Runs([result[name] for result in results]) for name in results[0]}
+
+
+def class_by_class(setting: Setting) -> dict[str, Runs]:
+    """Both forests with all updates from three classes, one at a time."""
+    few = extent(setting).few
+    runs = grow(
         setting,
-        f"class-by-class-{kind}",
-        forest=kind,
-        initial=size.few[0],
+        "class-by-class",
+        forests=list(KINDS),
+        initials=[few[0]],
         steps=[1],
-        checkpoints=list(size.few),
-        arms=UPDATES,
+        checkpoints=list(few),
     )
+    return {kind: runs[growth(kind, few[0], 1)] for kind in KINDS}
 
 
 def from_few_or_many(setting: Setting) -> dict[int, Runs]:
     """RUST of an NCM forest, one class at a time, by the number of initial classes."""
     size = extent(setting)
-    return {
-        k: _grown(
-            setting,
-            f"initial-{k}",
-            usual=MANY_ORDERS,
-            forest="NCMF",
-            initial=k,
-            steps=[1],
-            checkpoints=[known for known in size.few if known >= k],
-            arms={"RUST": UPDATES["RUST"]},
-        )
-        for k in size.initials
-    }
+    runs = grow(
+        setting,
+        "initial",
+        MANY_ORDERS,
+        forests=["NCMF"],
+        initials=list(size.initials),
+        steps=[1],
+        checkpoints=list(size.few),
+        arms={"RUST": UPDATES["RUST"]},
+    )
+    return {k: runs[growth("NCMF", k, 1)] for k in size.initials}
 
 
 def node_sampling(setting: Setting) -> tuple[Runs, dict[str, dict[str, Any]]]:
@@ -163,36 +172,55 @@ def node_sampling(setting: Setting) -> tuple[Runs, dict[str, dict[str, Any]]]:
         }
         for update, way, share in drawn
     }
-    found = _grown(
+    runs = grow(
         setting,
         "node-sampling",
-        forest="NCMF",
-        initial=size.few[0],
+        forests=["NCMF"],
+        initials=[size.few[0]],
         steps=[1],
         checkpoints=list(size.few),
         arms=arms,
     )
-    return found, arms
+    return runs[growth("NCMF", size.few[0], 1)], arms
 
 
 def several_at_a_time(
-    setting: Setting, data: str, kind: str, start: int, n_features: int | None = None
-) -> Runs:
-    """All updates from ``start`` classes, ten at a time, to the end."""
+    setting: Setting, data: str, start: int, n_features: int = ALL_FEATURES
+) -> dict[str, Runs]:
+    """Both forests with all updates from ``start`` classes, ten at a time, to the end."""
     size = extent(setting)
-    characters = data == "omniglot"
-    wide = "" if n_features in (None, ALL_FEATURES) else f"-{n_features}"
-    return _grown(
+    runs = grow(
         setting,
-        f"several-{data}-{kind}-{start}{wide}",
+        f"several-{data}-{start}{_width(n_features)}",
         data=data,
-        forest=kind,
-        initial=start,
+        forests=list(KINDS),
+        initials=[start],
         steps=[size.step],
         checkpoints=checkpoints(setting, data),
-        n_trees=size.character_trees if characters else size.trees,
-        arms=UPDATES,
-        n_features=n_features if wide else None,
+        n_trees=size.character_trees if data == "omniglot" else size.trees,
+        n_features=n_features if _width(n_features) else None,
+    )
+    return {kind: runs[growth(kind, start, size.step)] for kind in KINDS}
+
+
+def to_the_end(setting: Setting) -> dict[str, dict[str, Runs]]:
+    """Fig. 12 and Table 2: both forests on both substitutes."""
+    start = extent(setting).starts[1]
+    names = {"CIFAR-100": "cifar100", "Omniglot": "omniglot"}
+    return {name: several_at_a_time(setting, data, start) for name, data in names.items()}
+
+
+def metric_runs(setting: Setting, data: str, n_features: int = ALL_FEATURES) -> list[Result]:
+    """MET+NCM with the metric of the first classes, or of all."""
+    return setting.repeat(
+        metrics,
+        f"metric-{data}{_width(n_features)}",
+        ORDERS,
+        data=data,
+        initial=list(extent(setting).starts),
+        checkpoints=checkpoints(setting, data),
+        ranks=list(extent(setting).ranks),
+        n_features=n_features if _width(n_features) else None,
     )
 
 
@@ -205,35 +233,8 @@ def checkpoints(setting: Setting, data: str) -> list[int]:
     return [*size.many[:-1], last]
 
 
-def to_the_end(setting: Setting) -> dict[str, dict[str, Runs]]:
-    """Fig. 12 and Table 2: both forests on both substitutes."""
-    start = extent(setting).starts[1]
-    names = {"CIFAR-100": "cifar100", "Omniglot": "omniglot"}
-    return {
-        name: {kind: several_at_a_time(setting, data, kind, start) for kind in KINDS}
-        for name, data in names.items()
-    }
-
-
-def metric_runs(setting: Setting, data: str, n_features: int | None = None) -> list[Result]:
-    """MET+NCM with the metric of the first classes, or of all."""
-    size = extent(setting)
-    wide = "" if n_features in (None, ALL_FEATURES) else f"-{n_features}"
-    return setting.repeat(
-        metrics,
-        f"metric-{data}{wide}",
-        ORDERS,
-        data=data,
-        initial=list(size.starts),
-        checkpoints=checkpoints(setting, data),
-        n_features=n_features if wide else None,
-    )
-
-
-def _grown(setting: Setting, part: str, *, usual: int = ORDERS, **settings: Any) -> Runs:
-    every = {"data": "cifar100", "n_trees": extent(setting).trees} | settings
-    (step,) = settings["steps"]
-    return Runs([run[str(step)] for run in setting.repeat(grown, part, usual, **every)])
+def _width(n_features: int) -> str:
+    return "" if n_features == ALL_FEATURES else f"-{n_features}"
 
 
 # Words and figures.
@@ -245,7 +246,7 @@ def claim(part: str) -> str:
 
 def orders(setting: Setting, usual: int = ORDERS) -> str:
     n = setting.n_seeds(usual)
-    return "One order of the classes" if n == 1 else f"{n} orders of the classes"
+    return "one order of the classes" if n == 1 else f"{n} orders of the classes"
 
 
 def mean(values: ArrayLike, digits: int) -> str:
