@@ -10,9 +10,11 @@ Omniglot stand in. Its figures print few numbers, so the claims of its text stan
     forests_rivals         what they are compared with
     forests_runs           the runs that several figures share, and how they are drawn
     forests_parameters     Sec. 5.1: Fig. 4-10
+    forests_inside         Fig. 15
     forests_large          Sec. 5.2-5.3: Fig. 11-14, Table 1, Table 2
 """
 
+from everlearn.papers.forests_inside import fig15
 from everlearn.papers.forests_large import fig11, fig12, fig13, fig14, table1, table2
 from everlearn.papers.forests_parameters import fig4, fig5, fig6, fig7, fig8, fig9, fig10
 
@@ -32,6 +34,7 @@ PARTS = {
     "fig12": fig12,
     "fig13": fig13,
     "fig14": fig14,
+    "fig15": fig15,
     "table1": table1,
     "table2": table2,
 }

@@ -118,7 +118,7 @@ def metrics(
 ) -> Result:
     """MET_k+NCM: a metric of the first k classes, to which the others are only added.
 
-    ``"all"`` learns a metric anew at every checkpoint.
+    ``"all"`` learns a metric anew at every checkpoint. No checkpoint is before the last k.
     """
     stream = ClassStream.of(data_set(data), checkpoints[-1], seed).with_features(n_features)
 
