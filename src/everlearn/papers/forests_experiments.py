@@ -35,12 +35,13 @@ def trained(
     sizes: list[int],
     n_trees: int,
     variants: dict[str, dict[str, Any]],
+    per_class: int | None = None,
 ) -> Result:
     """Accuracy and times at several numbers of classes, all of them known from the start.
 
     By forest, then by variant: the settings of a forest each.
     """
-    stream = ClassStream.of(data_set(data), sizes[-1], seed)
+    stream = ClassStream.of(data_set(data), sizes[-1], seed).with_examples(per_class)
     result: Result = {kind: {name: _measures() for name in variants} for kind in forests}
     for size in sizes:
         part = stream.whitened(size)

@@ -21,7 +21,6 @@ from everlearn.papers.forests_runs import (
     UPDATES,
     Array,
     bars,
-    checkpoints,
     claim,
     draw_tradeoff,
     extent,
@@ -31,6 +30,7 @@ from everlearn.papers.forests_runs import (
     orders,
     panels,
     several_at_a_time,
+    table_sizes,
     to_the_end,
 )
 from everlearn.papers.report import Section, Setting, published, spread
@@ -50,7 +50,6 @@ CLASSIFIERS_UP_TO = {
     "NCMF": 1000,
     "SVMF": 1000,
 }
-OFFLINE_SIZES = {"cifar100": [50, 100], "caltech101": [50, 101], "omniglot": [50, 500, 1000]}
 NAMES = {"cifar100": "CIFAR-100", "caltech101": "Caltech-101", "omniglot": "Omniglot"}
 
 
@@ -63,7 +62,7 @@ def fig11(setting: Setting) -> Section:
         setting,
         "batches",
         forests=list(KINDS),
-        initials=[size.many[0]],
+        initials=[size.batch_start],
         steps=list(size.batch_sizes),
         checkpoints=list(size.batch_points),
         arms={"RUST": UPDATES["RUST"]},
@@ -72,7 +71,7 @@ def fig11(setting: Setting) -> Section:
         relative, training = f"{kind}: relative (%)", f"{kind}: seconds per tree"
         curves[relative], curves[training] = {}, {}
         for batch in size.batch_sizes:
-            found = runs[growth(kind, size.many[0], batch)]
+            found = runs[growth(kind, size.batch_start, batch)]
             curves[relative][f"s = {batch}"] = found.relative("RUST")
             curves[training][f"s = {batch}"] = found.values("RUST", "training")
             for place, n_classes in enumerate(size.batch_points):
@@ -88,7 +87,7 @@ def fig11(setting: Setting) -> Section:
                     }
                 )
     return Section(
-        f"Fig. 11: several classes at a time, RUST from {size.many[0]} classes",
+        f"Fig. 11: several classes at a time, RUST from {size.batch_start} classes",
         CIFAR,
         f"{claim('fig11')} *Measured*: {size.trees} trees, {orders(setting)}.",
         table,
@@ -242,7 +241,7 @@ def table1(setting: Setting) -> Section:
     size = extent(setting)
     table = Table()
     blocks = {"b": ("cifar100", "caltech101"), "c": ("cifar100", "omniglot")}
-    for data in ("cifar100",) if setting.quick else OFFLINE_SIZES:
+    for data in ("cifar100",) if setting.quick else NAMES:
         _offline_rows(table, setting, data)
     for (block, names), start in zip(blocks.items(), size.starts, strict=True):
         for data in names[:1] if setting.quick else names:
@@ -327,7 +326,7 @@ def _with_features(
 
 def _offline_rows(table: Table, setting: Setting, data: str) -> None:
     size = extent(setting)
-    sizes = list(size.many) if setting.quick else OFFLINE_SIZES[data]
+    sizes = table_sizes(setting, data)
     n_trees = 2 * size.character_trees if data == "omniglot" else size.offline_trees
     runs = setting.repeat(
         classifiers,
@@ -337,12 +336,12 @@ def _offline_rows(table: Table, setting: Setting, data: str) -> None:
         sizes=sizes,
         n_trees=n_trees,
         most=CLASSIFIERS_UP_TO,
+        per_class=size.per_class,
     )
     reached = {
         name: np.array([run["accuracy"][name] for run in runs]) for name in CLASSIFIERS_UP_TO
     }
-    shown = [checkpoints(setting, data).index(n_classes) for n_classes in sizes]
-    reached["MET+NCM"] = np.array([run["all"] for run in metric_runs(setting, data)])[:, shown]
+    reached["MET+NCM"] = np.array([run["all"] for run in metric_runs(setting, data)])
     theirs = published("forests")["table1"]
     for name, values in reached.items():
         row: dict[str, Any] = {"": "a", "data": NAMES[data], "method": name}
@@ -360,16 +359,16 @@ def _growing_rows(table: Table, setting: Setting, block: str, data: str, start: 
     metric = metric_runs(setting, data)
     first, whole = (np.array([run[key] for run in metric]) for key in (str(start), "all"))
     reached = {f"MET_{start}+NCM": (first, 100 * first / whole)}
+    sizes = table_sizes(setting, data)
     for kind, runs in several_at_a_time(setting, data, start).items():
         for way in UPDATES:
-            reached[f"{kind}+{way}"] = runs.values(way, "accuracy"), runs.relative(way)
-    shown = checkpoints(setting, data) if setting.quick else OFFLINE_SIZES[data]
+            accuracies, relative = runs.values(way, "accuracy"), runs.relative(way)
+            # The initial classes are a checkpoint too, if they are none of the table's.
+            reached[f"{kind}+{way}"] = accuracies[:, -len(sizes) :], relative[:, -len(sizes) :]
     for name, (accuracies, relative) in reached.items():
         row: dict[str, Any] = {"": block, "data": NAMES[data], "method": name}
         printed = dict(zip(theirs["classes"], theirs[block].get(name, ()), strict=False))
-        for place, n_classes in enumerate(checkpoints(setting, data)):
-            if n_classes not in shown:
-                continue
+        for place, n_classes in enumerate(sizes):
             if n_classes in printed:
                 row[f"published {n_classes}"] = "{} ({})".format(*printed[n_classes])
             share = mean(relative[:, place], 1)

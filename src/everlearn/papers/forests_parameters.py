@@ -49,6 +49,7 @@ def fig4(setting: Setting) -> Section:
         forests=["NCMF"],
         sizes=list(size.subset_sizes),
         n_trees=size.offline_trees,
+        per_class=size.per_class,
         variants={name: {"class_subset": subset} for name, subset in SUBSETS.items()},
     )
     found = Runs([run["NCMF"] for run in runs])
@@ -90,6 +91,7 @@ def fig5(setting: Setting) -> Section:
         forests=list(KINDS),
         sizes=[size.few[-1]],
         n_trees=size.trees,
+        per_class=size.per_class,
         variants={str(mu): {"min_samples": mu} for mu in size.smallest},
     )
     found = {kind: Runs([run[kind] for run in runs]) for kind in KINDS}

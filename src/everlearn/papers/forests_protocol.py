@@ -134,9 +134,12 @@ def cpu_seconds(work: Callable[..., Any], *arguments: Any) -> float:
 def retraining_seconds(measured: dict[int, float], sizes: list[int]) -> list[float]:
     """What training anew at every update costs up to each measured size.
 
-    Training is timed at some sizes, and interpolated between them.
+    Training is timed at some sizes; between two of them it is taken to grow as a power of the
+    number of classes.
     """
     known = sorted(measured)
-    each = np.interp(sizes[1:], known, [measured[size] for size in known])
-    spent = np.concatenate([[0.0], np.cumsum(each)])
+    logarithms = np.interp(
+        np.log(sizes[1:]), np.log(known), np.log([measured[size] for size in known])
+    )
+    spent = np.concatenate([[0.0], np.cumsum(np.exp(logarithms))])
     return [float(spent[sizes.index(size)]) for size in known]

@@ -78,13 +78,19 @@ CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
 
 
 def classifiers(
-    seed: int, *, data: str, sizes: list[int], n_trees: int, most: dict[str, int]
+    seed: int,
+    *,
+    data: str,
+    sizes: list[int],
+    n_trees: int,
+    most: dict[str, int],
+    per_class: int | None = None,
 ) -> Result:
     """Average accuracy, CPU seconds and chosen setting at several numbers of classes.
 
     ``most`` names the classifiers, and up to how many classes each is run.
     """
-    stream = ClassStream.of(data_set(data), sizes[-1], seed)
+    stream = ClassStream.of(data_set(data), sizes[-1], seed).with_examples(per_class)
     whitened = {size: stream.whitened(size) for size in sizes}
     result: Result = {"accuracy": {}, "seconds": {}, "setting": {}}
     for name, limit in most.items():
@@ -115,12 +121,14 @@ def metrics(
     checkpoints: list[int],
     ranks: list[int],
     n_features: int | None = None,
+    per_class: int | None = None,
 ) -> Result:
     """MET_k+NCM: a metric of the first k classes, to which the others are only added.
 
     ``"all"`` learns a metric anew at every checkpoint. No checkpoint is before the last k.
     """
-    stream = ClassStream.of(data_set(data), checkpoints[-1], seed).with_features(n_features)
+    stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
+    stream = stream.with_examples(per_class).with_features(n_features)
 
     def make(rank: int) -> NearestClassMean:
         return NearestClassMean(metric="learned", rank=rank)

@@ -39,6 +39,7 @@ ORDERS, MANY_ORDERS = 2, 10
 class Extent:
     """How large a re-run is: numbers of classes at which is measured, and of trees."""
 
+    per_class: int | None  # training images of a class, at most
     trees: int
     offline_trees: int  # where all classes are learned at once
     few: tuple[int, ...]  # one class at a time, from the first of these
@@ -46,9 +47,10 @@ class Extent:
     fractions: tuple[float, ...]
     smallest: tuple[int, ...]
     subset_sizes: tuple[int, ...]
-    many: tuple[int, ...]  # several classes at a time
+    many: tuple[int, ...]  # several classes at a time: those of Table 1
     starts: tuple[int, int]  # initial classes of Table 1 b and c
     step: int
+    batch_start: int
     batch_sizes: tuple[int, ...]
     batch_points: tuple[int, ...]
     least_squares: tuple[int, ...]
@@ -58,26 +60,29 @@ class Extent:
 
 
 FULL = Extent(
-    trees=20,
-    offline_trees=50,
+    per_class=None,
+    trees=10,
+    offline_trees=25,
     few=(3, 10, 20, 30, 40, 50),
     initials=(3, 5, 10, 20),
-    fractions=(0.01, 0.05, 0.1, 0.25, 0.5),
+    fractions=(0.02, 0.05, 0.2, 0.5),
     smallest=(1, 2, 5, 10),
     subset_sizes=(25, 50, 100),
-    many=(20, 50, 100),
+    many=(50, 100),
     starts=(10, 20),
     step=10,
+    batch_start=20,
     batch_sizes=(1, 10, 20, 40),
     batch_points=(60, 100),
     least_squares=(50, 100),
-    characters=(50, 200, 500, 1000),
-    character_trees=10,
+    characters=(50, 500, 1000),
+    character_trees=5,
     ranks=(32, 128),
 )
 QUICK = Extent(
-    trees=8,
-    offline_trees=8,
+    per_class=30,
+    trees=10,
+    offline_trees=20,
     few=(3, 10, 20),
     initials=(3, 10),
     fractions=(0.05, 0.5),
@@ -86,6 +91,7 @@ QUICK = Extent(
     many=(10, 25),
     starts=(5, 10),
     step=5,
+    batch_start=10,
     batch_sizes=(1, 10),
     batch_points=(20, 25),
     least_squares=(20,),
@@ -124,7 +130,9 @@ class Runs:
 
 def grow(setting: Setting, part: str, usual: int = ORDERS, **settings: Any) -> dict[str, Runs]:
     """Forests updated beside retrained ones, by :func:`growth`; on CIFAR-100 if not said."""
-    every = {"data": "cifar100", "n_trees": extent(setting).trees, "arms": UPDATES} | settings
+    size = extent(setting)
+    usually = {"data": "cifar100", "n_trees": size.trees, "arms": UPDATES}
+    every = usually | {"per_class": size.per_class} | settings
     results = setting.repeat(grown, part, usual, **every)
     return {name: Runs([result[name] for result in results]) for name in results[0]}
 
@@ -196,7 +204,7 @@ def several_at_a_time(
         forests=list(KINDS),
         initials=[start],
         steps=[size.step],
-        checkpoints=checkpoints(setting, data),
+        checkpoints=sorted({start, *table_sizes(setting, data)}),
         n_trees=size.character_trees if data == "omniglot" else size.trees,
         n_features=n_features if _width(n_features) else None,
     )
@@ -218,19 +226,21 @@ def metric_runs(setting: Setting, data: str, n_features: int = ALL_FEATURES) -> 
         ORDERS,
         data=data,
         initial=list(extent(setting).starts),
-        checkpoints=checkpoints(setting, data),
+        checkpoints=table_sizes(setting, data),
         ranks=list(extent(setting).ranks),
+        per_class=extent(setting).per_class,
         n_features=n_features if _width(n_features) else None,
     )
 
 
-def checkpoints(setting: Setting, data: str) -> list[int]:
-    """The numbers of classes at which Table 1 is measured."""
+def table_sizes(setting: Setting, data: str) -> list[int]:
+    """The numbers of classes in Table 1."""
     size = extent(setting)
     if data == "omniglot":
         return list(size.characters)
-    last = 101 if data == "caltech101" and not setting.quick else size.many[-1]
-    return [*size.many[:-1], last]
+    if data == "caltech101":
+        return [size.many[0], 101]
+    return list(size.many)
 
 
 def _width(n_features: int) -> str:
