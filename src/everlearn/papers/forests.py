@@ -8,6 +8,7 @@ Omniglot stand in. Its figures print few numbers, so the claims of its text stan
     forests_protocol       classes in a random order, a few at a time; what is measured
     forests_experiments    forests trained and updated, for one order of the classes
     forests_rivals         what they are compared with
+    forests_mondrian       one of these that is nowhere else
     forests_runs           the runs that several figures share, and how they are drawn
     forests_parameters     Sec. 5.1: Fig. 4-10
     forests_inside         Fig. 15

@@ -26,6 +26,7 @@ from everlearn.learners.forest.ncm_forest import NCMForest
 from everlearn.learners.forest.svm_forest import SVMForest
 from everlearn.learners.lssvm import IncrementalLSSVM
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.papers.forests_mondrian import MondrianForest
 from everlearn.papers.forests_protocol import (
     ClassStream,
     average_accuracy,
@@ -66,6 +67,7 @@ CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
         ),
         (100, 300),
     ),
+    "MF": (lambda _, seed, trees: MondrianForest(trees, seed), (None,)),
     "NCMF": (
         lambda _, seed, trees: NCMForest(n_estimators=trees, whiten=False, random_state=seed),
         (None,),
