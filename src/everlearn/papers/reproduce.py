@@ -8,8 +8,8 @@ from everlearn.errors import UnknownExperiment
 from everlearn.papers.report import Setting, write
 
 PAPERS = {
-    "forests": "everlearn.papers.forests",
     "rlsc": "everlearn.papers.rlsc",
+    "forests": "everlearn.papers.forests",
     "slda": "everlearn.papers.slda",
     "transfer": "everlearn.papers.transfer",
 }
