@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from everlearn.base import Array, Slots, State, StreamingClassifier
 from everlearn.errors import InvalidParameter
-from everlearn.learners.forest.grove import NODE_SAMPLINGS, Batch, Grove, Growth
+from everlearn.learners.forest.grove import NODE_SAMPLINGS, UPDATES, Batch, Grove, Growth
 from everlearn.learners.forest.whitening import Whitening
 from everlearn.statistics.labels import Label, Labels
 
@@ -47,7 +47,7 @@ class ForestClassifier(StreamingClassifier):
     seed_: int
     n_batches_: int
 
-    _updates: Sequence[str]
+    _updates: Sequence[str] = UPDATES
     _split_kind: int
 
     @property

@@ -25,11 +25,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-ASK_ROWS = 512
+# Rows asked at a time: many, so that those that pass the same node share its vectors.
+ASK_ROWS = 8192
 # A leaf need not hold more than this share of an average class: with few examples of each class,
 # leaves of a fixed size would mix classes for no reason.
 SMALLEST_SHARE = 0.1
-UPDATES = ("uls", "igt", "rtst", "rust")
+# With update="auto" a node is grown again when it is PATIENCE^(1 ± PATIENCE_SPREAD) times as heavy
+# as when it was grown, a random power for each node; a leaf that could not be split is tried again
+# when it is LEAF_PATIENCE times as heavy. Chosen on held-out training examples of CIFAR-100.
+PATIENCE = 8.0
+PATIENCE_SPREAD = 0.75
+LEAF_PATIENCE = 3.0
+UPDATES = ("uls", "igt", "rtst", "rust", "auto")
 NODE_SAMPLINGS = ("quality", "size", "uniform")
 
 
@@ -61,6 +68,9 @@ class Growth:
             min(self.smallest, average * SMALLEST_SHARE),
             self.regularisation,
             self.epochs,
+            PATIENCE,
+            PATIENCE_SPREAD,
+            LEAF_PATIENCE,
             _entropy_table(),
         )
 
@@ -117,7 +127,7 @@ class Grove:
         )
         examples = examples.with_seen(batch.slots, batch.weights).without(evicted)
         rows, settings = examples.rows(), growth.settings(examples.seen)
-        nodes_do = {"rtst": 1, "rust": 2}.get(growth.update, 0)
+        nodes_do = {"rtst": 1, "rust": 2, "auto": 3}.get(growth.update, 0)
         sample_by = NODE_SAMPLINGS.index(growth.node_sampling)
 
         def teach(tree: "Tree") -> "Tree":
@@ -171,7 +181,8 @@ class Grove:
             for tree in self.trees:
                 add_answers(tree, kind, rows, whitened, answers[part])
 
-        in_parallel(ask, list(blocks(len(X), ASK_ROWS)), workers)
+        size = min(ASK_ROWS, -(-len(X) // workers))
+        in_parallel(ask, list(blocks(len(X), size)), workers)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything, as named arrays; trees one after another."""
