@@ -48,7 +48,6 @@ class ForestClassifier(StreamingClassifier):
     n_batches_: int
 
     _updates: Sequence[str] = UPDATES
-    _split_kind: int
 
     @property
     def bounded_memory(self) -> bool:
@@ -285,11 +284,12 @@ class ForestClassifier(StreamingClassifier):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self.seed_, self.n_batches_ = int(notes["seed"]), int(notes["n_batches"])
+        kind = self._growth(len(self.labels_)).kind
         groves = []
         for index in range(int(notes["n_groves"])):
             prefix = f"{index}."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
-            groves.append(Grove.from_state(own))
+            groves.append(Grove.from_state(own, kind, self.n_features_in_))
         self.groves_ = tuple(groves)
 
 

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots
 from everlearn.learners.forest.examples import NONE, Examples, Ints
+from everlearn.learners.forest.tree_state import plain_arrays, require_a_tree, tree_from
 from everlearn.learners.forest.whitening import Whitening, blocks
+from everlearn.statistics.stored import stored
 
 if TYPE_CHECKING:
     from everlearn.kernels.forest.tree import Settings, Tree
@@ -164,7 +166,7 @@ class Grove:
         """A copy that shares nothing with this one, in which slot i is ``slots[i]``."""
         trees = []
         for tree in self.trees:
-            copy = _tree_from(_plain_arrays(tree))
+            copy = tree_from(plain_arrays(tree))
             known = copy.member_slot != NONE
             copy.member_slot[known] = slots[copy.member_slot[known]]
             trees.append(copy)
@@ -188,24 +190,30 @@ class Grove:
         """Everything, as named arrays; trees one after another."""
         arrays = {"mean": self.whitening.mean, "deviation": self.whitening.scale}
         arrays |= {f"examples.{name}": value for name, value in self.examples.arrays().items()}
-        trees = [_plain_arrays(tree) for tree in self.trees]
+        trees = [plain_arrays(tree) for tree in self.trees]
         for name in trees[0]:
             arrays[f"trees.{name}"] = np.concatenate([tree[name] for tree in trees])
             arrays[f"lengths.{name}"] = np.array([len(tree[name]) for tree in trees])
         return arrays
 
     @classmethod
-    def from_state(cls, arrays: dict[str, NDArray[Any]]) -> "Grove":
-        whitening = Whitening(arrays["mean"], arrays["deviation"])
-        examples = Examples.from_arrays(_under("examples.", arrays))
+    def from_state(cls, arrays: dict[str, NDArray[Any]], kind: int, n_features: int) -> "Grove":
+        """What :meth:`state` gave; ``ValueError`` where it contradicts itself."""
+        whitening = Whitening(
+            stored(arrays, "mean", n_features), stored(arrays, "deviation", n_features)
+        )
+        examples = Examples.from_arrays(_under("examples.", arrays), n_features)
         columns = {
             name: np.split(together, np.cumsum(arrays[f"lengths.{name}"])[:-1])
             for name, together in _under("trees.", arrays).items()
         }
-        trees = (
-            dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)
-        )
-        return cls(whitening, examples, tuple(_tree_from(tree) for tree in trees))
+        trees = [
+            tree_from(dict(zip(columns, parts, strict=True)))
+            for parts in zip(*columns.values(), strict=True)
+        ]
+        for tree in trees:
+            require_a_tree(tree, kind, examples)
+        return cls(whitening, examples, tuple(trees))
 
     def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
         examples = self.examples.lightened(rows, taken, missing)
@@ -255,35 +263,6 @@ def _without(tree: "Tree", rows: Ints) -> "Tree":
     if len(rows):
         take_out(tree, rows)
     return tree
-
-
-def _plain_arrays(tree: "Tree") -> dict[str, NDArray[Any]]:
-    """A tree as arrays of plain numbers, without the room it has for more."""
-    nodes, members, vectors = (int(count) for count in tree.used)
-    return {
-        **{f"node.{name}": tree.nodes[name][:nodes] for name in tree.nodes.dtype.names or ()},
-        "member_slot": tree.member_slot[:members],
-        "member_side": tree.member_side[:members],
-        "vectors": tree.vectors[:vectors],
-        "half_square": tree.half_square[:vectors],
-        **{f"link.{name}": tree.links[name] for name in tree.links.dtype.names or ()},
-        "used": tree.used,
-        "random": tree.random,
-    }
-
-
-def _tree_from(parts: dict[str, NDArray[Any]]) -> "Tree":
-    """What :func:`_plain_arrays` took apart."""
-    from everlearn.kernels.forest.tree import LINK, NODE, Tree
-
-    nodes = np.empty(len(parts["node.left"]), NODE)
-    for name in NODE.names or ():
-        nodes[name] = parts[f"node.{name}"]
-    links = np.empty(len(parts["link.leaf"]), LINK)
-    for name in LINK.names or ():
-        links[name] = parts[f"link.{name}"]
-    rest = {name: parts[name].copy() for name in Tree._fields if name in parts}
-    return Tree(nodes=nodes, links=links, **rest)
 
 
 @lru_cache(maxsize=1)
