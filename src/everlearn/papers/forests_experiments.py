@@ -134,7 +134,7 @@ def _compile(kind: str) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((120, 4)), np.repeat(np.arange(6), 20)
     X += y[:, None]
-    for update in ("uls", "igt", "rust", "rtst"):
+    for update in ("uls", "igt", "rust", "rtst", "auto"):
         made = FORESTS[kind](n_estimators=1, update=update, update_fraction=1.0, random_state=0)
         made.fit(X[:80], y[:80]).partial_fit(X[80:], y[80:]).predict(X)
 
