@@ -102,25 +102,25 @@ def fig12(setting: Setting) -> Section:
     table = Table()
     drawn, axes = plots.figure(2, 2, width=4.6)
     for row, (data, found) in zip(axes, to_the_end(setting).items(), strict=True):
-        for kind, marker in zip(KINDS, "os", strict=True):
-            runs = found[kind]
-            seconds = {way: runs.last(way, "training").mean() for way in EVERY_WAY}
-            reached = {way: runs.last(way, "accuracy").mean() for way in EVERY_WAY}
-            kept = {way: runs.relative(way)[:, -1].mean() for way in EVERY_WAY}
-            for panel, values in zip(row, (reached, kept), strict=True):
-                points = {way: (float(seconds[way]), float(values[way])) for way in EVERY_WAY}
-                draw_tradeoff(panel, kind, points, marker, below=marker == "s")
+        reached: dict[str, dict[str, tuple[float, float]]] = {kind: {} for kind in KINDS}
+        kept: dict[str, dict[str, tuple[float, float]]] = {kind: {} for kind in KINDS}
+        for kind, runs in found.items():
             for way in EVERY_WAY:
+                seconds = float(runs.last(way, "training").mean())
+                reached[kind][way] = seconds, float(runs.last(way, "accuracy").mean())
+                kept[kind][way] = seconds, float(runs.relative(way)[:, -1].mean())
                 table.add(
                     **{
                         "data": data,
                         "forest": kind,
                         "update": way,
-                        "measured accuracy": f"{reached[way]:.3f}",
+                        "measured accuracy": f"{reached[kind][way][1]:.3f}",
                         "measured relative %": spread(runs.relative(way)[:, -1]),
-                        "measured s to train": f"{seconds[way]:.3g}",
+                        "measured s to train": f"{seconds:.3g}",
                     }
                 )
+        draw_tradeoff(row[0], reached)
+        draw_tradeoff(row[1], kept)
         row[0].set(ylabel=f"{data}: accuracy")
         row[1].set(ylabel=f"{data}: relative performance (%)")
     return Section(

@@ -286,24 +286,20 @@ def bars(names: Sequence[str], groups: Panels, *, logarithmic: str = "", width: 
             panel.bar(where, values, thick, color=grey, hatch=hatch, edgecolor="black", label=name)
         panel.set_xticks(range(len(names)), names, rotation=90 if len(names) > 5 else 30)
         panel.set(ylabel=label, yscale="log" if label == logarithmic else "linear")
-        panel.legend(fontsize="small")
+        panel.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return drawn
 
 
-def draw_tradeoff(
-    panel: Any, label: str, points: Mapping[str, tuple[float, float]], marker: str, below: bool
-) -> None:
-    """Accuracy against time, one line from the cheapest to the dearest way."""
-    dash, colour = ("-", "black") if marker == "o" else ("--", "0.5")
-    panel.plot(*zip(*points.values(), strict=True), dash, marker=marker, color=colour, label=label)
-    for name, point in points.items():
-        panel.annotate(
-            name,
-            point,
-            textcoords="offset points",
-            xytext=(4, -11 if below else 6),
-            fontsize="x-small",
-        )
+def draw_tradeoff(panel: Any, points: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
+    """Accuracy against time: a mark for each way, filled or not for the forest; a line each."""
+    for (kind, own), dash, fill in zip(
+        points.items(), ("-", "--"), ("black", "white"), strict=True
+    ):
+        published_ways = [own[way] for way in own if way != "AUTO"]
+        panel.plot(*zip(*published_ways, strict=True), dash, color="0.6", label=kind, zorder=1)
+        for (way, point), mark in zip(own.items(), ("o", "s", "^", "D", "*", "X"), strict=True):
+            style = {"mfc": fill, "mec": "black", "markersize": 9 if mark == "*" else 6}
+            panel.plot(*point, mark, label=way if fill == "black" else None, **style)
     panel.set(xscale="log", xlabel="training seconds per tree, all updates")
     panel.grid(alpha=0.3)
-    panel.legend(fontsize="small")
+    panel.legend(fontsize="x-small")
