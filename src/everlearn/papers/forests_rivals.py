@@ -41,6 +41,7 @@ from everlearn.streams.examples import Examples
 HOLD_OUT_EVERY, CHOOSING_CLASSES = 4, 50
 LEAST_SQUARES = (1e-5, 1e-4, 1e-3, 1e-2)
 SVM_PASSES = 100
+MONDRIAN_TREES = 10  # at most: one takes a second
 NOT_WHITENED = "NCM, not whitened"
 
 Make = Callable[..., Any]
@@ -52,7 +53,7 @@ CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
         lambda C, seed, trees: LinearSVC(
             multi_class="crammer_singer", C=C, max_iter=SVM_PASSES, random_state=seed
         ),
-        (1e-4, 1e-3, 1e-2),
+        (1e-4, 1e-3),
     ),
     "KNN": (lambda k, seed, trees: KNeighborsClassifier(k), (1, 5, 10, 20)),
     "RF": (
@@ -67,7 +68,7 @@ CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
         ),
         (100, 300),
     ),
-    "MF": (lambda _, seed, trees: MondrianForest(trees, seed), (None,)),
+    "MF": (lambda _, seed, trees: MondrianForest(min(trees, MONDRIAN_TREES), seed), (None,)),
     "NCMF": (
         lambda _, seed, trees: NCMForest(n_estimators=trees, whiten=False, random_state=seed),
         (None,),
