@@ -53,14 +53,19 @@ def limit_of(
 ) -> float:
     """How heavy a node grown from these examples may become before it is worth growing again.
 
-    The factor for splitting nodes is random, so that the trees of a forest come due in turn.
+    The factor for splitting nodes is random, so that the trees of a forest come due in turn. A
+    leaf that was never tried, because it is too light or of one class, is due at once.
     """
-    weight = 0.0
+    weight, one_class = 0.0, True
     for row in index:
         weight += rows.weight[row]
-    if not splits:
-        return weight * settings.leaf_patience
-    return weight * settings.patience ** (1.0 + settings.spread * (2.0 * random_unit(random) - 1.0))
+        one_class &= rows.slot[row] == rows.slot[index[0]]
+    if splits:
+        power = 1.0 + settings.spread * (2.0 * random_unit(random) - 1.0)
+        return weight * settings.patience**power
+    if one_class or weight <= 2.0 * settings.smallest:
+        return weight
+    return weight * settings.leaf_patience
 
 
 @compiled

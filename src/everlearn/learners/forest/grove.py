@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from everlearn.base import Array, Slots
 from everlearn.learners.forest.examples import NONE, Examples, Ints
 from everlearn.learners.forest.tree_state import plain_arrays, require_a_tree, tree_from
-from everlearn.learners.forest.whitening import Whitening, blocks
+from everlearn.learners.whitening import Whitening, blocks
 from everlearn.statistics.stored import stored
 
 if TYPE_CHECKING:
