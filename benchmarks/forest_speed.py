@@ -49,7 +49,7 @@ def tree_seconds(forest: NCMForest | SVMForest) -> float:
     from everlearn.kernels.forest.update import first_tree
 
     examples = forest.groves_[0].examples
-    tree = empty_tree(16, 64, 16, N_FEATURES, len(examples.slot))
+    tree = empty_tree(16, 64, len(examples.slot))
     settings = forest._growth(N_CLASSES).settings(examples.seen)
     rows, index = examples.rows(), examples.stored
     return cpu_seconds(first_tree, tree, rows, index, settings)
