@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.evaluation.metrics import per_class_accuracy
-from everlearn.learners.forest.whitening import Whitening
+from everlearn.learners.whitening import Whitening
 from everlearn.streams import packs
 from everlearn.streams.examples import DataSet, Examples
 
