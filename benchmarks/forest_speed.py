@@ -30,7 +30,6 @@ def lines() -> Iterator[Line]:
     for learner, (training, asking) in wanted.items():
         forest = learner(n_estimators=1, random_state=0, whiten=False).fit(X, y)
         grove = forest.groves_[0]
-        growth = forest._growth(N_CLASSES)
         seconds = min(tree_seconds(forest) for _ in range(3))
         size = f"{forest.n_nodes_[0]} nodes"
         yield Line(
@@ -38,7 +37,7 @@ def lines() -> Iterator[Line]:
         )
         whitened = grove.whitening(asked)
         answers = np.zeros((N_ASKED, N_CLASSES))
-        ask = partial(_ask, grove, growth.kind, whitened, answers)
+        ask = partial(_ask, grove, whitened, answers)
         micro = min(cpu_seconds(ask) for _ in range(10)) / N_ASKED * 1e6
         yield Line(f"{learner.__name__}: that tree asked, per image", f"{micro:.1f} µs", asking)
 
@@ -55,9 +54,9 @@ def tree_seconds(forest: NCMForest | SVMForest) -> float:
     return cpu_seconds(first_tree, tree, rows, index, settings)
 
 
-def _ask(grove, kind, whitened, answers):  # type: ignore[no-untyped-def]
+def _ask(grove, whitened, answers):  # type: ignore[no-untyped-def]
     from everlearn.kernels.forest.predict import add_answers
 
     rows = grove.examples.rows()
     for part in blocks(len(whitened), ASK_ROWS):
-        add_answers(grove.trees[0], kind, rows, whitened[part], answers[part])
+        add_answers(grove.trees[0], grove.kind, rows, whitened[part], answers[part])

@@ -187,7 +187,8 @@ class ForestClassifier(StreamingClassifier):
                 weights = np.empty_like(weights)
                 weights[batch.order] = batch.weights
             whitening = Whitening.of(batch.X, weights)
-        return Grove.planted(whitening, n_features, self._tree_seeds())
+        kind = self._growth(2).kind
+        return Grove.planted(kind, whitening, n_features, self._tree_seeds())
 
     def _begin(self, n_features: int) -> None:
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -251,12 +252,11 @@ class ForestClassifier(StreamingClassifier):
         return now
 
     def _scores(self, X: Array) -> Array:
-        growth = self._growth(len(self.labels_))
         n_slots = max(self.labels_.n_slots, *(grove.examples.n_slots for grove in self.groves_))
         answers = np.zeros((len(X), n_slots))
         for grove in self.groves_:
             if len(grove.examples.stored):
-                grove.add_answers(X, growth.kind, growth.workers, answers)
+                grove.add_answers(X, self._workers(), answers)
         # Rounded, so that a tie is a tie in whatever order its halves were added up.
         shares: Array = np.round(answers / self.n_trees_, 12)
         return shares
@@ -284,7 +284,7 @@ class ForestClassifier(StreamingClassifier):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self.seed_, self.n_batches_ = int(notes["seed"]), int(notes["n_batches"])
-        kind = self._growth(len(self.labels_)).kind
+        kind = self._growth(2).kind
         groves = []
         for index in range(int(notes["n_groves"])):
             prefix = f"{index}."

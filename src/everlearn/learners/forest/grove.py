@@ -94,14 +94,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class Grove:
-    """Trees, what they were taught, and the whitening it went through."""
+    """Trees of one kind, what they were taught, and the whitening it went through."""
 
+    kind: int
     whitening: Whitening
     examples: Examples
     trees: tuple["Tree", ...]
 
     @classmethod
-    def planted(cls, whitening: Whitening, n_features: int, seeds: NDArray[np.uint64]) -> "Grove":
+    def planted(
+        cls, kind: int, whitening: Whitening, n_features: int, seeds: NDArray[np.uint64]
+    ) -> "Grove":
         """Trees that have learned nothing yet."""
         from everlearn.kernels.forest.tree import empty_tree
 
@@ -110,7 +113,7 @@ class Grove:
             tree = empty_tree(16, 64, 0)
             tree.random[0] = seed
             trees.append(tree)
-        return cls(whitening, Examples.none(n_features), tuple(trees))
+        return cls(kind, whitening, Examples.none(n_features), tuple(trees))
 
     def taught(
         self,
@@ -129,7 +132,7 @@ class Grove:
             self.whitening(kept.X, kept.order), kept.slots, kept.weights, kept.keys, kept.order
         )
         examples = examples.with_seen(batch.slots, batch.weights).without(evicted)
-        rows, settings = examples.rows(), growth.settings(examples.seen)
+        rows, settings = examples.rows(), replace(growth, kind=self.kind).settings(examples.seen)
         nodes_do = {"rtst": 1, "rust": 2, "auto": 3}.get(growth.update, 0)
         sample_by = NODE_SAMPLINGS.index(growth.node_sampling)
 
@@ -170,12 +173,12 @@ class Grove:
         trees = []
         for tree in self.trees:
             copy = own_copy(tree, len(tree.links))
-            known = copy.member_slot != NONE
-            copy.member_slot[known] = slots[copy.member_slot[known]]
+            members = copy.member_slot[: copy.used[1]]
+            members[members != NONE] = slots[members[members != NONE]]
             trees.append(copy)
         return replace(self, examples=self.examples.relabelled(slots), trees=tuple(trees))
 
-    def add_answers(self, X: Array, kind: int, workers: int, answers: Array) -> None:
+    def add_answers(self, X: Array, workers: int, answers: Array) -> None:
         """Add every tree's class distribution for each row to ``answers``."""
         from everlearn.kernels.forest.predict import add_answers
 
@@ -184,7 +187,7 @@ class Grove:
         def ask(part: slice) -> None:
             whitened = self.whitening(X[part])
             for tree in self.trees:
-                add_answers(tree, kind, rows, whitened, answers[part])
+                add_answers(tree, self.kind, rows, whitened, answers[part])
 
         size = min(ASK_ROWS, -(-len(X) // workers))
         in_parallel(ask, list(blocks(len(X), size)), workers)
@@ -214,7 +217,11 @@ class Grove:
             tree_from(dict(zip(columns, parts, strict=True)), kind, examples)
             for parts in zip(*columns.values(), strict=True)
         )
-        return cls(whitening, examples, tuple(trees))
+        return cls(kind, whitening, examples, tuple(trees))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For ``pickle`` and ``copy``, which do not know the lists of compiled code."""
+        return type(self).from_state, (self.state(), self.kind, self.examples.X.shape[1])
 
     def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
         from everlearn.kernels.forest.tree import own_copy

@@ -77,7 +77,6 @@ def path(
     forest = forest._as_it_is()
     forest._require_fitted()
     grove, number = _find(forest, tree)
-    kind = forest._growth(len(forest.labels_)).kind
     arrays = grove.trees[number]
     whitened = grove.whitening(forest._vector(x, "path")[None])
     steps: list[Step] = []
@@ -89,7 +88,7 @@ def path(
             shares = _shares(forest, grove, rows)
             steps.append(Step(len(steps), node, len(rows), (), None, None, None, shares))
             return steps
-        step = _decision(forest, grove, arrays, kind, node, rows, whitened[0], n_examples)
+        step = _decision(forest, grove, arrays, node, rows, whitened[0], n_examples)
         steps.append(Step(len(steps), node, len(rows), *step, _shares(forest, grove, rows)))
         node = int(record["right"] if steps[-1].goes_right else record["left"])
 
@@ -171,7 +170,6 @@ def _decision(
     forest: ForestClassifier,
     grove: Grove,
     tree: Any,
-    kind: int,
     node: int,
     rows: NDArray[Any],
     x: NDArray[np.float32],
@@ -182,10 +180,10 @@ def _decision(
     members = slice(record["member"], record["member"] + record["size"])
     slots, sides = tree.member_slot[members], tree.member_side[members]
     labels = [None if slot == NONE else forest.labels_.by_slot[slot] for slot in slots]
-    if kind == AXIS:
+    if grove.kind == AXIS:
         margin = float(x[record["feature"]] - record["threshold"])
         return (), None, margin, margin > 0
-    if kind != NCM:
+    if grove.kind != NCM:
         margin = float(x @ tree.vectors[node][0] - record["threshold"])
         known = tuple(
             Member(label, bool(side), None, ()) for label, side in zip(labels, sides, strict=True)
