@@ -46,7 +46,7 @@ OTHERWISE = (
     "Other than published: a linear SVM is level with SVMF, as a network's features are made to be "
     "separated linearly; on Caltech-101 NCM is level with NCMF, and on Caltech-101 and Omniglot a "
     "metric of the first classes carries over to the others and is ahead of the forests; on pixels "
-    "whitening costs everyone, and NCM without it is the best of all."
+    "NCM without whitening is the best of all."
 )
 CALTECH = "Caltech-101, the same features, 21 to 534 images a class: a **substitute** as well."
 # MULTIpLE takes time in the cube of the number of images, so Fig. 13 has so many a class.
