@@ -5,8 +5,12 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from everlearn.cli import papers as commands
 from everlearn.cli.app import app
 from everlearn.papers import transfer
+from everlearn.papers.reproduce import PAPERS
+
+from .papers import tiny_paper
 
 
 def run(*words, expect=0):
@@ -41,6 +45,49 @@ def test_what_is_missing_is_one_line(tmp_path, monkeypatch):
     assert "Get it from https://vlomonaco.github.io/core50/" in result.output
 
 
+@pytest.fixture
+def two_papers(monkeypatch, tmp_path):
+    """Two tiny papers instead of the real ones, under names that the command knows."""
+    for name in list(PAPERS):
+        monkeypatch.delitem(PAPERS, name)
+    for name in ("rlsc", "slda"):
+        monkeypatch.setitem(PAPERS, name, tiny_paper.__name__)
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+def test_reproduce_all_goes_on_where_data_is_missing(two_papers):
+    result = run("reproduce", "all", "--quick", "--out", two_papers, expect=1)
+    assert "rlsc: 0 s, not done: rlsc, table2: data is missing" in result.stderr
+    assert "slda: 0 s, not done" in result.stderr
+    for name in PAPERS:
+        parts = json.loads((two_papers / name / "results.json").read_text())["parts"]
+        assert list(parts) == ["table1", "fig1"]
+    (two_papers / "data").touch()
+    result = run("reproduce", "all", "--quick", "--out", two_papers)
+    assert f"rlsc: 0 s, report: {two_papers}/rlsc/report.md" in result.stdout
+    told = json.loads(run("reproduce", "all", "--quick", "--out", two_papers, "--json").stdout)
+    assert list(told) == ["rlsc", "slda"]
+    assert told["slda"]["report"] == str(two_papers / "slda" / "report.md")
+    assert told["slda"]["seconds"] >= 0
+
+
+def test_a_quick_run_is_kept_out_of_a_folder_of_full_ones(two_papers):
+    (two_papers / "data").touch()
+    run("reproduce", "rlsc", "--out", two_papers / "x")
+    result = run("reproduce", "rlsc", "--quick", "--out", two_papers / "x", expect=1)
+    assert "holds a full run" in result.output
+
+
+def test_progress_names_parts_and_counts_experiments(two_papers, monkeypatch):
+    monkeypatch.setattr(commands, "PLAIN_SECONDS", 0.0)
+    (two_papers / "data").touch()
+    said = run("reproduce", "rlsc", "--jobs", 1, "--out", two_papers / "x").stderr.splitlines()
+    assert "rlsc, table1 (1 of 3): 3 of 4 experiments" in said
+    assert "rlsc, fig1 (2 of 3): 3 of 3 experiments" in said
+    assert "rlsc, table2 (3 of 3)" in said
+
+
 def test_data_sets_are_listed(tmp_path, monkeypatch):
     monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -51,6 +98,14 @@ def test_data_sets_are_listed(tmp_path, monkeypatch):
     assert places["core50"].startswith("https://")
 
 
-@pytest.mark.parametrize("words", [("data", "get"), ("data", "get", "cats"), ("reproduce", "x")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("data", "get"),
+        ("data", "get", "cats"),
+        ("reproduce", "x"),
+        ("reproduce", "all", "--only", "fig1"),
+    ],
+)
 def test_wrong_usage_is_exit_code_two(words):
     run(*words, expect=2)

@@ -179,3 +179,7 @@ class NotStreaming(EverlearnError, TypeError):
 
 class UnknownExperiment(EverlearnError, ValueError):
     """No paper, or no part of it, has this name."""
+
+
+class OtherResults(EverlearnError, FileExistsError):
+    """A folder holds results that new ones would replace or mix with; nothing was changed."""
