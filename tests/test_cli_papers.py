@@ -41,8 +41,8 @@ def test_what_is_missing_is_one_line(tmp_path, monkeypatch):
     assert "caltech101_effnetlite0.npz is missing" in result.output
     result = run("reproduce", "rlsc", "--only", "table9", "--out", tmp_path, expect=1)
     assert "there are fig1, fig2" in result.output
-    result = run("data", "get", "core50", expect=1)
-    assert "Get it from https://vlomonaco.github.io/core50/" in result.output
+    result = run("data", "get", "imagenet", expect=1)
+    assert "Get it from https://www.image-net.org/" in result.output
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_data_sets_are_listed(tmp_path, monkeypatch):
     places = json.loads(run("data", "list", "--json").stdout)
     assert places["mnist"] == str(tmp_path / "mnist")
     assert places["cifar100"] == "everlearn data get cifar100"
-    assert places["core50"].startswith("https://")
+    assert places["imagenet"].startswith("https://")
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,11 @@ class WrongPack(EverlearnError, ValueError):
 
 
 class DamagedDownload(EverlearnError, OSError):
-    """What was fetched does not have the checksum its publisher gives."""
+    """What was fetched does not have the checksum that is known of it."""
+
+
+class UnsafeArchive(EverlearnError, ValueError):
+    """An archive would write outside its folder, or far more than it should."""
 
 
 class NoInstances(InvalidInput):

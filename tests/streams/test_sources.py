@@ -9,13 +9,11 @@ from PIL import Image
 
 from everlearn.errors import (
     CannotRead,
-    DamagedDownload,
-    InvalidParameter,
     MissingData,
     WrongPack,
     WrongShape,
 )
-from everlearn.streams import catalogue, formats, packs
+from everlearn.streams import formats, packs
 from everlearn.streams.examples import Examples
 
 
@@ -158,51 +156,3 @@ def test_examples_as_a_stream():
     batches = list(examples.batches(np.array([4, 2, 0]), size=2))
     assert [y.tolist() for _, y in batches] == [[4, 2], [0]]
     assert [X.ravel().tolist() for X, _ in batches] == [[4.0, 2.0], [0.0]]
-
-
-class TestCatalogue:
-    @pytest.fixture(autouse=True)
-    def folders(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path / "data"))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-    def served(self, monkeypatch, tmp_path, checksum):
-        """A data set of one file, served from a file address."""
-        (tmp_path / "remote.bin").write_bytes(b"the data")
-        source = catalogue.Source("tiny", "https://x", {f"file://{tmp_path}/remote.bin": checksum})
-        monkeypatch.setitem(catalogue.SOURCES, "tiny", source)
-
-    def test_both_folders_are_searched(self, tmp_path):
-        cached = tmp_path / "cache" / "everlearn" / "mnist"
-        cached.mkdir(parents=True)
-        assert catalogue.find("mnist") == cached
-        (tmp_path / "data" / "mnist").mkdir(parents=True)
-        assert catalogue.find("mnist") == tmp_path / "data" / "mnist"
-
-    def test_what_is_missing_comes_with_advice(self):
-        with pytest.raises(MissingData, match="everlearn data get mnist"):
-            catalogue.find("mnist")
-        with pytest.raises(MissingData, match=r"Get it from https://vlomonaco.*core50_128x128"):
-            catalogue.find("core50")
-
-    def test_get_fetches_and_verifies(self, monkeypatch, tmp_path):
-        self.served(monkeypatch, tmp_path, "1eee2cb46e5c6d5d5e1b1b1e5b4ad0a0")
-        with pytest.raises(DamagedDownload, match="nothing was kept"):
-            catalogue.get("tiny")
-        assert list((tmp_path / "data").iterdir()) == []
-        import hashlib
-
-        self.served(monkeypatch, tmp_path, hashlib.md5(b"the data").hexdigest())
-        place = catalogue.get("tiny")
-        assert (place / "remote.bin").read_bytes() == b"the data"
-        assert catalogue.get("tiny") == place
-
-    def test_what_cannot_be_fetched_is_said(self, monkeypatch, tmp_path):
-        with pytest.raises(MissingData, match="no address"):
-            catalogue.get("core50")
-        with pytest.raises(InvalidParameter, match="known are mnist"):
-            catalogue.get("cats")
-        self.served(monkeypatch, tmp_path, "0")
-        (tmp_path / "remote.bin").unlink()
-        with pytest.raises(CannotRead, match="cannot be fetched"):
-            catalogue.get("tiny")

@@ -9,10 +9,17 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bar
 
-from everlearn.cli.output import PLAIN_SECONDS, as_json, print_json, print_table, progress
+from everlearn.cli.output import PLAIN_SECONDS, as_json, print_json, print_table
 from everlearn.errors import EverlearnError, MissingData
 from everlearn.papers.report import Progress
 from everlearn.papers.reproduce import PAPERS
@@ -83,8 +90,8 @@ def data(action: str, name: str | None, as_json: bool) -> None:
     if action == "get":
         if name is None:
             raise click.UsageError(f"data get NAME; NAME is one of {', '.join(SOURCES)}")
-        with progress(name, len(SOURCES[name].files)) as step:
-            places = {name: str(get(name, progress=step))}
+        with _fetching() as tell:
+            places = {name: str(get(name, progress=tell))}
     else:
         places = {known: _where(known) for known in SOURCES}
     if as_json:
@@ -159,6 +166,41 @@ def _plain(paper: str) -> Callable[[Progress], None]:
 
 def _title(paper: str, now: Progress) -> str:
     return f"{paper}, {now.part} ({now.number} of {now.n_parts})"
+
+
+@contextmanager
+def _fetching() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Bytes of the file that is being fetched, on standard error."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _plain_fetching()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(file: str, done: int, total: int | None) -> None:
+            bar.update(task, description=file, completed=done, total=total)
+
+        yield tell
+
+
+def _plain_fetching() -> Callable[[str, int, int | None], None]:
+    said = time.monotonic()
+
+    def tell(file: str, done: int, total: int | None) -> None:
+        nonlocal said
+        if time.monotonic() - said >= PLAIN_SECONDS:
+            said = time.monotonic()
+            whole = f" of {total / 1e6:.0f}" if total else ""
+            print(f"{file}: {done / 1e6:.0f}{whole} MB", file=sys.stderr)
+
+    return tell
 
 
 def _where(name: str) -> str:
