@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.decomposition import PCA
 from sklearn.metrics import precision_recall_curve
 
 from everlearn import StreamingPCA
+from everlearn.errors import MissingData
 from everlearn.papers import reproduce, subspace_coil, subspace_points, subspace_scenes
 from everlearn.papers.report import published
 from everlearn.papers.subspace_scenes import METHODS
@@ -116,6 +118,30 @@ def test_coil_errors_are_those_of_pca_on_pixels(data_pack):
     pca = PCA(10, svd_solver="arpack", random_state=0)
     rebuilt = pca.inverse_transform(pca.fit_transform(X))
     assert result["sums"]["batch"] == pytest.approx([((X - rebuilt) ** 2).mean()], rel=1e-6)
+
+
+def test_coil_is_read_from_the_publishers_files_too(tmp_path, rng, monkeypatch):
+    monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(MissingData, match="everlearn data get coil20"):
+        subspace_coil.views()
+    (tmp_path / "coil-20-proc").mkdir()
+    images = rng.integers(0, 256, (2, 12, 128, 128), np.uint8)
+    for obj, view in np.ndindex(2, 12):
+        name = f"obj{obj + 9}__{view}.png"  # obj10 comes before obj9 in a listing
+        Image.fromarray(images[obj, view]).save(tmp_path / "coil-20-proc" / name)
+    seen, labels = subspace_coil.views()
+    assert labels.tolist() == [9] * 6 + [10] * 6
+    np.testing.assert_array_equal(seen, images[:, ::2].reshape(12, 128, 128))
+    np.savez(
+        tmp_path / "coil20.npz",
+        images=images.reshape(24, 128, 128)[::-1],
+        labels=np.repeat([9, 10], 12)[::-1],
+        angle_deg=np.tile(np.arange(12) * 5, 2)[::-1],
+    )
+    from_pack, pack_labels = subspace_coil.views()
+    np.testing.assert_array_equal(from_pack, seen)
+    np.testing.assert_array_equal(pack_labels, labels)
 
 
 def test_scene_errors_are_those_of_pca():

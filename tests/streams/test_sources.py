@@ -137,6 +137,26 @@ def test_a_pack_with_wrong_keys_says_what_it_holds(tmp_path, monkeypatch):
         packs.arrays("absent.npz", "X")
 
 
+def test_mnist_without_its_pack_is_read_from_the_files(tmp_path, rng, monkeypatch):
+    monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(MissingData, match="everlearn data get mnist"):
+        packs.mnist()
+    (tmp_path / "mnist").mkdir()
+    images = rng.integers(0, 256, (5, 28, 28), np.uint8)
+    for prefix in ("train", "t10k"):
+        write_idx(tmp_path / "mnist" / f"{prefix}-images-idx3-ubyte.gz", images)
+        write_idx(tmp_path / "mnist" / f"{prefix}-labels-idx1-ubyte.gz", np.arange(5, dtype="u1"))
+    from_files = packs.mnist()
+    names = ("images_train", "labels_train", "images_test", "labels_test")
+    pack = dict(zip(names, (images, np.arange(5)) * 2, strict=True))
+    np.savez(tmp_path / "mnist.npz", **pack)
+    (tmp_path / "mnist").rename(tmp_path / "away")
+    from_pack = packs.mnist()
+    np.testing.assert_array_equal(from_files.train.X, from_pack.train.X)
+    np.testing.assert_array_equal(from_files.test.y, from_pack.test.y)
+
+
 def test_the_turntable_pack(data_pack):
     data_pack("icub_camera50.npz")
     data = packs.turntable()

@@ -16,14 +16,17 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from everlearn.errors import MissingData
 from everlearn.evaluation.repeat import Result
-from everlearn.streams import packs
+from everlearn.streams import formats, packs
+from everlearn.streams.catalogue import find
 from everlearn.subspace.seeding import batch_pca
 from everlearn.subspace.streaming import StreamingPCA
 
 Array = NDArray[np.float64]
 
 PACK = "coil20.npz"
+SIDE = 128
 # The paper's curves have no numbers on them; these cover its axis.
 COMPONENTS = (10, 20, 30, 50, 75, 100)
 SHOWN_COMPONENTS = 50
@@ -32,11 +35,20 @@ GUARDS = (0, 8)
 
 
 def views() -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """Every second view of each object, in order, and which object it is."""
-    images, labels, angle = packs.arrays(PACK, "images", "labels", "angle_deg")
+    """Every second view of each object, in order, and which object it is.
+
+    From the pack, or else from the publisher's files (``everlearn data get coil20``).
+    """
+    try:
+        images, labels, angle = packs.arrays(PACK, "images", "labels", "angle_deg")
+    except MissingData:
+        examples = formats.coil(find("coil20"))
+        place = np.arange(len(examples.y)) - np.searchsorted(examples.y, examples.y)
+        chosen = examples.take(place % 2 == 0)
+        return formats.read_images(chosen.X, side=SIDE, grey=True), chosen.y
     order = np.lexsort((angle, labels))
-    chosen = order[angle[order] % 10 == 0]
-    return images[chosen], labels[chosen]
+    order = order[angle[order] % 10 == 0]
+    return images[order], labels[order]
 
 
 def rotated(X: Array) -> Array:
