@@ -218,11 +218,11 @@ def fig3(setting: Setting) -> Section:
         "outliers found with a good seed, and the truth. (b) Precision and recall of outlier "
         "pixels as the threshold sinks, mean over scenes: every eigenspace is asked in the same "
         "way, by robust projection, so that only what was learned differs. Pixels that the square "
-        "changes by 10 grey levels or less count neither way. The paper prints curves and no numbers; its words "
-        "stand in the published column. At the learner's own threshold, with a good seed, "
-        f"precision is {precision:.3f} and recall {recall:.3f} of the pixels changed by more than "
-        "that threshold (worst scene). (c), not in the paper: the mean and the first eigenvectors; "
-        "squares that were learned show.",
+        "changes by 10 grey levels or less count neither way. The paper prints curves and no "
+        "numbers; its words stand in the published column. At the learner's own threshold, with a "
+        f"good seed, precision is {precision:.3f} and recall {recall:.3f} of the pixels changed by "
+        "more than that threshold (worst scene). (c), not in the paper: the mean and the first "
+        "eigenvectors; squares that were learned show.",
         table,
         {
             "": plots.image_rows(images, scale=1.0),
