@@ -1,5 +1,6 @@
 """The commands that re-run papers and list their data."""
 
+import hashlib
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from everlearn.cli import papers as commands
 from everlearn.cli.app import app
 from everlearn.papers import transfer
 from everlearn.papers.reproduce import PAPERS
+from everlearn.streams.catalogue import SOURCES, Source
 
 from .papers import tiny_paper
 
@@ -86,6 +88,31 @@ def test_progress_names_parts_and_counts_experiments(two_papers, monkeypatch):
     assert "rlsc, table1 (1 of 3): 3 of 4 experiments" in said
     assert "rlsc, fig1 (2 of 3): 3 of 3 experiments" in said
     assert "rlsc, table2 (3 of 3)" in said
+
+
+def test_progress_on_a_terminal(two_papers, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    (two_papers / "data").touch()
+    result = run("reproduce", "rlsc", "--jobs", 1, "--out", two_papers / "x")
+    assert f"report: {two_papers}/x/report.md" in result.stdout
+    assert "rlsc, table2 (3 of 3)" in result.stderr
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_data_get_shows_what_arrives(tmp_path, monkeypatch, terminal):
+    monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(commands, "PLAIN_SECONDS", 0.0)
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    (tmp_path / "usps.bin").write_bytes(bytes(3_000_000))
+    digest = hashlib.md5(bytes(3_000_000)).hexdigest()
+    source = Source("usps", "https://x", {f"file://{tmp_path}/usps.bin": digest})
+    monkeypatch.setitem(SOURCES, "usps", source)
+    result = run("data", "get", "usps", "--json")
+    assert json.loads(result.stdout) == {"usps": str(tmp_path / "data" / "usps")}
+    assert "usps.bin" in result.stderr
+    if not terminal:
+        assert result.stderr.splitlines()[-1] == "usps.bin: 3 of 3 MB"
 
 
 def test_data_sets_are_listed(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -66,6 +67,7 @@ class TestUnion:
         first = reproduce("tiny", only="table2", out=out).read_text()
         then = reproduce("tiny", only="table1", out=out).read_text()
         assert second(first) == second(then)
+        assert "| 1.5 | – |" in then
 
     def test_a_part_that_fails_loses_no_other(self, tmp_path):
         with pytest.raises(MissingData, match=r"tiny, table2: data is missing"):
@@ -194,6 +196,25 @@ def test_a_killed_run_leaves_no_worker_behind(out):
         assert len(marked(str(out))) >= 3  # the run and its two workers
         killed.kill()
     wait_until(lambda: not marked(str(out)))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts a group of processes")
+def test_an_interrupted_run_ends_without_running_the_rest(out):
+    """Ctrl-C goes to the run and its workers; hundreds of seeds were still to come."""
+    block, reached = out.with_name("out.block"), out.with_name("out.block.reached")
+    block.touch()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.papers.tiny_paper", str(out), "2", "500"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as interrupted:
+        wait_until(reached.exists)
+        os.killpg(interrupted.pid, signal.SIGINT)
+        _, said = interrupted.communicate(timeout=60)
+    assert said.count("KeyboardInterrupt") == 1  # the run's own, none of a worker
+    assert len(list((out / "runs" / "full" / "first").iterdir())) < 20
 
 
 def marked(value):

@@ -1,7 +1,7 @@
 """A paper of two tables and a figure that costs nothing, to test how papers are re-run.
 
-``python -m tests.papers.tiny_paper OUT JOBS`` re-runs it; where the file ``OUT.block`` is, seed 2
-never ends.
+``python -m tests.papers.tiny_paper OUT JOBS [SEEDS]`` re-runs it; where the file ``OUT.block`` is,
+seed 2 never ends, and those after seed 3 take a second.
 """
 
 import sys
@@ -25,6 +25,8 @@ def times(seed, *, factor, block=None, log=None):
     if block and seed == 2 and Path(block).exists():
         Path(f"{block}.reached").touch()
         time.sleep(600)
+    if block and seed > 3 and Path(block).exists():
+        time.sleep(1)
     return {"value": factor * (seed + 1)}
 
 
@@ -60,4 +62,5 @@ PARTS = {"table1": table1, "fig1": fig1, "table2": table2}
 
 if __name__ == "__main__":
     PAPERS[NAME] = "tests.papers.tiny_paper"
-    reproduce(NAME, only="table1", out=sys.argv[1], jobs=int(sys.argv[2]))
+    seeds = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    reproduce(NAME, only="table1", seeds=seeds, out=sys.argv[1], jobs=int(sys.argv[2]))

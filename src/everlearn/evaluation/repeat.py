@@ -7,6 +7,7 @@ seeds that are missing; a result of other settings, or of another version, is ma
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
@@ -78,12 +79,17 @@ def _outcomes(
         jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
     ) as pool:
         waiting = {pool.submit(_run, experiment, seed, settings): seed for seed in seeds}
-        for done in as_completed(waiting):
-            yield waiting[done], done.result()
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # or leaving would run all the rest
+            raise
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever: let it end too."""
+    """An interrupted or killed run takes its workers along, which else would wait for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = parent_process()
     if parent is None:
         return

@@ -24,7 +24,7 @@ from everlearn.evaluation.table import Table
 from everlearn.persistence import replace_file
 
 Record = dict[str, Any]
-RECORDED = ("title", "data", "text", "rows", "figures", "command", "version")
+RECORDED = ("title", "data", "text", "table", "rows", "figures", "command", "version")
 DOTS_PER_INCH = 110
 
 
@@ -160,6 +160,7 @@ class Report:
             "title": section.title,
             "data": section.data,
             "text": section.text,
+            "table": section.table.to_markdown() if len(section.table) else "",
             "rows": json.loads(section.table.to_json()),
             "figures": figures,
             "command": command,
@@ -180,8 +181,8 @@ class Report:
         for record in made.values():
             lines += [f"## {record['title']}", "", f"*Data*: {record['data']}", ""]
             lines += [record["text"], ""]
-            if record["rows"]:
-                lines += [Table(record["rows"]).to_markdown(), ""]
+            if record["table"]:
+                lines += [record["table"], ""]
             for path in record["figures"]:
                 lines += [f"![{record['title']}]({path})", ""]
             lines += [f"Made by `{record['command']}` (everlearn {record['version']}).", ""]
