@@ -1,5 +1,6 @@
 """Sources: what is written in a format is read back; what is not there is said."""
 
+import bz2
 import gzip
 import struct
 
@@ -92,6 +93,47 @@ def test_core50_names_say_session_object_and_frame(tmp_path):
     assert [path[-7:-4] for path in data.train.X] == ["000", "001", "000"]
     assert len(np.unique(data.train.instances)) == 2
     assert data.test.y.tolist() == [0]
+
+
+def test_omniglot_names_say_alphabet_character_and_drawer(tmp_path):
+    for part, alphabet in (
+        ("background", "Greek"),
+        ("background", "Latin"),
+        ("evaluation", "Ge_ez"),
+    ):
+        for drawer in (2, 1):
+            folder = tmp_path / f"images_{part}" / alphabet / "character01"
+            write_image(folder / f"0394_{drawer:02}.png")
+    data = formats.omniglot(tmp_path)
+    # The same character number of another alphabet is another class.
+    names = ["Greek/character01"] * 2 + ["Latin/character01"] * 2
+    assert data.train.y.tolist() == names
+    assert data.train.instances.tolist() == [1, 2, 1, 2]
+    assert data.test.y.tolist() == ["Ge_ez/character01"] * 2
+    with pytest.raises(MissingData, match="images_background"):
+        formats.omniglot(tmp_path / "images_evaluation")
+
+
+def test_usps_lines(tmp_path, rng):
+    pixels = np.round(rng.uniform(-1, 1, (4, 256)), 3)
+    pixels[2, 7] = 0.0  # left out of the line, as libsvm does
+    digits = [0, 9, 3, 3]
+    for name, n in (("usps.bz2", 4), ("usps.t.bz2", 2)):
+        lines = [
+            f"{digit + 1} " + " ".join(f"{i + 1}:{x:.6f}" for i, x in enumerate(row) if x)
+            for digit, row in zip(digits[:n], pixels, strict=False)
+        ]
+        (tmp_path / name).write_bytes(bz2.compress("\n".join(lines).encode()))
+    data = formats.usps(tmp_path)
+    np.testing.assert_allclose(data.train.X, (pixels + 1) / 2, atol=1e-9)
+    assert data.train.y.tolist() == digits
+    assert len(data.test) == 2
+    (tmp_path / "usps.t.bz2").write_bytes(b"nothing of the kind")
+    with pytest.raises(WrongPack, match=r"usps\.t\.bz2 is not a file of USPS digits"):
+        formats.usps(tmp_path)
+    (tmp_path / "usps.t.bz2").unlink()
+    with pytest.raises(MissingData, match="everlearn data get usps"):
+        formats.usps(tmp_path)
 
 
 def test_imagenet_folders_and_pixels(tmp_path):
