@@ -89,11 +89,13 @@ class TestQuickAndFull:
     def test_a_full_run_puts_quick_parts_aside(self, out):
         reproduce("tiny", quick=True, out=out)
         assert results(out)["quick"] is True
+        assert (out / "fig1-b.png").exists()
         report = reproduce("tiny", only="table1", out=out).read_text()
         assert list(results(out)["parts"]) == ["table1"]
         assert results(out)["quick"] is False
         assert "Quick run" not in report
         assert "Not made yet: fig1, table2." in report
+        assert list(out.glob("*.png")) == []
 
     def test_seeds_of_one_are_not_those_of_the_other(self, out):
         reproduce("tiny", only="table1", quick=True, seeds=4, out=out)

@@ -143,6 +143,7 @@ class Report:
         self.title = title
         self.parts = parts
         self.quick = quick
+        self._aside: list[str] = []  # figures of quick parts that a full run takes the place of
         self._records = self._kept(making)
 
     @property
@@ -152,6 +153,10 @@ class Report:
     def add(self, part: str, section: Section, command: str) -> None:
         """Write one part: its figures, then the results, then the report."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        for name in self._aside:
+            if name.endswith(".png") and Path(name).name == name:
+                (self.folder / name).unlink(missing_ok=True)
+        self._aside = []
         figures = []
         for name, drawn in section.figures.items():
             figures.append(f"{part}-{name}.png" if name else f"{part}.png")
@@ -208,6 +213,7 @@ class Report:
                 f"{_elsewhere(path)}"
             )
         if quick != self.quick:
+            self._aside = [name for record in parts.values() for name in record.get("figures", [])]
             return {}
         lost = set(parts) - set(making)
         if lost and not complete:
