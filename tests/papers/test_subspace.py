@@ -10,6 +10,7 @@ from sklearn.metrics import precision_recall_curve
 
 from everlearn import StreamingPCA
 from everlearn.errors import MissingData
+from everlearn.evaluation import repeat
 from everlearn.papers import reproduce, subspace_coil, subspace_points, subspace_scenes
 from everlearn.papers.report import published
 from everlearn.papers.subspace_scenes import METHODS
@@ -146,7 +147,7 @@ def test_coil_is_read_from_the_publishers_files_too(tmp_path, rng, monkeypatch):
 
 def test_scene_errors_are_those_of_pca():
     shape = (24, 30)
-    result = subspace_scenes.behind_occluders(0, shape=list(shape))
+    (result,) = repeat(subspace_scenes.behind_occluders, [0], settings={"shape": list(shape)})
     scene, k = subspace_scenes.scene(0, shape)
     truth, seen = (images.reshape(100, -1) for images in (scene.truth, scene.images))
     for name, taught in (("batchOnGT", truth), ("batchStd", seen)):
