@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.statistics.stored import stored
 from everlearn.subspace.coefficients import Coefficients
 
 Array = NDArray[np.float64]
@@ -317,14 +318,15 @@ class Eigenspace:
         return arrays, notes
 
     def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        self.mean = np.array(arrays["mean"])
-        self._origin = np.array(arrays["origin"])
-        self._basis = np.array(arrays["basis"])
-        self._scatter = np.array(arrays["scatter"])
-        self._centre = np.array(arrays["centre"])
-        self._offset = np.array(arrays["offset"])
+        d, width = len(self.mean), len(arrays["basis"])
+        self.mean = stored(arrays, "mean", d)
+        self._origin = stored(arrays, "origin", d)
+        self._basis = stored(arrays, "basis", width, d)
+        self._scatter = stored(arrays, "scatter", width, width)
+        self._centre = stored(arrays, "centre", width)
+        self._offset = stored(arrays, "offset", width)
         if self.coefficients is not None:
-            self.coefficients = Coefficients(np.array(arrays["coefficients"]))
+            self.coefficients = Coefficients(stored(arrays, "coefficients", None, width))
         self.weight = float(notes["weight"])
         self.squared_weight = float(notes["squared_weight"])
         self.n_images = int(notes["n_images"])

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from everlearn.base import Array, State
 from everlearn.errors import InvalidParameter, NothingVisible, WrongShape
+from everlearn.statistics.stored import stored
 from everlearn.subspace.eigenspace import Eigenspace
 from everlearn.subspace.projection import Explanation, Mask, RobustProjector, random_subsets
 from everlearn.subspace.seeding import robust_start, typical_size
@@ -430,8 +431,9 @@ class RobustStreamingPCA(EigenspaceTransformer):
             return
         self._begin(int(notes["n_features"]))
         super()._restore(arrays, notes)
-        self.waiting_ = np.array(arrays["waiting"])
-        self.waiting_trusted_ = np.array(arrays["waiting_trusted"], dtype=bool)
+        self.waiting_ = stored(arrays, "waiting", None, self.n_features_in_)
+        n_waiting = len(self.waiting_)
+        self.waiting_trusted_ = stored(arrays, "waiting_trusted", n_waiting, dtype=np.bool_)
         self.scale_ = float(notes["scale"])
         self.started_ = bool(notes["started"])
         self.n_rejected_ = int(notes["n_rejected"])

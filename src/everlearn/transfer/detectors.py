@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots, State
-from everlearn.transfer.stored import stored
+from everlearn.statistics.stored import stored
 
 
 class Detectors:

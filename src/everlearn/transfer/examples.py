@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots
 from everlearn.errors import NeverLearned
-from everlearn.transfer.stored import stored
+from everlearn.statistics.stored import stored
 
 
 class Examples:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array
 from everlearn.errors import TooManyExamples
+from everlearn.statistics.stored import stored
 from everlearn.transfer.kernel import gaussian
-from everlearn.transfer.stored import stored
 
 RULES = {"pa": 0, "pa1": 1, "pa2": 2}
 BLOCK_ROWS = 1024

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from everlearn.base import Array, State
 from everlearn.errors import InvalidParameter
 from everlearn.statistics.labels import Label
+from everlearn.statistics.stored import stored
 from everlearn.transfer.examples import Examples
 from everlearn.transfer.opening_transfer import TransferringLearner
-from everlearn.transfer.stored import stored
 
 # How many weights to remember, for a plot.
 HISTORY = 1000

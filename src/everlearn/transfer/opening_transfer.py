@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array, State
 from everlearn.errors import InvalidParameter
+from everlearn.statistics.stored import stored
 from everlearn.transfer.binary import check_positive_number
 from everlearn.transfer.examples import Examples
 from everlearn.transfer.hypothesis import PoolSum
@@ -21,7 +22,6 @@ from everlearn.transfer.kernel import gaussian
 from everlearn.transfer.multi_kt import transfer
 from everlearn.transfer.online import OnlineLearner
 from everlearn.transfer.prior_weights import check_penalty
-from everlearn.transfer.stored import stored
 
 
 @dataclass(frozen=True)

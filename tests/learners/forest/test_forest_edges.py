@@ -13,7 +13,7 @@ from everlearn.learners.forest.conventional import ConventionalForest
 from tests.learners.forest.forest_oracles import require_sound
 
 LEARNERS = (NCMForest, SVMForest)
-UPDATES = ["uls", "igt", "rtst", "rust"]
+UPDATES = ["uls", "igt", "rtst", "rust", "auto"]
 
 
 def small(learner, **words):

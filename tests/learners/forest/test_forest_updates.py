@@ -19,7 +19,7 @@ from tests.learners.forest.forest_oracles import (
     require_sound,
 )
 
-UPDATES = ("uls", "igt", "rtst", "rust")
+UPDATES = ("uls", "igt", "rtst", "rust", "auto")
 LEARNERS = (NCMForest, SVMForest)
 
 
@@ -58,7 +58,7 @@ def test_every_example_is_where_the_tree_sends_it(rng, learner, update):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("update", ["igt", "rtst", "rust"])
+@pytest.mark.parametrize("update", ["igt", "rtst", "rust", "auto"])
 def test_new_classes_are_learned(rng, learner, update):
     X, y = stream(rng)
     _, forest = taught(learner, X, y, update=update)

@@ -1,6 +1,7 @@
 """Growing leaves into subtrees, and cutting what has become too small."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from everlearn.kernels.compile import compiled
 from everlearn.kernels.forest.splits import Split, best_split
@@ -10,6 +11,7 @@ from everlearn.kernels.forest.tree import (
     NONE,
     VECTORS,
     Bytes,
+    Ints,
     Rows,
     Settings,
     Tree,
@@ -19,6 +21,7 @@ from everlearn.kernels.forest.tree import (
     link,
     make_leaf,
     partition,
+    random_unit,
     rows_below,
     subtree,
     with_room,
@@ -45,6 +48,22 @@ def write_split(tree: Tree, node: int, split: Split) -> Tree:
 
 
 @compiled
+def limit_of(
+    rows: Rows, index: Ints, splits: bool, settings: Settings, random: NDArray[np.uint64]
+) -> float:
+    """How heavy a node grown from these examples may become before it is worth growing again.
+
+    The factor for splitting nodes is random, so that the trees of a forest come due in turn.
+    """
+    weight = 0.0
+    for row in index:
+        weight += rows.weight[row]
+    if not splits:
+        return weight * settings.leaf_patience
+    return weight * settings.patience ** (1.0 + settings.spread * (2.0 * random_unit(random) - 1.0))
+
+
+@compiled
 def grown(tree: Tree, rows: Rows, leaf: int, settings: Settings) -> Tree:
     """The tree with one leaf grown until no node can be split."""
     index = rows_below(tree, leaf)
@@ -62,6 +81,7 @@ def grown(tree: Tree, rows: Rows, leaf: int, settings: Settings) -> Tree:
         node, begin, end = nodes[open_segments], begins[open_segments], ends[open_segments]
         here = index[begin:end]
         split = best_split(rows, here, settings, tree.random, sides[begin:end])
+        tree.nodes[node].limit = limit_of(rows, here, split.gain > 0.0, settings, tree.random)
         if split.gain <= 0.0:
             for i in range(end - 1, begin - 1, -1):
                 link(tree, index[i], node)

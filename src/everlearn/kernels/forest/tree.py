@@ -38,6 +38,7 @@ NODE = np.dtype(
         ("size", np.int32),
         ("head", np.int32),
         ("threshold", np.float32),
+        ("limit", np.float32),
     ]
 )
 LINK = np.dtype([("leaf", np.int32), ("next", np.int32), ("previous", np.int32)])
@@ -57,7 +58,8 @@ class Tree(NamedTuple):
     The members of a splitting node are pairs of a class and a side. An NCM node has one vector per
     member, its centroid, and goes to the side of the nearest; an SVM or linear node has one vector,
     and goes right where x·w > threshold; an axis node has none, and compares feature ``vector``.
-    A leaf's examples are a doubly linked list over the rows.
+    A leaf's examples are a doubly linked list over the rows. ``limit`` is the weight up to which a
+    node is as good as when it was grown.
     """
 
     nodes: Records
@@ -80,6 +82,9 @@ class Settings(NamedTuple):
     smallest: float
     regularisation: float
     epochs: int
+    patience: float
+    spread: float
+    leaf_patience: float
     entropies: Floats64
 
 
@@ -152,6 +157,7 @@ def make_leaf(tree: Tree, node: int) -> None:
     tree.nodes[node].member = NONE
     tree.nodes[node].size = 0
     tree.nodes[node].threshold = 0.0
+    tree.nodes[node].limit = 0.0
     tree.nodes[node].head = NONE
 
 
@@ -358,9 +364,32 @@ def sides_of(tree: Tree, kind: int, node: int, X: Floats32, index: Ints, sides: 
         nearest_cells(X, index, tree.vectors[first:last], tree.half_square[first:last], sides)
         for i in range(index.shape[0]):
             sides[i] = tree.member_side[tree.nodes[node].member + sides[i]]
-    else:
+    elif kind == AXIS:
         for i in range(index.shape[0]):
             sides[i] = side_of(tree, kind, node, X[index[i]])
+    else:
+        w, threshold = tree.vectors[tree.nodes[node].vector], tree.nodes[node].threshold
+        sides_of_plane(X, index, w, threshold, sides)
+
+
+@compiled
+def sides_of_plane(X: Floats32, index: Ints, w: Floats32, threshold: float, sides: Ints) -> None:
+    """On which side of a hyperplane each of several rows is; four at a time share w."""
+    whole = index.shape[0] - index.shape[0] % 4
+    for i in range(0, whole, 4):
+        p, q, r, s = X[index[i]], X[index[i + 1]], X[index[i + 2]], X[index[i + 3]]
+        wp = wq = wr = ws = np.float32(0.0)
+        for j in range(w.shape[0]):
+            wp += p[j] * w[j]
+            wq += q[j] * w[j]
+            wr += r[j] * w[j]
+            ws += s[j] * w[j]
+        sides[i] = RIGHT if wp > threshold else LEFT
+        sides[i + 1] = RIGHT if wq > threshold else LEFT
+        sides[i + 2] = RIGHT if wr > threshold else LEFT
+        sides[i + 3] = RIGHT if ws > threshold else LEFT
+    for i in range(whole, index.shape[0]):
+        sides[i] = RIGHT if inner(X[index[i]], w) > threshold else LEFT
 
 
 @compiled
@@ -415,8 +444,12 @@ def leaves_of(tree: Tree, kind: int, top: int, X: Floats32, index: Ints) -> Ints
 
 
 @compiled
-def compacted(tree: Tree, kind: int) -> Tree:
-    """The tree without what was cut, once that is half of it; nodes in depth-first order."""
+def compacted(tree: Tree, kind: int, marks: Bytes) -> tuple[Tree, Bytes]:
+    """The tree without what was cut, once that is half of it, and the marks of its nodes.
+
+    Nodes are then in depth-first order, and there is room for twice as much: pages that are never
+    written take no memory.
+    """
     nodes = subtree(tree, 0)
     n_members, n_vectors = 0, 0
     for node in nodes:
@@ -430,15 +463,14 @@ def compacted(tree: Tree, kind: int) -> Tree:
         or tree.used[VECTORS] > 2 * n_vectors + 16
     )
     if not wasteful:
-        return tree
+        return tree, marks
     place = np.full(tree.used[NODES], NONE, np.int32)
     for i in range(n):
         place[nodes[i]] = i
-    # One more than the number of splits a small batch makes, so that it need not grow at once.
     new = empty_tree(
-        max(16, n + n // 4),
-        max(64, n_members + n_members // 4),
-        max(16, n_vectors + n_vectors // 4),
+        max(16, tree.used[NODES]),
+        max(64, tree.used[MEMBERS]),
+        max(16, tree.used[VECTORS]),
         tree.vectors.shape[1],
         tree.links.shape[0],
     )
@@ -450,6 +482,7 @@ def compacted(tree: Tree, kind: int) -> Tree:
         node = nodes[i]
         add_leaf(new, NONE if tree.nodes[node].parent == NONE else place[tree.nodes[node].parent])
         new.nodes[i].head = tree.nodes[node].head
+        new.nodes[i].limit = tree.nodes[node].limit
         if tree.nodes[node].left == NONE:
             continue
         new.nodes[i].left = place[tree.nodes[node].left]
@@ -472,7 +505,7 @@ def compacted(tree: Tree, kind: int) -> Tree:
         new.vectors[vector : vector + count] = tree.vectors[first : first + count]
         new.half_square[vector : vector + count] = tree.half_square[first : first + count]
         new.used[VECTORS] += count
-    return new
+    return new, marks[nodes]
 
 
 @compiled

@@ -1,10 +1,11 @@
-"""Teaching a tree: the four updates of Sec. 4, and taking examples back."""
+"""Teaching a tree: the four updates of Sec. 4 and our own, and taking examples back."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.kernels.compile import compiled
 from everlearn.kernels.forest.grow import cut_small_leaves, grown, write_split
+from everlearn.kernels.forest.renew import pass_down_or_renew
 from everlearn.kernels.forest.sampling import n_splits, sampled_nodes
 from everlearn.kernels.forest.splits import (
     Split,
@@ -46,6 +47,7 @@ from everlearn.kernels.forest.tree import (
 KEEP = 0
 RETRAIN = 1
 REUSE = 2
+RENEW = 3
 
 
 @compiled
@@ -77,6 +79,9 @@ def taught(
     anything are grown. ``intensity`` below one thins the draw, for batches that bring little.
     """
     touched = np.zeros(tree.nodes.shape[0], np.uint8)
+    if nodes_do == RENEW:
+        pass_down_or_renew(tree, rows, index, touched, settings)
+        return with_leaves_grown(tree, rows, touched, settings)
     leaves = leaves_of(tree, settings.kind, 0, rows.X, index)
     for i in range(index.shape[0] - 1, -1, -1):
         link(tree, index[i], leaves[i])
@@ -97,10 +102,17 @@ def taught(
                 new = np.zeros(rows.slot.shape[0], np.uint8)
                 new[index] = 1
                 tree = reused(tree, rows, nodes, new, touched, settings)
+    return with_leaves_grown(tree, rows, touched, settings)
+
+
+@compiled
+def with_leaves_grown(tree: Tree, rows: Rows, touched: Bytes, settings: Settings) -> Tree:
+    """The tree with every touched leaf grown; what was cut makes room for it first."""
+    tree, touched = compacted(tree, settings.kind, touched)
     for leaf in range(touched.shape[0]):
         if touched[leaf] and tree.nodes[leaf].parent != DEAD and tree.nodes[leaf].left == NONE:
             tree = grown(tree, rows, leaf, settings)
-    return compacted(tree, settings.kind)
+    return tree
 
 
 @compiled

@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from everlearn.base import Array, Slots, State, StreamingClassifier
 from everlearn.errors import InvalidParameter
-from everlearn.learners.forest.grove import NODE_SAMPLINGS, Batch, Grove, Growth
+from everlearn.learners.forest.grove import NODE_SAMPLINGS, UPDATES, Batch, Grove, Growth
 from everlearn.learners.forest.whitening import Whitening
 from everlearn.statistics.labels import Label, Labels
 
@@ -47,8 +47,7 @@ class ForestClassifier(StreamingClassifier):
     seed_: int
     n_batches_: int
 
-    _updates: Sequence[str]
-    _split_kind: int
+    _updates: Sequence[str] = UPDATES
 
     @property
     def bounded_memory(self) -> bool:
@@ -285,11 +284,12 @@ class ForestClassifier(StreamingClassifier):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self.seed_, self.n_batches_ = int(notes["seed"]), int(notes["n_batches"])
+        kind = self._growth(len(self.labels_)).kind
         groves = []
         for index in range(int(notes["n_groves"])):
             prefix = f"{index}."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
-            groves.append(Grove.from_state(own))
+            groves.append(Grove.from_state(own, kind, self.n_features_in_))
         self.groves_ = tuple(groves)
 
 

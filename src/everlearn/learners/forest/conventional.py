@@ -21,14 +21,14 @@ class ConventionalForest(ForestClassifier):
     splits : {"axis", "linear"}, default="axis"
         Compare one random feature with a threshold, or the projection on a random direction. The
         threshold lies halfway between two random examples of the node.
-    update : {"uls", "igt", "rtst"}, default="rtst"
+    update : {"uls", "igt", "rtst", "auto"}, default="rtst"
         Reusing subtrees needs splitting functions that know classes, so "rust" is not offered.
     n_estimators, update_fraction, node_sampling, n_candidates, min_samples, memory, whiten, \
     random_state, n_jobs
         As for :class:`everlearn.NCMForest`.
     """
 
-    _updates = ("uls", "igt", "rtst")
+    _updates = ("uls", "igt", "rtst", "auto")
 
     def __init__(
         self,

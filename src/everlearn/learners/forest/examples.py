@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots
 from everlearn.errors import NeverLearned
+from everlearn.statistics.stored import stored
 
 if TYPE_CHECKING:
     from everlearn.kernels.forest.tree import Rows
@@ -195,10 +196,24 @@ class Examples:
         return {name: np.atleast_1d(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Examples":
-        names = [name for name in cls.__dataclass_fields__ if name != "n_taught"]
-        fields = {name: np.array(arrays[name]) for name in names}  # our own, to be written to
-        return cls(**fields, n_taught=int(arrays["n_taught"][0]))
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], n_features: int) -> "Examples":
+        """What :meth:`arrays` gave; ``ValueError`` where it contradicts itself."""
+        capacity = len(arrays["slot"])
+        found = cls(
+            stored(arrays, "X", capacity, n_features, dtype=np.float32),
+            stored(arrays, "slot", capacity, dtype=np.int32),
+            stored(arrays, "weight", capacity),
+            stored(arrays, "key", capacity),
+            stored(arrays, "number", capacity, dtype=np.int64),
+            stored(arrays, "seen", None),
+            int(stored(arrays, "n_taught", 1, dtype=np.int64)[0]),
+        )
+        if np.any((found.slot < NONE) | (found.slot >= found.n_slots)):
+            raise ValueError("an example has a class that was never seen")
+        finite = np.isfinite(found.X).all() and np.isfinite(found.weight).all()
+        if not finite or np.any(found.weight < 0):
+            raise ValueError("an example has a feature that is not finite, or no valid weight")
+        return found
 
     def _by_content(self, slot: int) -> dict[bytes, list[int]]:
         found: dict[bytes, list[int]] = {}

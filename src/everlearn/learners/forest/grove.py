@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots
 from everlearn.learners.forest.examples import NONE, Examples, Ints
+from everlearn.learners.forest.tree_state import plain_arrays, require_a_tree, tree_from
 from everlearn.learners.forest.whitening import Whitening, blocks
+from everlearn.statistics.stored import stored
 
 if TYPE_CHECKING:
     from everlearn.kernels.forest.tree import Settings, Tree
@@ -25,11 +27,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-ASK_ROWS = 512
+# Rows asked at a time: many, so that those that pass the same node share its vectors.
+ASK_ROWS = 8192
 # A leaf need not hold more than this share of an average class: with few examples of each class,
 # leaves of a fixed size would mix classes for no reason.
 SMALLEST_SHARE = 0.1
-UPDATES = ("uls", "igt", "rtst", "rust")
+# With update="auto" a node is grown again when it is PATIENCE^(1 ± PATIENCE_SPREAD) times as heavy
+# as when it was grown, a random power for each node; a leaf that could not be split is tried again
+# when it is LEAF_PATIENCE times as heavy. Chosen on held-out training examples of CIFAR-100.
+PATIENCE = 8.0
+PATIENCE_SPREAD = 0.75
+LEAF_PATIENCE = 3.0
+UPDATES = ("uls", "igt", "rtst", "rust", "auto")
 NODE_SAMPLINGS = ("quality", "size", "uniform")
 
 
@@ -61,6 +70,9 @@ class Growth:
             min(self.smallest, average * SMALLEST_SHARE),
             self.regularisation,
             self.epochs,
+            PATIENCE,
+            PATIENCE_SPREAD,
+            LEAF_PATIENCE,
             _entropy_table(),
         )
 
@@ -117,7 +129,7 @@ class Grove:
         )
         examples = examples.with_seen(batch.slots, batch.weights).without(evicted)
         rows, settings = examples.rows(), growth.settings(examples.seen)
-        nodes_do = {"rtst": 1, "rust": 2}.get(growth.update, 0)
+        nodes_do = {"rtst": 1, "rust": 2, "auto": 3}.get(growth.update, 0)
         sample_by = NODE_SAMPLINGS.index(growth.node_sampling)
 
         def teach(tree: "Tree") -> "Tree":
@@ -154,7 +166,7 @@ class Grove:
         """A copy that shares nothing with this one, in which slot i is ``slots[i]``."""
         trees = []
         for tree in self.trees:
-            copy = _tree_from(_plain_arrays(tree))
+            copy = tree_from(plain_arrays(tree))
             known = copy.member_slot != NONE
             copy.member_slot[known] = slots[copy.member_slot[known]]
             trees.append(copy)
@@ -171,30 +183,37 @@ class Grove:
             for tree in self.trees:
                 add_answers(tree, kind, rows, whitened, answers[part])
 
-        in_parallel(ask, list(blocks(len(X), ASK_ROWS)), workers)
+        size = min(ASK_ROWS, -(-len(X) // workers))
+        in_parallel(ask, list(blocks(len(X), size)), workers)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything, as named arrays; trees one after another."""
         arrays = {"mean": self.whitening.mean, "deviation": self.whitening.scale}
         arrays |= {f"examples.{name}": value for name, value in self.examples.arrays().items()}
-        trees = [_plain_arrays(tree) for tree in self.trees]
+        trees = [plain_arrays(tree) for tree in self.trees]
         for name in trees[0]:
             arrays[f"trees.{name}"] = np.concatenate([tree[name] for tree in trees])
             arrays[f"lengths.{name}"] = np.array([len(tree[name]) for tree in trees])
         return arrays
 
     @classmethod
-    def from_state(cls, arrays: dict[str, NDArray[Any]]) -> "Grove":
-        whitening = Whitening(arrays["mean"], arrays["deviation"])
-        examples = Examples.from_arrays(_under("examples.", arrays))
+    def from_state(cls, arrays: dict[str, NDArray[Any]], kind: int, n_features: int) -> "Grove":
+        """What :meth:`state` gave; ``ValueError`` where it contradicts itself."""
+        whitening = Whitening(
+            stored(arrays, "mean", n_features), stored(arrays, "deviation", n_features)
+        )
+        examples = Examples.from_arrays(_under("examples.", arrays), n_features)
         columns = {
             name: np.split(together, np.cumsum(arrays[f"lengths.{name}"])[:-1])
             for name, together in _under("trees.", arrays).items()
         }
-        trees = (
-            dict(zip(columns, parts, strict=True)) for parts in zip(*columns.values(), strict=True)
-        )
-        return cls(whitening, examples, tuple(_tree_from(tree) for tree in trees))
+        trees = [
+            tree_from(dict(zip(columns, parts, strict=True)))
+            for parts in zip(*columns.values(), strict=True)
+        ]
+        for tree in trees:
+            require_a_tree(tree, kind, examples)
+        return cls(whitening, examples, tuple(trees))
 
     def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
         examples = self.examples.lightened(rows, taken, missing)
@@ -244,35 +263,6 @@ def _without(tree: "Tree", rows: Ints) -> "Tree":
     if len(rows):
         take_out(tree, rows)
     return tree
-
-
-def _plain_arrays(tree: "Tree") -> dict[str, NDArray[Any]]:
-    """A tree as arrays of plain numbers, without the room it has for more."""
-    nodes, members, vectors = (int(count) for count in tree.used)
-    return {
-        **{f"node.{name}": tree.nodes[name][:nodes] for name in tree.nodes.dtype.names or ()},
-        "member_slot": tree.member_slot[:members],
-        "member_side": tree.member_side[:members],
-        "vectors": tree.vectors[:vectors],
-        "half_square": tree.half_square[:vectors],
-        **{f"link.{name}": tree.links[name] for name in tree.links.dtype.names or ()},
-        "used": tree.used,
-        "random": tree.random,
-    }
-
-
-def _tree_from(parts: dict[str, NDArray[Any]]) -> "Tree":
-    """What :func:`_plain_arrays` took apart."""
-    from everlearn.kernels.forest.tree import LINK, NODE, Tree
-
-    nodes = np.empty(len(parts["node.left"]), NODE)
-    for name in NODE.names or ():
-        nodes[name] = parts[f"node.{name}"]
-    links = np.empty(len(parts["link.leaf"]), LINK)
-    for name in LINK.names or ():
-        links[name] = parts[f"link.{name}"]
-    rest = {name: parts[name].copy() for name in Tree._fields if name in parts}
-    return Tree(nodes=nodes, links=links, **rest)
 
 
 @lru_cache(maxsize=1)

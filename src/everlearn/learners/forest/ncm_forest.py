@@ -23,16 +23,18 @@ class NCMForest(ForestClassifier):
     ----------
     n_estimators : int, default=50
         The number of trees.
-    update : {"uls", "igt", "rtst", "rust"}, default="rust"
+    update : {"uls", "igt", "rtst", "rust", "auto"}, default="rust"
         What ``partial_fit`` does to trees that exist, from cheap to accurate: update the leaf
         statistics only, also grow leaves, also reuse subtrees ("rust": new centroids join the
-        nodes drawn), also retrain subtrees ("rtst": the nodes drawn are grown again).
+        nodes drawn), also retrain subtrees ("rtst": the nodes drawn are grown again). These are
+        the paper's; "auto" grows a node again when it is several times as heavy as when it was
+        grown, and is about as accurate as "rtst" at the cost of "rust".
     update_fraction : float, default=0.05
         π, the share of splitting nodes drawn for "rust" and "rtst": ⌈πN⌉ per call that brings a
         new class. A call that brings only known classes draws in proportion to what it brings.
     node_sampling : {"quality", "size", "uniform"}, default="quality"
-        Draw nodes in inverse proportion to the information gained below them (Eq. 10), in inverse
-        proportion to the size of their subtree, or all alike.
+        For "rust" and "rtst": draw nodes in inverse proportion to the information gained below
+        them (Eq. 10), in inverse proportion to the size of their subtree, or all alike.
     class_subset : {"sqrt", "log2"} or float, default="sqrt"
         How many centroids a node has: the root or the logarithm of the number of known classes,
         or a share of it; at least two, at most the number of classes at the node.
@@ -97,8 +99,6 @@ class NCMForest(ForestClassifier):
     >>> forest.partial_fit([[-6.0, 6.0], [-6.0, 7.0]], ["lamp", "lamp"]).predict([[-6.0, 6.5]])
     array(['lamp'], dtype='<U5')
     """
-
-    _updates = ("uls", "igt", "rtst", "rust")
 
     def __init__(
         self,

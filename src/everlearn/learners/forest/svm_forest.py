@@ -19,7 +19,7 @@ class SVMForest(ForestClassifier):
 
     Parameters
     ----------
-    update : {"uls", "igt", "rtst", "rust"}, default="rust"
+    update : {"uls", "igt", "rtst", "rust", "auto"}, default="rust"
         As for :class:`everlearn.NCMForest`; "rust" trains the hyperplanes of the nodes drawn on
         from where they are, once for either side of a new class, and keeps the better.
     regularisation : float, default=0.01
@@ -63,8 +63,6 @@ class SVMForest(ForestClassifier):
     >>> forest.predict_one([5.0, 5.5])
     'chair'
     """
-
-    _updates = ("uls", "igt", "rtst", "rust")
 
     def __init__(
         self,
