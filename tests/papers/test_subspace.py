@@ -181,6 +181,8 @@ def test_changed_points_are_found_and_their_second_coordinate_repaired(seed):
     assert run["wrongly found"] == 0
     assert run["angles"]["robust incremental, points changed"] < 1.5
     assert run["angles"]["incremental, points changed"] > 3
+    second = (repaired != seen)[run["changed"], 1]
+    assert run["second replaced"] == second.sum() >= 3
     # A repaired point is on the line, whichever coordinate was taken for the wrong one.
     moved = (repaired != seen).any(axis=1)
     slope, height = np.polyfit(*clean.T, 1)

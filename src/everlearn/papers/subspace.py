@@ -64,8 +64,9 @@ def fig1(setting: Setting) -> Section:
                 ),
             },
         )
-    found = sum(run["found"] for run in runs)
-    wrong = sum(run["wrongly found"] for run in runs)
+    found, second, wrong = (
+        sum(run[name] for run in runs) for name in ("found", "second replaced", "wrongly found")
+    )
     return Section(
         "Fig. 1: points in the plane",
         f"41 points near a line, drawn {len(runs)} times: a **substitute** for the paper's points, "
@@ -74,7 +75,9 @@ def fig1(setting: Setting) -> Section:
         f"right, and of {N_CHANGED} the second coordinate is changed; `guard=0` is the algorithm "
         "as published. The robust method starts from the first six points and takes what is four "
         f"deviations off the line for an outlier: it found {found} of {N_CHANGED * len(runs)} "
-        f"changed points and replaced {wrong} others. In the figure: squares are origins, crosses "
+        f"changed points and replaced {wrong} others. In {second} of them it replaced the second "
+        "coordinate, else the first, which with two coordinates is as consistent: the point then "
+        "moves along the axis, and the origin with it. In the figure: squares are origins, crosses "
         "the points at which the axis is drawn (every sixth); in (b) circles are the points as "
         "replaced.",
         table,

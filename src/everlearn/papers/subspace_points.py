@@ -51,6 +51,7 @@ def points_in_the_plane(seed: int) -> Result:
         "robust incremental, points changed": (robust.mean_, robust.components_[0]),
     }
     replaced = np.flatnonzero((repaired != seen).any(axis=1))
+    found = np.intersect1d(replaced, changed)
     return {
         "angles": {name: angle(axis, best.components[0]) for name, (_, axis) in axes.items()},
         "distances": {
@@ -63,7 +64,8 @@ def points_in_the_plane(seed: int) -> Result:
         "seen": seen.tolist(),
         "repaired": repaired.tolist(),
         "changed": changed.tolist(),
-        "found": len(np.intersect1d(replaced, changed)),
+        "found": len(found),
+        "second replaced": int((repaired != seen)[found, 1].sum()),
         "wrongly found": len(np.setdiff1d(replaced, changed)),
     }
 
