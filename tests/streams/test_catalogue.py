@@ -10,6 +10,7 @@ import pytest
 
 from everlearn.errors import (
     CannotRead,
+    CannotWrite,
     DamagedDownload,
     InvalidParameter,
     MissingData,
@@ -126,6 +127,31 @@ class TestFetching:
         assert files(tmp_path / "data") == {"set/remote.bin": b"the data"}
         path.unlink()
         assert catalogue.get("tiny") == place
+
+    def test_what_is_in_the_cache_is_not_fetched_again(self, tmp_path, known):
+        path = tmp_path / "remote.bin"
+        path.write_bytes(b"the data")
+        known(path)
+        cached = tmp_path / "cache" / "everlearn" / "set"
+        cached.mkdir(parents=True)
+        assert catalogue.get("tiny") == cached
+
+    def test_a_folder_that_cannot_be_written_is_named(self, tmp_path, known):
+        path = tmp_path / "remote.bin"
+        path.write_bytes(b"the data")
+        known(path)
+        (tmp_path / "data").write_text("a file where the folder should be")
+        with pytest.raises(CannotWrite, match=r"data cannot be written.*set EVERLEARN_DATA"):
+            catalogue.get("tiny")
+
+    def test_what_does_not_end_is_stopped(self, tmp_path, known, monkeypatch):
+        path = tmp_path / "remote.bin"
+        path.write_bytes(bytes(5000))
+        known(path)
+        monkeypatch.setattr(catalogue, "MOST_BYTES", 4000)
+        with pytest.raises(DamagedDownload, match="does not end"):
+            catalogue.get("tiny")
+        assert list((tmp_path / "data").iterdir()) == []
 
     def test_what_cannot_be_reached_is_said(self, tmp_path, known):
         path = tmp_path / "remote.bin"

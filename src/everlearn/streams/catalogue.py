@@ -15,6 +15,7 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -23,6 +24,7 @@ from urllib.parse import urlsplit
 
 from everlearn.errors import (
     CannotRead,
+    CannotWrite,
     DamagedDownload,
     InvalidParameter,
     MissingData,
@@ -33,6 +35,7 @@ from everlearn.streams.archives import unpack
 
 CHUNK = 1 << 20
 PATIENCE_SECONDS = 60.0
+MOST_BYTES = 32 << 30
 # How the length of a checksum in hexadecimal tells its kind.
 CHECKSUMS = {32: "md5", 64: "sha256"}
 
@@ -188,7 +191,7 @@ def find(name: str) -> Path:
 
 
 def get(name: str, progress: Progress | None = None) -> Path:
-    """Fetch a data set into the first data folder, verified; one that is there is left alone.
+    """Fetch a data set into the first data folder, verified; one that is found is left alone.
 
     An interrupted ``get`` leaves what it fetched in a hidden folder beside, from which the next one
     goes on.
@@ -201,14 +204,20 @@ def get(name: str, progress: Progress | None = None) -> Path:
     if name not in SOURCES:
         raise InvalidParameter(f"unknown data set {name!r}; known are {', '.join(SOURCES)}")
     source = SOURCES[name]
-    target = folders()[0] / source.place
-    if target.exists():
-        return target
+    with suppress(MissingData):
+        return find(name)
     if not source.files:
         raise MissingData(f"{name} has no address to fetch it from. {_advice(name, source)}")
+    target = folders()[0] / source.place
     # Beside the target, so that one rename makes it complete.
     work = target.with_name(f".{source.place}.fetching")
-    work.mkdir(parents=True, exist_ok=True)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(
+            f"{target.parent} cannot be written: {error.strerror}; set EVERLEARN_DATA to a folder "
+            "that can"
+        ) from None
     try:
         fetched = [fetch(address, sum_, work, progress) for address, sum_ in source.files.items()]
         complete = work / "complete"
@@ -268,10 +277,16 @@ def _download(address: str, part: Path, progress: Progress | None) -> None:
             total = there + int(length) if length else None
             with part.open("ab" if there else "wb") as file:
                 while chunk := answer.read(CHUNK):
-                    file.write(chunk)
                     there += len(chunk)
+                    if there > MOST_BYTES:
+                        raise DamagedDownload(
+                            f"{address} does not end: it is not what it should be"
+                        )
+                    file.write(chunk)
                     if progress:
                         progress(part.stem, there, total)
+    except DamagedDownload:
+        raise  # which is an OSError, too
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416 and begun:  # nothing is left to send: what is there is the whole file
