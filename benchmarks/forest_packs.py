@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.learners.forest.whitening import Whitening
+from everlearn.learners.whitening import Whitening
 
 N_INITIAL = 10
 

@@ -13,7 +13,7 @@ from benchmarks.forest_incremental import cpu_seconds
 from benchmarks.side_by_side import Line
 from everlearn import NCMForest, SVMForest
 from everlearn.learners.forest.grove import ASK_ROWS
-from everlearn.learners.forest.whitening import blocks
+from everlearn.learners.whitening import blocks
 
 N_ROWS, N_FEATURES, N_CLASSES, N_ASKED = 65_000, 1_000, 50, 7_500
 # Centres so near each other that the nearest is the right one about half the time.
@@ -49,7 +49,7 @@ def tree_seconds(forest: NCMForest | SVMForest) -> float:
     from everlearn.kernels.forest.update import first_tree
 
     examples = forest.groves_[0].examples
-    tree = empty_tree(16, 64, 16, N_FEATURES, len(examples.slot))
+    tree = empty_tree(16, 64, len(examples.slot))
     settings = forest._growth(N_CLASSES).settings(examples.seen)
     rows, index = examples.rows(), examples.stored
     return cpu_seconds(first_tree, tree, rows, index, settings)

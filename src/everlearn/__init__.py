@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from everlearn.learners.ncm import NearestClassMean
     from everlearn.learners.rlsc import RecursiveRLSC
     from everlearn.learners.slda import StreamingLDA
+    from everlearn.learners.whitening import InitialWhitening
     from everlearn.memory.learner import Learner
     from everlearn.persistence import load, save
     from everlearn.pipeline import StreamPipeline
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TROL",
     "ExStream",
+    "InitialWhitening",
     "Learner",
     "LeastSquaresSVM",
     "MultiKT",

@@ -383,7 +383,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
             raise WrongShape(f"X has {len(rows)} rows but y has {len(labels)} labels")
         if sample_weight is None:
             return rows, labels, None
-        weights = _weights(sample_weight, len(rows))
+        weights = checked_weights(sample_weight, len(rows))
         # A weight of zero means the example is not there; it must not bring a class into being.
         counted = weights > 0
         return rows[counted], labels[counted], weights[counted]
@@ -465,7 +465,8 @@ def _column(y: ArrayLike) -> NDArray[Any]:
         raise WrongShape(f"{error}; y needs one label per row of X") from None
 
 
-def _weights(sample_weight: ArrayLike, n_rows: int) -> Array:
+def checked_weights(sample_weight: ArrayLike, n_rows: int) -> Array:
+    """One weight per row, none of them negative and not all of them zero."""
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))

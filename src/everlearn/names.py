@@ -10,6 +10,7 @@ from typing import Any
 HOME = {
     "check_learner": "everlearn.checks",
     "ExStream": "everlearn.learners.exstream",
+    "InitialWhitening": "everlearn.learners.whitening",
     "Learner": "everlearn.memory.learner",
     "LeastSquaresSVM": "everlearn.transfer.least_squares_svm",
     "load": "everlearn.persistence",

@@ -24,6 +24,7 @@ LEARNERS = [
     RecursiveRLSC(weighting="rebalance", fit_intercept=True),
     NCMForest(n_estimators=20, random_state=0),
     NCMForest(n_estimators=20, random_state=0, update="rtst", min_samples=1),
+    NCMForest(n_estimators=20, random_state=0, update="auto"),
     SVMForest(n_estimators=20, random_state=0),
 ]
 

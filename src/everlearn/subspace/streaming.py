@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.base import Array, _weights
+from everlearn.base import Array, checked_weights
 from everlearn.errors import InvalidParameter, NotFinite
 from everlearn.subspace.eigenspace import Eigenspace
 from everlearn.subspace.transformer import EigenspaceTransformer
@@ -145,7 +145,7 @@ class StreamingPCA(EigenspaceTransformer):
         rows = self._rows(X, reset=fresh)
         weights = None
         if sample_weight is not None:
-            weights = _weights(sample_weight, len(rows))
+            weights = checked_weights(sample_weight, len(rows))
             counted = weights > 0
             rows, weights = rows[counted], weights[counted]
         eigenspace = self._empty_eigenspace(rows.shape[1]) if fresh else self.eigenspace_

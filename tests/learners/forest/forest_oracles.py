@@ -80,8 +80,7 @@ class TreeView:
         return self.tree.member_slot[part], self.tree.member_side[part]
 
     def centroids(self, node):
-        first = self.tree.nodes["vector"][node]
-        return self.tree.vectors[first : first + self.tree.nodes["size"][node]].astype(np.float64)
+        return self.tree.vectors[node].astype(np.float64)
 
     def cells(self, node, rows):
         distances = ((self.X[rows][:, None] - self.centroids(node)[None]) ** 2).sum(axis=2)
@@ -94,10 +93,10 @@ class TreeView:
         if self.kind == 2:
             return (
                 RIGHT
-                if x[self.tree.nodes["vector"][node]] > self.tree.nodes["threshold"][node]
+                if x[self.tree.nodes["feature"][node]] > self.tree.nodes["threshold"][node]
                 else LEFT
             )
-        w = self.tree.vectors[self.tree.nodes["vector"][node]].astype(np.float64)
+        w = self.tree.vectors[node][0].astype(np.float64)
         return RIGHT if x @ w > self.tree.nodes["threshold"][node] else LEFT
 
     def leaf_of(self, x):

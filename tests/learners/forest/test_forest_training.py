@@ -122,7 +122,7 @@ def test_svm_reaches_the_objective_of_a_batch_solver(rng):
     regularisation = 0.01
     forest = SVMForest(n_estimators=1, regularisation=regularisation, epochs=60, random_state=0)
     view = TreeView(forest.fit(X, y))
-    w = view.tree.vectors[view.tree.nodes["vector"][0]].astype(np.float64)
+    w = view.tree.vectors[0][0].astype(np.float64)
     w = np.append(w, -view.tree.nodes["threshold"][0])
     rows = view.examples.stored
     slots, sides = view.members(0)

@@ -9,7 +9,6 @@ from everlearn.kernels.forest.tree import (
     DEAD,
     MEMBERS,
     NONE,
-    VECTORS,
     Bytes,
     Ints,
     Rows,
@@ -31,18 +30,17 @@ from everlearn.kernels.forest.tree import (
 @compiled
 def write_split(tree: Tree, node: int, split: Split) -> Tree:
     """Give a node a splitting function, in fresh storage: readers may still use the old one."""
-    size, count = split.member_slot.shape[0], split.vectors.shape[0]
-    tree = with_room(tree, 0, size, count)
-    member, vector = tree.used[MEMBERS], tree.used[VECTORS]
+    size = split.member_slot.shape[0]
+    tree = with_room(tree, 0, size)
+    member = tree.used[MEMBERS]
     tree.used[MEMBERS] += size
-    tree.used[VECTORS] += count
     tree.member_slot[member : member + size] = split.member_slot
     tree.member_side[member : member + size] = split.member_side
-    tree.vectors[vector : vector + count] = split.vectors
-    tree.half_square[vector : vector + count] = split.half_square
+    tree.vectors[node] = split.vectors
+    tree.half_squares[node] = split.half_square
     tree.nodes[node].member = member
     tree.nodes[node].size = size
-    tree.nodes[node].vector = vector if split.feature == NONE else split.feature
+    tree.nodes[node].feature = split.feature
     tree.nodes[node].threshold = split.threshold
     return tree
 
@@ -53,14 +51,19 @@ def limit_of(
 ) -> float:
     """How heavy a node grown from these examples may become before it is worth growing again.
 
-    The factor for splitting nodes is random, so that the trees of a forest come due in turn.
+    The factor for splitting nodes is random, so that the trees of a forest come due in turn. A
+    leaf that was never tried, because it is too light or of one class, is due at once.
     """
-    weight = 0.0
+    weight, one_class = 0.0, True
     for row in index:
         weight += rows.weight[row]
-    if not splits:
-        return weight * settings.leaf_patience
-    return weight * settings.patience ** (1.0 + settings.spread * (2.0 * random_unit(random) - 1.0))
+        one_class &= rows.slot[row] == rows.slot[index[0]]
+    if splits:
+        power = 1.0 + settings.spread * (2.0 * random_unit(random) - 1.0)
+        return weight * settings.patience**power
+    if one_class or weight <= 2.0 * settings.smallest:
+        return weight
+    return weight * settings.leaf_patience
 
 
 @compiled
@@ -86,7 +89,7 @@ def grown(tree: Tree, rows: Rows, leaf: int, settings: Settings) -> Tree:
             for i in range(end - 1, begin - 1, -1):
                 link(tree, index[i], node)
             continue
-        tree = write_split(with_room(tree, 2, 0, 0), node, split)
+        tree = write_split(with_room(tree, 2, 0), node, split)
         left, right = add_leaf(tree, node), add_leaf(tree, node)
         tree.nodes[node].left, tree.nodes[node].right = left, right
         middle = begin + partition(here, sides[begin:end])

@@ -3,6 +3,8 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import float32
+from numba.typed import List
 from numpy.typing import NDArray
 
 from everlearn.kernels.compile import compiled
@@ -25,7 +27,9 @@ LINEAR = 3
 # Positions in Tree.used.
 NODES = 0
 MEMBERS = 1
-VECTORS = 2
+# What the lists of a tree hold.
+MATRIX = float32[:, ::1]
+COLUMN = float32[::1]
 
 
 NODE = np.dtype(
@@ -33,7 +37,7 @@ NODE = np.dtype(
         ("left", np.int32),
         ("right", np.int32),
         ("parent", np.int32),
-        ("vector", np.int32),
+        ("feature", np.int32),
         ("member", np.int32),
         ("size", np.int32),
         ("head", np.int32),
@@ -57,7 +61,9 @@ class Tree(NamedTuple):
 
     The members of a splitting node are pairs of a class and a side. An NCM node has one vector per
     member, its centroid, and goes to the side of the nearest; an SVM or linear node has one vector,
-    and goes right where x·w > threshold; an axis node has none, and compares feature ``vector``.
+    and goes right where x·w > threshold; an axis node has none, and compares ``feature``. The
+    vectors of each node, and half their squares, are arrays of their own that are never changed:
+    trees that have a node in common share them.
     A leaf's examples are a doubly linked list over the rows. ``limit`` is the weight up to which a
     node is as good as when it was grown.
     """
@@ -65,8 +71,8 @@ class Tree(NamedTuple):
     nodes: Records
     member_slot: Ints
     member_side: Bytes
-    vectors: Floats32
-    half_square: Floats32
+    vectors: Any
+    half_squares: Any
     links: Records
     used: NDArray[np.int64]
     random: NDArray[np.uint64]
@@ -119,10 +125,9 @@ def longer(array: Any, length: int) -> Any:
 
 
 @compiled
-def with_room(tree: Tree, n_nodes: int, n_members: int, n_vectors: int) -> Tree:
-    """The tree with room for so many more nodes, members and vectors."""
-    nodes, vectors, half_square = tree.nodes, tree.vectors, tree.half_square
-    member_slot, member_side = tree.member_slot, tree.member_side
+def with_room(tree: Tree, n_nodes: int, n_members: int) -> Tree:
+    """The tree with room for so many more nodes and members."""
+    nodes, member_slot, member_side = tree.nodes, tree.member_slot, tree.member_side
     needed = tree.used[NODES] + n_nodes
     if needed > nodes.shape[0]:
         nodes = longer(nodes, max(needed, 2 * nodes.shape[0]))
@@ -130,12 +135,15 @@ def with_room(tree: Tree, n_nodes: int, n_members: int, n_vectors: int) -> Tree:
     if needed > member_slot.shape[0]:
         capacity = max(needed, 2 * member_slot.shape[0])
         member_slot, member_side = longer(member_slot, capacity), longer(member_side, capacity)
-    needed = tree.used[VECTORS] + n_vectors
-    if needed > vectors.shape[0]:
-        capacity = max(needed, 2 * vectors.shape[0])
-        vectors, half_square = longer(vectors, capacity), longer(half_square, capacity)
     return Tree(
-        nodes, member_slot, member_side, vectors, half_square, tree.links, tree.used, tree.random
+        nodes,
+        member_slot,
+        member_side,
+        tree.vectors,
+        tree.half_squares,
+        tree.links,
+        tree.used,
+        tree.random,
     )
 
 
@@ -145,6 +153,8 @@ def add_leaf(tree: Tree, parent: int) -> int:
     node = tree.used[NODES]
     tree.used[NODES] += 1
     tree.nodes[node].parent = parent
+    tree.vectors.append(np.empty((0, 0), np.float32))
+    tree.half_squares.append(np.empty(0, np.float32))
     make_leaf(tree, node)
     return node
 
@@ -153,12 +163,19 @@ def add_leaf(tree: Tree, parent: int) -> int:
 def make_leaf(tree: Tree, node: int) -> None:
     tree.nodes[node].left = NONE
     tree.nodes[node].right = NONE
-    tree.nodes[node].vector = NONE
+    tree.nodes[node].feature = NONE
     tree.nodes[node].member = NONE
     tree.nodes[node].size = 0
     tree.nodes[node].threshold = 0.0
     tree.nodes[node].limit = 0.0
     tree.nodes[node].head = NONE
+    drop_vectors(tree, node)
+
+
+@compiled
+def drop_vectors(tree: Tree, node: int) -> None:
+    tree.vectors[node] = np.empty((0, 0), np.float32)
+    tree.half_squares[node] = np.empty(0, np.float32)
 
 
 @compiled
@@ -244,6 +261,7 @@ def collapse(tree: Tree, top: int) -> None:
     members = rows_below(tree, top)
     for node in subtree(tree, top)[1:]:
         tree.nodes[node].parent = DEAD
+        drop_vectors(tree, node)
     make_leaf(tree, top)
     # From the last to the first, so that the list keeps their order.
     for index in range(members.shape[0] - 1, -1, -1):
@@ -345,30 +363,26 @@ def inner(x: Floats32, w: Floats32) -> Any:
 @compiled
 def side_of(tree: Tree, kind: int, node: int, x: Floats32) -> int:
     """To which child a splitting node sends x."""
-    first = tree.nodes[node].vector
     if kind == NCM:
-        last = first + tree.nodes[node].size
-        cell = nearest_cell(x, tree.vectors[first:last], tree.half_square[first:last])
+        cell = nearest_cell(x, tree.vectors[node], tree.half_squares[node])
         return tree.member_side[tree.nodes[node].member + cell]
     if kind == AXIS:
-        return RIGHT if x[first] > tree.nodes[node].threshold else LEFT
-    return RIGHT if inner(x, tree.vectors[first]) > tree.nodes[node].threshold else LEFT
+        return RIGHT if x[tree.nodes[node].feature] > tree.nodes[node].threshold else LEFT
+    return RIGHT if inner(x, tree.vectors[node][0]) > tree.nodes[node].threshold else LEFT
 
 
 @compiled
 def sides_of(tree: Tree, kind: int, node: int, X: Floats32, index: Ints, sides: Ints) -> None:
     """To which child a splitting node sends each of several rows."""
     if kind == NCM:
-        first = tree.nodes[node].vector
-        last = first + tree.nodes[node].size
-        nearest_cells(X, index, tree.vectors[first:last], tree.half_square[first:last], sides)
+        nearest_cells(X, index, tree.vectors[node], tree.half_squares[node], sides)
         for i in range(index.shape[0]):
             sides[i] = tree.member_side[tree.nodes[node].member + sides[i]]
     elif kind == AXIS:
         for i in range(index.shape[0]):
             sides[i] = side_of(tree, kind, node, X[index[i]])
     else:
-        w, threshold = tree.vectors[tree.nodes[node].vector], tree.nodes[node].threshold
+        w, threshold = tree.vectors[node][0], tree.nodes[node].threshold
         sides_of_plane(X, index, w, threshold, sides)
 
 
@@ -444,72 +458,51 @@ def leaves_of(tree: Tree, kind: int, top: int, X: Floats32, index: Ints) -> Ints
 
 
 @compiled
-def compacted(tree: Tree, kind: int, marks: Bytes) -> tuple[Tree, Bytes]:
+def compacted(tree: Tree, marks: Bytes) -> tuple[Tree, Bytes]:
     """The tree without what was cut, once that is half of it, and the marks of its nodes.
 
-    Nodes are then in depth-first order, and there is room for twice as much: pages that are never
-    written take no memory.
+    Nodes are then in depth-first order.
     """
     nodes = subtree(tree, 0)
-    n_members, n_vectors = 0, 0
+    n, n_members = nodes.shape[0], 0
     for node in nodes:
-        if tree.nodes[node].left != NONE:
-            n_members += tree.nodes[node].size
-            n_vectors += tree.nodes[node].size if kind == NCM else (0 if kind == AXIS else 1)
-    n = nodes.shape[0]
-    wasteful = (
-        tree.used[NODES] > 2 * n + 16
-        or tree.used[MEMBERS] > 2 * n_members + 64
-        or tree.used[VECTORS] > 2 * n_vectors + 16
-    )
-    if not wasteful:
+        n_members += tree.nodes[node].size
+    if tree.used[NODES] <= 2 * n + 16 and tree.used[MEMBERS] <= 2 * n_members + 64:
         return tree, marks
     place = np.full(tree.used[NODES], NONE, np.int32)
     for i in range(n):
         place[nodes[i]] = i
-    new = empty_tree(
-        max(16, tree.used[NODES]),
-        max(64, tree.used[MEMBERS]),
-        max(16, tree.used[VECTORS]),
-        tree.vectors.shape[1],
-        tree.links.shape[0],
-    )
+    new = empty_tree(tree.used[NODES], tree.used[MEMBERS], tree.links.shape[0])
     new.links[:] = tree.links
     new.random[:] = tree.random
     for row in range(tree.links.shape[0]):
         new.links[row].leaf = NONE if tree.links[row].leaf == NONE else place[tree.links[row].leaf]
     for i in range(n):
         node = nodes[i]
-        add_leaf(new, NONE if tree.nodes[node].parent == NONE else place[tree.nodes[node].parent])
-        new.nodes[i].head = tree.nodes[node].head
-        new.nodes[i].limit = tree.nodes[node].limit
-        if tree.nodes[node].left == NONE:
+        here = tree.nodes[node]
+        add_leaf(new, NONE if here.parent == NONE else place[here.parent])
+        new.vectors[i] = tree.vectors[node]
+        new.half_squares[i] = tree.half_squares[node]
+        new.nodes[i].head = here.head
+        new.nodes[i].limit = here.limit
+        if here.left == NONE:
             continue
-        new.nodes[i].left = place[tree.nodes[node].left]
-        new.nodes[i].right = place[tree.nodes[node].right]
-        new.nodes[i].threshold = tree.nodes[node].threshold
-        size = tree.nodes[node].size
-        new.nodes[i].size = size
-        member, first = new.used[MEMBERS], tree.nodes[node].member
+        new.nodes[i].left = place[here.left]
+        new.nodes[i].right = place[here.right]
+        new.nodes[i].threshold = here.threshold
+        new.nodes[i].feature = here.feature
+        new.nodes[i].size = here.size
+        member = new.used[MEMBERS]
         new.nodes[i].member = member
-        new.member_slot[member : member + size] = tree.member_slot[first : first + size]
-        new.member_side[member : member + size] = tree.member_side[first : first + size]
-        new.used[MEMBERS] += size
-        first = tree.nodes[node].vector
-        if kind == AXIS:
-            new.nodes[i].vector = first
-            continue
-        count = size if kind == NCM else 1
-        vector = new.used[VECTORS]
-        new.nodes[i].vector = vector
-        new.vectors[vector : vector + count] = tree.vectors[first : first + count]
-        new.half_square[vector : vector + count] = tree.half_square[first : first + count]
-        new.used[VECTORS] += count
+        last = here.member + here.size
+        new.member_slot[member : member + here.size] = tree.member_slot[here.member : last]
+        new.member_side[member : member + here.size] = tree.member_side[here.member : last]
+        new.used[MEMBERS] += here.size
     return new, marks[nodes]
 
 
 @compiled
-def empty_tree(n_nodes: int, n_members: int, n_vectors: int, n_features: int, n_rows: int) -> Tree:
+def empty_tree(n_nodes: int, n_members: int, n_rows: int) -> Tree:
     """A tree with no node yet, and room for so many."""
     links = np.empty(n_rows, LINK)
     for row in range(n_rows):
@@ -518,9 +511,59 @@ def empty_tree(n_nodes: int, n_members: int, n_vectors: int, n_features: int, n_
         np.empty(n_nodes, NODE),
         np.empty(n_members, np.int32),
         np.empty(n_members, np.uint8),
-        np.empty((n_vectors, n_features), np.float32),
-        np.empty(n_vectors, np.float32),
+        List.empty_list(MATRIX),
+        List.empty_list(COLUMN),
         links,
-        np.zeros(3, np.int64),
+        np.zeros(2, np.int64),
         np.zeros(1, np.uint64),
     )
+
+
+@compiled
+def own_copy(tree: Tree, n_rows: int) -> Tree:
+    """A tree that can be changed without a reader of this one noticing, for so many rows."""
+    links = np.empty(n_rows, LINK)
+    links[: tree.links.shape[0]] = tree.links
+    for row in range(tree.links.shape[0], n_rows):
+        links[row].leaf = NONE
+    return Tree(
+        tree.nodes.copy(),
+        tree.member_slot.copy(),
+        tree.member_side.copy(),
+        tree.vectors.copy(),
+        tree.half_squares.copy(),
+        links,
+        tree.used.copy(),
+        tree.random.copy(),
+    )
+
+
+@compiled
+def gathered_vectors(tree: Tree, n_features: int) -> tuple[Floats32, Floats32, Ints]:
+    """The vectors of all nodes one after another, half their squares, and how many each has."""
+    counts = np.zeros(tree.used[NODES], np.int32)
+    for node in range(tree.used[NODES]):
+        counts[node] = tree.vectors[node].shape[0]
+    vectors = np.empty((counts.sum(), n_features), np.float32)
+    half_squares = np.empty(counts.sum(), np.float32)
+    begin = 0
+    for node in range(tree.used[NODES]):
+        end = begin + counts[node]
+        if end > begin:
+            vectors[begin:end] = tree.vectors[node]
+            half_squares[begin:end] = tree.half_squares[node]
+        begin = end
+    return vectors, half_squares, counts
+
+
+@compiled
+def scattered_vectors(vectors: Floats32, half_squares: Floats32, counts: Ints) -> tuple[Any, Any]:
+    """What :func:`gathered_vectors` put together, as the lists of a tree."""
+    by_node, squares_by_node = List.empty_list(MATRIX), List.empty_list(COLUMN)
+    begin = 0
+    for count in counts:
+        end = begin + count
+        by_node.append(vectors[begin:end].copy())
+        squares_by_node.append(half_squares[begin:end].copy())
+        begin = end
+    return by_node, squares_by_node

@@ -53,7 +53,7 @@ RENEW = 3
 @compiled
 def first_tree(tree: Tree, rows: Rows, index: Ints, settings: Settings) -> Tree:
     """Train a tree on these examples; ``tree`` is empty."""
-    tree = with_room(tree, 1, 0, 0)
+    tree = with_room(tree, 1, 0)
     root = add_leaf(tree, NONE)
     for i in range(index.shape[0] - 1, -1, -1):
         link(tree, index[i], root)
@@ -108,7 +108,7 @@ def taught(
 @compiled
 def with_leaves_grown(tree: Tree, rows: Rows, touched: Bytes, settings: Settings) -> Tree:
     """The tree with every touched leaf grown; what was cut makes room for it first."""
-    tree, touched = compacted(tree, settings.kind, touched)
+    tree, touched = compacted(tree, touched)
     for leaf in range(touched.shape[0]):
         if touched[leaf] and tree.nodes[leaf].parent != DEAD and tree.nodes[leaf].left == NONE:
             tree = grown(tree, rows, leaf, settings)
@@ -272,14 +272,14 @@ def merged_centroids(
     fresh, fresh_squares = class_means(rows, index, member_of, n_new)
     means = np.empty((slots.shape[0], rows.X.shape[1]), np.float32)
     half_square = np.empty(slots.shape[0], np.float32)
-    first = tree.nodes[node].vector
+    old, old_squares = tree.vectors[node], tree.half_squares[node]
     for member in range(slots.shape[0]):
         if is_new[member]:
             means[member] = fresh[member_of[slots[member]]]
             half_square[member] = fresh_squares[member_of[slots[member]]]
         else:
-            means[member] = tree.vectors[first + member]
-            half_square[member] = tree.half_square[first + member]
+            means[member] = old[member]
+            half_square[member] = old_squares[member]
     return means, half_square
 
 
@@ -304,11 +304,8 @@ def extended_svm(
     labels[:] = known
     for i in range(n_new):
         labels[:, here.position[arriving[i]]] = free[:, i]
-    vector = tree.nodes[node].vector
-    start = tree.vectors[vector : vector + 1]
-    W, thresholds = trained_svms(
-        rows, index, here, labels, start, tree.nodes[node].threshold, settings, tree.random
-    )
+    start, threshold = tree.vectors[node], tree.nodes[node].threshold
+    W, thresholds = trained_svms(rows, index, here, labels, start, threshold, settings, tree.random)
     best, gain = best_hyperplane(rows, index, here, W, thresholds, settings, sides)
     if best < 0:
         return no_split()
@@ -316,7 +313,7 @@ def extended_svm(
         gain,
         here.slots,
         labels[best].copy(),
-        W[best : best + 1],
+        W[best : best + 1].copy(),
         np.zeros(1, np.float32),
         NONE,
         thresholds[best],

@@ -1,7 +1,7 @@
 """Random forests that grow new classes.
 
-whitening.py      features at mean zero and deviation one
 examples.py       the examples that leaves refer to, within a budget
+tree_state.py     a tree as plain arrays, and back
 grove.py          trees over the same examples: teach, forget, ask
 classifier.py     what all forests share as learners
 ncm_forest.py     NCMForest        svm_forest.py    SVMForest

@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 from everlearn.base import Array, Slots, State, StreamingClassifier
 from everlearn.errors import InvalidParameter
 from everlearn.learners.forest.grove import NODE_SAMPLINGS, UPDATES, Batch, Grove, Growth
-from everlearn.learners.forest.whitening import Whitening
+from everlearn.learners.whitening import Whitening
 from everlearn.statistics.labels import Label, Labels
 
 # Parameters that two forests need not share to be merged.

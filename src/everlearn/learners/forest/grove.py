@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots
 from everlearn.learners.forest.examples import NONE, Examples, Ints
-from everlearn.learners.forest.tree_state import plain_arrays, require_a_tree, tree_from
-from everlearn.learners.forest.whitening import Whitening, blocks
+from everlearn.learners.forest.tree_state import plain_arrays, tree_from
+from everlearn.learners.whitening import Whitening, blocks
 from everlearn.statistics.stored import stored
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Grove:
 
         trees = []
         for seed in seeds:
-            tree = empty_tree(16, 64, 16, n_features, 0)
+            tree = empty_tree(16, 64, 0)
             tree.random[0] = seed
             trees.append(tree)
         return cls(whitening, Examples.none(n_features), tuple(trees))
@@ -120,6 +120,7 @@ class Grove:
         intensity: float,
     ) -> "Grove":
         """With these examples learned."""
+        from everlearn.kernels.forest.tree import own_copy
         from everlearn.kernels.forest.update import first_tree, taught
 
         evicted, stays = self.examples.evicted(batch.slots, batch.keys, budget)
@@ -134,8 +135,8 @@ class Grove:
 
         def teach(tree: "Tree") -> "Tree":
             if not tree.used[0]:
-                return first_tree(_own_copy(tree, len(rows.slot)), rows, index, settings)
-            copy = _without(_own_copy(tree, len(rows.slot)), evicted)
+                return first_tree(own_copy(tree, len(rows.slot)), rows, index, settings)
+            copy = _without(own_copy(tree, len(rows.slot)), evicted)
             return taught(
                 copy,
                 rows,
@@ -163,10 +164,12 @@ class Grove:
         return self._lightened(rows, self.examples.weight[rows], missing)
 
     def relabelled(self, slots: Slots) -> "Grove":
-        """A copy that shares nothing with this one, in which slot i is ``slots[i]``."""
+        """A copy in which slot i is ``slots[i]``."""
+        from everlearn.kernels.forest.tree import own_copy
+
         trees = []
         for tree in self.trees:
-            copy = tree_from(plain_arrays(tree))
+            copy = own_copy(tree, len(tree.links))
             known = copy.member_slot != NONE
             copy.member_slot[known] = slots[copy.member_slot[known]]
             trees.append(copy)
@@ -190,7 +193,7 @@ class Grove:
         """Everything, as named arrays; trees one after another."""
         arrays = {"mean": self.whitening.mean, "deviation": self.whitening.scale}
         arrays |= {f"examples.{name}": value for name, value in self.examples.arrays().items()}
-        trees = [plain_arrays(tree) for tree in self.trees]
+        trees = [plain_arrays(tree, self.examples.X.shape[1]) for tree in self.trees]
         for name in trees[0]:
             arrays[f"trees.{name}"] = np.concatenate([tree[name] for tree in trees])
             arrays[f"lengths.{name}"] = np.array([len(tree[name]) for tree in trees])
@@ -207,21 +210,21 @@ class Grove:
             name: np.split(together, np.cumsum(arrays[f"lengths.{name}"])[:-1])
             for name, together in _under("trees.", arrays).items()
         }
-        trees = [
-            tree_from(dict(zip(columns, parts, strict=True)))
+        trees = (
+            tree_from(dict(zip(columns, parts, strict=True)), kind, examples)
             for parts in zip(*columns.values(), strict=True)
-        ]
-        for tree in trees:
-            require_a_tree(tree, kind, examples)
+        )
         return cls(whitening, examples, tuple(trees))
 
     def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
+        from everlearn.kernels.forest.tree import own_copy
+
         examples = self.examples.lightened(rows, taken, missing)
         gone = rows[examples.slot[rows] == NONE]
         emptied = np.flatnonzero((self.examples.seen > 0) & (examples.seen == 0))
         trees = []
         for tree in self.trees:
-            copy = _without(_own_copy(tree, len(examples.slot)), gone)
+            copy = _without(own_copy(tree, len(examples.slot)), gone)
             # The slot may be given to another class one day.
             copy.member_slot[np.isin(copy.member_slot, emptied)] = NONE
             trees.append(copy)
@@ -240,21 +243,6 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T], workers: int) -> lis
         return [work(item) for item in items]
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(work, items))
-
-
-def _own_copy(tree: "Tree", n_rows: int) -> "Tree":
-    """A tree that can be changed without a reader noticing, for so many rows of examples.
-
-    The vectors are shared: a change appends behind those the reader knows of.
-    """
-    shared = {"vectors", "half_square"}
-    fields: dict[str, Any] = {
-        name: value if name in shared else value.copy() for name, value in tree._asdict().items()
-    }
-    links = np.full(n_rows, NONE, tree.links.dtype)
-    links[: len(tree.links)] = tree.links
-    fields["links"] = links
-    return type(tree)(**fields)
 
 
 def _without(tree: "Tree", rows: Ints) -> "Tree":

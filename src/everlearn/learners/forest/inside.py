@@ -183,15 +183,15 @@ def _decision(
     slots, sides = tree.member_slot[members], tree.member_side[members]
     labels = [None if slot == NONE else forest.labels_.by_slot[slot] for slot in slots]
     if kind == AXIS:
-        margin = float(x[record["vector"]] - record["threshold"])
+        margin = float(x[record["feature"]] - record["threshold"])
         return (), None, margin, margin > 0
     if kind != NCM:
-        margin = float(x @ tree.vectors[record["vector"]] - record["threshold"])
+        margin = float(x @ tree.vectors[node][0] - record["threshold"])
         known = tuple(
             Member(label, bool(side), None, ()) for label, side in zip(labels, sides, strict=True)
         )
         return known, None, margin, margin > 0
-    centroids = tree.vectors[record["vector"] : record["vector"] + record["size"]].astype(float)
+    centroids = tree.vectors[node].astype(float)
     here = grove.examples.X[rows].astype(float)
     apart = np.linalg.norm(here[:, None] - centroids[None], axis=2)
     distances = np.linalg.norm(centroids - x, axis=1)
