@@ -13,7 +13,7 @@ from benchmarks.side_by_side import Line
 from everlearn import NCMForest, SVMForest
 
 PICTURE = Path(__file__).parents[1] / "docs" / "forest_tradeoff.svg"
-UPDATES = ("uls", "igt", "rust", "rtst")
+UPDATES = ("uls", "igt", "rust", "auto", "rtst")
 N_TREES = 10
 
 
