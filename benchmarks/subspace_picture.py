@@ -1,15 +1,15 @@
 """``python -m benchmarks.subspace_picture``: the picture in docs/subspace.md.
 
-A scene of ``subspace_scenes`` is learned with no seed given; shown are images as seen, the pixels
-found not to belong there, the repaired images and the truth.
+A scene of ``everlearn.papers.subspace_scenes`` is learned with no seed given; shown are images as
+seen, the pixels found not to belong there, the repaired images and the truth.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.subspace_scenes import scene
 from everlearn import RobustStreamingPCA
+from everlearn.papers.subspace_scenes import scene
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "subspace_repair.png"
 SHOWN = 5

@@ -162,7 +162,11 @@ class WrongPack(EverlearnError, ValueError):
 
 
 class DamagedDownload(EverlearnError, OSError):
-    """What was fetched does not have the checksum its publisher gives."""
+    """What was fetched does not have the checksum that is known of it."""
+
+
+class UnsafeArchive(EverlearnError, ValueError):
+    """An archive would write outside its folder, or far more than it should."""
 
 
 class NoInstances(InvalidInput):
@@ -179,3 +183,7 @@ class NotStreaming(EverlearnError, TypeError):
 
 class UnknownExperiment(EverlearnError, ValueError):
     """No paper, or no part of it, has this name."""
+
+
+class OtherResults(EverlearnError, FileExistsError):
+    """A folder holds results that new ones would replace or mix with; nothing was changed."""

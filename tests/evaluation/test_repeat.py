@@ -2,7 +2,9 @@
 
 import json
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from everlearn.evaluation import repeat
 
@@ -20,6 +22,29 @@ def test_parallel_equals_one_after_the_other(tmp_path):
     alone = repeat(square, range(3))
     together = repeat(square, range(3), jobs=2, folder=tmp_path)
     assert alone == together == [{"value": 0}, {"value": 1}, {"value": 4}]
+
+
+def threads(seed):
+    np.ones((2, 2)) @ np.ones((2, 2))
+    return {"most": max(pool["num_threads"] for pool in threadpool_info())}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_experiment_computes_with_one_thread(jobs):
+    """The same sums in the same order, whatever the number of processes."""
+    with threadpool_limits(2):
+        assert repeat(threads, range(2), jobs=jobs) == [{"most": 1}] * 2
+
+
+def test_results_of_another_version_are_not_used(tmp_path):
+    repeat(square, range(1), folder=tmp_path)
+    path = tmp_path / "square-0.json"
+    kept = json.loads(path.read_text())
+    kept["result"] = {"value": -1}
+    path.write_text(json.dumps(kept))
+    assert repeat(square, range(1), folder=tmp_path) == [{"value": -1}]
+    path.write_text(json.dumps(kept | {"version": "0.0.1"}))
+    assert repeat(square, range(1), folder=tmp_path) == [{"value": 0}]
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path):

@@ -1,9 +1,11 @@
 """Tables in three forms, and figures that show what they were given."""
 
+import io
 import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from everlearn.evaluation import Table, plots
 
@@ -50,3 +52,20 @@ def test_accuracy_against_time_and_weights():
     assert [line.get_xdata()[0] for line in drawn.axes[0].lines] == [0.1, 10.0]
     drawn = plots.weights_over_time([1, 2, 3], [[0, 1], [0.5, 0.5], [1, 0]], ["old", "new"])
     assert drawn.axes[0].lines[0].get_ydata().tolist() == [0.0, 0.5, 1.0]
+
+
+def test_rows_of_images_show_every_level_in_its_place():
+    rows = {"dark": np.full((3, 8, 10), 30), "light": np.full((2, 8, 10), 220)}
+    drawn = plots.image_rows(rows, scale=1.0)
+    stored = io.BytesIO()
+    drawn.savefig(stored)
+    pixels = np.asarray(Image.open(stored).convert("L"))
+    height, width = pixels.shape
+    names = [panel.get_ylabel() for panel in drawn.axes if panel.get_ylabel()]
+    assert names == ["dark", "light"]
+    across = slice(width // 3, None)  # beside the names
+    upper, lower = pixels[: height // 2, across], pixels[height // 2 :, across]
+    assert np.mean(upper == 30) > 0.8
+    # The second row has an image less: where it would be is left white.
+    assert 0.4 < np.mean(lower == 220) < 0.75
+    assert np.all(lower[5:, -width // 10 :] == 255)

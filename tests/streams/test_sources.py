@@ -1,5 +1,6 @@
 """Sources: what is written in a format is read back; what is not there is said."""
 
+import bz2
 import gzip
 import struct
 
@@ -9,13 +10,11 @@ from PIL import Image
 
 from everlearn.errors import (
     CannotRead,
-    DamagedDownload,
-    InvalidParameter,
     MissingData,
     WrongPack,
     WrongShape,
 )
-from everlearn.streams import catalogue, formats, packs
+from everlearn.streams import formats, packs
 from everlearn.streams.examples import Examples
 
 
@@ -96,6 +95,47 @@ def test_core50_names_say_session_object_and_frame(tmp_path):
     assert data.test.y.tolist() == [0]
 
 
+def test_omniglot_names_say_alphabet_character_and_drawer(tmp_path):
+    for part, alphabet in (
+        ("background", "Greek"),
+        ("background", "Latin"),
+        ("evaluation", "Ge_ez"),
+    ):
+        for drawer in (2, 1):
+            folder = tmp_path / f"images_{part}" / alphabet / "character01"
+            write_image(folder / f"0394_{drawer:02}.png")
+    data = formats.omniglot(tmp_path)
+    # The same character number of another alphabet is another class.
+    names = ["Greek/character01"] * 2 + ["Latin/character01"] * 2
+    assert data.train.y.tolist() == names
+    assert data.train.instances.tolist() == [1, 2, 1, 2]
+    assert data.test.y.tolist() == ["Ge_ez/character01"] * 2
+    with pytest.raises(MissingData, match="images_background"):
+        formats.omniglot(tmp_path / "images_evaluation")
+
+
+def test_usps_lines(tmp_path, rng):
+    pixels = np.round(rng.uniform(-1, 1, (4, 256)), 3)
+    pixels[2, 7] = 0.0  # left out of the line, as libsvm does
+    digits = [0, 9, 3, 3]
+    for name, n in (("usps.bz2", 4), ("usps.t.bz2", 2)):
+        lines = [
+            f"{digit + 1} " + " ".join(f"{i + 1}:{x:.6f}" for i, x in enumerate(row) if x)
+            for digit, row in zip(digits[:n], pixels, strict=False)
+        ]
+        (tmp_path / name).write_bytes(bz2.compress("\n".join(lines).encode()))
+    data = formats.usps(tmp_path)
+    np.testing.assert_allclose(data.train.X, (pixels + 1) / 2, atol=1e-9)
+    assert data.train.y.tolist() == digits
+    assert len(data.test) == 2
+    (tmp_path / "usps.t.bz2").write_bytes(b"nothing of the kind")
+    with pytest.raises(WrongPack, match=r"usps\.t\.bz2 is not a file of USPS digits"):
+        formats.usps(tmp_path)
+    (tmp_path / "usps.t.bz2").unlink()
+    with pytest.raises(MissingData, match="everlearn data get usps"):
+        formats.usps(tmp_path)
+
+
 def test_imagenet_folders_and_pixels(tmp_path):
     for part in ("train", "val"):
         write_image(tmp_path / part / "n01" / "a.png", 200)
@@ -139,6 +179,26 @@ def test_a_pack_with_wrong_keys_says_what_it_holds(tmp_path, monkeypatch):
         packs.arrays("absent.npz", "X")
 
 
+def test_mnist_without_its_pack_is_read_from_the_files(tmp_path, rng, monkeypatch):
+    monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(MissingData, match="everlearn data get mnist"):
+        packs.mnist()
+    (tmp_path / "mnist").mkdir()
+    images = rng.integers(0, 256, (5, 28, 28), np.uint8)
+    for prefix in ("train", "t10k"):
+        write_idx(tmp_path / "mnist" / f"{prefix}-images-idx3-ubyte.gz", images)
+        write_idx(tmp_path / "mnist" / f"{prefix}-labels-idx1-ubyte.gz", np.arange(5, dtype="u1"))
+    from_files = packs.mnist()
+    names = ("images_train", "labels_train", "images_test", "labels_test")
+    pack = dict(zip(names, (images, np.arange(5)) * 2, strict=True))
+    np.savez(tmp_path / "mnist.npz", **pack)
+    (tmp_path / "mnist").rename(tmp_path / "away")
+    from_pack = packs.mnist()
+    np.testing.assert_array_equal(from_files.train.X, from_pack.train.X)
+    np.testing.assert_array_equal(from_files.test.y, from_pack.test.y)
+
+
 def test_the_turntable_pack(data_pack):
     data_pack("icub_camera50.npz")
     data = packs.turntable()
@@ -158,51 +218,3 @@ def test_examples_as_a_stream():
     batches = list(examples.batches(np.array([4, 2, 0]), size=2))
     assert [y.tolist() for _, y in batches] == [[4, 2], [0]]
     assert [X.ravel().tolist() for X, _ in batches] == [[4.0, 2.0], [0.0]]
-
-
-class TestCatalogue:
-    @pytest.fixture(autouse=True)
-    def folders(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path / "data"))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-    def served(self, monkeypatch, tmp_path, checksum):
-        """A data set of one file, served from a file address."""
-        (tmp_path / "remote.bin").write_bytes(b"the data")
-        source = catalogue.Source("tiny", "https://x", {f"file://{tmp_path}/remote.bin": checksum})
-        monkeypatch.setitem(catalogue.SOURCES, "tiny", source)
-
-    def test_both_folders_are_searched(self, tmp_path):
-        cached = tmp_path / "cache" / "everlearn" / "mnist"
-        cached.mkdir(parents=True)
-        assert catalogue.find("mnist") == cached
-        (tmp_path / "data" / "mnist").mkdir(parents=True)
-        assert catalogue.find("mnist") == tmp_path / "data" / "mnist"
-
-    def test_what_is_missing_comes_with_advice(self):
-        with pytest.raises(MissingData, match="everlearn data get mnist"):
-            catalogue.find("mnist")
-        with pytest.raises(MissingData, match=r"Get it from https://vlomonaco.*core50_128x128"):
-            catalogue.find("core50")
-
-    def test_get_fetches_and_verifies(self, monkeypatch, tmp_path):
-        self.served(monkeypatch, tmp_path, "1eee2cb46e5c6d5d5e1b1b1e5b4ad0a0")
-        with pytest.raises(DamagedDownload, match="nothing was kept"):
-            catalogue.get("tiny")
-        assert list((tmp_path / "data").iterdir()) == []
-        import hashlib
-
-        self.served(monkeypatch, tmp_path, hashlib.md5(b"the data").hexdigest())
-        place = catalogue.get("tiny")
-        assert (place / "remote.bin").read_bytes() == b"the data"
-        assert catalogue.get("tiny") == place
-
-    def test_what_cannot_be_fetched_is_said(self, monkeypatch, tmp_path):
-        with pytest.raises(MissingData, match="no address"):
-            catalogue.get("core50")
-        with pytest.raises(InvalidParameter, match="known are mnist"):
-            catalogue.get("cats")
-        self.served(monkeypatch, tmp_path, "0")
-        (tmp_path / "remote.bin").unlink()
-        with pytest.raises(CannotRead, match="cannot be fetched"):
-            catalogue.get("tiny")

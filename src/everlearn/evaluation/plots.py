@@ -117,3 +117,22 @@ def weights_over_time(
     columns = dict(zip(names, np.asarray(weights, float).T[:, None, :], strict=True))
     draw_curves(axes[0, 0], steps, columns, x_label="examples", y_label="weight", title=title)
     return made
+
+
+def image_rows(rows: Mapping[str, ArrayLike], *, scale: float = 1.2) -> "Figure":
+    """Grey images, a row of them per name, each image ``scale`` inches wide; levels 0 to 255."""
+    stacks = {name: np.asarray(images) for name, images in rows.items()}
+    n_columns = max(len(images) for images in stacks.values())
+    _, height, width = next(iter(stacks.values())).shape
+    made, axes = figure(n_columns, len(stacks))
+    name_width = 0.08 * max(len(name) for name in stacks)
+    made.set_size_inches(scale * n_columns + name_width, scale * height / width * len(stacks))
+    made.get_layout_engine().set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
+    for line, (name, images) in zip(axes, stacks.items(), strict=True):
+        for panel in line[len(images) :]:
+            panel.axis("off")
+        for panel, image in zip(line, images, strict=False):
+            panel.set(xticks=[], yticks=[])
+            panel.imshow(image, cmap="gray", vmin=0, vmax=255)
+        line[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize="small")
+    return made

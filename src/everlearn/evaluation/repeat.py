@@ -1,16 +1,20 @@
 """The same experiment for many seeds, in parallel processes, resumed from what is on disk.
 
 Every seed's result is written to a JSON file of its own as soon as it is there, together with the
-settings it was made with. A run that is interrupted goes on with the seeds that are missing; a
-result of other settings is made anew.
+settings and the version of everlearn it was made with. A run that is interrupted goes on with the
+seeds that are missing; a result of other settings, or of another version, is made anew.
 """
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
-from multiprocessing import get_context
+from importlib.metadata import version
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -18,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from everlearn.persistence import replace_file
 
 Result = dict[str, Any]
+VERSION = version("everlearn")
 
 
 def repeat(
@@ -70,26 +75,41 @@ def _outcomes(
             yield seed, _run(experiment, seed, settings)
         return
     # Spawned, not forked: forking a process that has threads (BLAS, OpenMP) may deadlock.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(_run_alone, experiment, seed, settings): seed for seed in seeds}
-        for done in as_completed(waiting):
-            yield waiting[done], done.result()
+    with ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
+    ) as pool:
+        waiting = {pool.submit(_run, experiment, seed, settings): seed for seed in seeds}
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # or leaving would run all the rest
+            raise
+
+
+def _end_with_parent() -> None:
+    """An interrupted or killed run takes its workers along, which else would wait for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _run(
     experiment: Callable[..., Result], seed: int, settings: dict[str, Any]
 ) -> Result | Exception:
+    # One thread however many processes there are: the same sums in the same order.
     try:
-        return experiment(seed, **settings)
+        with threadpool_limits(1):
+            return experiment(seed, **settings)
     except Exception as error:
         return error
-
-
-def _run_alone(
-    experiment: Callable[..., Result], seed: int, settings: dict[str, Any]
-) -> Result | Exception:
-    with threadpool_limits(1):
-        return _run(experiment, seed, settings)
 
 
 def _path(folder: str | Path, experiment: Callable[..., Result], seed: int) -> Path:
@@ -106,8 +126,9 @@ def _kept(
         return None
     # A file that is missing, damaged or of other settings means the seed is to be run.
     with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(_path(folder, experiment, seed).read_text())
-        if kept["settings"] == json.loads(json.dumps(settings)):
+        kept = json.loads(_path(folder, experiment, seed).read_text("utf-8"))
+        same_version = kept["version"] == VERSION
+        if same_version and kept["settings"] == json.loads(json.dumps(settings)):
             return dict(kept["result"])
     return None
 
@@ -122,7 +143,8 @@ def _keep(
     if folder is None:
         return
     Path(folder).mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"settings": settings, "result": result}, indent=1)
+    kept = {"version": VERSION, "settings": settings, "result": result}
+    text = json.dumps(kept, indent=1)
     replace_file(_path(folder, experiment, seed), text.encode())
 
 

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from everlearn.errors import UnknownExperiment
-from everlearn.papers.report import Setting, write
+from everlearn.errors import MissingData, UnknownExperiment
+from everlearn.papers.report import Progress, Report, Setting, Watch
 
 PAPERS = {
     "rlsc": "everlearn.papers.rlsc",
     "forests": "everlearn.papers.forests",
     "slda": "everlearn.papers.slda",
+    "subspace": "everlearn.papers.subspace",
     "transfer": "everlearn.papers.transfer",
 }
 
@@ -30,9 +31,12 @@ def reproduce(
     seeds: int | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
-    progress: Callable[[], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Path:
     """Re-run a paper; gives the path of ``report.md``, beside which are its results and figures.
+
+    The report is written anew after every part, together with the parts that earlier runs of the
+    same kind left in the folder.
 
     Parameters
     ----------
@@ -42,21 +46,42 @@ def reproduce(
     seeds : how many random repetitions; by default as many as the paper has
     out : folder; by default ``out/NAME``. Finished seeds found there are not run again
     jobs : processes, each with one thread
-    progress : called once for every table or figure done
+    progress : called with where the run is, for every part begun and every experiment done
+
+    Raises
+    ------
+    MissingData
+        Parts whose data is not there were left out; all others were made.
+    OtherResults
+        The folder holds results that must not be mixed with these; nothing was run.
     """
     available = parts(name)
     if only is not None and only not in available:
         raise UnknownExperiment(f"{name} has no part {only!r}; there are {', '.join(available)}")
     module = import_module(PAPERS[name])
     folder = Path(out) if out is not None else Path("out") / name
-    setting = Setting(quick, seeds, folder, jobs)
-    sections = {}
-    for part in available if only is None else [only]:
-        sections[part] = module.PARTS[part](setting)
-        if progress:
-            progress()
+    making = available if only is None else [only]
+    report = Report(folder, module.TITLE, available, quick=quick, making=making)
+    watch = Watch(progress)
+    setting = Setting(quick, seeds, folder, jobs, watch)
+    missing: dict[str, list[str]] = {}
+    for number, part in enumerate(making, start=1):
+        watch.begin(part, number, len(making))
+        try:
+            section = module.PARTS[part](setting)
+        except MissingData as error:
+            missing.setdefault(str(error), []).append(part)
+            continue
+        report.add(part, section, _command(name, only, quick, seeds))
+    if missing:
+        raise MissingData(
+            "; ".join(f"{name}, {', '.join(left)}: {why}" for why, left in missing.items())
+        )
+    return report.path
+
+
+def _command(name: str, only: str | None, quick: bool, seeds: int | None) -> str:
     command = f"everlearn reproduce {name}"
     command += f" --only {only}" if only else ""
     command += " --quick" if quick else ""
-    command += f" --seeds {seeds}" if seeds else ""
-    return write(folder, module.TITLE, sections, quick=quick, command=command)
+    return command + (f" --seeds {seeds}" if seeds else "")

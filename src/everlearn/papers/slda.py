@@ -6,7 +6,6 @@ batch, from which the fixed covariance comes, is the first checkpoint's worth of
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from time import perf_counter
 from typing import Any
@@ -127,7 +126,7 @@ def fig1(setting: Setting) -> Section:
 def compute(setting: Setting) -> Section:
     """Sec. 4.5: time per example and memory."""
     theirs = published("slda")["compute"]
-    runs = _once(setting).repeat(cost, "cost", 1, quick=setting.quick)
+    runs = setting.once().repeat(cost, "cost", 1, quick=setting.quick)
     table = Table()
     for name in (FINE, EXSTREAM, FIXED, PLASTIC):
         table.add(
@@ -182,14 +181,10 @@ def _turntable_runs(setting: Setting, ordering: str) -> list[Result]:
     )
 
 
-def _once(setting: Setting) -> Setting:
-    """The paper runs ImageNet once, whatever the number of permutations elsewhere."""
-    return replace(setting, seeds=1)
-
-
 def _cifar_runs(setting: Setting) -> list[Result]:
+    """Once, as the paper runs ImageNet, whatever the number of permutations elsewhere."""
     n_classes, step = (10, 5) if setting.quick else (100, 10)
-    return _once(setting).repeat(
+    return setting.once().repeat(
         stream, "cifar", 1, data="cifar", ordering="class iid", n_classes=n_classes, step=step
     )
 

@@ -1,39 +1,76 @@
 """Where data sets are found, and where to get those that are not there.
 
 A data set is looked for in the folder named by EVERLEARN_DATA, then in the user's cache folder.
-Where the publisher gives an address and a checksum is known, :func:`get` fetches and verifies it.
+Where its publisher gives an address and a checksum is known, :func:`get` fetches and verifies it. A
+download that was interrupted goes on where it was; a data set appears under its name when it is
+complete, or not at all.
+
+The checksums are those that torchvision (MNIST, Caltech-256, Omniglot, USPS), TensorFlow Datasets
+(Caltech-101, COIL-100), Avalanche (CORe50), dm_nevis (COIL-20) and the publisher (CIFAR-100) list.
 """
 
 import hashlib
 import os
 import shutil
-import tarfile
-import tempfile
 import urllib.error
 import urllib.request
-import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
-from everlearn.errors import CannotRead, DamagedDownload, InvalidParameter, MissingData
+from everlearn.errors import (
+    CannotRead,
+    CannotWrite,
+    DamagedDownload,
+    InvalidParameter,
+    MissingData,
+    UnsafeArchive,
+    WrongPack,
+)
+from everlearn.streams.archives import unpack
 
 CHUNK = 1 << 20
+PATIENCE_SECONDS = 60.0
+MOST_BYTES = 32 << 30
+# How the length of a checksum in hexadecimal tells its kind.
+CHECKSUMS = {32: "md5", 64: "sha256"}
+
+# Called with the name of a file, the bytes that are there, and how many there will be, if known.
+Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its name on disk, its home page, and the files to fetch with their MD5 sums."""
+    """A data set: its name on disk, its home page, and how it is fetched.
+
+    Attributes
+    ----------
+    place : name of its folder
+    home : address of its page
+    files : address of each file to fetch, with its MD5 or SHA-256 sum
+    unpack : whether these are archives
+    archives_inside : archives that are in the archives, unpacked too
+    folder_inside : what of the unpacked becomes the data set; by default the folder ``place``
+    """
 
     place: str
     home: str
     files: dict[str, str] = field(default_factory=dict)
     unpack: bool = False
+    archives_inside: tuple[str, ...] = ()
+    folder_inside: str | None = None
 
 
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
 _CALTECH = "https://data.caltech.edu/records"
-_COIL = "https://www.cs.columbia.edu/CAVE/software/softlib"
+_COIL = "https://www.cs.columbia.edu/CAVE"
+_COIL_FILES = f"{_COIL}/databases/SLAM_coil-20_coil-100"
+_OMNIGLOT = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
+_USPS = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 
 SOURCES = {
     "mnist": Source(
@@ -66,10 +103,61 @@ SOURCES = {
         },
         unpack=True,
     ),
-    "caltech101": Source("101_ObjectCategories", f"{_CALTECH}/mzrjq-6wc02"),
-    "coil20": Source("coil-20-proc", f"{_COIL}/coil-20.php"),
-    "coil100": Source("coil-100", f"{_COIL}/coil-100.php"),
-    "core50": Source("core50_128x128", "https://vlomonaco.github.io/core50/"),
+    "caltech101": Source(
+        "101_ObjectCategories",
+        f"{_CALTECH}/mzrjq-6wc02",
+        {
+            f"{_CALTECH}/mzrjq-6wc02/files/caltech-101.zip?download=1": (
+                "331234750fc7f77520e50d9565e8b6907b03565e30320da1401130db08c61f91"
+            )
+        },
+        unpack=True,
+        archives_inside=("caltech-101/101_ObjectCategories.tar.gz",),
+    ),
+    "coil20": Source(
+        "coil-20-proc",
+        f"{_COIL}/software/softlib/coil-20.php",
+        {f"{_COIL_FILES}/coil-20/coil-20-proc.zip": ("464dec76a6abfcd00e8de6cf1e7d0acc")},
+        unpack=True,
+    ),
+    "coil100": Source(
+        "coil-100",
+        f"{_COIL}/software/softlib/coil-100.php",
+        {
+            f"{_COIL_FILES}/coil-100/coil-100.zip": (
+                "fcb4b8b01c0778f416d8d7a09f45082c4f7075cc74743dcddd5c44307bd4afe7"
+            )
+        },
+        unpack=True,
+    ),
+    "core50": Source(
+        "core50_128x128",
+        "https://vlomonaco.github.io/core50/",
+        {
+            "http://bias.csr.unibo.it/maltoni/download/core50/core50_128x128.zip": (
+                "745f3373fed08d69343f1058ee559e13"
+            )
+        },
+        unpack=True,
+    ),
+    "omniglot": Source(
+        "omniglot",
+        "https://github.com/brendenlake/omniglot",
+        {
+            f"{_OMNIGLOT}/images_background.zip": "68d2efa1b9178cc56df9314c21c6e718",
+            f"{_OMNIGLOT}/images_evaluation.zip": "6b91aef0f799c5bb55b94e3f2daec811",
+        },
+        unpack=True,
+        folder_inside=".",
+    ),
+    "usps": Source(
+        "usps",
+        f"{_USPS}/multiclass.html#usps",
+        {
+            f"{_USPS}/multiclass/usps.bz2": "ec16c51db3855ca6c91edd34d0e9b197",
+            f"{_USPS}/multiclass/usps.t.bz2": "8ea070ee2aca1ac39742fdd1ef5ed118",
+        },
+    ),
     "imagenet": Source("imagenet", "https://www.image-net.org/"),
 }
 
@@ -102,67 +190,138 @@ def find(name: str) -> Path:
     raise MissingData(f"{name} is missing: looked for {looked}. {_advice(name, source)}")
 
 
-def get(name: str, progress: Callable[[], None] | None = None) -> Path:
-    """Fetch a data set into the first data folder, verified; one that is there is left alone.
+def get(name: str, progress: Progress | None = None) -> Path:
+    """Fetch a data set into the first data folder, verified; one that is found is left alone.
 
-    ``progress`` is called once for every file fetched.
+    An interrupted ``get`` leaves what it fetched in a hidden folder beside, from which the next one
+    goes on.
+
+    Parameters
+    ----------
+    name : a data set of the catalogue
+    progress : told of every piece that arrives
     """
     if name not in SOURCES:
         raise InvalidParameter(f"unknown data set {name!r}; known are {', '.join(SOURCES)}")
     source = SOURCES[name]
-    target = folders()[0] / source.place
-    if target.exists():
-        return target
+    with suppress(MissingData):
+        return find(name)
     if not source.files:
         raise MissingData(f"{name} has no address to fetch it from. {_advice(name, source)}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the target, so that one rename makes it complete or leaves nothing.
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{source.place}.") as work:
-        fetched = []
-        for address, checksum in source.files.items():
-            fetched.append(fetch(address, checksum, Path(work)))
-            if progress:
-                progress()
+    target = folders()[0] / source.place
+    # Beside the target, so that one rename makes it complete.
+    work = target.with_name(f".{source.place}.fetching")
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(
+            f"{target.parent} cannot be written: {error.strerror}; set EVERLEARN_DATA to a folder "
+            "that can"
+        ) from None
+    try:
+        fetched = [fetch(address, sum_, work, progress) for address, sum_ in source.files.items()]
+        complete = work / "complete"
+        shutil.rmtree(complete, ignore_errors=True)
         if source.unpack:
-            _unpack(fetched[0], Path(work) / "unpacked")
-            inside = Path(work) / "unpacked" / source.place
-            inside.replace(target)
+            complete = _unpacked(name, source, fetched, complete)
         else:
-            complete = Path(work) / source.place
             complete.mkdir()
             for file in fetched:
                 file.replace(complete / file.name)
-            complete.replace(target)
+        complete.replace(target)
+    except (DamagedDownload, UnsafeArchive, WrongPack):
+        shutil.rmtree(work)
+        raise
+    shutil.rmtree(work)
     return target
 
 
-def fetch(address: str, checksum: str, folder: Path) -> Path:
-    """One file into a folder; ``DamagedDownload`` if its MD5 sum is not the one given."""
-    path = folder / address.rsplit("/", 1)[-1]
-    digest = hashlib.md5(usedforsecurity=False)
-    try:
-        with urllib.request.urlopen(address) as answer, path.open("wb") as file:
-            while chunk := answer.read(CHUNK):
-                digest.update(chunk)
-                file.write(chunk)
-    except (urllib.error.URLError, OSError) as error:
-        raise CannotRead(f"{address} cannot be fetched: {error}; try again later") from None
+def fetch(address: str, checksum: str, folder: Path, progress: Progress | None = None) -> Path:
+    """One file into a folder, going on from what is there of it.
+
+    Raises
+    ------
+    CannotRead
+        The address cannot be reached, or the file ended early; what arrived is kept.
+    DamagedDownload
+        The whole file has another checksum; it is deleted.
+    """
+    path = folder / urlsplit(address).path.rsplit("/", 1)[-1]
+    if path.exists():  # verified by an earlier run
+        return path
+    part = path.with_name(path.name + ".part")
+    _download(address, part, progress)
+    digest = hashlib.new(CHECKSUMS[len(checksum)], usedforsecurity=False)
+    with part.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
     if digest.hexdigest() != checksum:
-        path.unlink()
+        part.unlink()
         raise DamagedDownload(
-            f"{address} has MD5 sum {digest.hexdigest()}, its publisher gives {checksum}; "
+            f"{address} has the {digest.name} sum {digest.hexdigest()}, expected was {checksum}; "
             "nothing was kept, try again later"
         )
+    part.replace(path)
     return path
 
 
-def _unpack(archive: Path, folder: Path) -> None:
-    folder.mkdir()
-    if zipfile.is_zipfile(archive):
-        shutil.unpack_archive(archive, folder, "zip")
-        return
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+def _download(address: str, part: Path, progress: Progress | None) -> None:
+    """Bring ``part`` to its full length."""
+    begun = part.stat().st_size if part.exists() else 0
+    headers = {"User-Agent": "everlearn"} | ({"Range": f"bytes={begun}-"} if begun else {})
+    try:
+        request = urllib.request.Request(address, headers=headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+            there = begun if _goes_on(answer, begun) else 0
+            length = answer.headers.get("Content-Length")
+            total = there + int(length) if length else None
+            with part.open("ab" if there else "wb") as file:
+                while chunk := answer.read(CHUNK):
+                    there += len(chunk)
+                    if there > MOST_BYTES:
+                        raise DamagedDownload(
+                            f"{address} does not end: it is not what it should be"
+                        )
+                    file.write(chunk)
+                    if progress:
+                        progress(part.stem, there, total)
+    except DamagedDownload:
+        raise  # which is an OSError, too
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == 416 and begun:  # nothing is left to send: what is there is the whole file
+            return
+        raise CannotRead(f"{address} cannot be fetched: {error}; try again later") from None
+    except (OSError, HTTPException) as error:
+        raise CannotRead(f"{address} cannot be fetched: {error}; {_go_on(part)}") from None
+    if total is not None and there < total:
+        raise CannotRead(f"{address} ended after {there} of {total} bytes; {_go_on(part)}")
+
+
+def _goes_on(answer: Any, begun: int) -> bool:
+    """Whether the server sends the rest only, and from the right place."""
+    sent: str = answer.headers.get("Content-Range", "")
+    return begun > 0 and answer.status == 206 and sent.startswith(f"bytes {begun}-")
+
+
+def _go_on(part: Path) -> str:
+    if part.exists() and part.stat().st_size:
+        return "what arrived is kept, the same command goes on from there"
+    return "try again later"
+
+
+def _unpacked(name: str, source: Source, archives: list[Path], folder: Path) -> Path:
+    """The data set's folder among what was in the archives."""
+    for archive in archives:
+        unpack(archive, folder)
+    for inside in source.archives_inside:
+        if not (folder / inside).is_file():
+            raise WrongPack(f"the archive of {name} holds no {inside}")
+        unpack(folder / inside, folder)
+    wanted = folder / (source.folder_inside or source.place)
+    if not wanted.is_dir():
+        raise WrongPack(f"the archive of {name} holds no folder {source.place}")
+    return wanted
 
 
 def _advice(name: str, source: Source | None) -> str:

@@ -10,6 +10,8 @@ are wanted. Only MNIST and CIFAR-100, which are arrays on disk, are read whole.
     coil                 obj7__35.png: object, view
     caltech              CLASS/… or 007.CLASS/…, without the clutter class
     core50               s3/o17/C_03_17_042.png: session, object, frame
+    omniglot             images_background/ALPHABET/CHARACTER/…, images_evaluation/…
+    usps                 usps.bz2, usps.t.bz2: libsvm lines of 256 values from -1 to 1
     from_loader          a torch DataLoader, or any iterable of (X, y) batches
 """
 
@@ -33,6 +35,7 @@ CLUTTER = {"BACKGROUND_Google", "257.clutter", "clutter"}
 CORE50_TEST_SESSIONS = (3, 7, 10)
 CORE50_OBJECTS_PER_CLASS = 5
 CORE50_OBJECTS = 50
+USPS_PIXELS = 256
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
@@ -138,6 +141,42 @@ def core50(folder: str | Path) -> DataSet:
     )
     is_test = np.isin(session, CORE50_TEST_SESSIONS)
     return DataSet("core50", examples.take(~is_test), examples.take(is_test))
+
+
+def omniglot(folder: str | Path) -> DataSet:
+    """Omniglot: a character of an alphabet is a class, and who drew it an instance.
+
+    The background alphabets are for training, the others (other classes) for testing.
+    """
+    sets = []
+    for part in ("images_background", "images_evaluation"):
+        drawings = []
+        for path in _images(Path(folder) / part):
+            match = re.fullmatch(r"(\d+)_(\d+)", path.stem)
+            if match:
+                drawings.append((str(path), "/".join(path.parts[-3:-1]), int(match[2])))
+        if not drawings:
+            raise MissingData(f"{folder}/{part} holds no drawing named like 0001_01.png")
+        paths, names, drawers = zip(*drawings, strict=True)
+        sets.append(Examples(np.array(paths), np.array(names), np.array(drawers)))
+    return DataSet("omniglot", sets[0], sets[1])
+
+
+def usps(folder: str | Path) -> DataSet:
+    """USPS digits from libsvm's two files; 16 × 16 pixels in [0, 1], digits from 0."""
+    from sklearn.datasets import load_svmlight_file
+
+    parts = []
+    for name in ("usps.bz2", "usps.t.bz2"):
+        path = Path(folder) / name
+        if not path.exists():
+            raise MissingData(f"{path} is missing; fetch it with: everlearn data get usps")
+        try:
+            X, y = load_svmlight_file(str(path), n_features=USPS_PIXELS)
+        except (OSError, ValueError) as error:
+            raise WrongPack(f"{path} is not a file of USPS digits: {error}") from None
+        parts.append(Examples((X.toarray() + 1.0) / 2.0, y.astype(np.intp) - 1))
+    return DataSet("usps", parts[0], parts[1])
 
 
 def from_loader(loader: Iterable[Any]) -> Examples:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.errors import WrongPack
+from everlearn.errors import MissingData, WrongPack
 from everlearn.streams.catalogue import find
 from everlearn.streams.examples import DataSet, Examples
+from everlearn.streams.formats import mnist_idx
 
 # Of a turntable's frames, every this-many-th is for testing.
 TEST_EVERY = 3
@@ -48,8 +49,11 @@ def split_pack(name: str, kind: str = "features", stands_for: str | None = None)
 
 
 def mnist() -> DataSet:
-    """MNIST from its pack, pixels in [0, 1]."""
-    return split_pack("mnist.npz", "images")
+    """MNIST, pixels in [0, 1]: from its pack, or from the publisher's files."""
+    try:
+        return split_pack("mnist.npz", "images")
+    except MissingData:
+        return mnist_idx(find("mnist"))
 
 
 def cifar100() -> DataSet:
