@@ -1,6 +1,6 @@
 """Asking trees."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from everlearn.kernels.forest.tree import (
     DEAD,
     NODES,
     NONE,
+    Arrays,
     Floats32,
     Floats64,
     Ints,
@@ -18,6 +19,7 @@ from everlearn.kernels.forest.tree import (
     leaf_weight,
     leaves_of,
     rows_below,
+    whole,
 )
 
 
@@ -68,6 +70,20 @@ def leaf_shares(tree: Tree, rows: Rows, n_slots: int) -> LeafShares:
             weights[slots[i]] = 0.0
     first[n_nodes] = count
     return LeafShares(first, slots[:count], shares[:count])
+
+
+@compiled
+def ask(
+    arrays: Arrays,
+    vectors: Any,
+    half_squares: Any,
+    kind: int,
+    rows: Rows,
+    X: Floats32,
+    answers: Floats64,
+) -> None:
+    """Ask a tree given in parts."""
+    add_answers(whole(arrays, vectors, half_squares), kind, rows, X, answers)
 
 
 @compiled

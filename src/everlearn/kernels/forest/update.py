@@ -1,5 +1,7 @@
 """Teaching a tree: the four updates of Sec. 4 and our own, and taking examples back."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,8 +24,10 @@ from everlearn.kernels.forest.tree import (
     DEAD,
     LEFT,
     NCM,
+    NODES,
     NONE,
     RIGHT,
+    Arrays,
     Bytes,
     Floats32,
     Ints,
@@ -36,10 +40,12 @@ from everlearn.kernels.forest.tree import (
     leaves_of,
     link,
     nearest_cells,
+    own_copy,
     random_below,
     random_unit,
     rows_below,
     unlink,
+    whole,
     with_room,
 )
 
@@ -48,6 +54,29 @@ KEEP = 0
 RETRAIN = 1
 REUSE = 2
 RENEW = 3
+
+
+@compiled
+def next_tree(
+    arrays: Arrays,
+    vectors: Any,
+    half_squares: Any,
+    rows: Rows,
+    index: Ints,
+    evicted: Ints,
+    grow: bool,
+    nodes_do: int,
+    sample_by: int,
+    fraction: float,
+    intensity: float,
+    settings: Settings,
+) -> Tree:
+    """A tree without some examples and taught others; the one given, in parts, stays as it is."""
+    tree = own_copy(whole(arrays, vectors, half_squares), rows.slot.shape[0])
+    if not tree.used[NODES]:
+        return first_tree(tree, rows, index, settings)
+    take_out(tree, evicted)
+    return taught(tree, rows, index, grow, nodes_do, sample_by, fraction, intensity, settings)
 
 
 @compiled

@@ -123,8 +123,8 @@ class Grove:
         intensity: float,
     ) -> "Grove":
         """With these examples learned."""
-        from everlearn.kernels.forest.tree import own_copy
-        from everlearn.kernels.forest.update import first_tree, taught
+        from everlearn.kernels.forest.tree import parts_of
+        from everlearn.kernels.forest.update import next_tree
 
         evicted, stays = self.examples.evicted(batch.slots, batch.keys, budget)
         kept = batch if stays.all() else batch.part(stays)
@@ -137,13 +137,11 @@ class Grove:
         sample_by = NODE_SAMPLINGS.index(growth.node_sampling)
 
         def teach(tree: "Tree") -> "Tree":
-            if not tree.used[0]:
-                return first_tree(own_copy(tree, len(rows.slot)), rows, index, settings)
-            copy = _without(own_copy(tree, len(rows.slot)), evicted)
-            return taught(
-                copy,
+            return next_tree(
+                *parts_of(tree),
                 rows,
                 index,
+                evicted,
                 growth.update != "uls",
                 nodes_do,
                 sample_by,
@@ -180,17 +178,18 @@ class Grove:
 
     def add_answers(self, X: Array, workers: int, answers: Array) -> None:
         """Add every tree's class distribution for each row to ``answers``."""
-        from everlearn.kernels.forest.predict import add_answers
+        from everlearn.kernels.forest.predict import ask
+        from everlearn.kernels.forest.tree import parts_of
 
         rows = self.examples.rows()
 
-        def ask(part: slice) -> None:
+        def ask_all(part: slice) -> None:
             whitened = self.whitening(X[part])
             for tree in self.trees:
-                add_answers(tree, self.kind, rows, whitened, answers[part])
+                ask(*parts_of(tree), self.kind, rows, whitened, answers[part])
 
         size = min(ASK_ROWS, -(-len(X) // workers))
-        in_parallel(ask, list(blocks(len(X), size)), workers)
+        in_parallel(ask_all, list(blocks(len(X), size)), workers)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything, as named arrays; trees one after another."""
