@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
 from everlearn.papers.report import published
-from everlearn.papers.subspace_coil import COMPONENTS, PACK, above_batch, reconstruction_errors
+from everlearn.papers.subspace.coil import COMPONENTS, PACK, above_batch, reconstruction_errors
 
 ORDERINGS = {"seq": "in order", "rnd": "random"}
 WANTED = {(0, "seq"): (3.6, 9.0), (0, "rnd"): (1.8, 4.3)}

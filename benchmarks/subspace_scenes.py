@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.side_by_side import Line
-from everlearn.papers.subspace_scenes import METHODS, SCENES, SHAPE, behind_occluders
+from everlearn.papers.subspace.scenes import METHODS, SCENES, SHAPE, behind_occluders
 
 
 def lines() -> Iterator[Line]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
-from everlearn.papers.transfer_tasks import (
+from everlearn.papers.transfer.tasks import (
     N_SOURCE,
     N_SOURCE_BACKGROUND,
     N_TRAIN,

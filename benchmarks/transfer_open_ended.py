@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
 from everlearn import NearestClassMean, PassiveAggressive, TransferClassifier
-from everlearn.papers.transfer_tasks import unit_rows
+from everlearn.papers.transfer.tasks import unit_rows
 
 PACKS = ("caltech101_effnetlite0.npz", "cifar100_small_effnetlite0.npz")
 COUNTS = (1, 2, 5, 10)

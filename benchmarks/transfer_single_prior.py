@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
 from benchmarks.transfer_many_priors import cifar
-from everlearn.papers.transfer_tasks import (
+from everlearn.papers.transfer.tasks import (
     N_SOURCE,
     Task,
     at,

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
-from everlearn.papers.transfer_tasks import (
+from everlearn.papers.transfer.tasks import (
     N_SOURCE,
     Task,
     at,

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from everlearn.cli import papers as commands
 from everlearn.cli.app import app
-from everlearn.papers import transfer
 from everlearn.papers.reproduce import PAPERS
+from everlearn.papers.transfer import paper as transfer
 from everlearn.streams.catalogue import SOURCES, Source
 
 from .papers import tiny_paper

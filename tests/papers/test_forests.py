@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from everlearn.papers import forests_protocol, reproduce
-from everlearn.papers.forests_experiments import grown, growth
-from everlearn.papers.forests_protocol import (
+from everlearn.papers import reproduce
+from everlearn.papers.forests import protocol
+from everlearn.papers.forests.experiments import grown, growth
+from everlearn.papers.forests.protocol import (
     ClassStream,
     average_accuracy,
     batches,
     retraining_seconds,
     sizes_of_updates,
 )
-from everlearn.papers.forests_rivals import classifiers, metrics
+from everlearn.papers.forests.rivals import classifiers, metrics
 from everlearn.papers.report import published
 from everlearn.streams.examples import DataSet, Examples
 
@@ -32,9 +33,9 @@ def toy(rng, monkeypatch):
     every = blobs(rng)
     is_test = np.arange(len(every)) % 4 == 0
     data = DataSet("toy", every.take(~is_test), every.take(is_test))
-    monkeypatch.setitem(forests_protocol.DATA_SETS, "toy", lambda: data)
+    monkeypatch.setitem(protocol.DATA_SETS, "toy", lambda: data)
     yield data
-    forests_protocol.data_set.cache_clear()
+    protocol.data_set.cache_clear()
 
 
 def test_every_order_is_of_the_same_classes(toy):
@@ -124,8 +125,8 @@ def test_the_test_set_has_no_say_in_a_rival_s_settings(toy, rng, monkeypatch):
     common = {"data": "toy", "sizes": [8, 12], "n_trees": 5, "most": wanted}
     honest = classifiers(0, **common)
     other = DataSet("toy", toy.train, Examples(toy.test.X, rng.permutation(toy.test.y)))
-    monkeypatch.setitem(forests_protocol.DATA_SETS, "toy", lambda: other)
-    forests_protocol.data_set.cache_clear()
+    monkeypatch.setitem(protocol.DATA_SETS, "toy", lambda: other)
+    protocol.data_set.cache_clear()
     fooled = classifiers(0, **common)
     assert fooled["setting"] == honest["setting"]
     assert all(fooled["accuracy"][name][0] < honest["accuracy"][name][0] for name in wanted)

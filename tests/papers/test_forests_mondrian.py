@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from everlearn.papers.forests_mondrian import (
+from everlearn.papers.forests.mondrian import (
     DISCOUNT,
     MondrianForest,
     Node,

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from everlearn.errors import UnknownExperiment
-from everlearn.papers import reproduce, slda
+from everlearn.papers import reproduce
 from everlearn.papers.report import published
+from everlearn.papers.slda import paper as slda
 
 
 def measured(results, part="table1"):

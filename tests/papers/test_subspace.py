@@ -11,9 +11,10 @@ from sklearn.metrics import precision_recall_curve
 from everlearn import StreamingPCA
 from everlearn.errors import MissingData
 from everlearn.evaluation import repeat
-from everlearn.papers import reproduce, subspace_coil, subspace_points, subspace_scenes
+from everlearn.papers import reproduce
 from everlearn.papers.report import published
-from everlearn.papers.subspace_scenes import METHODS
+from everlearn.papers.subspace import coil, points, scenes
+from everlearn.papers.subspace.scenes import METHODS
 
 
 def number(text):
@@ -98,7 +99,7 @@ def test_every_row_shows_what_was_published(parts):
 
 def test_what_pca_sees_of_rotated_images_is_the_same(rng):
     X = rng.normal(size=(30, 200)) * 0.9 ** np.arange(200) + 3.0
-    rotated = subspace_coil.rotated(X)
+    rotated = coil.rotated(X)
     assert rotated.shape == (30, 30)
     np.testing.assert_allclose(rotated @ rotated.T, X @ X.T, rtol=1e-12)
     for guard in (0, 4):
@@ -112,9 +113,9 @@ def test_what_pca_sees_of_rotated_images_is_the_same(rng):
 
 def test_coil_errors_are_those_of_pca_on_pixels(data_pack):
     data_pack("coil20.npz")
-    images, labels = subspace_coil.views()
+    images, labels = coil.views()
     assert np.bincount(labels - labels.min()).tolist() == [36] * 20
-    result = subspace_coil.reconstruction_errors(0, ordering="seq", components=[10])
+    result = coil.reconstruction_errors(0, ordering="seq", components=[10])
     X = images.reshape(len(images), -1).astype(float)
     pca = PCA(10, svd_solver="arpack", random_state=0)
     rebuilt = pca.inverse_transform(pca.fit_transform(X))
@@ -125,13 +126,13 @@ def test_coil_is_read_from_the_publishers_files_too(tmp_path, rng, monkeypatch):
     monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(MissingData, match="everlearn data get coil20"):
-        subspace_coil.views()
+        coil.views()
     (tmp_path / "coil-20-proc").mkdir()
     images = rng.integers(0, 256, (2, 12, 128, 128), np.uint8)
     for obj, view in np.ndindex(2, 12):
         name = f"obj{obj + 9}__{view}.png"  # obj10 comes before obj9 in a listing
         Image.fromarray(images[obj, view]).save(tmp_path / "coil-20-proc" / name)
-    seen, labels = subspace_coil.views()
+    seen, labels = coil.views()
     assert labels.tolist() == [9] * 6 + [10] * 6
     np.testing.assert_array_equal(seen, images[:, ::2].reshape(12, 128, 128))
     np.savez(
@@ -140,15 +141,15 @@ def test_coil_is_read_from_the_publishers_files_too(tmp_path, rng, monkeypatch):
         labels=np.repeat([9, 10], 12)[::-1],
         angle_deg=np.tile(np.arange(12) * 5, 2)[::-1],
     )
-    from_pack, pack_labels = subspace_coil.views()
+    from_pack, pack_labels = coil.views()
     np.testing.assert_array_equal(from_pack, seen)
     np.testing.assert_array_equal(pack_labels, labels)
 
 
 def test_scene_errors_are_those_of_pca():
     shape = (24, 30)
-    (result,) = repeat(subspace_scenes.behind_occluders, [0], settings={"shape": list(shape)})
-    scene, k = subspace_scenes.scene(0, shape)
+    (result,) = repeat(scenes.behind_occluders, [0], settings={"shape": list(shape)})
+    scene, k = scenes.scene(0, shape)
     truth, seen = (images.reshape(100, -1) for images in (scene.truth, scene.images))
     for name, taught in (("batchOnGT", truth), ("batchStd", seen)):
         pca = PCA(k, svd_solver="full").fit(taught)
@@ -163,19 +164,19 @@ def test_precision_at_a_recall_is_that_of_scikit_learn(rng):
     recalls = np.array([0.05, 0.5, 0.9, 1.0])
     precision, recall, _ = precision_recall_curve(truth, scores)
     expected = [precision[recall >= wanted - 1e-12][-1] for wanted in recalls]
-    np.testing.assert_allclose(subspace_scenes.precision_at(scores, truth, recalls), expected)
+    np.testing.assert_allclose(scenes.precision_at(scores, truth, recalls), expected)
 
 
 def test_pictures_survive_json(rng):
     images = rng.uniform(-20, 280, size=(3, 12))
-    text = json.loads(json.dumps(subspace_scenes.packed(images, [3, 4])))
+    text = json.loads(json.dumps(scenes.packed(images, [3, 4])))
     expected = np.clip(np.round(images), 0, 255).reshape(3, 3, 4)
-    np.testing.assert_array_equal(subspace_scenes.unpacked(text), expected)
+    np.testing.assert_array_equal(scenes.unpacked(text), expected)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_changed_points_are_found_and_their_second_coordinate_repaired(seed):
-    run = subspace_points.points_in_the_plane(seed)
+    run = points.points_in_the_plane(seed)
     clean, seen, repaired = (np.array(run[name]) for name in ("clean", "seen", "repaired"))
     assert run["found"] == 5
     assert run["wrongly found"] == 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from everlearn.papers import reproduce
 from everlearn.papers.report import published
-from everlearn.papers.transfer_tasks import learn_sources, make_task
+from everlearn.papers.transfer.tasks import learn_sources, make_task
 
 
 def test_a_task_alternates_and_its_test_is_apart(rng):

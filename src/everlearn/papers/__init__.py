@@ -1,6 +1,6 @@
 """The papers re-run: their tables and figures beside the published numbers.
 
-One module per paper. ``PARTS`` of a module maps the name of a table or figure to the function that
+One module or folder per paper. Its ``PARTS`` map the name of a table or figure to the function that
 makes it; published numbers are in ``published/NAME.json``, each with its table or figure.
 """
 

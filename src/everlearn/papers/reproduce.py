@@ -9,10 +9,10 @@ from everlearn.papers.report import Progress, Report, Setting, Watch
 
 PAPERS = {
     "rlsc": "everlearn.papers.rlsc",
-    "forests": "everlearn.papers.forests",
-    "slda": "everlearn.papers.slda",
-    "subspace": "everlearn.papers.subspace",
-    "transfer": "everlearn.papers.transfer",
+    "forests": "everlearn.papers.forests.paper",
+    "slda": "everlearn.papers.slda.paper",
+    "subspace": "everlearn.papers.subspace.paper",
+    "transfer": "everlearn.papers.transfer.paper",
 }
 
 

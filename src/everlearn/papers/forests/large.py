@@ -9,9 +9,9 @@ import numpy as np
 
 from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
-from everlearn.papers.forests_experiments import RETRAINED, growth
-from everlearn.papers.forests_rivals import MONDRIAN_TREES, classifiers, least_squares
-from everlearn.papers.forests_runs import (
+from everlearn.papers.forests.experiments import RETRAINED, growth
+from everlearn.papers.forests.rivals import MONDRIAN_TREES, classifiers, least_squares
+from everlearn.papers.forests.runs import (
     ALL_FEATURES,
     CIFAR,
     EVERY_WAY,

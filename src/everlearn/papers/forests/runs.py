@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from everlearn.evaluation import plots
 from everlearn.evaluation.metrics import relative_performance
 from everlearn.evaluation.repeat import Result
-from everlearn.papers.forests_experiments import RETRAINED, grown, growth
-from everlearn.papers.forests_rivals import metrics
+from everlearn.papers.forests.experiments import RETRAINED, grown, growth
+from everlearn.papers.forests.rivals import metrics
 from everlearn.papers.report import Setting, published
 
 Array = NDArray[np.float64]

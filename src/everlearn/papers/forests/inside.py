@@ -12,7 +12,7 @@ import numpy as np
 from everlearn.evaluation.table import Table
 from everlearn.learners.forest.inside import Step, draw, path
 from everlearn.learners.forest.ncm_forest import NCMForest
-from everlearn.papers.forests_protocol import ClassStream, data_set
+from everlearn.papers.forests.protocol import ClassStream, data_set
 from everlearn.papers.report import Section, Setting, published
 
 SIDE = 28

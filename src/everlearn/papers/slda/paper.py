@@ -21,8 +21,8 @@ from everlearn.evaluation.repeat import Result
 from everlearn.evaluation.table import Table
 from everlearn.learners.exstream import ExStream
 from everlearn.learners.slda import StreamingLDA
-from everlearn.papers.last_layer import LastLayer, best_rate
 from everlearn.papers.report import Section, Setting, published
+from everlearn.papers.slda.last_layer import LastLayer, best_rate
 from everlearn.streams import orderings, packs
 from everlearn.streams.examples import DataSet, Examples, Indices
 

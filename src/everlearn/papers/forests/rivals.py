@@ -26,8 +26,8 @@ from everlearn.learners.forest.ncm_forest import NCMForest
 from everlearn.learners.forest.svm_forest import SVMForest
 from everlearn.learners.lssvm import IncrementalLSSVM
 from everlearn.learners.ncm import NearestClassMean
-from everlearn.papers.forests_mondrian import MondrianForest
-from everlearn.papers.forests_protocol import (
+from everlearn.papers.forests.mondrian import MondrianForest
+from everlearn.papers.forests.protocol import (
     ClassStream,
     average_accuracy,
     batches,

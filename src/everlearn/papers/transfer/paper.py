@@ -14,7 +14,7 @@ from everlearn.evaluation import plots
 from everlearn.evaluation.repeat import Result
 from everlearn.evaluation.table import Table
 from everlearn.papers.report import Section, Setting, published, spread
-from everlearn.papers.transfer_tasks import (
+from everlearn.papers.transfer.tasks import (
     BATCH,
     CHECKPOINTS,
     Task,

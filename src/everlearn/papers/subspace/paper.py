@@ -1,8 +1,8 @@
 """Skočaj and Leonardis 2002: eigenspaces learned image by image, and robustly.
 
-Fig. 1, points in the plane (:mod:`everlearn.papers.subspace_points`); Fig. 2, COIL-20
-(:mod:`everlearn.papers.subspace_coil`); Table 1 and Fig. 3, a scene behind occluders
-(:mod:`everlearn.papers.subspace_scenes`).
+Fig. 1, points in the plane (:mod:`everlearn.papers.subspace.points`); Fig. 2, COIL-20
+(:mod:`everlearn.papers.subspace.coil`); Table 1 and Fig. 3, a scene behind occluders
+(:mod:`everlearn.papers.subspace.scenes`).
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from everlearn.evaluation import plots
 from everlearn.evaluation.repeat import Result
 from everlearn.evaluation.table import Table
 from everlearn.papers.report import Section, Setting, published
-from everlearn.papers.subspace_coil import (
+from everlearn.papers.subspace.coil import (
     COMPONENTS,
     ORDERINGS,
     SHOWN_COMPONENTS,
@@ -23,8 +23,8 @@ from everlearn.papers.subspace_coil import (
     reconstruction_errors,
     views,
 )
-from everlearn.papers.subspace_points import N_CHANGED, points_in_the_plane
-from everlearn.papers.subspace_scenes import (
+from everlearn.papers.subspace.points import N_CHANGED, points_in_the_plane
+from everlearn.papers.subspace.scenes import (
     METHODS,
     RECALLS,
     SCENES,

@@ -13,7 +13,7 @@ import numpy as np
 from everlearn.evaluation.repeat import Result
 from everlearn.learners.forest.ncm_forest import NCMForest
 from everlearn.learners.forest.svm_forest import SVMForest
-from everlearn.papers.forests_protocol import (
+from everlearn.papers.forests.protocol import (
     ClassStream,
     average_accuracy,
     batches,

@@ -4,20 +4,11 @@ NCM forests (NCMF) and SVM forests (SVMF), trained at once and updated in four w
 statistics only (ULS), growing leaves (IGT), reusing subtrees (RUST), retraining subtrees (RTST).
 The paper's ILSVRC10 is not at hand; features of CIFAR-100 and Caltech-101 and the pixels of
 Omniglot stand in. Its figures print few numbers, so the claims of its text stand beside them.
-
-    forests_protocol       classes in a random order, a few at a time; what is measured
-    forests_experiments    forests trained and updated, for one order of the classes
-    forests_rivals         what they are compared with
-    forests_mondrian       one of these that is nowhere else
-    forests_runs           the runs that several figures share, and how they are drawn
-    forests_parameters     Sec. 5.1: Fig. 4-10
-    forests_inside         Fig. 15
-    forests_large          Sec. 5.2-5.3: Fig. 11-14, Table 1, Table 2
 """
 
-from everlearn.papers.forests_inside import fig15
-from everlearn.papers.forests_large import fig11, fig12, fig13, fig14, table1, table2
-from everlearn.papers.forests_parameters import fig4, fig5, fig6, fig7, fig8, fig9, fig10
+from everlearn.papers.forests.inside import fig15
+from everlearn.papers.forests.large import fig11, fig12, fig13, fig14, table1, table2
+from everlearn.papers.forests.parameters import fig4, fig5, fig6, fig7, fig8, fig9, fig10
 
 TITLE = (
     "Forests: Incremental Learning of Random Forests for Large-Scale Image Classification "

@@ -9,8 +9,8 @@ import numpy as np
 
 from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
-from everlearn.papers.forests_experiments import trained
-from everlearn.papers.forests_runs import (
+from everlearn.papers.forests.experiments import trained
+from everlearn.papers.forests.runs import (
     CIFAR,
     EVERY_WAY,
     KINDS,

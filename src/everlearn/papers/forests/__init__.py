@@ -1,0 +1,12 @@
+"""Ristin et al. 2015: random forests that grow new classes.
+
+paper.py         the tables and figures
+protocol.py      classes in a random order, a few at a time; what is measured
+experiments.py   forests trained and updated, for one order of the classes
+rivals.py        what they are compared with
+mondrian.py      one of these that is nowhere else
+runs.py          the runs that several figures share, and how they are drawn
+parameters.py    Sec. 5.1: Fig. 4-10
+large.py         Sec. 5.2-5.3: Fig. 11-14, Table 1, Table 2
+inside.py        Fig. 15
+"""
