@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from everlearn import NCMForest, SVMForest
+from everlearn.kernels.forest.splits import best_assignment, best_partition
 from everlearn.learners.forest.conventional import ConventionalForest
+from everlearn.learners.forest.grove import _entropy_table
 from tests.learners.forest.forest_oracles import (
     TreeView,
     best_gain,
@@ -179,3 +183,20 @@ def test_weights_are_repetitions(rng):
         repeated = forest.fit(X.repeat(weights, axis=0), y.repeat(weights)).predict_proba(X)
         forest.fit(X[shuffled], y[shuffled], sample_weight=weights[shuffled])
         np.testing.assert_allclose(forest.predict_proba(X), repeated)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 9), st.integers(2, 8), st.booleans(), st.integers(0, 2**32 - 1))
+def test_the_best_of_all_partitions_is_the_one_that_trying_them_all_finds(
+    n_cells, n_classes, whole_numbers, seed
+):
+    random = np.random.default_rng(seed)
+    histogram = random.integers(0, 4, (n_cells, n_classes)).astype(float)
+    if not whole_numbers:
+        histogram *= random.random((n_cells, n_classes))
+    smallest = float(random.integers(0, 4))
+    every = np.arange(1, 2 ** (n_cells - 1))[:, None] >> np.arange(n_cells) & 1
+    found, gain = best_assignment(every.astype(np.uint8), histogram, smallest, _entropy_table())
+    code, fast_gain = best_partition(histogram, smallest, _entropy_table())
+    assert code == found + 1  # the codes begin with 1; 0 and −1 say that there is none
+    assert fast_gain == pytest.approx(gain, abs=1e-9)
