@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.kernels.compile import compiled
+from everlearn.kernels.forest.route import partition
 from everlearn.kernels.forest.splits import Split, best_split
 from everlearn.kernels.forest.tree import (
     DEAD,
@@ -19,7 +20,6 @@ from everlearn.kernels.forest.tree import (
     leaf_weight,
     link,
     make_leaf,
-    partition,
     random_unit,
     rows_below,
     subtree,

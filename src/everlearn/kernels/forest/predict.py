@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.kernels.compile import compiled
+from everlearn.kernels.forest.route import leaves_of
 from everlearn.kernels.forest.tree import (
     DEAD,
     NODES,
@@ -17,7 +18,6 @@ from everlearn.kernels.forest.tree import (
     Rows,
     Tree,
     leaf_weight,
-    leaves_of,
     rows_below,
     whole,
 )

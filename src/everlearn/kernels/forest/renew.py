@@ -11,6 +11,7 @@ nodes at every call, as RTST and RUST do, costs in proportion to what was learne
 import numpy as np
 
 from everlearn.kernels.compile import compiled
+from everlearn.kernels.forest.route import partition, sides_of
 from everlearn.kernels.forest.tree import (
     NODES,
     NONE,
@@ -23,8 +24,6 @@ from everlearn.kernels.forest.tree import (
     collapse,
     leaf_weight,
     link,
-    partition,
-    sides_of,
     subtree,
 )
 

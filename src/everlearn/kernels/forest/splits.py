@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.kernels.compile import compiled
+from everlearn.kernels.forest.route import inner, nearest_cells
 from everlearn.kernels.forest.tree import (
     AXIS,
     LEFT,
@@ -25,8 +26,6 @@ from everlearn.kernels.forest.tree import (
     Ints,
     Rows,
     Settings,
-    inner,
-    nearest_cells,
     next_random,
     random_below,
     random_unit,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from everlearn.kernels.compile import compiled
 from everlearn.kernels.forest.grow import cut_small_leaves, grown, write_split
 from everlearn.kernels.forest.renew import pass_down_or_renew
+from everlearn.kernels.forest.route import leaves_of, nearest_cells
 from everlearn.kernels.forest.sampling import n_splits, sampled_nodes
 from everlearn.kernels.forest.splits import (
     Split,
@@ -37,9 +38,7 @@ from everlearn.kernels.forest.tree import (
     add_leaf,
     collapse,
     compacted,
-    leaves_of,
     link,
-    nearest_cells,
     own_copy,
     random_below,
     random_unit,
