@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo serve test lint bench clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
 
+serve: .venv/.installed
+	$(BIN)/everlearn --memory out/memory serve
+
 test: .venv/.installed lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist loadgroup
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
@@ -19,10 +22,10 @@ lint: .venv/.installed
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks
 
-.venv/.installed: pyproject.toml
+.venv/.installed: pyproject.toml papers/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable ".[dev]"
+	$(BIN)/pip install --quiet --editable ".[dev]" --editable papers
 	touch $@
 
 clean:

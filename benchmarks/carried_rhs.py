@@ -12,7 +12,7 @@ from numba import njit
 from scipy.linalg.blas import dtrsv
 
 from benchmarks.side_by_side import Line, best_seconds
-from everlearn.kernels.factor import solve_backward, update_and_solve_forward
+from everlearn.statistics.factor_kernels import solve_backward, update_and_solve_forward
 
 N_FEATURES = 512
 

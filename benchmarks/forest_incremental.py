@@ -1,118 +1,82 @@
 """How much accuracy the updates keep of a retrained forest, and how much time they save.
 
-Accuracy: 50 trees. Time: CPU seconds of one thread, 10 trees; at every step the forest is retrained
-and then updated in each way, in turn. Both at three orders of the classes.
+The protocol is that of ``everlearn reproduce forests``, on CIFAR-100 from 10 classes to 100.
+Accuracy: 50 trees. Time: CPU seconds of one thread, 10 trees; the forest is retrained at every
+step. Both at three orders of the classes.
 """
 
-import time
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
+from everlearn_papers.forests.experiments import grown, growth
+from everlearn_papers.forests.protocol import sizes_of_updates
+from everlearn_papers.forests.runs import FIFTY, Runs
 
-from benchmarks.forest_packs import Data, cifar100
 from benchmarks.side_by_side import Line
-from everlearn import NCMForest, SVMForest
 
 ORDERS = (0, 1, 2)
-FOREST = {"whiten": False, "random_state": 0}
+N_INITIAL, N_CLASSES = 10, 100
+N_TREES_TIMED = 10
+NAMES = {"NCMF": "NCMForest", "SVMF": "SVMForest"}
 
 
 def lines() -> Iterator[Line]:
-    for update in ("igt", "rust", "rtst", "auto"):
-        update_seconds(NCMForest, 45, (update,), n_trees=1)  # compiles what is not compiled yet
     yield from accuracy_lines(
-        NCMForest, 10, {"uls": 27, "igt": 86, "rtst": 95, "rust": 89, "auto": 95}
+        "NCMF", 10, {"ULS": 27, "IGT": 86, "RTST": 95, "RUST": 89, "AUTO": 95}
     )
     yield from accuracy_lines(
-        SVMForest, 10, {"uls": 14, "igt": 80, "rtst": 91, "rust": 85, "auto": None}
+        "SVMF", 10, {"ULS": 14, "IGT": 80, "RTST": 91, "RUST": 85, "AUTO": None}
     )
-    yield from accuracy_lines(NCMForest, 1, {"igt": 82, "rtst": 97, "rust": 89, "auto": None})
-    yield from time_lines(10, {"igt": 5, "rust": 3, "rtst": 2.5, "auto": 3})
-    yield from time_lines(1, {"igt": 25, "rust": 9, "rtst": 4, "auto": None})
+    yield from accuracy_lines("NCMF", 1, {"IGT": 82, "RTST": 97, "RUST": 89, "AUTO": None})
+    yield from time_lines(10, {"IGT": 5, "RUST": 3, "RTST": 2.5, "AUTO": 3})
+    yield from time_lines(1, {"IGT": 25, "RUST": 9, "RTST": 4, "AUTO": None})
 
 
-def accuracy_lines(learner: Any, step: int, wanted: dict[str, float | None]) -> Iterator[Line]:
-    runs = [relative_accuracies(learner, step, seed, tuple(wanted)) for seed in ORDERS]
-    for update, least in wanted.items():
-        each = [100 * run[update] for run in runs]
+def runs(kind: str, step: int, ways: list[str], checkpoints: list[int], n_trees: int) -> Runs:
+    settings = FIFTY | {
+        "forests": [kind],
+        "steps": [step],
+        "checkpoints": checkpoints,
+        "n_trees": n_trees,
+        "arms": {way: {"update": way.lower()} for way in ways},
+    }
+    name = growth(kind, N_INITIAL, step)
+    return Runs([grown(seed, **settings)[name] for seed in ORDERS])
+
+
+def accuracy_lines(kind: str, step: int, wanted: dict[str, float | None]) -> Iterator[Line]:
+    found = runs(kind, step, list(wanted), [N_INITIAL, N_CLASSES], FIFTY["n_trees"])
+    shares = {way: found.relative(way)[:, -1] for way in wanted}
+    for way, least in wanted.items():
         yield Line(
-            f"{learner.__name__} {update.upper()} +{step}: accuracy relative to a retrained forest",
-            f"{np.mean(each):.1f} % ({', '.join(f'{share:.1f}' for share in each)})",
+            f"{NAMES[kind]} {way} +{step}: accuracy relative to a retrained forest",
+            f"{shares[way].mean():.1f} % ({', '.join(f'{share:.1f}' for share in shares[way])})",
             "–" if least is None else f"≥ {least} %",
         )
-    ranked = [u for u in ("rtst", "rust", "igt", "uls") if u in wanted]
-    held = sum(all(run[a] > run[b] for a, b in pairwise(ranked)) for run in runs)
+    ranked = [way for way in ("RTST", "RUST", "IGT", "ULS") if way in wanted]
+    held = np.all([shares[a] > shares[b] for a, b in pairwise(ranked)], axis=0)
     yield Line(
-        f"{learner.__name__} +{step}: {' > '.join(ranked).upper()} in accuracy",
-        f"at {held} of {len(ORDERS)} orders",
+        f"{NAMES[kind]} +{step}: {' > '.join(ranked)} in accuracy",
+        f"at {held.sum()} of {len(ORDERS)} orders",
         "at every order",
     )
-
-
-def relative_accuracies(
-    learner: Any, step: int, seed: int, updates: tuple[str, ...], n_trees: int = 50
-) -> dict[str, float]:
-    """Accuracy after the last class, divided by that of a forest trained on all classes at once."""
-    data = whitened(seed)
-    retrained = learner(n_estimators=n_trees, n_jobs=-1, **FOREST).fit(data.X, data.y)
-    whole = data.accuracy(retrained)
-    found = {"retrained": whole}
-    for update in updates:
-        forest = learner(n_estimators=n_trees, update=update, n_jobs=-1, **FOREST)
-        for classes in data.batches(seed, step):
-            forest.partial_fit(*data.of(classes))
-        found[update] = data.accuracy(forest) / whole
-    return found
-
-
-@lru_cache(maxsize=1)
-def whitened(seed: int) -> Data:
-    data = cifar100()
-    return data.whitened_by(next(data.batches(seed, 1)))
 
 
 def time_lines(step: int, wanted: dict[str, float | None]) -> Iterator[Line]:
-    runs = [update_seconds(NCMForest, step, tuple(wanted), seed=seed) for seed in ORDERS]
-    for update, least in wanted.items():
-        each = [run["retrain"] / run[update] for run in runs]
+    every = sizes_of_updates(N_INITIAL, step, N_CLASSES)
+    found = runs("NCMF", step, list(wanted), every, N_TREES_TIMED)
+    spent = {way: found.last(way, "training") for way in (*wanted, "retrained")}
+    for way, least in wanted.items():
+        ratios = spent["retrained"] / spent[way]
         yield Line(
-            f"NCMForest {update.upper()} +{step}: training time of all updates against retraining",
-            f"{np.mean(each):.1f}× ({', '.join(f'{ratio:.1f}' for ratio in each)})",
+            f"NCMForest {way} +{step}: training time of all updates against retraining",
+            f"{ratios.mean():.1f}× ({', '.join(f'{ratio:.1f}' for ratio in ratios)})",
             "–" if least is None else f"≥ {least}×",
         )
-    held = sum(all(run[a] < run[b] for a, b in pairwise(("igt", "rust", "rtst"))) for run in runs)
+    held = np.all([spent[a] < spent[b] for a, b in pairwise(("IGT", "RUST", "RTST"))], axis=0)
     yield Line(
         f"NCMForest +{step}: IGT < RUST < RTST in cost",
-        f"at {held} of {len(ORDERS)} orders",
+        f"at {held.sum()} of {len(ORDERS)} orders",
         "at every order",
     )
-
-
-def update_seconds(
-    learner: Any, step: int, updates: tuple[str, ...], n_trees: int = 10, seed: int = 0
-) -> dict[str, float]:
-    """CPU seconds of all updates, and of retraining at every step; the first fit is not counted."""
-    data = whitened(seed)
-    forests = {u: learner(n_estimators=n_trees, update=u, **FOREST) for u in updates}
-    spent = dict.fromkeys(("retrain", *updates), 0.0)
-    known = np.empty(0, dtype=data.y.dtype)
-    for classes in data.batches(seed, step):
-        first = not len(known)
-        known = np.concatenate([known, classes])
-        everything, batch = data.of(known), data.of(classes)
-        if not first:
-            fresh = learner(n_estimators=n_trees, **FOREST)
-            spent["retrain"] += cpu_seconds(fresh.fit, *everything)
-        for update, forest in forests.items():
-            used = cpu_seconds(forest.partial_fit, *batch)
-            spent[update] += 0.0 if first else used
-    return spent
-
-
-def cpu_seconds(work: Any, *arguments: Any) -> float:
-    start = time.thread_time()
-    work(*arguments)
-    return time.thread_time() - start

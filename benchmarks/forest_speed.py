@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
+from everlearn_papers.forests.protocol import cpu_seconds
 
-from benchmarks.forest_incremental import cpu_seconds
 from benchmarks.side_by_side import Line
 from everlearn import NCMForest, SVMForest
-from everlearn.learners.forest.grove import ASK_ROWS
+from everlearn.forest.grove import ASK_ROWS
 from everlearn.learners.whitening import blocks
 
 N_ROWS, N_FEATURES, N_CLASSES, N_ASKED = 65_000, 1_000, 50, 7_500
@@ -44,19 +44,19 @@ def lines() -> Iterator[Line]:
 
 def tree_seconds(forest: NCMForest | SVMForest) -> float:
     """Growing the tree again from the examples it has stored."""
-    from everlearn.kernels.forest.tree import empty_tree
-    from everlearn.kernels.forest.update import first_tree
+    from everlearn.forest.grow import first_grown
+    from everlearn.forest.tree import own_copy, planted
 
     examples = forest.groves_[0].examples
-    tree = empty_tree(16, 64, len(examples.slot))
-    settings = forest._growth(N_CLASSES).settings(examples.seen)
+    tree = own_copy(planted(N_FEATURES, np.uint64(0)), len(examples.slot))
+    settings = forest._settings(N_CLASSES, examples.seen)
     rows, index = examples.rows(), examples.stored
-    return cpu_seconds(first_tree, tree, rows, index, settings)
+    return cpu_seconds(first_grown, tree, rows, index, settings)
 
 
 def _ask(grove, whitened, answers):  # type: ignore[no-untyped-def]
-    from everlearn.kernels.forest.predict import add_answers
+    from everlearn.forest.answer import add_answers
 
     rows = grove.examples.rows()
     for part in blocks(len(whitened), ASK_ROWS):
-        add_answers(grove.trees[0], grove.kind, rows, whitened[part], answers[part])
+        add_answers(grove.trees[0], grove.split, rows, whitened[part], answers[part])

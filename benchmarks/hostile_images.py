@@ -64,7 +64,7 @@ def many_scans(width: int, height: int, scans: int) -> bytes:
 
 
 def hand_made() -> dict[str, bytes]:
-    """Fifty, by what they try."""
+    """By what they try."""
     picture = photograph()
     grey16 = Image.fromarray((np.arange(96 * 96).reshape(96, 96) * 7 % 65536).astype(np.uint16))
     frames = [picture.rotate(90 * turn) for turn in range(3)]
@@ -140,13 +140,80 @@ def hand_made() -> dict[str, bytes]:
         ),
         "bmp bomb": bmp(60000, -60000),
         "bmp, run lengths without end": bmp(4000, 4000, bits=8, compression=1, body=noise),
+        **_many_parts(jpeg, plain, still),
+        **_costly(plain),
     }
+
+
+def _many_parts(jpeg: bytes, plain: bytes, still: bytes) -> dict[str, bytes]:
+    """Sound files with as many parts as fit into them."""
+    chunk = struct.pack(">I4sI", 0, b"teSt", zlib.crc32(b"teSt"))
+    profile = _chunk(b"iCCP", b"p\0\0" + zlib.compress(bytes(1 << 20), 9))
+    exif = _overlapping_exif()
+    return {
+        "png of 2.7 million empty chunks": plain[:33] + chunk * 2_700_000 + plain[33:],
+        "png of 20,000 profiles that unpack to a megabyte": plain[:33] + profile * 20_000,
+        "png, a megabyte of EXIF that overlaps itself": plain[:33]
+        + _chunk(b"eXIf", exif)
+        + plain[33:],
+        "gif of 6.7 million comments": still[:13]
+        + still[13 : 13 + 3 * 16]
+        + b"!\xfe\x01x\0" * 6_700_000
+        + still[13 + 3 * 16 :],
+        "gif, one extension of 16 million blocks": still[:61] + b"!\xfe" + b"\x01x" * 16_000_000,
+        "jpeg of 8 million comments": jpeg[:2] + b"\xff\xfe\0\x02" * 8_000_000 + jpeg[2:],
+        "jpeg of 300,000 tables": jpeg[:2]
+        + (b"\xff\xdb\0\x43\0" + b"\1" * 64) * 300_000
+        + jpeg[2:],
+        "jpeg of stuffed bytes": jpeg[:-2] + b"\xff\0" * 16_000_000 + b"\xff\xd9",
+        "webp of 4 million chunks": _riff(b"ABCD\0\0\0\0" * 4_000_000),
+    }
+
+
+def _costly(plain: bytes) -> dict[str, bytes]:
+    """Few bytes, or few pixels, that ask for much time or memory."""
+    side = 5000
+    row = b"\4" + bytes(8 * side)
+    sixteen = zlib.compress(row * side, 1)
+    tall = zlib.compress(bytes(4 * 25_000_000), 1)
+    lines = bmp(4096, 4096, bits=8, compression=1, body=b"\1\1" * 16_000_000)
+    jumps = bmp(5000, 5000, bits=4, compression=2, body=b"\xff\1\0\0" * 250_000)
+    arithmetic = bytearray(jpeg_with_size(4900, 4900))
+    arithmetic[arithmetic.index(b"\xff\xc0") + 1] = 0xC9
+    return {
+        "png, one pixel wide, 25 million high": png(1, 25_000_000, tall),
+        "png, one pixel high, 25 million wide": png(25_000_000, 1, tall),
+        "png, 16 bits, transparent, Paeth, as large as allowed": png(
+            side, side, sixteen, depth=16, colour=6
+        ),
+        "bmp, 32 MB of run lengths": lines,
+        "bmp, a megabyte of short run lengths": jumps,
+        "jpeg, arithmetic coding": bytes(arithmetic),
+        "jpeg, as many passes as allowed": many_scans(5000, 5000, 10),
+        "jpeg, as many passes as allowed, small": many_scans(700, 700, 1200),
+        "jpeg, 54 passes, small": many_scans(500, 400, 54),
+    }
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def _riff(chunks: bytes) -> bytes:
+    return b"RIFF" + struct.pack("<I", len(chunks) + 4) + b"WEBP" + chunks
+
+
+def _overlapping_exif() -> bytes:
+    """Five thousand entries, each of which is nearly the whole block."""
+    size = 1 << 20
+    entries = b"".join(struct.pack("<HHII", tag, 7, size - 70_000, 66_000) for tag in range(5000))
+    block = b"II*\0\x08\0\0\0" + struct.pack("<H", 5000) + entries
+    return block + bytes(size - len(block))
 
 
 def _with_text_bomb(data: bytes) -> bytes:
     body = b"Comment\0\0" + zlib.compress(bytes(1 << 26), 9)
-    chunk = struct.pack(">I", len(body)) + b"zTXt" + body
-    return data[:33] + chunk + struct.pack(">I", zlib.crc32(b"zTXt" + body)) + data[33:]
+    return data[:33] + _chunk(b"zTXt", body) + data[33:]
 
 
 def seeds() -> list[bytes]:
@@ -172,10 +239,20 @@ def seeds() -> list[bytes]:
     ]
 
 
-def mutated(count: int, seed: int = 0) -> Iterator[bytes]:
+def isolated_seeds() -> list[bytes]:
+    """The same of the format that is decoded in a process of its own."""
+    picture = photograph(48)
+    return [
+        saved(picture, "AVIF"),
+        saved(picture.convert("RGBA"), "AVIF", quality=90),
+        saved(picture, "AVIF", save_all=True, append_images=[picture.rotate(90)]),
+    ]
+
+
+def mutated(count: int, seed: int = 0, files: list[bytes] | None = None) -> Iterator[bytes]:
     """Sound files with bytes changed, cut out, doubled, or swapped with those of another file."""
     rng = np.random.default_rng(seed)
-    files = seeds()
+    files = files or seeds()
     interesting = np.array([0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF], dtype=np.uint8)
     for index in range(count):
         data = bytearray(files[index % len(files)])

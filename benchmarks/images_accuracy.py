@@ -1,4 +1,4 @@
-"""What a Learner knows after a few photographs. Nothing is tuned on the photographs asked.
+"""What a Memory knows after a few photographs. Nothing is tuned on the photographs asked.
 
 The photographs are twelve classes of Caltech-101; the network was trained on ImageNet, whose
 classes overlap them, so the figures show that the chain works, not that unseen categories are easy.
@@ -9,30 +9,37 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from everlearn_papers.data import packs
+from everlearn_papers.data.catalogue import find
 
-from benchmarks.data import pack, pack_folder
 from benchmarks.side_by_side import Line
-from everlearn import Learner
-from everlearn.features.batches import embed_sources
-from everlearn.features.embedders import EfficientNetLite0
+from everlearn import Memory
+from everlearn.images.batches import embed_sources
+from everlearn.images.decode import decode
+from everlearn.images.embedders import EfficientNetLite0
+from everlearn.memory.memory import default_classifier
 
 CHOICES = 10
 TAUGHT_EACH = 5
 N_KNOWN = 8
+TURNTABLE_EVERY = 3
+CIFAR_EACH = 30
 
 
 def photographs() -> tuple[np.ndarray, np.ndarray]:
     """The vector and the name of every demo photograph, through decoder and network."""
-    paths = sorted(pack_folder("demo_photos").glob("*/*.jpg"))
+    paths = sorted(find("demo_photos").glob("*/*.jpg"))
     vectors = [found.vector for found in embed_sources(EfficientNetLite0(), paths)]
     return np.array(vectors), np.array([path.parent.name for path in paths])
 
 
-def split(names: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Five of every class to teach, the others to ask."""
+def split(
+    names: np.ndarray, rng: np.random.Generator, each: int = TAUGHT_EACH
+) -> tuple[np.ndarray, np.ndarray]:
+    """Some of every class to teach, the others to ask."""
     taught = np.concatenate(
         [
-            rng.choice(np.flatnonzero(names == name), TAUGHT_EACH, replace=False)
+            rng.choice(np.flatnonzero(names == name), each, replace=False)
             for name in np.unique(names)
         ]
     )
@@ -44,9 +51,9 @@ def named(X: np.ndarray, names: np.ndarray) -> tuple[float, float]:
     accuracies, confidences = [], []
     for seed in range(CHOICES):
         taught, asked = split(names, np.random.default_rng(seed))
-        with tempfile.TemporaryDirectory() as folder, Learner(folder) as learner:
-            learner.teach_many(zip(X[taught], names[taught].tolist(), strict=True))
-            answers = [learner.ask(x)[0] for x in X[asked]]
+        with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
+            memory.teach_many(zip(X[taught], names[taught].tolist(), strict=True))
+            answers = [memory.ask(x)[0] for x in X[asked]]
         accuracies.append(
             np.mean([a.name == n for a, n in zip(answers, names[asked], strict=True)])
         )
@@ -54,16 +61,16 @@ def named(X: np.ndarray, names: np.ndarray) -> tuple[float, float]:
     return float(np.mean(accuracies)), float(np.mean(confidences))
 
 
-def unknown(X: np.ndarray, names: np.ndarray) -> tuple[float, float]:
+def unknown(X: np.ndarray, names: np.ndarray, n_known: int = N_KNOWN) -> tuple[float, float]:
     """The share of unknown classes' photographs flagged, and of known ones accepted."""
     flagged, accepted = [], []
     for seed in range(CHOICES):
         rng = np.random.default_rng(seed)
-        known = rng.choice(np.unique(names), N_KNOWN, replace=False)
+        known = rng.choice(np.unique(names), n_known, replace=False)
         taught, asked = split(names, rng)
-        with tempfile.TemporaryDirectory() as folder, Learner(folder) as learner:
-            learner.teach_many((X[i], str(names[i])) for i in taught if names[i] in known)
-            verdicts = np.array([learner.ask(x).unknown for x in X[asked]])
+        with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
+            memory.teach_many((X[i], str(names[i])) for i in taught if names[i] in known)
+            verdicts = np.array([memory.ask(x).unknown for x in X[asked]])
         of_known = np.isin(names[asked], known)
         flagged.append(verdicts[~of_known].mean())
         accepted.append(1.0 - verdicts[of_known].mean())
@@ -71,16 +78,79 @@ def unknown(X: np.ndarray, names: np.ndarray) -> tuple[float, float]:
 
 
 def caltech() -> float:
-    """Accuracy on the pack's split, vectors through a Learner."""
-    data = pack("caltech101_effnetlite0.npz")
-    X, names, train = data["features"], data["class_names"][data["labels"]], data["is_train"]
-    with tempfile.TemporaryDirectory() as folder, Learner(Path(folder)) as learner:
-        learner.teach_many(zip(X[train], names[train].tolist(), strict=True), again=True)
-        answers = [learner.ask(x)[0].name for x in X[~train]]
+    """Accuracy on the pack's split, vectors through a Memory."""
+    X, labels, train, known = packs.arrays(
+        packs.CALTECH101, "features", "labels", "is_train", "class_names"
+    )
+    names = known[labels]
+    with tempfile.TemporaryDirectory() as folder, Memory(Path(folder)) as memory:
+        memory.teach_many(zip(X[train], names[train].tolist(), strict=True), again=True)
+        answers = [memory.ask(x)[0].name for x in X[~train]]
     return float(np.mean(np.array(answers) == names[~train]))
 
 
+def photographs_at(precision: str) -> tuple[np.ndarray, np.ndarray]:
+    paths = sorted(find("demo_photos").glob("*/*.jpg"))
+    vectors = [f.vector for f in embed_sources(EfficientNetLite0(precision=precision), paths)]
+    return np.array(vectors), np.array([path.parent.name for path in paths])
+
+
+def turntable_at(precision: str) -> tuple[np.ndarray, np.ndarray]:
+    images, labels, frame = packs.arrays("icub_camera50.npz", "images", "labels", "frame")
+    rows = np.flatnonzero(frame % TURNTABLE_EVERY == 0)
+    vectors = EfficientNetLite0(precision=precision).embed(list(images[rows]))
+    return vectors, labels[rows].astype(str)
+
+
+def cifar_at(precision: str) -> tuple[np.ndarray, np.ndarray]:
+    """The first pictures of every class, from the test mosaics."""
+    tiles, names = [], []
+    for path in sorted(find("cifar100_32x32").glob("test_*.jpg")):
+        mosaic = decode(path).reshape(10, 32, 10, 32, 3).swapaxes(1, 2).reshape(-1, 32, 32, 3)
+        tiles += list(mosaic[:CIFAR_EACH])
+        names += [path.stem.removeprefix("test_")] * CIFAR_EACH
+    return EfficientNetLite0(precision=precision).embed(tiles), np.array(names)
+
+
+def shots(X: np.ndarray, names: np.ndarray, each: int) -> float:
+    """Accuracy of the Memory's classifier after so many examples of every class."""
+    vectors = X / np.linalg.norm(X, axis=1, keepdims=True)
+    accuracies = []
+    for seed in range(CHOICES):
+        taught, asked = split(names, np.random.default_rng(seed), each)
+        classifier = default_classifier().partial_fit(vectors[taught], names[taught])
+        accuracies.append(np.mean(classifier.predict(vectors[asked]) == names[asked]))
+    return float(np.mean(accuracies))
+
+
+def precisions() -> Iterator[Line]:
+    """What int8 costs, pack by pack, the same examples taught and asked."""
+    packs = {
+        "photographs": (photographs_at, 5, 14, 8),
+        "turntable, every third frame": (turntable_at, 5, 16, 30),
+        "CIFAR-100, 30 of the test pictures each": (cifar_at, 5, 20, 60),
+    }
+    for name, (features, few, many, n_known) in packs.items():
+        by_precision = {precision: features(precision) for precision in ("float32", "int8")}
+        for each in (few, many):
+            exact, quick = (shots(*by_precision[p], each) for p in ("float32", "int8"))
+            yield Line(
+                f"{name}: accuracy lost by int8, {each} taught a class",
+                f"{100 * (exact - quick):+.2f} points ({exact:.2%} to {quick:.2%})",
+                "<= 0.3 points",
+            )
+        (flagged, accepted), (quick_flagged, quick_accepted) = (
+            unknown(*by_precision[p], n_known) for p in ("float32", "int8")
+        )
+        yield Line(
+            f"{name}: unknown names called unknown, known ones accepted, float32 and int8",
+            f"{flagged:.1%} and {accepted:.1%}; {quick_flagged:.1%} and {quick_accepted:.1%}",
+            "alike",
+        )
+
+
 def lines() -> Iterator[Line]:
+    yield from precisions()
     X, names = photographs()
     accuracy, confidence = named(X, names)
     yield Line(

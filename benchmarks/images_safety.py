@@ -1,4 +1,4 @@
-"""A Learner that is killed while it is taught, and images that mean harm."""
+"""Images that mean harm."""
 
 import multiprocessing
 import os
@@ -8,14 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from benchmarks.crash import survive
-from benchmarks.hostile_images import hand_made, mutated
+from benchmarks.hostile_images import hand_made, isolated_seeds, mutated
 from benchmarks.side_by_side import Line
 from everlearn.errors import EverlearnError
-from everlearn.features.decode import decode
+from everlearn.images.decode import decode
 
-KILLS = 1000
-MUTATED = 100_000
+MUTATED = 1_000_000
+MUTATED_ISOLATED = 400
 AT_A_TIME = 5000
 AT_LEAST = 512
 
@@ -92,19 +91,36 @@ def hostile() -> Iterator[Line]:
         f"most memory {memory:.0f} MB ({words})",
         "0, < 2 s, < 512 MB",
     )
+    yield from hostile_isolated()
 
 
-def killed() -> Iterator[Line]:
-    tally = survive(KILLS)
+def hostile_isolated() -> Iterator[Line]:
+    """Mutated AVIF, each decoded in a process of its own, whose time and memory count."""
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(1) as pool:
+        verdicts, slowest, memory = pool.apply(judged_isolated)
+    unnamed = sum(count for verdict, count in verdicts.items() if verdict.startswith("NOT"))
+    words = ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.most_common())
     yield Line(
-        f"kill -9 at random moments while teaching, {tally.rounds:,} times",
-        f"{tally.lost} of {tally.acknowledged:,} acknowledged teachings lost, "
-        f"{tally.counted_twice} counted twice, {tally.models_that_differ} models that differ from "
-        f"replay in any bit ({tally.opened_from_a_snapshot} opened from a snapshot)",
-        "0, 0, 0",
+        f"{verdicts.total():,} mutated AVIF images",
+        f"{unnamed} unnamed errors, slowest {slowest:.2f} s of processor time, "
+        f"most memory {memory:.0f} MB ({words})",
+        "0, < 2.1 s, < 512 MB",
     )
+
+
+def judged_isolated() -> tuple[Counter[str], float, float]:
+    verdicts: Counter[str] = Counter()
+    slowest = 0.0
+    for data in mutated(MUTATED_ISOLATED, files=isolated_seeds()):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        verdict, _ = judged(data)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        verdicts[verdict] += 1
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        slowest = max(slowest, used)
+    return verdicts, slowest, after.ru_maxrss / 1024
 
 
 def lines() -> Iterator[Line]:
     yield from hostile()
-    yield from killed()

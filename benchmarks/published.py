@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from everlearn.kernels.factor import update_factor
+from everlearn.statistics.factor_kernels import update_factor
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,9 @@ class PublishedSLDA:
         self.covariance = np.zeros((n_features, n_features))
         self.updates = 0
         self.shrinkage = shrinkage
-        self.exact = exact  # c/(c+1) in the place of t/(t+1): the same answers as rule="exact"
+        # c/(c+1) in the place of t/(t+1), and shrinkage towards the mean variance: the same answers
+        # as StreamingLDA, for the same work.
+        self.exact = exact
         self.weights: Array | None = None
 
     def start(self, X: Array, labels: NDArray[np.intp]) -> None:
@@ -49,9 +51,10 @@ class PublishedSLDA:
 
     def ask(self, x: Array) -> int:
         if self.weights is None:
-            identity = np.eye(len(x))
+            size = np.trace(self.covariance) / len(x) if self.exact else 1.0
+            floor = self.shrinkage * size * np.eye(len(x))
             precision = np.linalg.pinv(
-                (1 - self.shrinkage) * self.covariance + self.shrinkage * identity, hermitian=True
+                (1 - self.shrinkage) * self.covariance + floor, hermitian=True
             )
             self.weights = self.means @ precision
             self.bias = -0.5 * np.sum(self.means * self.weights, axis=1)

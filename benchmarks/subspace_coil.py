@@ -6,10 +6,10 @@ COIL-20, every second view: 720 images, the paper's own data. The experiment is 
 
 from collections.abc import Iterator
 
-from benchmarks.accuracy import pack
+from everlearn_papers.report import published
+from everlearn_papers.subspace.coil import COMPONENTS, above_batch, reconstruction_errors
+
 from benchmarks.side_by_side import Line
-from everlearn.papers.report import published
-from everlearn.papers.subspace.coil import COMPONENTS, PACK, above_batch, reconstruction_errors
 
 ORDERINGS = {"seq": "in order", "rnd": "random"}
 WANTED = {(0, "seq"): (3.6, 9.0), (0, "rnd"): (1.8, 4.3)}
@@ -17,8 +17,6 @@ WANTED |= {(8, "seq"): (1.5, 5.0), (8, "rnd"): (0.8, 2.2)}
 
 
 def lines() -> Iterator[Line]:
-    if pack(PACK) is None:
-        return
     theirs = published("subspace")["fig2"]
     results = {
         kind: reconstruction_errors(0, ordering=kind, components=list(COMPONENTS))

@@ -7,28 +7,20 @@ only. The settings of the repair were chosen on the training images (four to lea
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from everlearn_papers.data import packs
+from everlearn_papers.subspace.sequences import occluder_patch, resized
 from numpy.typing import NDArray
 
-from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
 from everlearn import RobustStreamingPCA, StreamingLDA, StreamingPCA, StreamPipeline
-from everlearn.streams.scenes import occluder_patch, resized
 
 Array = NDArray[np.float64]
 
 SHAPE = (64, 64)
 SIDE = round(64 * np.sqrt(0.3))
 KINDS = ("black", "grey", "texture", "noise", "another face")
-
-
-def faces(data: Any) -> tuple[Array, NDArray[np.intp], NDArray[np.bool_]]:
-    """Images, who is on them, and which ones are to learn from."""
-    labels = data["labels"].astype(np.intp)
-    number = np.array([np.sum(labels[:i] == label) for i, label in enumerate(labels)])
-    return data["images"].astype(np.float64), labels, number < 5
 
 
 def occluded(images: Array, kind: str, rng: np.random.Generator) -> Array:
@@ -52,13 +44,11 @@ def repairer(train: Array) -> RobustStreamingPCA:
 
 
 def lines() -> Iterator[Line]:
-    data = pack("olivetti_64x64.npz")
-    if data is None:
-        return
-    images, labels, learn = faces(data)
-    train, test, known = images[learn].reshape(learn.sum(), -1), images[~learn], labels[~learn]
+    data = packs.faces()
+    train, known = data.train.X, data.test.y
+    test = data.test.X.reshape(-1, *SHAPE)
     steps = [("eigenspace", StreamingPCA(n_components=60)), ("learner", StreamingLDA())]
-    recogniser = StreamPipeline(steps).fit(train, labels[learn])
+    recogniser = StreamPipeline(steps).fit(train, data.train.y)
     repair = repairer(train)
 
     def accuracy(faces: Array) -> float:

@@ -1,15 +1,15 @@
 """``python -m benchmarks.subspace_picture``: the picture in docs/subspace.md.
 
-A scene of ``everlearn.papers.subspace.scenes`` is learned with no seed given; shown are images as
+A scene of ``everlearn_papers.subspace.scenes`` is learned with no seed given; shown are images as
 seen, the pixels found not to belong there, the repaired images and the truth.
 """
 
 from pathlib import Path
 
 import numpy as np
+from everlearn_papers.subspace.scenes import scene
 
 from everlearn import RobustStreamingPCA
-from everlearn.papers.subspace.scenes import scene
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "subspace_repair.png"
 SHOWN = 5

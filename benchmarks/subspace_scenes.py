@@ -8,9 +8,9 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
+from everlearn_papers.subspace.scenes import METHODS, SCENES, SHAPE, behind_occluders
 
 from benchmarks.side_by_side import Line
-from everlearn.papers.subspace.scenes import METHODS, SCENES, SHAPE, behind_occluders
 
 
 def lines() -> Iterator[Line]:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from everlearn_papers.data import packs
+from sklearn.preprocessing import normalize
 
-from benchmarks.accuracy import pack
 from benchmarks.side_by_side import Line
 from everlearn import NearestClassMean, PassiveAggressive, TransferClassifier
-from everlearn.papers.transfer.tasks import unit_rows
+from everlearn.evaluation.metrics import accuracy
+from everlearn.streams.examples import DataSet, Examples
 
-PACKS = ("caltech101_effnetlite0.npz", "cifar100_small_effnetlite0.npz")
 COUNTS = (1, 2, 5, 10)
 N_ORDERINGS = 3
 
@@ -68,43 +69,35 @@ CONTENDERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def caltech() -> tuple[Any, Any, Any]:
-    data = pack("caltech101_effnetlite0.npz")
-    return unit_rows(data["features"]), data["labels"].astype(int), data["is_train"]
-
-
-def cifar() -> tuple[Any, Any, Any]:
-    data = pack("cifar100_small_effnetlite0.npz")
-    X = unit_rows(np.concatenate([data["features_train"], data["features_test"]]))
-    labels = np.concatenate([data["labels_train"], data["labels_test"]]).astype(int)
-    return X, labels, np.arange(len(X)) < len(data["features_train"])
-
-
 def lines() -> Iterator[Line]:
-    if any(pack(name) is None for name in PACKS):
-        return
-    for name, load in (("Caltech-101", caltech), ("CIFAR-100", cifar)):
+    for name, data in (("Caltech-101", packs.caltech101()), ("CIFAR-100", packs.cifar100())):
         for count in COUNTS:
-            rates = recognition(*load(), count)
             yield Line(
                 f"{name} one class after the other, {count} example{'s' * (count > 1)} each",
-                ", ".join(f"{who} {np.mean(each):.1f} %" for who, each in rates.items()),
+                ", ".join(
+                    f"{who} {np.mean(each):.1f} %" for who, each in recognition(data, count).items()
+                ),
                 "above both PA; within 0.5 point of the nearest mean from 2 examples on",
             )
 
 
-def recognition(X: Any, labels: Any, train: Any, count: int) -> dict[str, list[float]]:
-    """Percent right of all classes, for each contender and ordering."""
+def recognition(data: DataSet, count: int) -> dict[str, list[float]]:
+    """Percent right of all classes, for each contender and ordering; rows of unit length."""
+    train, test = (
+        Examples(normalize(part.X), part.y.astype(int)) for part in (data.train, data.test)
+    )
     rates: dict[str, list[float]] = {name: [] for name in CONTENDERS}
     for seed in range(200, 200 + N_ORDERINGS):
         rng = np.random.default_rng(seed)
-        shown = np.concatenate(
-            [
-                rng.permutation(np.flatnonzero(train & (labels == c)))[:count]
-                for c in rng.permutation(np.unique(labels))
-            ]
+        shown = train.take(
+            np.concatenate(
+                [
+                    rng.permutation(np.flatnonzero(train.y == label))[:count]
+                    for label in rng.permutation(train.classes)
+                ]
+            )
         )
         for name, make in CONTENDERS.items():
-            learner = make().partial_fit(X[shown], labels[shown])
-            rates[name].append(100 * float(np.mean(learner.predict(X[~train]) == labels[~train])))
+            learner = make().partial_fit(shown.X, shown.y)
+            rates[name].append(100 * accuracy(test.y, learner.predict(test.X)))
     return rates

@@ -81,7 +81,7 @@ def step_lines() -> Iterator[Line]:
 
 def budget_lines() -> Iterator[Line]:
     X, labels = examples(N_LONG)
-    learner = PassiveAggressive(kernel="gaussian", bandwidth=2.0, budget=BUDGET)
+    learner = PassiveAggressive(kernel="rbf", gamma=0.5, budget=BUDGET)
     learner.fit(X[:10], labels[:10])
     times = []
     sizes = []

@@ -26,7 +26,9 @@ def page() -> str:
     """The page as it should be."""
     root = click.Context(app, info_name="everlearn", terminal_width=80, **app.context_settings)
     parts = [INTRODUCTION, f"```\n{app.get_help(root)}\n```\n"]
-    for name, command in app.commands.items():
+    for name in app.list_commands(root):
+        command = app.get_command(root, name)
+        assert command is not None
         context = click.Context(command, info_name=name, parent=root, terminal_width=80)
         parts.append(f"## {name}\n\n```\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)

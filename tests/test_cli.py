@@ -18,10 +18,10 @@ from click.testing import CliRunner
 from PIL import Image
 
 from benchmarks.hostile_images import photograph, saved
-from everlearn import Learner
+from everlearn import Memory
 from everlearn.cli.app import app
-from everlearn.features.decode import decode
-from everlearn.memory.folders import labelled_files
+from everlearn.images.decode import decode
+from everlearn.images.folders import labelled_files
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,25 +42,25 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def learner_of_photos(photos, tmp_path_factory):
-    """A Learner that was taught all of them, to be copied."""
-    place = tmp_path_factory.mktemp("taught") / "learner"
-    with Learner(place) as learner:
-        learner.teach_many(labelled_files([photos]))
+    """A Memory that was taught all of them, to be copied."""
+    place = tmp_path_factory.mktemp("taught") / "memory"
+    with Memory(place) as memory:
+        memory.teach_many(labelled_files([photos]))
     return place
 
 
 @pytest.fixture
 def taught(learner_of_photos, tmp_path):
-    """The Learner of this test was taught the photos."""
-    shutil.copytree(learner_of_photos, tmp_path / "learner")
+    """The Memory of this test was taught the photos."""
+    shutil.copytree(learner_of_photos, tmp_path / "memory")
 
 
 @pytest.fixture
 def run(tmp_path):
-    """Run a command on a Learner of this test; gives the result."""
+    """Run a command on a Memory of this test; gives the result."""
 
     def command(*words, expect=0):
-        arguments = ["--learner", str(tmp_path / "learner"), *map(str, words)]
+        arguments = ["--memory", str(tmp_path / "memory"), *map(str, words)]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == expect, result.output + repr(result.exception)
         return result
@@ -85,7 +85,7 @@ def test_teach_and_ask(run, photos):
 
 def test_teach_as_a_name(run, photos):
     taught = as_json(run("teach", "--json", "--as", "plant", photos / "leaf"))
-    assert taught == {"taught": 4, "repeated": 0, "unreadable": []}
+    assert taught == {"taught": 4, "repeated": 0, "unreadable": [], "left_out": []}
     again = as_json(run("teach", "--json", "--again", "--as", "plant", photos / "leaf" / "0.png"))
     assert again["taught"] == 1
     assert as_json(run("names", "--json"))["plant"]["count"] == 5
@@ -109,18 +109,18 @@ def test_unreadable_images_are_named_and_the_exit_code_is_one(run, photos, tmp_p
 def test_forget_undo_rename(run, photos):
     assert "forgot 4" in run("forget", "sky").stdout
     assert list(as_json(run("names", "--json"))) == ["brick", "leaf"]
-    assert as_json(run("undo", "--json")) == {"undone": "forget"}
+    assert as_json(run("undo", "--json"))["undone"]["kind"] == "forget"
     assert "is now called" in run("rename", "sky", "heaven").stdout
     assert as_json(run("rename", "--json", "leaf", "plant")) == {"old": "leaf", "new": "plant"}
     assert list(as_json(run("names", "--json"))) == ["brick", "heaven", "plant"]
-    assert as_json(run("forget", "--json", "--source", photos / "brick")) == {"forgotten": 4}
-    assert as_json(run("forget", "--json", "--erase", "--name", "plant")) == {"forgotten": 4}
-    assert "undone: forget" in run("undo").stdout
-    assert list(as_json(run("names", "--json"))) == ["brick", "heaven"]
+    assert as_json(run("forget", "-y", "--json", "--source", photos / "brick"))["forgotten"] == 4
+    assert as_json(run("forget", "-y", "--json", "--erase", "--name", "plant"))["forgotten"] == 4
+    assert "an erase, which cannot be undone" in run("undo", expect=1).stderr
+    assert list(as_json(run("names", "--json"))) == ["heaven"]
 
 
 def test_merge(run, photos, tmp_path):
-    with Learner(tmp_path / "other") as other:
+    with Memory(tmp_path / "other") as other:
         other.teach_many((path, "leaf") for path in (photos / "leaf").iterdir())
     run("teach", "--as", "leaf", photos / "leaf" / "0.png")
     assert as_json(run("merge", "--json", tmp_path / "other")) == {"taught": 3}
@@ -137,9 +137,16 @@ def test_evaluate(run, photos, tmp_path):
     assert report["unknown_images"] == 4
     assert report["per_name"] == {n: {"right": 4, "images": 4} for n in ("leaf", "sky")}
     assert decode(plot).shape[2] == 3
-    words = run("evaluate", photos).stdout
-    assert "100.0% of 8 images right" in words
-    assert "of 4 images of unknown names called unknown" in words
+    assert len(report["taught_before"]) == 8
+    lost = tmp_path / "missing" / "confusion.png"
+    result = run("evaluate", "--plot", lost, photos, expect=1)
+    assert "100.0% of 8 images right" in result.stdout
+    assert "of 4 images of unknown names called unknown" in result.stdout
+    assert "careful: 8 of these images were taught" in result.stderr
+    assert "cannot be written" in result.stderr
+    report = as_json(run("evaluate", "--json", "--plot", lost, photos, expect=1))
+    assert report["images"] == 8
+    assert "cannot be written" in report["plot_error"]
 
 
 @pytest.mark.usefixtures("taught")
@@ -211,12 +218,13 @@ def test_wrong_usage_is_exit_code_two(words):
 
 def test_help_fits_one_screen():
     shown = CliRunner().invoke(app, ["--help"]).stdout
-    assert len(shown.splitlines()) <= 36
+    assert len(shown.splitlines()) <= 48
     assert max(map(len, shown.splitlines())) <= 100
 
 
 def every_command():
-    return list(app.commands.items())
+    context = click.Context(app)
+    return [(name, app.get_command(context, name)) for name in app.list_commands(context)]
 
 
 @pytest.mark.parametrize(("name", "command"), every_command())
@@ -240,7 +248,7 @@ def test_the_reference_is_what_the_commands_say():
 def test_every_command_is_in_the_tutorial_or_the_page_on_memory():
     pages = "".join(
         (ROOT / "docs" / page).read_text()
-        for page in ("tutorial.md", "memory.md", "papers/README.md")
+        for page in ("tutorial.md", "memory.md", "service.md", "cluster.md", "papers/README.md")
     )
     missing = [name for name, _ in every_command() if f"everlearn {name}" not in pages]
     assert not missing
@@ -260,7 +268,7 @@ def test_completion_is_offered():
 def test_an_interrupt_keeps_what_was_taught(tmp_path, photos):
     """Ctrl-C while watching: exit code 130, and what was shown as taught is there."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "everlearn", "-l", tmp_path, "watch", photos, "--every", "0.05"],
+        [sys.executable, "-m", "everlearn", "-m", tmp_path, "watch", photos, "--every", "0.05"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -276,5 +284,5 @@ def test_an_interrupt_keeps_what_was_taught(tmp_path, photos):
         process.stdout.close()
         process.kill()
         process.wait()
-    with Learner(tmp_path, read_only=True) as learner:
-        assert sum(record.count for record in learner.names().values()) >= len(shown.splitlines())
+    with Memory(tmp_path, read_only=True) as memory:
+        assert sum(record.count for record in memory.names().values()) >= len(shown.splitlines())

@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 import safetensors.numpy
+from sklearn.base import clone
 
 from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA, load, persistence, save
 from everlearn.errors import (
@@ -37,16 +38,21 @@ def path(tmp_path, taught):
 @pytest.mark.parametrize("learner", LEARNERS + OTHER_LEARNERS, ids=repr)
 def test_statistics_come_back_bit_for_bit(learner, rng, tmp_path):
     X, y = rng.normal(size=(40, 5)), rng.integers(-2, 3, 40)
-    learner = type(learner)(**learner.get_params()).fit(X, y)
+    learner = clone(learner).fit(X, y)
     save(learner, tmp_path / "model")
     loaded = load(tmp_path / "model")
-    assert loaded.get_params() == learner.get_params()
+    assert repr(loaded) == repr(learner)
     assert loaded.classes_.tolist() == learner.classes_.tolist()
     ours, theirs = learner._state()[0], loaded._state()[0]
     assert ours.keys() == theirs.keys()
     for key in ours:
         np.testing.assert_array_equal(ours[key], theirs[key])
     assert loaded.predict(X).tolist() == learner.predict(X).tolist()
+
+
+def test_equal_learners_are_equal_files(taught):
+    files = {persistence.dumps(persistence.loads(persistence.dumps(taught))) for _ in range(8)}
+    assert files == {persistence.dumps(taught)}
 
 
 def test_parameters_that_are_arrays_come_back(tmp_path, rng):

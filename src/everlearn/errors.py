@@ -25,6 +25,10 @@ class WrongWidth(InvalidInput):
     """The number of features differs from what the learner was taught."""
 
 
+class OtherFeatures(InvalidInput):
+    """Columns have other names than those the learner was taught."""
+
+
 class WrongKind(InvalidInput, TypeError):
     """Complex, sparse or object values where plain numbers are needed."""
 
@@ -121,32 +125,68 @@ class MissingPackage(EverlearnError, ImportError):
     """A feature needs a package that is not installed; the message says which extra brings it."""
 
 
-class LearnerBusy(EverlearnError, OSError):
-    """Another process, or another Learner of this one, is teaching in the same folder."""
+class MemoryBusy(EverlearnError, OSError):
+    """Another process, or another Memory of this one, is teaching in the same folder."""
 
 
-class ReadOnlyLearner(EverlearnError, OSError):
-    """A Learner that was opened to be asked is told to change."""
+class ReadOnlyMemory(EverlearnError, OSError):
+    """A Memory that was opened to be asked is told to change."""
 
 
-class LearnerClosed(EverlearnError, ValueError):
-    """A Learner is used after it was closed."""
+class MemoryClosed(EverlearnError, ValueError):
+    """A Memory is used after it was closed."""
 
 
-class NotALearner(EverlearnError, ValueError):
-    """The folder holds something else than a Learner."""
+class UnknownMemory(InvalidInput):
+    """A service has no Memory of that name."""
+
+
+class KeyReused(InvalidInput):
+    """The idempotency key of one change was sent with another; nothing was changed."""
+
+
+class TooBusy(EverlearnError, OSError):
+    """More is waiting than the service has room for; nothing was changed, try again."""
+
+
+class CannotReach(EverlearnError, OSError):
+    """No service answers at that address."""
+
+
+class NotAllowed(EverlearnError, PermissionError):
+    """The service does not let this client in, or not in this way."""
+
+
+class ServiceFailed(EverlearnError, RuntimeError):
+    """The service answered in a way that says nothing of use; its log may."""
+
+
+class NotAMemory(EverlearnError, ValueError):
+    """The folder holds something else than a Memory."""
 
 
 class DamagedJournal(EverlearnError, ValueError):
-    """The journal of a Learner is damaged beyond what SQLite can read."""
+    """The journal of a Memory is damaged beyond what SQLite can read."""
 
 
 class WrongEmbedder(InvalidInput):
     """Vectors of one embedder cannot be compared with those of another."""
 
 
+class AlreadyThere(EverlearnError, FileExistsError):
+    """A folder that should be new is there already; nothing was changed."""
+
+
+class OtherName(InvalidInput):
+    """An example that is taught under one name is taught under a second one."""
+
+
 class NothingToUndo(InvalidInput):
-    """There is no operation left that could be undone."""
+    """There is no operation left that could be undone, or redone."""
+
+
+class NotExplainable(EverlearnError, TypeError):
+    """This classifier has no formula for what a single teaching does to an answer."""
 
 
 class NotExportable(EverlearnError, TypeError):
@@ -155,18 +195,6 @@ class NotExportable(EverlearnError, TypeError):
 
 class MissingData(EverlearnError, FileNotFoundError):
     """A data set is not where it is looked for; the message says where to get and put it."""
-
-
-class WrongPack(EverlearnError, ValueError):
-    """A data file holds something else than its format promises."""
-
-
-class DamagedDownload(EverlearnError, OSError):
-    """What was fetched does not have the checksum that is known of it."""
-
-
-class UnsafeArchive(EverlearnError, ValueError):
-    """An archive would write outside its folder, or far more than it should."""
 
 
 class NoInstances(InvalidInput):
@@ -181,9 +209,33 @@ class NotStreaming(EverlearnError, TypeError):
     """An estimator that can neither learn in parts nor one by one."""
 
 
-class UnknownExperiment(EverlearnError, ValueError):
-    """No paper, or no part of it, has this name."""
+class TooFewClasses(InvalidInput):
+    """A network cannot be trained to tell a single class apart."""
 
 
-class OtherResults(EverlearnError, FileExistsError):
-    """A folder holds results that new ones would replace or mix with; nothing was changed."""
+class OutOfMemory(EverlearnError, MemoryError):
+    """The device has no room for what was asked of it; nothing was changed."""
+
+
+class OtherNetwork(EverlearnError, ValueError):
+    """A file holds the weights, or the unfinished training, of another network or other data."""
+
+
+class BadShard(InvalidInput):
+    """A shard cannot be read or learned from; the message has its address and the reason."""
+
+
+class AlreadyLearned(InvalidInput):
+    """A shard is part of a sum already, in this version or another one; nothing was changed."""
+
+
+class NotKept(EverlearnError, LookupError):
+    """What a shard taught was not kept apart, so it cannot be taken out again."""
+
+
+class WorkersLost(EverlearnError, RuntimeError):
+    """Workers end again and again before anything is finished; the message says what to try."""
+
+
+class Implausible(InvalidInput):
+    """Statistics from elsewhere that no examples could have given."""

@@ -27,15 +27,16 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
+import everlearn
 from everlearn.errors import (
     CannotRead,
     CannotSave,
     CannotWrite,
     DamagedModel,
+    EverlearnError,
     NewerFormat,
     NotAModel,
 )
-from everlearn.names import HOME, find
 
 FORMAT_VERSION = 1
 
@@ -57,17 +58,7 @@ def save(learner: Any, path: str | os.PathLike[str]) -> None:
     CannotWrite
         If the file cannot be written; what was there before is untouched.
     """
-    arrays: Arrays = {}
-    description = json.dumps(_describe(learner, arrays, ""), sort_keys=True)
-    arrays = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
-    metadata = {
-        "format": "everlearn",
-        "version": str(FORMAT_VERSION),
-        "learner": type(learner).__name__,
-        "description": description,
-    }
-    metadata["digest"] = _digest(metadata, arrays)
-    replace_file(Path(path), safetensors.numpy.save(arrays, metadata))
+    replace_file(Path(path), dumps(learner))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -78,10 +69,62 @@ def load(path: str | os.PathLike[str]) -> Any:
     CannotRead, NotAModel, DamagedModel, NewerFormat
         Each says what is wrong with the file.
     """
+    return loads(_read(path), path)
+
+
+def dumps(learner: Any) -> bytes:
+    """What :func:`save` would write, as bytes to be sent elsewhere."""
+    arrays: Arrays = {}
+    description = _describe(learner, arrays, "")
+    return _packed(type(learner).__name__, description, arrays)
+
+
+def loads(data: bytes, path: str | os.PathLike[str] = "the model") -> Any:
+    """A learner from the bytes that :func:`dumps` gave; ``path`` names them in errors."""
+    _, description, arrays = _unpacked(data, path)
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
+        return _rebuild(description, arrays)
+    except Exception as error:
+        # Of whatever kind: a file may claim anything, sizes that no memory holds among it.
+        raise DamagedModel(
+            f"{path} is intact but does not describe a learner of this version: {_cause(error)}"
+        ) from None
+
+
+def save_arrays(
+    path: str | os.PathLike[str], kind: str, description: dict[str, Any], arrays: Arrays
+) -> None:
+    """Write arrays and what they are to one file, in the format and with the care of :func:`save`.
+
+    Parameters
+    ----------
+    path : path-like
+    kind : str
+        What is in the file, for the reader to compare.
+    description : dict of plain values
+    arrays : dict of ndarrays
+    """
+    replace_file(Path(path), _packed(kind, description, arrays))
+
+
+def load_arrays(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], Arrays]:
+    """What :func:`save_arrays` wrote: the kind, the description and the arrays, digest checked."""
+    return _unpacked(_read(path), path)
+
+
+def _packed(kind: str, description: dict[str, Any], arrays: Arrays) -> bytes:
+    arrays = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+    metadata = {
+        "format": "everlearn",
+        "version": str(FORMAT_VERSION),
+        "learner": kind,
+        "description": json.dumps(description, sort_keys=True),
+    }
+    metadata["digest"] = _digest(metadata, arrays)
+    return _with_sorted_header(safetensors.numpy.save(arrays, metadata))
+
+
+def _unpacked(data: bytes, path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], Arrays]:
     metadata = _metadata(data, path)
     version = _version(metadata, path)
     if version > FORMAT_VERSION:
@@ -92,22 +135,31 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         arrays = safetensors.numpy.load(data)
         intact = metadata["digest"] == _digest(metadata, arrays)
+        description = json.loads(metadata["description"])
+        kind = metadata["learner"]
     except Exception:
         intact = False
     if not intact:
         raise DamagedModel(f"{path} is damaged: its contents do not match its digest; use a backup")
+    return kind, description, arrays
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
     try:
-        return _rebuild(json.loads(metadata["description"]), arrays)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-        raise DamagedModel(
-            f"{path} is intact but does not describe a learner of this version: {error!r}"
-        ) from None
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _cause(error: Exception) -> str:
+    """What is wrong, in words where the error has any."""
+    return str(error) if isinstance(error, EverlearnError) else repr(error)[:200]
 
 
 def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
     """A learner as plain values; its arrays go to ``arrays`` under ``prefix``."""
     name = type(learner).__name__
-    if name not in HOME or _class_named(name) is not type(learner):
+    if name not in everlearn.__all__ or _class_named(name) is not type(learner):
         raise CannotSave(
             f"{name} is not one of everlearn's learners, so a file of it could not be loaded "
             "without running code"
@@ -138,7 +190,7 @@ def _rebuild(description: dict[str, Any], arrays: Arrays) -> Any:
 
 def _class_named(name: str) -> type[Any]:
     """One of everlearn's own learners; nothing else is ever built from a file."""
-    cls = find(name)
+    cls = getattr(everlearn, name) if name in everlearn.__all__ else None
     if not isinstance(cls, type) or not hasattr(cls, "_state"):
         raise ValueError(f"{name} is not a learner")
     return cls
@@ -196,6 +248,17 @@ def _digest(metadata: dict[str, str], arrays: Arrays) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
+def _with_sorted_header(data: bytes) -> bytes:
+    """The same file with its header in order, which safetensors leaves to chance.
+
+    So equal learners are equal files, byte for byte.
+    """
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8:start]), sort_keys=True, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return b"".join([len(header).to_bytes(8, "little"), header, memoryview(data)[start:]])
+
+
 def _metadata(data: bytes, path: Any) -> dict[str, str]:
     """The metadata in a safetensors header: eight bytes of length, then JSON."""
     length = int.from_bytes(data[:8], "little")
@@ -204,7 +267,7 @@ def _metadata(data: bytes, path: Any) -> dict[str, str]:
         metadata = json.loads(header)["__metadata__"]
         if metadata["format"] == "everlearn":
             return dict(metadata)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     if b'"everlearn"' in data[:4096]:
         raise DamagedModel(f"{path} is damaged: its header cannot be read; use a backup")
@@ -212,10 +275,15 @@ def _metadata(data: bytes, path: Any) -> dict[str, str]:
 
 
 def _version(metadata: dict[str, str], path: Any) -> int:
-    try:
-        return int(metadata["version"])
-    except (KeyError, ValueError):
-        raise DamagedModel(f"{path} is damaged: it has no format version; use a backup") from None
+    version = metadata.get("version", "")
+    if not (isinstance(version, str) and version.isascii() and version.isdigit()):
+        raise DamagedModel(f"{path} is damaged: it has no format version; use a backup")
+    return int(version[:9])
+
+
+def digest_of(learner: Any) -> str:
+    """The digest in a learner's file: learners with the same one are equal in every bit."""
+    return _metadata(dumps(learner), "the model")["digest"]
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -13,21 +13,28 @@ a fixed space.
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import NotFittedError
+from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from everlearn.base import Array, Promise, State, StreamingClassifier
+from everlearn.arrays import Array, State
+from everlearn.base import BOUNDED, Promise, StreamingClassifier
 from everlearn.errors import InvalidParameter, NotForgettable, NotMergeable, WrongShape
-from everlearn.statistics.labels import Label
+from everlearn.learners.fixed_map import FixedMap, in_blocks
+from everlearn.statistics.labels import Label, Labels
+from everlearn.validation import checked_labels, checked_weights
 
 Step = tuple[str, Any]
+
+# Behind transformers that learn nothing, so many rows at a time.
+BLOCK_ROWS = 512
+# Features of numbers beyond this might overflow.
+LARGE = 1e100
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -40,7 +47,7 @@ def _where_learner_has(method: str) -> Callable[[Method], Method]:
     return cast(Callable[[Method], Method], available_if(check))
 
 
-class StreamPipeline(ClassifierMixin, _BaseComposition, BaseEstimator):  # type: ignore[misc]
+class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[misc]
     """A chain of transformers and a learner, each taught by ``partial_fit``.
 
     Parameters
@@ -67,8 +74,11 @@ class StreamPipeline(ClassifierMixin, _BaseComposition, BaseEstimator):  # type:
 
     Notes
     -----
-    ``forget``, ``forget_class`` and ``merge`` are refused: the transformers have learned from the
-    same examples, and what the learner has added up was measured along axes that moved since.
+    Behind transformers that learn nothing (``PowerNormalizer``, ``RandomFeatures``) the learner
+    keeps all its promises, and a large batch goes through in blocks: wide features of all examples
+    never stand in memory together. Behind transformers that learn, ``forget``, ``forget_class`` and
+    ``merge`` are refused: they have learned from the same examples, and what the learner has added
+    up was measured along axes that moved since.
 
     A transformer that adapts moves the ground under the learner: let an eigenspace measure along
     ``axes="steady"``, or freeze it after a while.
@@ -107,121 +117,30 @@ class StreamPipeline(ClassifierMixin, _BaseComposition, BaseEstimator):  # type:
     def named_steps(self) -> dict[str, Any]:
         return dict(self._steps_now())
 
-    # Learning.
-
     @property
     def promises(self) -> frozenset[Promise]:
-        """Nothing beyond the contract: the transformers learn, too."""
-        return frozenset()
+        """What every step promises; fixed transformers promise all, those that learn little."""
+        promises = frozenset(Promise)
+        for _, step in self.steps:
+            promises &= getattr(step, "promises", frozenset())
+        return promises if self._is_fixed() else promises & BOUNDED
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Forget everything, then learn from these examples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_examples, n_features)
-        y : array-like of shape (n_examples,)
-        sample_weight : array-like of shape (n_examples,), optional
-            Given to the learner, and to the transformers that know weights.
-        """
-        self._learn(self._fresh_steps(), 0, X, y, sample_weight)
-        return self
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: Iterable[Label] | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from more examples: first the transformers, then the learner.
-
-        Parameters as in ``fit``; ``classes`` is given to learners other than everlearn's, which
-        may want to know all labels up front.
-        """
-        if not hasattr(self, "steps_"):
-            self._learn(self._fresh_steps(), 0, X, y, sample_weight, classes)
-        else:
-            # Copied, so that the learner at the end can still refuse.
-            steps = self.steps_ if self._room() == 0 else _copied_transformers(self.steps_)
-            self._learn(steps, self.n_seen_, X, y, sample_weight, classes)
-        return self
-
-    def learn_one(self, x: ArrayLike, y: Label) -> Self:
-        """Learn one example; the fast path."""
-        learner = self._steps_now()[-1][1]
-        if not (hasattr(self, "steps_") and isinstance(learner, StreamingClassifier)):
-            return self.partial_fit(_row(x, "learn_one"), [y])
-        learner.labels_.encode([y])  # refuses what the learner would refuse later
-        vector: Any = x
-        adapting = self._room() > 0
-        for _, transformer in self.steps_[:-1]:
-            if adapting and hasattr(transformer, "learn_one"):
-                transformer.learn_one(vector)
-            elif adapting:
-                transformer.partial_fit(_row(vector, "learn_one"))
-            vector = _transformed_one(transformer, vector)
-        learner.learn_one(vector, y)
-        self.n_seen_ += 1
-        return self
-
-    def forget(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> NoReturn:
-        """Not possible: see Notes."""
-        raise NotForgettable(
-            "a pipeline cannot forget exactly: its transformers have learned from the examples, "
-            "too; fit it anew without them"
-        )
-
-    def forget_class(self, label: Label) -> NoReturn:
-        """Not possible: see Notes."""
-        raise NotForgettable(
-            "a pipeline cannot forget a class exactly: its transformers have learned from its "
-            "examples, too; fit it anew without them"
-        )
-
-    def merge(self, other: "StreamPipeline") -> NoReturn:
-        """Not possible: see Notes."""
-        raise NotMergeable(
-            "two pipelines cannot be merged: each learner counts along the axes of its own "
-            "transformers; fit one set of transformers first and merge learners behind it"
-        )
-
-    # Asking.
+    # Asking; teaching goes through the doors of every learner.
 
     @_where_learner_has("decision_function")
     def decision_function(self, X: ArrayLike) -> Array:
         """The learner's scores of the transformed rows."""
-        learner, rows = self._before_learner(X)
-        scores: Array = learner.decision_function(rows)
-        return scores
-
-    def predict(self, X: ArrayLike, **words: Any) -> NDArray[Any]:
-        """The most likely class of each row; words (``among=``) go to the learner."""
-        learner, rows = self._before_learner(X)
-        answers: NDArray[Any] = learner.predict(rows, **words)
-        return answers
+        return super().decision_function(X)
 
     @_where_learner_has("predict_proba")
-    def predict_proba(self, X: ArrayLike, **words: Any) -> Array:
+    def predict_proba(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> Array:
         """Probabilities, one column per class in the order of ``classes_``."""
-        learner, rows = self._before_learner(X)
-        probabilities: Array = learner.predict_proba(rows, **words)
-        return probabilities
+        return super().predict_proba(X, among=among)
 
-    def predict_one(self, x: ArrayLike, **words: Any) -> Label:
-        """The most likely class of one vector; the fast path."""
-        self._require_fitted()
-        vector: Any = x
-        for _, transformer in self.steps_[:-1]:
-            vector = _transformed_one(transformer, vector)
-        learner = self.steps_[-1][1]
-        if hasattr(learner, "predict_one"):
-            answer: Label = learner.predict_one(vector, **words)
-            return answer
-        first: Label = learner.predict(_row(vector, "predict_one"), **words)[0]
-        return first
+    @property
+    def temperature_(self) -> float:
+        """That of the learner; one for a learner that is not everlearn's."""
+        return float(getattr(self._taught("temperature_")[-1][1], "temperature_", 1.0))
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -230,46 +149,64 @@ class StreamPipeline(ClassifierMixin, _BaseComposition, BaseEstimator):  # type:
         return classes
 
     @property
-    def n_features_in_(self) -> int:
+    def n_features_in_(self) -> int:  # type: ignore[override]
         return int(self._taught("n_features_in_")[0][1].n_features_in_)
 
     @property
-    def feature_names_in_(self) -> NDArray[Any]:
+    def feature_names_in_(self) -> NDArray[Any]:  # type: ignore[override]
         names: NDArray[Any] = self._taught("feature_names_in_")[0][1].feature_names_in_
         return names
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "steps_")
+        return self._is_begun()
 
     # What persistence asks of anything it saves.
 
     def _state(self) -> State:
-        if not hasattr(self, "steps_"):
-            return {}, {"taught": False}
-        learners = [estimator for _, estimator in self.steps_]
-        return {}, {"taught": True, "learners": learners, "n_seen": self.n_seen_}
+        with self._turn:
+            if not self._is_begun():
+                return {}, {"taught": False}
+            learners = [copy.deepcopy(estimator) for _, estimator in self.steps_]
+            return {}, {"taught": True, "learners": learners, "n_seen": self.n_seen_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        if notes["taught"]:
-            names = [name for name, _ in self.steps]
-            self.steps_ = list(zip(names, notes["learners"], strict=True))
-            self.n_seen_ = int(notes["n_seen"])
+        self._check_parameters()
+        if not notes["taught"]:
+            return
+        names = [name for name, _ in self.steps]
+        self.steps_ = list(zip(names, notes["learners"], strict=True))
+        self.n_seen_ = int(notes["n_seen"])
 
-    # Inside.
+    # How the doors of a learner lead through the steps.
 
-    def _learn(
+    def _learn_batch(
         self,
-        steps: list[Step],
-        n_seen: int,
         X: Any,
-        y: ArrayLike,
+        y: Any,
         sample_weight: ArrayLike | None,
-        classes: Iterable[Label] | None = None,
+        classes: Iterable[Label] | None,
+        *,
+        fresh: bool,
     ) -> None:
+        """First the transformers, then the learner.
+
+        ``classes`` is given to learners other than everlearn's, which may want to know all labels
+        up front; weights to the learner, and to the transformers that know them.
+        """
+        if fresh:
+            self._check_parameters()
+            self.steps_ = [(name, clone(estimator)) for name, estimator in self.steps]
+            self.n_seen_ = 0
+        elif self._room() > 0 and not self._is_fixed():
+            # Copied, so that the learner at the end can still refuse.
+            self.steps_ = _copied_transformers(self.steps_)
         n_rows = _number_of_rows(X)
-        room = n_rows if self.freeze_after is None else min(n_rows, self.freeze_after - n_seen)
+        if n_rows > BLOCK_ROWS and self._is_fixed():
+            self._learn_in_blocks(X, y, sample_weight, n_rows)
+            return
+        room = int(min(n_rows, self._room()))
         weights = None if sample_weight is None else np.asarray(sample_weight)
-        for _, transformer in steps[:-1]:
+        for _, transformer in self.steps_[:-1]:
             if room == n_rows:
                 _teach(transformer, X, y, weights)
             elif room > 0:
@@ -280,19 +217,155 @@ class StreamPipeline(ClassifierMixin, _BaseComposition, BaseEstimator):  # type:
                     None if weights is None or weights.ndim == 0 else weights[:room],
                 )
             X = transformer.transform(X)
-        learner = steps[-1][1]
         words: dict[str, Any] = {} if weights is None else {"sample_weight": weights}
         if classes is not None:
             words["classes"] = classes
-        learner.partial_fit(X, y, **words)
-        self.steps_ = steps
-        self.n_seen_ = n_seen + n_rows
+        self.steps_[-1][1].partial_fit(X, y, **words)
+        self.n_seen_ += n_rows
 
-    def _before_learner(self, X: Any) -> tuple[Any, Any]:
-        self._require_fitted()
+    def _learn_in_blocks(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, n_rows: int
+    ) -> None:
+        """A large batch behind fixed transformers; nothing is learned unless all of it can be."""
+        transformers, learner = self.steps_[:-1], self.steps_[-1][1]
+        seen = rows = transformers[0][1].partial_fit(X)._rows(X)
+        for _, transformer in transformers:
+            seen = transformer.partial_fit(seen[:1]).transform(seen[:1])
+        labels = checked_labels(y)
+        if len(labels) != n_rows:
+            raise WrongShape(f"X has {n_rows} rows but y has {len(labels)} labels")
+        weights = None if sample_weight is None else checked_weights(sample_weight, n_rows)
+        registry = learner.registry_ if learner._is_begun() else Labels()
+        learner._check_parameters()
+        learner._welcome(registry, registry.encode(labels)[1])
+        # Numbers so large that their features might overflow are looked at all together.
+        size = BLOCK_ROWS if np.abs(rows).max() < LARGE else n_rows
+        for part in in_blocks(n_rows, size):
+            share = None if weights is None else weights[part]
+            if share is None or share.any():
+                learner.partial_fit(self._seen(rows[part]), labels[part], sample_weight=share)
+        self.n_seen_ += n_rows
+
+    def _seen(self, rows: Any) -> Any:
+        """Rows as the learner sees them."""
         for _, transformer in self.steps_[:-1]:
-            X = transformer.transform(X)
-        return self.steps_[-1][1], X
+            rows = transformer.transform(rows)
+        return rows
+
+    def _learn_vector(self, x: ArrayLike, y: Label) -> None:
+        learner = self._steps_now()[-1][1]
+        ours = self._is_begun() and isinstance(learner, StreamingClassifier)
+        if not ours or not learner._knows(y):
+            row = _row(x, "learn_one")
+            fresh = not self._is_begun()
+            self._drafted(lambda draft: draft._learn_batch(row, [y], None, None, fresh=fresh))
+            return
+        vector: Any = x
+        adapting = self._room() > 0
+        for _, transformer in self.steps_[:-1]:
+            if adapting and hasattr(transformer, "learn_one"):
+                transformer.learn_one(vector)
+            elif adapting:
+                transformer.partial_fit(_row(vector, "learn_one"))
+            vector = _transformed_one(transformer, vector)
+        learner.learn_one(vector, y)
+        self.n_seen_ += 1
+
+    def _knows(self, y: Label) -> bool:
+        learner = self._steps_now()[-1][1]
+        return isinstance(learner, StreamingClassifier) and learner._knows(y)
+
+    def _forget_batch(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        if not self._is_fixed():
+            raise NotForgettable(
+                "this pipeline cannot forget exactly: a transformer has learned from the examples, "
+                "too; fit it anew without them"
+            )
+        self._require_fitted()
+        rows = self._seen(X)
+        self.steps_[-1][1].forget(rows, y, sample_weight)
+        self.n_seen_ -= len(rows)
+
+    def _forget_label(self, label: Label) -> None:
+        if not self._is_fixed():
+            raise NotForgettable(
+                "this pipeline cannot forget a class exactly: a transformer has learned from its "
+                "examples, too; fit it anew without them"
+            )
+        self._require_fitted()
+        self.steps_[-1][1].forget_class(label)
+
+    def _merge_in(self, other: StreamingClassifier) -> None:
+        assert isinstance(other, StreamPipeline)
+        if not self._is_fixed():
+            raise NotMergeable(
+                "two pipelines with transformers that learn cannot be merged: each learner counts "
+                "along axes of its own; fit one set of transformers first and merge learners "
+                "behind it"
+            )
+        self._require_alike(other)
+        if not other._is_begun():
+            return
+        if not self._is_begun():
+            self.steps_ = copy.deepcopy(other.steps_)
+            self.n_seen_ = other.n_seen_
+            return
+        self.steps_[-1][1].merge(other.steps_[-1][1])
+        self.n_seen_ += other.n_seen_
+
+    def _require_alike(self, other: "StreamPipeline") -> None:
+        """The same steps with the same parameters, for as many features."""
+        ours, theirs = (_plain_parameters(pipeline) for pipeline in (self, other))
+        for name in sorted(ours.keys() | theirs.keys()):
+            here: Any = ours.get(name)
+            there: Any = theirs.get(name)
+            if not np.array_equal(here, there):
+                raise NotMergeable(
+                    f"{name} differs: {here!r} here, {there!r} there; pipelines must have the same "
+                    "steps with the same parameters to be merged"
+                )
+        begun = self._is_begun() and other._is_begun()
+        if begun and self.n_features_in_ != other.n_features_in_:
+            raise NotMergeable(
+                f"this pipeline was taught {self.n_features_in_} features, "
+                f"the other {other.n_features_in_}"
+            )
+
+    def _is_fixed(self) -> bool:
+        """Whether no transformer learns, so that what the last step promises, the whole does."""
+        transformers = [transformer for _, transformer in self.steps[:-1]]
+        return bool(transformers) and all(isinstance(step, FixedMap) for step in transformers)
+
+    def _decide(self, X: ArrayLike) -> Array:
+        return self._asked(X, lambda learner, rows: learner.decision_function(rows))
+
+    def _answer(self, X: ArrayLike, among: Iterable[Label] | None) -> NDArray[Any]:
+        return self._asked(X, lambda learner, rows: learner.predict(rows, **_words(among)))
+
+    def _answer_with_probabilities(self, X: ArrayLike, among: Iterable[Label] | None) -> Array:
+        return self._asked(X, lambda learner, rows: learner.predict_proba(rows, **_words(among)))
+
+    def _asked(self, X: Any, ask: Callable[[Any, Any], NDArray[Any]]) -> NDArray[Any]:
+        """What the learner answers, block by block behind fixed transformers."""
+        self._require_fitted()
+        learner = self.steps_[-1][1]
+        if not self._is_fixed() or _number_of_rows(X) <= BLOCK_ROWS:
+            return ask(learner, self._seen(X))
+        rows = self.steps_[0][1]._rows(X)
+        parts = in_blocks(len(rows), BLOCK_ROWS)
+        return np.concatenate([ask(learner, self._seen(rows[part])) for part in parts])
+
+    def _answer_one(self, x: ArrayLike, among: Iterable[Label] | None) -> Label:
+        self._require_fitted()
+        vector: Any = x
+        for _, transformer in self.steps_[:-1]:
+            vector = _transformed_one(transformer, vector)
+        learner = self.steps_[-1][1]
+        if hasattr(learner, "predict_one"):
+            answer: Label = learner.predict_one(vector, **_words(among))
+            return answer
+        first: Label = learner.predict(_row(vector, "predict_one"), **_words(among))[0]
+        return first
 
     def _room(self) -> int | float:
         """From how many further examples the transformers will learn."""
@@ -302,19 +375,14 @@ class StreamPipeline(ClassifierMixin, _BaseComposition, BaseEstimator):  # type:
         return getattr(self, "steps_", self.steps)
 
     def _taught(self, name: str) -> list[Step]:
-        if not hasattr(self, "steps_"):
+        if not self._is_begun():
             raise AttributeError(f"{type(self).__name__} has no {name} before it is taught")
         return self.steps_
 
-    def _require_fitted(self) -> None:
-        if not hasattr(self, "steps_"):
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet: it was taught nothing. "
-                "Call partial_fit or learn_one first."
-            )
+    def _is_begun(self) -> bool:
+        return "steps_" in self.__dict__
 
-    def _fresh_steps(self) -> list[Step]:
-        """Untaught copies of the steps, after a look at them."""
+    def _check_parameters(self) -> None:
         if not isinstance(self.steps, (list, tuple)) or len(self.steps) == 0:
             raise InvalidParameter("steps is a list of (name, estimator) with at least a learner")
         names = [name for name, _ in self.steps]
@@ -337,7 +405,15 @@ class StreamPipeline(ClassifierMixin, _BaseComposition, BaseEstimator):  # type:
             raise InvalidParameter(
                 f"freeze_after is a whole number of at least 1, or None, not {self.freeze_after!r}"
             )
-        return [(name, clone(estimator)) for name, estimator in self.steps]
+
+
+def _plain_parameters(pipeline: StreamPipeline) -> dict[str, Any]:
+    """All parameters but the steps themselves, which are named by their classes."""
+    found = {key: value for key, value in pipeline.get_params().items() if key != "steps"}
+    return {
+        key: type(value).__name__ if hasattr(value, "get_params") else value
+        for key, value in found.items()
+    }
 
 
 def _teach(transformer: Any, X: Any, y: Any, weights: NDArray[Any] | None) -> None:
@@ -349,6 +425,11 @@ def _teach(transformer: Any, X: Any, y: Any, weights: NDArray[Any] | None) -> No
 
 def _copied_transformers(steps: list[Step]) -> list[Step]:
     return [*((name, copy.deepcopy(transformer)) for name, transformer in steps[:-1]), steps[-1]]
+
+
+def _words(among: Iterable[Label] | None) -> dict[str, Any]:
+    """Learners other than everlearn's know no ``among``; they are not asked about it."""
+    return {} if among is None else {"among": among}
 
 
 def _transformed_one(transformer: Any, vector: Any) -> Any:

@@ -1,24 +1,29 @@
 """Every learner, in every configuration that changes what it keeps or promises."""
 
 from everlearn import (
+    AutoClassifier,
     ExStream,
+    FixedCovarianceLDA,
     NCMForest,
     NearestClassMean,
+    PowerNormalizer,
+    RandomFeatures,
     RecursiveRLSC,
     StreamingLDA,
+    StreamPipeline,
     SVMForest,
 )
 
 LEARNERS = [
+    AutoClassifier(sample_size=60),
     ExStream(prototypes=4, learning_rate=0.1),
     NearestClassMean(),
     NearestClassMean(metric="cosine"),
     NearestClassMean(metric="learned"),
     StreamingLDA(),
     StreamingLDA(shrinkage="oas", class_scatter=True),
-    StreamingLDA(covariance="fixed"),
-    StreamingLDA(base="oas"),
-    StreamingLDA(rule="hayes2020"),
+    FixedCovarianceLDA(),
+    FixedCovarianceLDA(base="oas"),
     RecursiveRLSC(),
     RecursiveRLSC(fit_intercept=True, recoding=0.0, class_scatter=True),
     RecursiveRLSC(weighting="rebalance", fit_intercept=True),
@@ -35,7 +40,12 @@ LEARNERS = [
 OTHER_LEARNERS = [
     RecursiveRLSC(regularization="auto", recoding="auto", validation_size=20),
     RecursiveRLSC(regularization="auto", weighting="rebalance", validation_size=20),
-    StreamingLDA(covariance="fixed", base="ones"),
+    FixedCovarianceLDA(base="ones"),
+    AutoClassifier(sample_size=12),
+    StreamPipeline(
+        [("wide", RandomFeatures(n_components=40)), ("learn", AutoClassifier(sample_size=60))]
+    ),
+    StreamPipeline([("root", PowerNormalizer(unit_length=False)), ("learn", StreamingLDA())]),
     NCMForest(n_estimators=20, random_state=0, memory=5),
     SVMForest(n_estimators=20, random_state=0, memory=5, update="igt"),
 ]

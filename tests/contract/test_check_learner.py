@@ -6,7 +6,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from everlearn import NearestClassMean, StreamingLDA, check_learner
-from everlearn.checks import CHECKS
+from everlearn.checks.parts import CHECKS
 from everlearn.errors import CheckFailed
 from tests.contract.learners import LEARNERS, OTHER_LEARNERS
 
@@ -115,4 +115,4 @@ def test_other_peoples_estimators_can_be_checked():
 def test_the_learner_given_is_not_changed():
     learner = NearestClassMean()
     check_learner(learner)
-    assert not hasattr(learner, "labels_")
+    assert not hasattr(learner, "registry_")

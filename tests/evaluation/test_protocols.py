@@ -10,7 +10,7 @@ from sklearn.naive_bayes import MultinomialNB
 from everlearn import NearestClassMean, StreamingLDA
 from everlearn.errors import InvalidParameter, NotStreaming, WrongShape
 from everlearn.evaluation import checkpointed, prequential
-from everlearn.evaluation.estimators import size_in_bytes
+from everlearn.size import size_in_bytes
 from everlearn.streams import class_iid, iid
 from everlearn.streams.examples import Examples
 
@@ -48,6 +48,27 @@ def test_prequential_is_ask_then_learn(digits):
     assert run.rejected == {}
     assert np.all(run.learning > 0)
     assert run.as_row()["examples"] == 900
+
+
+def test_a_prequential_run_stops_where_it_is_told(digits):
+    train, test = digits
+    learner, stops = NearestClassMean(), [6, 256, 900]
+    seen = []
+    run = prequential(
+        learner,
+        train.X,
+        train.y,
+        stops=stops,
+        at_stop=lambda n: seen.append((n, learner.score(test.X, test.y))),
+    )
+    plain = prequential(NearestClassMean(), train.X, train.y)
+    assert run.answers.tolist() == plain.answers.tolist()
+    expected = [
+        (n, NearestClassMean().fit(train.X[:n], train.y[:n]).score(test.X, test.y)) for n in stops
+    ]
+    assert seen == expected
+    with pytest.raises(InvalidParameter, match="between 1 and the 900"):
+        prequential(NearestClassMean(), train.X, train.y, stops=[901])
 
 
 @pytest.mark.parametrize(
@@ -153,3 +174,24 @@ def test_memory_counts_arrays_once():
             self.again = {"same": [self.array]}
 
     assert 8000 < size_in_bytes(Holder()) < 10_000
+
+
+def test_dictionaries_are_refused_not_counted_as_mistakes():
+    with pytest.raises(WrongShape, match="turn dictionaries into rows"):
+        prequential(NearestClassMean(), [{"a": 1.0}, {"a": 2.0}], ["cup", "chair"])
+
+
+def test_what_is_slow_at_first_use_is_done_by_a_copy_before_the_clock_starts(digits):
+    taught = []
+
+    class Noted(NearestClassMean):
+        def _learn_one(self, x, slot):
+            taught.append(self)
+            super()._learn_one(x, slot)
+
+    train, _ = digits
+    learner = Noted()
+    run = prequential(learner, train.X[:20], train.y[:20] % 2)
+    assert taught[0] is not learner
+    assert learner.moments_.total == 20
+    assert run.answers[0] is None

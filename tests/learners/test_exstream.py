@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 
 from everlearn import ExStream, load, save
-from everlearn.errors import InvalidParameter, NotForgettable, NotMergeable
+from everlearn.errors import InvalidParameter, NotFinite, NotForgettable, NotMergeable
 from everlearn.learners.softmax import Descent, SoftmaxLayer
 
 
@@ -35,7 +35,7 @@ def test_prototypes_are_those_of_the_naive_buffers(stream):
     X, y = stream
     learner = ExStream(prototypes=4).fit(X, y)
     for label, expected in naive_prototypes(X, y, 4).items():
-        own = learner._owners == learner.labels_.slot(label)
+        own = learner._owners == learner.registry_.slot(label)
         np.testing.assert_allclose(
             learner._prototypes[own], [vector for vector, _ in expected], atol=1e-5
         )
@@ -46,7 +46,7 @@ def test_merging_keeps_the_mean_and_number_of_examples(stream):
     X, y = stream
     learner = ExStream(prototypes=2).fit(X, y)
     for label in range(3):
-        own = learner._owners == learner.labels_.slot(label)
+        own = learner._owners == learner.registry_.slot(label)
         assert own.sum() == 2
         assert learner._counts[own].sum() == np.sum(y == label)
         mean = np.average(learner._prototypes[own], axis=0, weights=learner._counts[own])
@@ -103,3 +103,18 @@ def test_what_it_cannot_do_it_says(stream):
     for wrong in ({"prototypes": 0}, {"momentum": 1.0}, {"learning_rate": 0.0}):
         with pytest.raises(InvalidParameter):
             ExStream(**wrong).fit(X, y)
+
+
+@pytest.mark.parametrize("size", [1e16, 1e20, 1e150])
+def test_what_single_precision_cannot_hold_is_refused(stream, size):
+    X, y = stream
+    learner = ExStream(prototypes=3).fit(X, y)
+    before = learner.decision_function(X)
+    for teach in (
+        lambda: learner.partial_fit(size * X, y),
+        lambda: learner.learn_one(size * X[0], y[0]),
+    ):
+        with pytest.raises(NotFinite, match="scale the features"):
+            teach()
+    np.testing.assert_array_equal(learner.decision_function(X), before)
+    assert np.all(np.isfinite(ExStream(prototypes=3).fit(1e14 * X, y).decision_function(1e14 * X)))

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
 
 from everlearn import NearestClassMean, RecursiveRLSC
@@ -51,7 +52,7 @@ def test_the_fast_path_follows_every_example(examples, variant):
     for index, (x, label) in enumerate(zip(examples.X, examples.y.tolist(), strict=True)):
         learner.learn_one(x, label)
         scores = learner._scores_one(examples.X_new[index % 50]) * (index + 1) ** 0.6
-        order = learner.labels_.order
+        order = learner.registry_.order
         if index % 10 == 9:
             expected = ridge_scores(
                 examples.X[: index + 1],
@@ -105,7 +106,7 @@ def test_residual_variance_is_that_of_the_residuals(examples):
     used = np.trace(np.linalg.solve(gram + 4.0 * np.eye(8), gram))
     n = len(examples.X)
     expected = n * np.sum((targets - fitted) ** 2) / ((n - used) ** 2 * 5)
-    np.testing.assert_allclose(learner._temperature(), expected, rtol=1e-8)
+    np.testing.assert_allclose(learner.temperature_, expected, rtol=1e-8)
 
 
 def test_forgetting_downdates_the_factor_without_a_rebuild(examples):
@@ -273,3 +274,14 @@ def test_rebalancing_cannot_be_switched_on_later(examples):
     learner = RecursiveRLSC().fit(examples.X, examples.y).set_params(weighting="rebalance")
     with pytest.raises(InvalidParameter, match="from the first example on"):
         learner.predict(examples.X_new)
+
+
+@pytest.mark.parametrize("origin", [30.0, 1e4])
+def test_the_choice_does_not_depend_on_the_origin(origin):
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    words = {"regularization": "auto", "recoding": "auto"}
+    near = RecursiveRLSC(**words).fit(X[:1200], y[:1200])
+    far = RecursiveRLSC(**words).fit(X[:1200] + origin, y[:1200])
+    assert far.regularization_ == pytest.approx(near.regularization_, rel=1e-6)
+    assert far.score(X[1200:] + origin, y[1200:]) > near.score(X[1200:], y[1200:]) - 0.02

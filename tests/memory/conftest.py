@@ -1,4 +1,4 @@
-"""Things many tests of the Learner need."""
+"""Things many tests of the Memory need."""
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ def clusters(rng):
     return make
 
 
-def state_of(learner):
+def state_of(memory):
     """Every number of the model, by name."""
-    classifier = learner.classifier
+    classifier = memory.classifier
     arrays, notes = classifier._state()
     return {key: np.array(value) for key, value in arrays.items()}, notes
 

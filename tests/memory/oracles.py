@@ -1,4 +1,4 @@
-"""A Learner's memory as a plain list, slow and obvious."""
+"""A Memory's memory as a plain list, slow and obvious."""
 
 import copy
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ class PlainMemory:
 
     taught: list[tuple[tuple[float, ...], str, str]] = field(default_factory=list)
     before: list[list[tuple[tuple[float, ...], str, str]]] = field(default_factory=list)
+    undone: list[list[tuple[tuple[float, ...], str, str]]] = field(default_factory=list)
 
     def teach(self, vector, name, source):
         if any(known[:2] == (vector, name) for known in self.taught):
@@ -33,7 +34,16 @@ class PlainMemory:
         self.taught = [(v, new if name == old else name, s) for v, name, s in self.taught]
 
     def undo(self):
+        self.undone.append(self.taught)
         self.taught = self.before.pop()
+
+    def redo(self):
+        self.before.append(self.taught)
+        self.taught = self.undone.pop()
+
+    def erase(self, name):
+        self.taught = [known for known in self.taught if known[1] != name]
+        self.before, self.undone = [], []
 
     def counts(self):
         names = [name for _, name, _ in self.taught]
@@ -45,6 +55,7 @@ class PlainMemory:
 
     def _remember(self):
         self.before.append(copy.deepcopy(self.taught))
+        self.undone = []
 
 
 def naive_familiarity(X, names, u):

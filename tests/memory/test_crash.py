@@ -1,4 +1,4 @@
-"""A process that teaches is killed at random moments; nothing acknowledged is lost."""
+"""Small rounds of what benchmarks/ does at length: kills, altered bytes, interrupts, forgers."""
 
 import json
 import os
@@ -9,17 +9,46 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_kill_at_random_moments_loses_nothing():
+def attack(name, *arguments):
+    """Run an attack in a process of its own, which forks; what it found."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.crash", "15", "3"],
+        [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)],
         cwd=ROOT,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
-    tally = json.loads(done.stdout)
-    assert tally["rounds"] == 15
-    assert tally["acknowledged"] > 100
-    assert tally["opened_from_a_snapshot"] > 0
-    assert (tally["lost"], tally["counted_twice"], tally["models_that_differ"]) == (0, 0, 0)
+    return json.loads(done.stdout)
+
+
+def test_a_kill_in_any_change_loses_nothing_and_leaves_no_trace():
+    tally = attack("crash", 20, 3)
+    assert tally["rounds"] == 20
+    assert tally["wrong"] == []
+    assert tally["lost"] == tally["counted_twice"] == tally["not_verified"] == tally["traces"] == 0
+
+
+def test_altered_bytes_are_harmless_or_named():
+    verdicts = attack("altered_journals", 40, 7)
+    assert sum(verdicts.values()) == 40
+    assert not [verdict for verdict in verdicts if verdict.startswith(("SILENT", "RAW"))]
+
+
+def test_an_interrupted_memory_goes_on():
+    tally = attack("interrupted_memory", 60, 5)
+    assert tally["interrupted"] == 60
+    assert (tally["wedged"], tally["neither_old_nor_new"], tally["wrong"]) == (0, 0, [])
+
+
+def test_readers_beside_every_change_see_no_false_error():
+    found = attack("beside_readers", 150, 2)
+    assert found.pop("changes made meanwhile") > 0
+    assert found == {"answered": 150}
+
+
+def test_forged_folders_are_used_or_refused_by_name():
+    verdicts, wrong = attack("forged_folders", 30, 4)
+    assert sum(verdicts.values()) == 30
+    assert verdicts["DamagedJournal"] > 10
+    assert wrong == []

@@ -12,21 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
-from everlearn import Learner, NearestClassMean, RecursiveRLSC
+from everlearn import Memory, NearestClassMean, RecursiveRLSC
 from everlearn.errors import (
     CannotWrite,
     DamagedJournal,
-    DamagedModel,
-    LearnerBusy,
-    LearnerClosed,
+    MemoryBusy,
+    MemoryClosed,
     NewerFormat,
-    NotALearner,
+    NotAMemory,
 )
-from everlearn.memory import learner as learner_module
+from everlearn.memory import keeping as memory_module
 from everlearn.memory.journal import WINDOW
-from everlearn.memory.model import Model
 from tests.memory.conftest import same_bits, state_of
 
 
@@ -34,51 +31,52 @@ from tests.memory.conftest import same_bits, state_of
 def taught(tmp_path, clusters):
     """A folder with a snapshot and something after it, and what was taught."""
     X, names = clusters(each=100)
-    with Learner(tmp_path / "learner") as learner:
-        learner.teach_many(zip(X, names, strict=True))
-    return tmp_path / "learner", X, names
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach_many(zip(X, names, strict=True))
+    return tmp_path / "memory", X, names
 
 
-def fold_anew(learner):
+def fold_anew(memory):
     """The model folded from the whole journal, without any snapshot."""
-    model = Model(clone(learner.classifier))
-    model.follow(learner._journal, learner._journal.last_position)
-    return model.classifier._state()
+    return memory._store.read(memory._store.history.replayed).classifier._state()
+
+
+def snapshots(folder):
+    """The positions of the snapshots there are, by file."""
+    return {path: int(path.name.split("-")[1]) for path in folder.glob("snapshot-*")}
 
 
 def test_opening_from_a_snapshot_equals_folding_the_journal(taught):
     folder, X, _ = taught
-    assert (folder / f"snapshot-1-{WINDOW}.classifier").exists()
-    with Learner(folder) as learner:
-        assert same_bits(state_of(learner), fold_anew(learner))
-        learner.forget(name="class 1")
-        learner.teach(X[0], "new")
-        learner.undo()
-        learner.rename("class 2", "class 3")
-    with Learner(folder) as learner:
-        assert learner.info()["snapshot_at"] == 2 * WINDOW
-        assert same_bits(state_of(learner), fold_anew(learner))
+    assert list(snapshots(folder).values()) == [WINDOW]
+    with Memory(folder) as memory:
+        assert same_bits(state_of(memory), fold_anew(memory))
+        memory.forget(name="class 1")
+        memory.teach(X[0], "new", also=True)
+        memory.undo()
+        memory.rename("class 2", "class 3")
+    with Memory(folder) as memory:
+        assert memory.info()["snapshot_at"] == 2 * WINDOW
+        assert same_bits(state_of(memory), fold_anew(memory))
 
 
 def test_snapshots_are_made_while_teaching_and_old_ones_removed(tmp_path, clusters, monkeypatch):
-    monkeypatch.setattr(learner_module, "SNAPSHOT_EVERY", WINDOW)
+    monkeypatch.setattr(memory_module, "SNAPSHOT_EVERY", WINDOW)
     X, names = clusters(each=200)
-    with Learner(tmp_path) as learner:
-        learner.teach_many(zip(X[:300], names[:300], strict=True))
-        assert learner.info()["snapshot_at"] == WINDOW
-        learner.teach_many(zip(X[300:], names[300:], strict=True))
-        assert learner.info()["snapshot_at"] == 3 * WINDOW
-    found = sorted(path.name for path in tmp_path.glob("*.classifier"))
-    assert found == ["snapshot-1-0.classifier", f"snapshot-1-{3 * WINDOW}.classifier"]
+    with Memory(tmp_path) as memory:
+        memory.teach_many(zip(X[:300], names[:300], strict=True))
+        assert memory.info()["snapshot_at"] == WINDOW
+        memory.teach_many(zip(X[300:], names[300:], strict=True))
+        assert memory.info()["snapshot_at"] == 3 * WINDOW
+    assert list(snapshots(tmp_path).values()) == [3 * WINDOW]
 
 
-@pytest.mark.parametrize("part", ["classifier", "means"])
 @pytest.mark.parametrize("how", ["half", "empty", "flipped", "gone"])
-def test_a_damaged_snapshot_is_passed_over(taught, part, how, caplog):
+def test_a_damaged_snapshot_is_passed_over(taught, how, caplog):
     folder, X, _ = taught
-    with Learner(folder, read_only=True) as learner:
-        before = state_of(learner)
-    path = folder / f"snapshot-1-{WINDOW}.{part}"
+    with Memory(folder, read_only=True) as memory:
+        before = state_of(memory)
+    (path,) = snapshots(folder)
     data = bytearray(path.read_bytes())
     if how == "gone":
         path.unlink()
@@ -87,64 +85,54 @@ def test_a_damaged_snapshot_is_passed_over(taught, part, how, caplog):
         path.write_bytes(data)
     else:
         path.write_bytes(data[: len(data) // 2 if how == "half" else 0])
-    with Learner(folder) as learner:
-        assert same_bits(state_of(learner), before)
-        assert learner.teach(-X[0], "after")
-        assert ("passed over" in caplog.text) == ((part, how) != ("classifier", "gone"))
+    with Memory(folder) as memory:
+        assert same_bits(state_of(memory), before)
+        assert memory.teach(-X[0], "after")
+        assert ("passed over" in caplog.text) == (how != "gone")
 
 
-def test_without_any_snapshot_the_classifier_must_be_named(taught):
+def test_temporary_files_of_a_dead_writer_are_removed(taught):
     folder, X, names = taught
-    for path in folder.glob("snapshot-*"):
-        path.unlink()
-    with pytest.raises(DamagedModel, match="nothing taught is lost"):
-        Learner(folder)
-    with Learner(folder, learner=NearestClassMean()) as learner:
-        assert learner.ask(X[0])[0].name == names[0]
-        assert sum(record.count for record in learner.names().values()) == len(X)
-
-
-def test_a_temporary_file_of_a_dead_writer_does_no_harm(taught):
-    folder, X, names = taught
-    (folder / f".snapshot-1-{WINDOW}.classifier.abc").write_bytes(b"half")
-    with Learner(folder) as learner:
-        assert learner.ask(X[0])[0].name == names[0]
+    (folder / f".snapshot-{WINDOW}-abc.def").write_bytes(b"half")
+    with Memory(folder) as memory:
+        assert memory.ask(X[0])[0].name == names[0]
+        assert not list(folder.glob(".snapshot-*"))
 
 
 def test_a_full_disk_is_named_and_loses_nothing(taught):
     folder, X, names = taught
-    with Learner(folder) as learner:
-        db = learner._journal._db
+    with Memory(folder) as memory:
+        db = memory._store.journal.db
         pages = db.value("PRAGMA page_count")
         db.run(f"PRAGMA max_page_count = {pages}")
-        before = learner.info()["teachings"]
+        before = memory.info()["teachings"]
         big = np.random.default_rng(0).normal(size=(200, 16)).astype(np.float32)
         acknowledged = []
 
         with pytest.raises(CannotWrite, match="full"):
-            acknowledged.extend(learner.teach(x, "more") for x in big)
+            acknowledged.extend(memory.teach(x, "more") for x in big)
         taught_before_full = len(acknowledged)
-        assert learner.info()["teachings"] == before + taught_before_full
-        assert learner.ask(X[0])[0].name == names[0]
+        assert memory.info()["teachings"] == before + taught_before_full
+        assert memory.ask(X[0])[0].name == names[0]
         db.run(f"PRAGMA max_page_count = {pages + 100}")
-        assert learner.teach(big[-1], "more")
-    with Learner(folder) as learner:
-        assert learner.info()["teachings"] == before + taught_before_full + 1
-        assert same_bits(state_of(learner), fold_anew(learner))
+        assert memory.teach(big[-1], "more")
+    with Memory(folder) as memory:
+        assert memory.info()["teachings"] == before + taught_before_full + 1
+        assert same_bits(state_of(memory), fold_anew(memory))
 
 
 FULL = """
 import resource, signal, sys
 import numpy as np
-from everlearn import Learner
+from everlearn import Memory
 from everlearn.errors import CannotWrite
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (8_000_000, 8_000_000))
 acknowledged = 0
-learner = Learner(sys.argv[1])
+memory = Memory(sys.argv[1])
 try:
     for index in range(4000):
-        learner.teach(np.full(5000, 1.0 + index), "noise")
+        memory.teach(np.full(5000, 1.0 + index), "noise")
         acknowledged += 1
 except CannotWrite as error:
     print(acknowledged)
@@ -158,8 +146,8 @@ def test_a_write_that_the_system_refuses_loses_nothing(tmp_path):
     )
     acknowledged = int(done.stdout)
     assert acknowledged > 100
-    with Learner(tmp_path) as learner:
-        assert learner.names()["noise"].count == acknowledged
+    with Memory(tmp_path) as memory:
+        assert memory.names()["noise"].count == acknowledged
 
 
 def test_no_room_for_a_snapshot_is_no_error(taught, monkeypatch, caplog):
@@ -169,11 +157,11 @@ def test_no_room_for_a_snapshot_is_no_error(taught, monkeypatch, caplog):
         raise CannotWrite("the disk is full")
 
     monkeypatch.setattr("everlearn.memory.history.write_snapshot", refuse)
-    with Learner(folder) as learner:
-        learner.teach_many((x, "more") for x in -X)
+    with Memory(folder) as memory:
+        memory.teach_many((x, "more") for x in -X)
     assert "opening will take longer" in caplog.text
-    with Learner(folder) as learner:
-        assert learner.names()["more"].count == len(X)
+    with Memory(folder) as memory:
+        assert memory.names()["more"].count == len(X)
 
 
 def as_nobody(action):
@@ -196,7 +184,7 @@ def test_a_read_only_folder_can_be_asked_and_says_why_it_cannot_be_taught(taught
     folder, X, names = taught
     place = Path(tempfile.mkdtemp())
     try:
-        frozen = place / "learner"
+        frozen = place / "memory"
         shutil.copytree(folder, frozen)
         place.chmod(0o755)
         for path in frozen.iterdir():
@@ -205,18 +193,18 @@ def test_a_read_only_folder_can_be_asked_and_says_why_it_cannot_be_taught(taught
 
         def teach():
             try:
-                Learner(frozen)
+                Memory(frozen)
             except CannotWrite as error:
-                return 0 if "read_only=True" in str(error) else 2
+                return 0 if "read-only" in str(error) else 2
             return 3
 
         def ask():
-            with Learner(frozen, read_only=True) as learner:
-                return 0 if learner.ask(X[0])[0].name == names[0] else 2
+            with Memory(frozen, read_only=True) as memory:
+                return 0 if memory.ask(X[0])[0].name == names[0] else 2
 
         def make():
             try:
-                Learner(frozen / "inside")
+                Memory(frozen / "inside")
             except CannotWrite as error:
                 return 0 if "cannot be made" in str(error) else 2
             return 3
@@ -232,12 +220,12 @@ def test_a_read_only_folder_can_be_asked_and_says_why_it_cannot_be_taught(taught
 def test_a_journal_of_a_later_version_is_left_alone(taught):
     folder, _, _ = taught
     with sqlite3.connect(folder / "journal.sqlite") as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute("PRAGMA user_version = 3")
     db.close()
     before = (folder / "journal.sqlite").read_bytes()
     for read_only in (False, True):
-        with pytest.raises(NewerFormat, match="format version 2"):
-            Learner(folder, read_only=read_only)
+        with pytest.raises(NewerFormat, match="format version 3"):
+            Memory(folder, read_only=read_only)
     assert (folder / "journal.sqlite").read_bytes() == before
 
 
@@ -245,8 +233,8 @@ def test_another_program_s_database_is_left_alone(tmp_path):
     with sqlite3.connect(tmp_path / "journal.sqlite") as db:
         db.execute("CREATE TABLE mine (x)")
     db.close()
-    with pytest.raises(NotALearner):
-        Learner(tmp_path)
+    with pytest.raises(NotAMemory):
+        Memory(tmp_path)
     with sqlite3.connect(tmp_path / "journal.sqlite") as db:
         assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("mine",)]
     db.close()
@@ -259,28 +247,28 @@ def test_a_damaged_journal_is_named(taught):
     data[:65536] = bytes(65536)
     path.write_bytes(data)
     with pytest.raises(DamagedJournal, match="backup"):
-        Learner(folder)
+        Memory(folder)
 
 
 def test_a_folder_without_a_learner_cannot_be_asked(tmp_path):
-    with pytest.raises(NotALearner, match="teach one first"):
-        Learner(tmp_path / "nothing", read_only=True)
+    with pytest.raises(NotAMemory, match="teach one first"):
+        Memory(tmp_path / "nothing", read_only=True)
 
 
 def test_the_second_writer_is_told_and_the_first_goes_on(tmp_path):
-    with Learner(tmp_path) as first:
-        with pytest.raises(LearnerBusy, match="read_only=True"):
-            Learner(tmp_path)
+    with Memory(tmp_path) as first:
+        with pytest.raises(MemoryBusy, match="read-only"):
+            Memory(tmp_path)
         assert first.teach([1.0, 0.0], "cup")
-    with Learner(tmp_path) as second:
+    with Memory(tmp_path) as second:
         assert second.names()["cup"].count == 1
 
 
 HOLD = """
 import sys, time
-from everlearn import Learner
-learner = Learner(sys.argv[1])
-learner.teach([1.0, 2.0], "held")
+from everlearn import Memory
+memory = Memory(sys.argv[1])
+memory.teach([1.0, 2.0], "held")
 print("ready", flush=True)
 time.sleep(60)
 """
@@ -292,16 +280,16 @@ def test_a_killed_writer_leaves_no_lock(tmp_path):
     )
     try:
         assert process.stdout.readline() == "ready\n"
-        with pytest.raises(LearnerBusy):
-            Learner(tmp_path)
-        with Learner(tmp_path, read_only=True) as reader:
+        with pytest.raises(MemoryBusy):
+            Memory(tmp_path)
+        with Memory(tmp_path, read_only=True) as reader:
             assert reader.names()["held"].count == 1
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
-    with Learner(tmp_path) as learner:
-        assert learner.names()["held"].count == 1
+    with Memory(tmp_path) as memory:
+        assert memory.names()["held"].count == 1
 
 
 def test_an_interrupted_batch_keeps_what_was_acknowledged(tmp_path, clusters):
@@ -314,19 +302,19 @@ def test_an_interrupted_batch_keeps_what_was_acknowledged(tmp_path, clusters):
                 raise KeyboardInterrupt
             yield pair
 
-    learner = Learner(tmp_path)
+    memory = Memory(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        learner.teach_many(interrupted(), acknowledge=told.append)
-    learner.close()
-    with Learner(tmp_path) as learner:
+        memory.teach_many(interrupted(), acknowledge=told.append)
+    memory.close()
+    with Memory(tmp_path) as memory:
         assert len(told) >= 192
-        assert learner.info()["teachings"] == len(told)
+        assert memory.info()["teachings"] == len(told)
 
 
 def test_a_model_interrupted_while_it_follows_is_not_used_again(taught, monkeypatch):
     folder, X, names = taught
-    with Learner(folder) as learner:
-        learner.teach(X[0], "before")
+    with Memory(folder) as memory:
+        memory.teach(X[0], "before", also=True)
         partial_fit = RecursiveRLSC.partial_fit
 
         def interrupted(self, *arguments):
@@ -336,37 +324,37 @@ def test_a_model_interrupted_while_it_follows_is_not_used_again(taught, monkeypa
         with monkeypatch.context() as patch:
             patch.setattr(RecursiveRLSC, "partial_fit", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                learner.ask(X[0])
-        assert learner.ask(X[1])[0].name == names[1]
-        assert same_bits(state_of(learner), fold_anew(learner))
+                memory.ask(X[0])
+        assert memory.ask(X[1])[0].name == names[1]
+        assert same_bits(state_of(memory), fold_anew(memory))
 
 
 def test_a_closed_learner_says_so(tmp_path):
-    learner = Learner(tmp_path)
-    learner.close()
-    learner.close()
+    memory = Memory(tmp_path)
+    memory.close()
+    memory.close()
     for action in (
-        lambda: learner.teach([1.0], "x"),
-        lambda: learner.ask([1.0]),
-        learner.names,
-        learner.undo,
+        lambda: memory.teach([1.0], "x"),
+        lambda: memory.ask([1.0]),
+        memory.names,
+        memory.undo,
     ):
-        with pytest.raises(LearnerClosed, match="open it again"):
+        with pytest.raises(MemoryClosed, match="open it again"):
             action()
 
 
 def test_switching_the_classifier_is_all_or_nothing(taught, monkeypatch):
     folder, X, names = taught
-    with Learner(folder) as learner:
+    with Memory(folder) as memory:
 
         def refuse(*_):
             raise CannotWrite("the disk is full")
 
         with monkeypatch.context() as patch:
-            patch.setattr(learner._journal, "set_fact", refuse)
+            patch.setattr(memory._store.journal, "set_fact", refuse)
             with pytest.raises(CannotWrite):
-                learner.use(learner=NearestClassMean())
-        assert isinstance(learner.classifier, RecursiveRLSC)
-        assert learner.ask(X[0])[0].name == names[0]
-    with Learner(folder) as learner:
-        assert isinstance(learner.classifier, RecursiveRLSC)
+                memory.use(classifier=NearestClassMean())
+        assert isinstance(memory.classifier, RecursiveRLSC)
+        assert memory.ask(X[0])[0].name == names[0]
+    with Memory(folder) as memory:
+        assert isinstance(memory.classifier, RecursiveRLSC)

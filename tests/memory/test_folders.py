@@ -7,12 +7,26 @@ import numpy as np
 import pytest
 
 from benchmarks.hostile_images import photograph, saved
-from everlearn import Learner
-from everlearn.errors import CannotRead, InvalidInput, NeverLearned
-from everlearn.features.decode import decode
-from everlearn.features.embedders import Pixels
+from everlearn import Memory
+from everlearn.errors import CannotRead, CannotWrite, InvalidInput, NeverLearned
+from everlearn.images import folders
+from everlearn.images.decode import decode
+from everlearn.images.embedders import Pixels
+from everlearn.images.folders import (
+    BAD_LINK,
+    BAD_NAME,
+    CLOSED,
+    HIDDEN,
+    LOOSE,
+    NO_IMAGE,
+    NOT_READ,
+    VIDEO,
+    FolderWatch,
+    labelled_files,
+    survey,
+)
+from everlearn.memory.answers import Answer, Answers
 from everlearn.memory.evaluate import evaluate, plot_confusion
-from everlearn.memory.folders import FolderWatch, labelled_files
 
 
 @pytest.fixture
@@ -52,6 +66,85 @@ def test_a_name_given_is_the_name_of_all(photos):
     assert {name for _, name in found} == {"thing"}
 
 
+def test_nothing_is_left_out_without_a_word(photos, tmp_path):
+    """Everything below the folder is taken, or counted under a reason."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "linked.png").write_bytes(saved(photograph(60), "PNG"))
+    (photos / "linked").symlink_to(elsewhere)
+    (photos / "up" / "back").symlink_to(photos)
+    (photos / "up" / "gone.png").symlink_to(tmp_path / "nothing")
+    (photos / "up" / "scan.tif").write_bytes(saved(photograph(60), "TIFF"))
+    (photos / "up" / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42")
+    (photos / "up" / "IMG_0001").write_bytes(saved(photograph(61), "JPEG"))
+    (photos / "up" / "phone.heic").write_bytes(b"\0\0\0\x18ftypheic\0\0\0\0mif1heic")
+    (photos / "up" / "web.avif").write_bytes(saved(photograph(62), "AVIF"))
+    bad = Path(os.fsdecode(os.fsencode(photos) + b"/caf\xe9"))
+    bad.mkdir()
+    (bad / "1.png").write_bytes(saved(photograph(60), "PNG"))
+    found = survey([photos])
+    taken = {(path.name, name) for path, name in found.files}
+    assert {("IMG_0001", "up"), ("phone.heic", "up"), ("web.avif", "up")} <= taken
+    assert ("linked.png", "linked") in taken
+    left_out = {reason: [path.name for path in left] for reason, left in found.left_out.items()}
+    assert left_out == {
+        HIDDEN: [".trash", ".hidden.png"],
+        LOOSE: ["loose.png"],
+        BAD_NAME: ["1.png"],
+        BAD_LINK: ["gone.png", "back"],
+        NOT_READ: ["scan.tif"],
+        VIDEO: ["clip.mp4"],
+        NO_IMAGE: ["notes.txt"],
+    }
+    assert found.is_unusual
+    everything = {path for path in photos.rglob("*") if not path.is_dir()}
+    everything = {path for path in everything if ".trash" not in path.parts}
+    accounted = {path for path, _ in found.files} | {
+        path for left in found.left_out.values() for path in left
+    }
+    assert everything <= accounted
+    with_videos = survey([photos], videos=True)
+    assert ("clip.mp4", "up") in {(path.name, name) for path, name in with_videos.files}
+
+
+def test_folders_in_folders_are_one_name_or_many(tmp_path):
+    for place in ("animals/cat", "animals/dog", "plants"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "1.png").write_bytes(saved(photograph(60), "PNG"))
+    found = survey([tmp_path])
+    assert [name for _, name in found.files] == ["animals", "animals", "plants"]
+    assert found.nested == {"animals": {"animals/cat": 1, "animals/dog": 1}}
+    assert found.is_unusual
+    each = survey([tmp_path], by_innermost=True)
+    assert [name for _, name in each.files] == ["cat", "dog", "plants"]
+    assert not each.is_unusual
+
+
+def test_a_folder_that_cannot_be_opened_is_said(photos, monkeypatch):
+    real = os.scandir
+
+    def refuse(path):
+        if Path(path).name == "down":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(folders.os, "scandir", refuse)
+    found = survey([photos])
+    assert found.left_out[CLOSED] == [photos / "down"]
+    assert {name for _, name in found.files} == {"up"}
+
+
+def test_unknown_with_the_right_first_guess_is_not_right(tmp_path, photos, monkeypatch):
+    answers = Answers([Answer("up", 0.9)], unknown=True, familiarity=0.0, threshold=1.0)
+    with Memory(tmp_path / "memory", embedder=Pixels(size=8)) as memory:
+        memory.teach_many(labelled_files([photos]))
+        monkeypatch.setattr(memory, "ask_many", lambda files, top: iter([answers] * len(files)))
+        result = evaluate(memory, [(photos / "up" / "0.png", "up")])
+    assert result.accuracy == 0.0
+    assert result.flagged_known == 1
+    assert [(m.name, m.answered, m.times) for m in result.mistakes()] == [("up", None, 1)]
+
+
 @pytest.mark.parametrize(
     ("path", "error", "words"),
     [
@@ -87,11 +180,11 @@ def test_watching_reports_what_is_complete_once(photos):
 
 
 def test_evaluation_counts_by_hand(tmp_path, photos):
-    with Learner(tmp_path / "learner", embedder=Pixels(size=8)) as learner:
+    with Memory(tmp_path / "memory", embedder=Pixels(size=8)) as memory:
         files = list(labelled_files([photos]))
         with pytest.raises(NeverLearned):
-            evaluate(learner, files)
-        learner.teach_many(files)
+            evaluate(memory, files)
+        memory.teach_many(files)
         # The same picture under another name: one of the two answers must be wrong.
         wrong = (photos / "up" / "0.png", "down")
         strange = (photos / "loose.png", "never taught")
@@ -99,7 +192,7 @@ def test_evaluation_counts_by_hand(tmp_path, photos):
         broken.write_bytes(b"")
         steps = []
         result = evaluate(
-            learner,
+            memory,
             [*files, wrong, strange, (broken, "up")],
             progress=lambda: steps.append(1),
         )
@@ -107,9 +200,15 @@ def test_evaluation_counts_by_hand(tmp_path, photos):
         assert result.n_known == 9
         assert result.accuracy == pytest.approx(8 / 9)
         assert result.per_name() == {"down": (3, 4), "up": (5, 5)}
-        assert result.mistakes() == [("down", "up", 1)]
+        assert result.mistakes() == [("down", "up", 1, (os.fspath(wrong[0]),))]
+        # The strange one is a copy of a picture that was taught, under a name that was not.
+        assert result.taught == [os.fspath(path) for path, _ in [*files, wrong, strange]]
         assert result.n_unknown == 1
         assert [path for path, _ in result.unreadable] == [os.fspath(broken)]
+        with pytest.raises(CannotWrite, match="plot"):
+            plot_confusion(result, tmp_path / "missing" / "plot.png")
+        with pytest.raises(CannotWrite, match="plot"):
+            plot_confusion(result, tmp_path / "plot.unheard-of")
         plot_confusion(result, tmp_path / "plot.png")
         drawn = decode(tmp_path / "plot.png")
         assert len(np.unique(drawn.reshape(-1, 3), axis=0)) > 10

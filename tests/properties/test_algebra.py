@@ -12,7 +12,7 @@ from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
 
 EXACT_LEARNERS = [
     NearestClassMean(),
-    StreamingLDA(shrinkage=0.01),
+    StreamingLDA(),
     RecursiveRLSC(regularization=0.5, recoding=0.7),
     RecursiveRLSC(regularization=0.5, recoding=0.3, fit_intercept=True),
     RecursiveRLSC(regularization=0.5, weighting="rebalance"),
@@ -88,6 +88,22 @@ def test_merged_shards_equal_the_whole(learner, stream, n_shards):
         if np.any(owner == shard):
             merged.merge(clone(learner).fit(X[owner == shard], y[owner == shard]))
     assert_same(merged, clone(learner).fit(X, y), X)
+
+
+@every_learner
+@given(stream=streams(min_size=4), n_out=st.integers(1, 3))
+@few
+def test_a_shard_taken_out_again_was_never_there(learner, stream, n_out):
+    X, y, rng = stream
+    out = np.zeros(len(y), dtype=bool)
+    out[rng.permutation(len(y))[:n_out]] = True
+    merged = clone(learner).fit(X[~out], y[~out]).merge(clone(learner).fit(X[out], y[out]))
+    assert_same(
+        merged.unmerge(clone(learner).fit(X[out], y[out])),
+        clone(learner).fit(X[~out], y[~out]),
+        X,
+        tolerance=1e-8,
+    )
 
 
 @every_learner

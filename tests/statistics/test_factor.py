@@ -125,3 +125,20 @@ def test_ten_thousand_updates_drift_less_than_a_rebuild_would_notice(rng, monkey
         followed.factor.bring_up_to_date(followed.upper)
     assert followed.factor.drift(followed.upper()) < 1e-12
     followed.check()
+
+
+def test_an_update_gives_its_own_row_away(rng):
+    """R'⁻ᵀ r comes out of the rotations that brought r in."""
+    rows = rng.normal(size=(20, 6))
+    rows[:, 2] *= rng.integers(0, 2, 20)  # zeros need no rotation
+    matrix = rows.T @ rows + np.eye(6)
+    factor = Factor(6)
+    factor.bring_up_to_date(lambda: np.triu(matrix))
+    row, other = rng.normal(size=6), rng.normal(size=(2, 6))
+    row[3] = 0.0
+    factor.add(row)
+    grown = matrix + np.outer(row, row)
+    half, halves = factor.forward_with_row(other.copy(), lambda: np.triu(grown))
+    lower = np.linalg.cholesky(grown)
+    np.testing.assert_allclose(half, np.linalg.solve(lower, row), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(halves, np.linalg.solve(lower, other.T).T, rtol=1e-10)

@@ -95,3 +95,14 @@ def test_new_labels_fill_released_slots_where_encode_announced_them():
 def test_an_unknown_label_says_what_is_known():
     with pytest.raises(UnknownLabel, match="'cat' was never taught; known are 'dog'"):
         taught(["dog"]).slot("cat")
+
+
+@pytest.mark.parametrize(
+    "labels", [[2**63 - 1, 2**63], [-1, 2**63, 2**63 + 1], [2**64, 2**64 + 1], [-(2**70), 0]]
+)
+def test_whole_numbers_around_two_to_the_63_stay_apart(labels):
+    registry = Labels()
+    slots, new = registry.encode(labels)
+    registry.extend(new)
+    assert registry.classes.tolist() == sorted(labels)
+    assert [registry.slot(label) for label in labels] == slots.tolist()

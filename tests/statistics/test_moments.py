@@ -148,3 +148,44 @@ def test_rows_returned_are_the_growth_of_the_scatter(rng):
     before = moments.scatter()
     rows = moments.remove(X[:50], slots[:50])
     np.testing.assert_allclose(before - moments.scatter(), rows.T @ rows, rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1.0, 1e100])
+def test_rounding_that_forgetting_leaves_is_no_variance(rng, scale):
+    X = scale * (1e3 + rng.normal(size=(4, 5)))
+    moments = Moments(5)
+    moments.add(X, np.array([0, 1, 1, 1]))
+    moments.remove(X[2:], np.array([1, 1]))
+    assert not moments.upper_scatter().any()
+    assert moments.scatter_trace == 0.0
+
+
+@pytest.mark.parametrize("class_scatter", [False, True])
+def test_unmerging_leaves_what_two_passes_over_the_rest_give(rng, class_scatter):
+    X, slots = examples(rng)
+    slots[:30] = 4  # the first shard alone knows class 5
+    slots[30:][slots[30:] == 4] = 0
+    slots[3] = 5
+    whole, shard = (Moments(7, class_scatter=class_scatter) for _ in range(2))
+    whole.add(X, slots)
+    shard.add(X[:30], slots[:30])
+    whole.unmerge(shard, np.arange(shard.n_slots))
+    assert_equals_oracle(whole, X[30:], slots[30:])
+    assert whole.counts[5] == 0
+    if class_scatter:
+        _, _, _, of_class = class_moments(X[30:][slots[30:] == 0], slots[30:][slots[30:] == 0])
+        np.testing.assert_allclose(whole.class_scatter(0), of_class, rtol=1e-10, atol=1e-9)
+
+
+def test_moments_that_were_never_merged_cannot_be_taken_out(rng):
+    X, slots = examples(rng)
+    whole, more, wilder = Moments(7), Moments(7), Moments(7)
+    whole.add(X, slots)
+    more.add(np.concatenate([X, X]), np.concatenate([slots, slots]))
+    wilder.add(100 * X[:50], slots[:50])
+    before = {key: array.copy() for key, array in whole.state().items()}
+    for never in (more, wilder):
+        with pytest.raises(NeverLearned):
+            whole.unmerge(never, np.arange(never.n_slots))
+        for key, array in whole.state().items():
+            np.testing.assert_array_equal(array, before[key])

@@ -82,6 +82,14 @@ def test_class_batches_cut_the_classes(n_classes, step, data):
     assert all(not (a & b) for i, a in enumerate(seen) for b in seen[:i])
 
 
+def test_class_batches_in_an_order_of_ones_own():
+    y = np.repeat(np.arange(5), 4)
+    batches = orderings.class_batches(y, initial=2, step=2, classes=[3, 0, 4, 1])
+    # A class that is not named does not come.
+    assert [sorted(set(y[batch].tolist())) for batch in batches] == [[0, 3], [1, 4]]
+    assert [len(batch) for batch in batches] == [8, 8]
+
+
 def test_class_batches_of_nothing_are_refused():
     with pytest.raises(InvalidParameter, match="3 classes"):
         orderings.class_batches(Y, initial=4, step=1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everlearn.kernels.subspace import explanation_costs, trimmed_fits
+from everlearn.subspace.kernels import explanation_costs, trimmed_fits
 from everlearn.subspace.projection import RobustProjector, random_subsets
 
 

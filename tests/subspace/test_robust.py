@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from everlearn_papers.subspace.sequences import changing_scene
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -15,7 +16,6 @@ from everlearn.errors import (
     WrongShape,
     WrongWidth,
 )
-from everlearn.streams.scenes import changing_scene
 
 from .oracles import batch_pca, subspace_distance
 

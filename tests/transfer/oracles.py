@@ -31,8 +31,8 @@ def kernel_passive_aggressive(K, signs, C=1.0):
     return coefficients
 
 
-def gaussian(A, B, bandwidth):
-    return np.array([[np.exp(-((a - b) ** 2).sum() / bandwidth) for b in B] for a in A])
+def rbf(A, B, gamma):
+    return np.array([[np.exp(-gamma * ((a - b) ** 2).sum()) for b in B] for a in A])
 
 
 def mean_pairwise_squared_distance(X):

@@ -40,7 +40,7 @@ def hypotheses(rng, hidden, *more):
 def test_passive_aggressive_never_breaks_its_bound(seed, noise, C):
     X, signs, hidden, rng = stream(seed, noise)
     first = rng.normal(size=5) * rng.choice([0.0, 1.0, 5.0])
-    learner = PassiveAggressive(C=C, start=first, intercept=False, positive=1).fit(X, signs)
+    learner = PassiveAggressive(C=C, start=first, fit_intercept=False, positive=1).fit(X, signs)
     for u in hypotheses(rng, hidden, first):
         bound = passive_aggressive_bound(np.linalg.norm(u - first), hinge_losses(X @ u, signs), C=C)
         assert learner.mistakes_ <= bound + 1e-9
@@ -50,7 +50,7 @@ def test_passive_aggressive_never_breaks_its_bound(seed, noise, C):
 @given(SEEDS, NOISE, CS, st.floats(0.2, 30.0))
 def test_the_bound_holds_at_any_radius(seed, noise, C, radius):
     X, signs, hidden, rng = stream(seed, noise)
-    learner = PassiveAggressive(C=C, intercept=False).fit(radius * X, signs)
+    learner = PassiveAggressive(C=C, fit_intercept=False).fit(radius * X, signs)
     for u in hypotheses(rng, hidden):
         losses = hinge_losses(radius * X @ u, signs)
         bound = passive_aggressive_bound(np.linalg.norm(u), losses, C=C, radius=radius)
@@ -62,7 +62,12 @@ def test_the_bound_holds_at_any_radius(seed, noise, C, radius):
 def test_augmented_learning_never_breaks_its_bound(seed, noise, C, k):
     X, signs, hidden, rng = stream(seed, noise)
     priors = rng.normal(size=(k, 5))
-    learner = TROLPlus(priors=priors, per_source=True, C=C, intercept=False, positive=1)
+    learner = TROLPlus(
+        prior_models=priors,
+        sources="each",
+        positive=1,
+        online=PassiveAggressive(C=C, fit_intercept=False),
+    )
     learner.fit(X, signs)
     augmented = np.hstack([X, np.clip(X @ priors.T, -1, 1) / np.sqrt(k)])
     first = np.append(np.zeros(5), np.full(k, 1 / np.sqrt(k)))
@@ -80,12 +85,14 @@ def test_augmented_learning_never_breaks_its_bound(seed, noise, C, k):
 def test_online_transfer_never_breaks_its_bound(seed, noise, trust):
     X, signs, hidden, rng = stream(seed, noise)
     source = trust * (hidden + rng.normal(size=5))
-    own = PassiveAggressive(intercept=False, positive=1)
+    own = PassiveAggressive(fit_intercept=False, positive=1)
     own_margins = []
     for x, sign in zip(X, signs, strict=True):
-        own_margins.append(own.margin(x[None])[0] if hasattr(own, "labels_") else 0.0)
+        own_margins.append(own.margin(x[None])[0] if hasattr(own, "registry_") else 0.0)
         own.learn_one(x, sign)
-    learner = OnlineTransfer(priors=[source], intercept=False, positive=1).fit(X, signs)
+    learner = OnlineTransfer(
+        prior_models=[source], positive=1, online=PassiveAggressive(fit_intercept=False)
+    ).fit(X, signs)
     assert learner.mistakes_ <= online_transfer_bound(X @ source, own_margins, signs) + 1e-9
 
 

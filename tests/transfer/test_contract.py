@@ -19,16 +19,16 @@ from everlearn import (
 
 WITHOUT_PRIORS = [
     PassiveAggressive(),
-    PassiveAggressive(kernel="gaussian", budget=20, drop="smallest"),
+    PassiveAggressive(kernel="rbf", budget=20, drop="smallest"),
     LeastSquaresSVM(),
-    LeastSquaresSVM(kernel="gaussian"),
+    LeastSquaresSVM(kernel="rbf"),
     MultiKT(),
     OnlineTransfer(),
-    OnlineTransfer(transfer=True, kernel="gaussian", budget=20),
+    OnlineTransfer(sources="multi_kt", online=PassiveAggressive(kernel="rbf", budget=20)),
     TROL(),
-    TROL(kernel="gaussian", budget=20),
+    TROL(online=PassiveAggressive(kernel="rbf", budget=20)),
     TROLPlus(),
-    TROLPlus(per_source=True),
+    TROLPlus(sources="each"),
     TransferClassifier(),
     TransferClassifier(base=PassiveAggressive(variant="pa"), memory=2, replay=3, average_over=1),
 ]
@@ -36,14 +36,18 @@ WITHOUT_PRIORS = [
 VECTORS = [np.array([0.1, 0.0, -0.2, 0.0, 0.0, 0.1]), (np.full(6, 0.05), -0.1)]
 WITH_PRIORS = [
     PassiveAggressive(variant="pa2", start=VECTORS[0]),
-    MultiKT(priors=[lambda X: X[:, 0], lambda X: X[:, 1] ** 2]),
-    OnlineTransfer(priors=VECTORS),
-    OnlineTransfer(priors=VECTORS, per_source=True, kernel="gaussian", budget=20),
-    OnlineTransfer(priors=VECTORS, transfer=True),
-    TROL(priors=VECTORS, penalty="ball"),
-    TROL(priors=VECTORS, kernel="gaussian", budget=20),
-    TROLPlus(priors=VECTORS),
-    TROLPlus(priors=VECTORS, per_source=True, kernel="gaussian", budget=20),
+    MultiKT(prior_models=[lambda X: X[:, 0], lambda X: X[:, 1] ** 2]),
+    OnlineTransfer(prior_models=VECTORS),
+    OnlineTransfer(
+        prior_models=VECTORS, sources="each", online=PassiveAggressive(kernel="rbf", budget=20)
+    ),
+    OnlineTransfer(prior_models=VECTORS, sources="multi_kt"),
+    TROL(prior_models=VECTORS, penalty="ball"),
+    TROL(prior_models=VECTORS, online=PassiveAggressive(kernel="rbf", budget=20)),
+    TROLPlus(prior_models=VECTORS),
+    TROLPlus(
+        prior_models=VECTORS, sources="each", online=PassiveAggressive(kernel="rbf", budget=20)
+    ),
 ]
 
 

@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from everlearn import MultiKT, OnlineTransfer, PassiveAggressive, load, save
+from everlearn import (
+    LeastSquaresSVM,
+    MultiKT,
+    OnlineTransfer,
+    PassiveAggressive,
+    TROLPlus,
+    load,
+    save,
+)
 from everlearn.errors import CannotSave, InvalidParameter, InvalidPrior
 from tests.transfer.oracles import normalised, online_transfer, two_classes
 
@@ -15,24 +24,24 @@ def task(rng):
 def asked_then_taught(learner, X, signs):
     margins = []
     for x, sign in zip(X, signs, strict=True):
-        margins.append(learner.margin(x[None])[0] if hasattr(learner, "labels_") else np.nan)
+        margins.append(learner.margin(x[None])[0] if hasattr(learner, "registry_") else np.nan)
         learner.learn_one(x, sign)
     return np.array(margins)
 
 
-@pytest.mark.parametrize("per_source", [False, True])
-def test_follows_the_published_mixture(task, per_source):
+@pytest.mark.parametrize("which", ["mean", "each"])
+def test_follows_the_published_mixture(task, which):
     X, signs, W, biases = task
     sources = [lambda x, w=w, b=b: w @ x + b for w, b in zip(W, biases, strict=True)]
-    if not per_source:
+    if which == "mean":
         each = sources
         sources = [lambda x: np.mean([h(x) for h in each])]
     expected, history = online_transfer(X, signs, sources)
     learner = OnlineTransfer(
-        priors=list(zip(W, biases, strict=True)),
-        per_source=per_source,
-        intercept=False,
+        prior_models=list(zip(W, biases, strict=True)),
+        sources=which,
         positive=1,
+        online=PassiveAggressive(fit_intercept=False),
     )
     margins = asked_then_taught(learner, X, signs)
     np.testing.assert_allclose(margins[1:], expected[1:], rtol=1e-9, atol=1e-12)
@@ -42,10 +51,15 @@ def test_follows_the_published_mixture(task, per_source):
 
 def test_transfer_mixes_with_multi_kt_of_the_first_examples(task):
     X, signs, W, _ = task
-    learner = OnlineTransfer(priors=list(W), transfer=True, n_first=6, intercept=False)
+    learner = OnlineTransfer(
+        prior_models=list(W),
+        sources="multi_kt",
+        n_first=6,
+        online=PassiveAggressive(fit_intercept=False),
+    )
     learner.fit(X[:6], signs[:6])
-    source = MultiKT(priors=list(W)).fit(X[:6], signs[:6])
-    own = PassiveAggressive(intercept=False).fit(X[:6], signs[:6])
+    source = MultiKT(prior_models=list(W)).fit(X[:6], signs[:6])
+    own = PassiveAggressive(fit_intercept=False).fit(X[:6], signs[:6])
     np.testing.assert_allclose(learner.beta_, source.beta_, atol=1e-9)
     expected = [
         normalised(a) + normalised(b) - 1.0
@@ -56,17 +70,19 @@ def test_transfer_mixes_with_multi_kt_of_the_first_examples(task):
 
 def test_history_keeps_the_latest_weights(task, monkeypatch):
     X, signs, W, _ = task
-    full = OnlineTransfer(priors=list(W), per_source=True).fit(X, signs).weight_history_
+    full = OnlineTransfer(prior_models=list(W), sources="each").fit(X, signs).weight_history_
     monkeypatch.setattr("everlearn.transfer.online_transfer.HISTORY", 7)
-    short = OnlineTransfer(priors=list(W), per_source=True).fit(X, signs)
+    short = OnlineTransfer(prior_models=list(W), sources="each").fit(X, signs)
     np.testing.assert_array_equal(short.weight_history_, full[-7:])
 
 
 def test_a_right_prior_gains_weight_and_a_wrong_one_loses_it(rng):
     X, signs = two_classes(rng, 60, gap=0.3)
     knows = 5 * np.eye(6)[0]
-    right = OnlineTransfer(priors=[lambda X: np.sign(X[:, 0])], intercept=False)
-    wrong = OnlineTransfer(priors=[-knows], intercept=False)
+    right = OnlineTransfer(
+        prior_models=[lambda X: np.sign(X[:, 0])], online=PassiveAggressive(fit_intercept=False)
+    )
+    wrong = OnlineTransfer(prior_models=[-knows], online=PassiveAggressive(fit_intercept=False))
     assert right.fit(X, np.sign(X[:, 0])).weights_[0] > 0.9
     assert wrong.fit(X, signs).weights_[0] < 0.1
 
@@ -78,7 +94,7 @@ def test_a_prior_that_fails_later_changes_nothing(task):
     def moody(rows):
         return np.full(len(rows), np.nan) if broken[0] else rows @ W[0]
 
-    learner = OnlineTransfer(priors=[moody]).fit(X, signs)
+    learner = OnlineTransfer(prior_models=[moody]).fit(X, signs)
     before, history = learner.margin(X), learner.weight_history_
     broken[0] = True
     for teach in (
@@ -93,20 +109,53 @@ def test_a_prior_that_fails_later_changes_nothing(task):
     np.testing.assert_array_equal(learner.weight_history_, history)
 
 
-def test_two_ways_to_use_priors_exclude_each_other(task):
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ({"sources": "both"}, "sources is .mean., .each. or .multi_kt."),
+        ({"online": MultiKT()}, "online is a PassiveAggressive, not a MultiKT"),
+        ({"online": PassiveAggressive(start=np.ones(6))}, "start"),
+        ({"online": PassiveAggressive(positive=1)}, "positive"),
+        ({"online": PassiveAggressive(C=-1.0)}, "C is a number above 0"),
+    ],
+)
+def test_parameters_out_of_range_are_named(task, wrong, complaint):
     X, signs, W, _ = task
-    with pytest.raises(InvalidParameter, match="per_source and transfer"):
-        OnlineTransfer(priors=list(W), per_source=True, transfer=True).fit(X, signs)
+    with pytest.raises(InvalidParameter, match=complaint):
+        OnlineTransfer(prior_models=list(W), **wrong).fit(X, signs)
+
+
+@pytest.mark.parametrize("which", ["mean", "each"])
+def test_prior_models_without_their_intercepts_are_products_alone(task, which):
+    X, signs, W, biases = task
+    fitted = LogisticRegression().fit(X[:20], signs[:20])
+    ours = LeastSquaresSVM(positive=-1).fit(X[20:30], signs[20:30])
+    models = [(W[0], biases[0]), W[1], fitted, ours]
+    as_vectors = [W[0], W[1], fitted.coef_[0], ours.coef_]
+    without = OnlineTransfer(prior_models=models, sources=which, prior_intercepts=False)
+    expected = OnlineTransfer(prior_models=as_vectors, sources=which)
+    np.testing.assert_allclose(
+        without.fit(X, signs).margin(X), expected.fit(X, signs).margin(X), rtol=1e-9, atol=1e-11
+    )
+    with_them = OnlineTransfer(prior_models=models, sources=which).fit(X, signs)
+    assert np.abs(with_them.margin(X) - without.margin(X)).max() > 1e-3
+
+
+def test_a_model_whose_intercept_is_not_known_cannot_go_without(task):
+    X, signs, W, _ = task
+    moving = TROLPlus(prior_models=[W[0]]).fit(X, signs)
+    with pytest.raises(InvalidPrior, match="a TROLPlus, which has no intercept_"):
+        OnlineTransfer(prior_models=[moving], prior_intercepts=False).fit(X, signs)
 
 
 def test_priors_are_saved_inside_unless_they_are_code(task, tmp_path):
     X, signs, W, _ = task
-    inner = MultiKT(priors=[W[0]]).fit(X[:10], signs[:10])
-    learner = OnlineTransfer(priors=[W[1], (W[2], 0.3), inner]).fit(X, signs)
+    inner = MultiKT(prior_models=[W[0]]).fit(X[:10], signs[:10])
+    learner = OnlineTransfer(prior_models=[W[1], (W[2], 0.3), inner]).fit(X, signs)
     save(learner, tmp_path / "mixed")
     loaded = load(tmp_path / "mixed")
     np.testing.assert_allclose(loaded.margin(X), learner.margin(X), rtol=1e-12)
     np.testing.assert_array_equal(loaded.weight_history_, learner.weight_history_)
-    learner = OnlineTransfer(priors=[W[1], lambda X: X[:, 0]]).fit(X, signs)
-    with pytest.raises(CannotSave, match=r"priors\.1 is a function"):
+    learner = OnlineTransfer(prior_models=[W[1], lambda X: X[:, 0]]).fit(X, signs)
+    with pytest.raises(CannotSave, match=r"prior_models\.1 is a function"):
         save(learner, tmp_path / "code")

@@ -66,7 +66,7 @@ def naive(X, y, *, memory, replay, average_over, max_rivals=50, opening=20):
             signs = np.array([1.0] * len(own) + [-1.0] * len(others))
             weights += [1.0] * len(others)
             C = 1.0 / np.mean(np.sum(P**2, axis=1))
-            start = MultiKT(priors=[(W[j], b[j]) for j in others], C=C).fit(P, signs, weights)
+            start = MultiKT(prior_models=[(W[j], b[j]) for j in others], C=C).fit(P, signs, weights)
             W[k] = P.T @ start.dual_coef_ + sum(
                 beta * W[j] for beta, j in zip(start.beta_, others, strict=True)
             )
@@ -186,8 +186,8 @@ def test_says_what_it_cannot_do(rng):
     ("wrong", "complaint"),
     [
         ({"base": LeastSquaresSVM()}, "base is a TROL"),
-        ({"base": TROL(kernel="gaussian")}, "linear kernel"),
-        ({"base": TROL(priors=[np.ones(40)])}, "no priors"),
+        ({"base": TROL(online=PassiveAggressive(kernel="rbf"))}, "linear kernel"),
+        ({"base": TROL(prior_models=[np.ones(40)])}, "no prior_models"),
         ({"base": TROL(batch_C=-1.0)}, "batch_C"),
         ({"opening": 0}, "opening"),
         ({"memory": -1}, "memory"),

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from everlearn import TROL, LeastSquaresSVM, MultiKT, load, save
+from everlearn import TROL, LeastSquaresSVM, MultiKT, PassiveAggressive, load, save
 from everlearn.errors import InvalidParameter, LostDefiniteness
-from tests.transfer.oracles import gaussian, two_classes
+from tests.transfer.oracles import rbf, two_classes
 
 
 @pytest.fixture
@@ -14,8 +14,10 @@ def task(rng):
 
 def test_goes_on_from_multi_kt_by_passive_aggressive(task):
     X, signs, W = task
-    learner = TROL(priors=list(W), batch_C=3.0, intercept=False).fit(X, signs)
-    first = MultiKT(priors=list(W), C=3.0).fit(X[:6], signs[:6])
+    learner = TROL(
+        prior_models=list(W), batch_C=3.0, online=PassiveAggressive(fit_intercept=False)
+    ).fit(X, signs)
+    first = MultiKT(prior_models=list(W), C=3.0).fit(X[:6], signs[:6])
     np.testing.assert_allclose(learner.beta_, first.beta_, atol=1e-9)
     w = W.T @ first.beta_ + X[:6].T @ first.dual_coef_
     for x, y in zip(X[6:], signs[6:], strict=True):
@@ -26,21 +28,23 @@ def test_goes_on_from_multi_kt_by_passive_aggressive(task):
 
 def test_during_the_opening_it_is_multi_kt(task):
     X, signs, W = task
-    learner = TROL(priors=list(W))
+    learner = TROL(prior_models=list(W))
     for t in range(2, 6):
         learner.fit(X[:t], signs[:t])
-        expected = MultiKT(priors=list(W)).fit(X[:t], signs[:t])
+        expected = MultiKT(prior_models=list(W)).fit(X[:t], signs[:t])
         np.testing.assert_allclose(learner.margin(X), expected.margin(X), rtol=1e-8, atol=1e-10)
         assert learner.waiting_for_ == f"{6 - t} more example{'s' * (t < 5)}"
-    assert TROL(priors=list(W)).fit(X, signs).waiting_for_ is None
+    assert TROL(prior_models=list(W)).fit(X, signs).waiting_for_ is None
 
 
-def test_gaussian_form_keeps_the_bandwidth_of_the_opening(task):
+def test_rbf_form_keeps_the_gamma_of_the_opening(task):
     X, signs, W = task
-    learner = TROL(priors=list(W), kernel="gaussian", intercept=False).fit(X, signs)
-    first = MultiKT(priors=list(W), kernel="gaussian").fit(X[:6], signs[:6])
-    assert learner.bandwidth_ == pytest.approx(first.bandwidth_, rel=1e-12)
-    start, K = first.margin(X), gaussian(X, X, first.bandwidth_)
+    learner = TROL(
+        prior_models=list(W), online=PassiveAggressive(kernel="rbf", fit_intercept=False)
+    ).fit(X, signs)
+    first = MultiKT(prior_models=list(W), kernel="rbf").fit(X[:6], signs[:6])
+    assert learner.gamma_ == pytest.approx(first.gamma_, rel=1e-12)
+    start, K = first.margin(X), rbf(X, X, first.gamma_)
     added = np.zeros(50)
     for t in range(6, 50):
         loss = max(0.0, 1.0 - signs[t] * (start[t] + added @ K[:, t]))
@@ -48,27 +52,31 @@ def test_gaussian_form_keeps_the_bandwidth_of_the_opening(task):
     np.testing.assert_allclose(learner.margin(X), start + K @ added, rtol=1e-9, atol=1e-11)
 
 
-def test_precomputed_form_equals_the_gaussian_one(task):
+def test_precomputed_form_equals_the_rbf_one(task):
     X, signs, W = task
-    K = gaussian(X, X, 5.0)
+    K = rbf(X, X, 1 / 5.0)
     # In the kernel's terms a prior is a weight for each column.
     over_columns = 0.2 * W @ X.T
-    by_matrix = TROL(priors=list(over_columns), kernel="precomputed").fit(K, signs)
-    as_functions = [lambda rows, c=c: gaussian(rows, X, 5.0) @ c for c in over_columns]
-    by_kernel = TROL(priors=as_functions, kernel="gaussian", bandwidth=5.0).fit(X, signs)
+    by_matrix = TROL(
+        prior_models=list(over_columns), online=PassiveAggressive(kernel="precomputed")
+    ).fit(K, signs)
+    as_functions = [lambda rows, c=c: rbf(rows, X, 1 / 5.0) @ c for c in over_columns]
+    by_kernel = TROL(
+        prior_models=as_functions, online=PassiveAggressive(kernel="rbf", gamma=1 / 5.0)
+    ).fit(X, signs)
     np.testing.assert_allclose(by_matrix.margin(K), by_kernel.margin(X), rtol=1e-6, atol=1e-8)
 
 
 def test_waits_for_the_other_label_and_says_so(task, caplog):
     X, signs, W = task
     positives, negatives = X[signs > 0], X[signs < 0]
-    learner = TROL(priors=list(W), positive="yes")
+    learner = TROL(prior_models=list(W), positive="yes")
     for x in negatives[:20]:
         learner.learn_one(x, "no")
     assert learner.waiting_for_ == "an example of another label than 'no'"
     assert "waits for the other one" in caplog.text
     assert learner.predict(X[:3]).tolist() == ["no"] * 3
-    assert len(learner.opening_) <= 10
+    assert len(learner._core.kept) <= 10
     learner.learn_one(positives[0], "yes")
     assert learner.waiting_for_ is None
     for x in positives[1:20]:
@@ -78,8 +86,8 @@ def test_waits_for_the_other_label_and_says_so(task, caplog):
 
 def test_a_matrix_that_is_no_kernel_is_refused_and_changes_nothing(task):
     X, signs, _ = task
-    K = 10 * gaussian(X, X, 5.0)
-    learner = TROL(kernel="precomputed").fit(K[:3], signs[:3])
+    K = 10 * rbf(X, X, 1 / 5.0)
+    learner = TROL(online=PassiveAggressive(kernel="precomputed")).fit(K[:3], signs[:3])
     before = learner.margin(K)
     for teach in (
         lambda: learner.partial_fit(-K[3:6], signs[3:6]),
@@ -95,8 +103,8 @@ def test_a_matrix_that_is_no_kernel_is_refused_and_changes_nothing(task):
 def test_waiting_is_the_same_in_a_batch_and_one_by_one(task):
     X, signs, W = task
     order = np.argsort(signs, kind="stable")
-    batch = TROL(priors=list(W)).fit(X[order], signs[order])
-    one_by_one = TROL(priors=list(W))
+    batch = TROL(prior_models=list(W)).fit(X[order], signs[order])
+    one_by_one = TROL(prior_models=list(W))
     for x, sign in zip(X[order], signs[order], strict=True):
         one_by_one.learn_one(x, sign)
     np.testing.assert_allclose(one_by_one.margin(X), batch.margin(X), rtol=1e-9, atol=1e-12)
@@ -104,7 +112,7 @@ def test_waiting_is_the_same_in_a_batch_and_one_by_one(task):
 
 def test_a_saved_opening_goes_on_where_it_was(task, tmp_path):
     X, signs, W = task
-    learner = TROL(priors=list(W)).fit(X[:4], signs[:4])
+    learner = TROL(prior_models=list(W)).fit(X[:4], signs[:4])
     save(learner, tmp_path / "opening")
     loaded = load(tmp_path / "opening")
     assert loaded.waiting_for_ == "2 more examples"

@@ -1,13 +1,15 @@
 """The commands, and what they have in common."""
 
 import sys
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import click
 
 from everlearn import __version__
-from everlearn.cli import asking, papers, showing, teaching
+from everlearn.cli.output import ends_well, print_json, say
 from everlearn.errors import EverlearnError
 
 EPILOG = """\b
@@ -18,57 +20,93 @@ Shell completion:
 Exit codes: 0 done, 1 something could not be done, 2 wrong usage, 130 interrupted."""
 
 
+# Where each command lives; a command's packages are imported when it is called. Other distributions
+# add theirs through the entry points "everlearn.commands".
+COMMANDS = {
+    "teach": "everlearn.cli.teaching",
+    "ingest": "everlearn.cli.ingesting",
+    "ask": "everlearn.cli.asking",
+    "why": "everlearn.cli.explaining",
+    "correct": "everlearn.cli.explaining",
+    "check": "everlearn.cli.explaining",
+    "names": "everlearn.cli.asking",
+    "show": "everlearn.cli.explaining",
+    "strangers": "everlearn.cli.strangers",
+    "name": "everlearn.cli.strangers",
+    "forget": "everlearn.cli.forgetting",
+    "undo": "everlearn.cli.forgetting",
+    "redo": "everlearn.cli.forgetting",
+    "history": "everlearn.cli.forgetting",
+    "rename": "everlearn.cli.teaching",
+    "merge": "everlearn.cli.teaching",
+    "evaluate": "everlearn.cli.asking",
+    "watch": "everlearn.cli.teaching",
+    "export": "everlearn.cli.asking",
+    "info": "everlearn.cli.asking",
+    "reembed": "everlearn.cli.embedding",
+    "compare-embedders": "everlearn.cli.embedding",
+    "verify": "everlearn.cli.keeping",
+    "backup": "everlearn.cli.keeping",
+    "restore": "everlearn.cli.keeping",
+    "serve": "everlearn.cli.serving",
+    "bench": "everlearn.cli.showing",
+    "demo": "everlearn.cli.showing",
+}
+
+
 class App(click.Group):
-    """Errors that everlearn raises on purpose become one line and exit code 1."""
+    """Commands are found when called; everlearn's own errors become one line and exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except EverlearnError as error:
-            click.echo(f"everlearn: {error}", err=True)
-            sys.exit(1)
-        except KeyboardInterrupt:
-            click.echo("everlearn: interrupted; everything acknowledged is kept", err=True)
-            sys.exit(130)
+        as_json = "--json" in _words(ctx)
+        with ends_well():
+            try:
+                return super().invoke(ctx)
+            except EverlearnError as error:
+                say(f"everlearn: {error}", err=True)
+                if as_json:
+                    print_json({"error": str(error), "kind": type(error).__name__})
+                sys.exit(1)
+            except click.UsageError as error:
+                if as_json:
+                    print_json({"error": error.format_message(), "kind": "WrongUsage"})
+                raise
+            except KeyboardInterrupt:
+                say("everlearn: interrupted; everything acknowledged is kept", err=True)
+                sys.exit(130)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return [*COMMANDS, *sorted(entry_points(group="everlearn.commands").names)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS:
+            command: click.Command = getattr(
+                import_module(COMMANDS[cmd_name]), cmd_name.replace("-", "_")
+            )
+            return command
+        joined = entry_points(group="everlearn.commands", name=cmd_name)
+        return next(iter(joined)).load() if joined else None
+
+
+def _words(ctx: click.Context) -> list[str]:
+    """What was typed after the options of the program itself."""
+    return [*getattr(ctx, "_protected_args", []), *ctx.args]
 
 
 @click.group(cls=App, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "-l",
-    "--learner",
+    "-m",
+    "--memory",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path("learner"),
+    default=Path("memory"),
     show_default=True,
-    envvar="EVERLEARN_LEARNER",
+    envvar="EVERLEARN_MEMORY",
     show_envvar=True,
-    help="Folder of the Learner.",
+    help="Folder of the Memory.",
 )
 @click.version_option(__version__, "-V", "--version")
 @click.pass_context
 def app(ctx: click.Context, folder: Path) -> None:
     """Show it an example and a name, and it knows it at once."""
     ctx.obj = folder
-
-
-for command in (
-    teaching.teach,
-    asking.ask,
-    asking.names,
-    teaching.forget,
-    teaching.undo,
-    teaching.rename,
-    teaching.merge,
-    asking.evaluate,
-    teaching.watch,
-    asking.export,
-    asking.info,
-    showing.bench,
-    showing.demo,
-    papers.reproduce,
-    papers.data,
-):
-    app.add_command(command)

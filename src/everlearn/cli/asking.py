@@ -1,4 +1,4 @@
-"""Commands that ask a Learner and leave it as it is."""
+"""Commands that ask a Memory and leave it as it is."""
 
 import sys
 from pathlib import Path
@@ -6,25 +6,34 @@ from typing import Any
 
 import click
 
-from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_json, print_table, progress, when
+from everlearn.cli.context import opened, with_image_limits
+from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
+from everlearn.errors import EverlearnError
+from everlearn.images.folders import ORDINARY, survey
 from everlearn.memory.answers import Answers
+from everlearn.memory.evaluate import Evaluation, plot_confusion
 from everlearn.memory.evaluate import evaluate as evaluate_files
-from everlearn.memory.evaluate import plot_confusion
-from everlearn.memory.folders import labelled_files
 
 # So many mistakes are listed.
 MOST_MISTAKES = 10
+MOST_FILES = 3
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--top", default=3, show_default=True, help="How many answers each.")
+@click.option(
+    "--top", type=click.IntRange(1), default=3, show_default=True, help="How many answers each."
+)
+@click.option("--remember", is_flag=True, help="Keep what is unknown; see everlearn strangers.")
+@with_image_limits
 @as_json
 @click.pass_context
-def ask(ctx: click.Context, files: tuple[Path, ...], top: int, as_json: bool) -> None:
+def ask(
+    ctx: click.Context, files: tuple[Path, ...], top: int, remember: bool, as_json: bool
+) -> None:
     """What is on these images?"""
-    results = list(opened(ctx, read_only=True).ask_many(files, top=top))
+    memory = opened(ctx, read_only=not remember)
+    results = list(memory.ask_many(files, top=top, remember=remember))
     if as_json:
         print_json([_described(file, found) for file, found in zip(files, results, strict=True)])
     else:
@@ -56,7 +65,7 @@ def names(ctx: click.Context, as_json: bool) -> None:
 @as_json
 @click.pass_context
 def info(ctx: click.Context, as_json: bool) -> None:
-    """Describe the Learner: size, classifier, embedder."""
+    """Describe the Memory: size, classifier, embedder."""
     facts = opened(ctx, read_only=True).info()
     if as_json:
         print_json(facts)
@@ -67,47 +76,81 @@ def info(ctx: click.Context, as_json: bool) -> None:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the confusions to this file.")
+@with_image_limits
 @as_json
 @click.pass_context
 def evaluate(ctx: click.Context, folder: Path, plot: Path | None, as_json: bool) -> None:
     """Ask about a folder of folders and count right answers."""
-    files = list(labelled_files([folder]))
-    with progress("asking", len(files)) as step:
-        result = evaluate_files(opened(ctx, read_only=True), files, progress=step)
-    if plot is not None:
-        plot_confusion(result, plot)
+    found = survey([folder])
+    with progress("asking", len(found.files)) as step:
+        result = evaluate_files(opened(ctx, read_only=True), found.files, progress=step)
+    not_drawn = None if plot is None else _drawn(result, plot)
     if as_json:
-        print_json(
-            {
-                "accuracy": result.accuracy if result.n_known else None,
-                "images": result.n_known,
-                "called_unknown": result.flagged_known,
-                "unknown_images": result.n_unknown,
-                "unknown_called_unknown": result.flagged_unknown,
-                "per_name": {
-                    name: {"right": right, "images": of}
-                    for name, (right, of) in result.per_name().items()
-                },
-                "mistakes": [
-                    {"name": true, "answered": said, "times": count}
-                    for true, said, count in result.mistakes()
-                ],
-                "unreadable": [{"file": f, "error": e} for f, e in result.unreadable],
-            }
-        )
-        return
+        print_json(_evaluation(result) | ({"plot_error": not_drawn} if not_drawn else {}))
+    else:
+        _say_evaluation(result)
+        for reason, left in found.left_out.items():
+            if reason not in ORDINARY:
+                say(f"not asked: {len(left)} {reason}", err=True)
+    if not_drawn:
+        say(f"everlearn: {not_drawn}", err=True)
+        sys.exit(1)
+
+
+def _drawn(result: Evaluation, plot: Path) -> str | None:
+    """Draw the plot; why it could not be, so that the figures are not lost with it."""
+    try:
+        plot_confusion(result, plot)
+    except EverlearnError as error:
+        return str(error)
+    return None
+
+
+def _evaluation(result: Evaluation) -> dict[str, Any]:
+    return {
+        "accuracy": result.accuracy if result.n_known else None,
+        "images": result.n_known,
+        "called_unknown": result.flagged_known,
+        "unknown_images": result.n_unknown,
+        "unknown_called_unknown": result.flagged_unknown,
+        "taught_before": result.taught,
+        "per_name": {
+            name: {"right": right, "images": of} for name, (right, of) in result.per_name().items()
+        },
+        "mistakes": [mistake._asdict() for mistake in result.mistakes()],
+        "taken_for": [
+            {"file": file, "name": name, "answered": said} for file, name, said in result.taken_for
+        ],
+        "unreadable": [{"file": f, "error": e} for f, e in result.unreadable],
+    }
+
+
+def _say_evaluation(result: Evaluation) -> None:
     if result.n_known:
-        click.echo(f"{result.accuracy:.1%} of {result.n_known} images right")
-        click.echo(f"{result.flagged_known / result.n_known:.1%} of them called unknown")
+        say(f"{result.accuracy:.1%} of {result.n_known} images right")
+        say(f"{result.flagged_known / result.n_known:.1%} of them called unknown")
     if result.n_unknown:
         share = result.flagged_unknown / result.n_unknown
-        click.echo(f"{share:.1%} of {result.n_unknown} images of unknown names called unknown")
+        say(f"{share:.1%} of {result.n_unknown} images of unknown names called unknown")
+    if result.taught:
+        say(
+            f"careful: {len(result.taught)} of these images were taught, so that the share says "
+            "little about others; ask about images it has not seen",
+            err=True,
+        )
     for file, error in result.unreadable:
-        click.echo(f"not asked: {file}: {error}", err=True)
-    mistakes = result.mistakes()[:MOST_MISTAKES]
-    if mistakes:
-        rows = [[true, said, str(count)] for true, said, count in mistakes]
-        print_table(["shown", "answered", "times"], rows, title="most frequent mistakes")
+        say(f"not asked: {file}: {error}", err=True)
+    rows = [
+        [mistake.name, mistake.answered or "(unknown)", str(mistake.times), _some(mistake.files)]
+        for mistake in result.mistakes()[:MOST_MISTAKES]
+    ]
+    if rows:
+        print_table(["shown", "answered", "times", "files"], rows, title="most frequent mistakes")
+
+
+def _some(files: tuple[str, ...]) -> str:
+    more = len(files) - MOST_FILES
+    return ", ".join(files[:MOST_FILES]) + (f" and {more} more" if more > 0 else "")
 
 
 @click.command()
@@ -116,12 +159,12 @@ def evaluate(ctx: click.Context, folder: Path, plot: Path | None, as_json: bool)
 @click.pass_context
 def export(ctx: click.Context, file: Path, as_json: bool) -> None:
     """Write the classifier to one ONNX file."""
-    learner = opened(ctx, read_only=True)
-    learner.export(file)
+    memory = opened(ctx, read_only=True)
+    memory.export(file)
     if as_json:
-        print_json({"file": str(file), "names": list(learner.names())})
+        print_json({"file": str(file), "names": list(memory.names())})
     else:
-        click.echo(f"wrote {file}: features in, probabilities of {len(learner.names())} names out")
+        say(f"wrote {file}: features in, probabilities of {len(memory.names())} names out")
 
 
 def _described(file: Path, found: Answers | Exception) -> dict[str, Any]:
@@ -130,6 +173,7 @@ def _described(file: Path, found: Answers | Exception) -> dict[str, Any]:
     return {
         "file": str(file),
         "unknown": found.unknown,
+        "ignored": found.ignored,
         "familiarity": found.familiarity if found else None,
         "answers": [vars(answer) for answer in found],
     }
@@ -139,7 +183,7 @@ def _verdict(found: Answers | Exception) -> str:
     if isinstance(found, Exception):
         return f"error: {found}"
     if found.unknown:
-        return "unknown"
+        return "ignored" if found.ignored else "unknown"
     return f"{found[0].name} {found[0].probability:.0%}"
 
 

@@ -1,12 +1,73 @@
-"""What commands share: the Learner they work on."""
+"""What commands share: the Memory they work on, and what an image may cost."""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
-from everlearn.memory.learner import Learner
+from everlearn.images.decode import DEFAULT_LIMITS, Limits
+from everlearn.memory.memory import Memory
 
 
-def opened(ctx: click.Context, *, read_only: bool = False) -> Learner:
-    """The Learner named on the command line; closed when the command ends."""
-    learner = Learner(ctx.obj, read_only=read_only)
-    ctx.call_on_close(learner.close)
-    return learner
+class Positive(click.FloatRange):
+    """A number above zero; words like nan and inf are no numbers here."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a number above 0.", param, ctx)
+        return number
+
+
+POSITIVE = Positive(min=0, min_open=True)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# Option, field of Limits, how many of the field one of the option is, help.
+_LIMITS = (
+    ("--most-megabytes", "bytes", 1 << 20, "Largest image file that is read."),
+    ("--most-megapixels", "pixels", 1_000_000, "Largest image that is read."),
+    ("--most-side", "side", 1, "Longest side of an image, in pixels."),
+    ("--most-work", "work", 1_000_000, "Megapixels that all passes of a JPEG go over."),
+)
+
+
+def opened(ctx: click.Context, *, read_only: bool = False) -> Memory:
+    """The Memory named on the command line; closed when the command ends."""
+    limits = ctx.meta.get("limits", DEFAULT_LIMITS)
+    memory = Memory(ctx.obj, read_only=read_only, limits=limits)
+    ctx.call_on_close(memory.close)
+    return memory
+
+
+def image_limits(ctx: click.Context) -> Limits:
+    """What an image may cost at most, as the options say."""
+    limits: Limits = ctx.meta.get("limits", DEFAULT_LIMITS)
+    return limits
+
+
+def with_image_limits(command: Command) -> Command:
+    """Options for what an image may cost; :func:`opened` heeds them."""
+    for option, field, unit, words in reversed(_LIMITS):
+        shown = getattr(DEFAULT_LIMITS, field) / unit
+        command = click.option(
+            option,
+            type=POSITIVE,
+            expose_value=False,
+            metavar="NUMBER",
+            help=f"{words}  [default: {shown:g}]",
+            callback=_noted(field, unit),
+        )(command)
+    return command
+
+
+def _noted(field: str, unit: int) -> Callable[..., None]:
+    def note(ctx: click.Context, _: click.Parameter, value: float | None) -> None:
+        if value is not None:
+            chosen = {**vars(ctx.meta.get("limits", DEFAULT_LIMITS)), field: round(value * unit)}
+            ctx.meta["limits"] = Limits(**chosen)
+
+    return note

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits, load_sample_image
 
-from everlearn.features.decode import pillow_image
+from everlearn.images.decode import pillow_image
+from everlearn.images.folders import labelled_files
 from everlearn.memory.answers import Answers
 from everlearn.memory.evaluate import evaluate
-from everlearn.memory.folders import labelled_files
-from everlearn.memory.learner import Learner
+from everlearn.memory.memory import Memory
 
 Pixels = NDArray[np.uint8]
 
@@ -36,31 +36,31 @@ def run(say: Callable[[str], None]) -> None:
         _write_digits(place)
         flowers = _write_crops(place, "flower.jpg")
         temple = _write_crops(place, "china.jpg")[0]
-        with Learner(place / "learner") as learner:
-            _tell(learner, place, flowers, temple, say)
+        with Memory(place / "memory") as memory:
+            _tell(memory, place, flowers, temple, say)
     say("")
     say("Now yours: put photographs into one folder per thing and type")
     say("  everlearn teach photos/    and then    everlearn ask something.jpg")
 
 
 def _tell(
-    learner: Learner, place: Path, flowers: list[Path], temple: Path, say: Callable[[str], None]
+    memory: Memory, place: Path, flowers: list[Path], temple: Path, say: Callable[[str], None]
 ) -> None:
-    summary = learner.teach_many(labelled_files([place / "taught"]))
+    summary = memory.teach_many(labelled_files([place / "taught"]))
     say(f"taught {summary.taught} pictures of handwritten digits, {TAUGHT_EACH} of each")
-    result = evaluate(learner, labelled_files([place / "asked"]))
+    result = evaluate(memory, labelled_files([place / "asked"]))
     say(f"asked {result.n_known} others: {result.accuracy:.1%} right")
     say("  (the network that looks at them was trained on photographs, never on digits)")
-    say(f"a photograph of a temple, never taught: {_spoken(learner.ask(temple))}")
+    say(f"a photograph of a temple, never taught: {_spoken(memory.ask(temple))}")
     for crop in flowers[:-1]:
-        learner.teach(crop, "flower")
+        memory.teach(crop, "flower")
     say("three pieces of a photograph taught as flower")
-    say(f"a fourth: {_spoken(learner.ask(flowers[-1]))}")
-    learner.forget(name="flower")
-    say(f"flower forgotten: {_spoken(learner.ask(flowers[-1]))}")
-    learner.undo()
-    say(f"and undone: {_spoken(learner.ask(flowers[-1]))}")
-    megabytes = learner.info()["bytes"] / 1e6
+    say(f"a fourth: {_spoken(memory.ask(flowers[-1]))}")
+    memory.forget(name="flower")
+    say(f"flower forgotten: {_spoken(memory.ask(flowers[-1]))}")
+    memory.undo()
+    say(f"and undone: {_spoken(memory.ask(flowers[-1]))}")
+    megabytes = memory.info()["bytes"] / 1e6
     say(f"all of it is in one folder of {megabytes:.0f} MB, safe against a crash")
 
 

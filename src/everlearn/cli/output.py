@@ -1,10 +1,17 @@
-"""Words for people, JSON for programs, progress for those who wait."""
+"""Words for people, JSON for programs, progress for those who wait.
 
+What is printed may hold words from outside: names, paths, messages about files. Printed as they
+are, they could move the cursor, set a title, or be taken for markup; so every character that is
+not printable is spelled out, and no word is ever read as markup.
+"""
+
+import errno
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -18,34 +25,80 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 # Without a terminal, one line of progress per this many seconds.
 PLAIN_SECONDS = 5.0
+CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
 
 
+def spelled_out(words: str) -> str:
+    """Words on one line, in which what is not printable is written as its escape sequence."""
+    if words.isprintable():
+        return words
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in words
+    )
+
+
+def say(words: str, *, err: bool = False) -> None:
+    """One line for a person."""
+    click.echo(spelled_out(words), err=err)
+
+
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """One document for a program; in ASCII, which every terminal and encoding can take."""
+    click.echo(json.dumps(value, indent=2))
 
 
 def print_table(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
-    console = Console()
+    """A table on a terminal, lines with tabs elsewhere."""
+    console = Console(markup=False, highlight=False, emoji=False)
+    safe = [[spelled_out(cell) for cell in row] for row in rows]
     if not console.is_terminal:
-        click.echo("\t".join(columns))
-        for row in rows:
+        for row in [columns, *safe]:
             click.echo("\t".join(row))
         return
     table = Table(*columns, title=title)
-    for row in rows:
-        table.add_row(*row)
+    for row in safe:
+        table.add_row(*map(Text, row))
     console.print(table)
+
+
+@contextmanager
+def ends_well() -> Iterator[None]:
+    """Say in one line that standard output cannot be written, and end with exit code 1.
+
+    Python would find out when it ends, and print a traceback.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in CANNOT_WRITE:
+            raise
+        # What is left in the buffer goes nowhere, or the interpreter would try once more.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:  # a reader that has seen enough is nothing to speak of
+            with suppress(OSError):
+                say(f"everlearn: the output cannot be written: {error.strerror}", err=True)
+        sys.exit(1)
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """A function to call once for every step done; shown on standard error."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
     if console.is_terminal:
         columns = (
             TextColumn("{task.description}"),
@@ -83,7 +136,7 @@ def _plain_progress(what: str, total: int) -> Callable[[], None]:
             said = now
             rate = done / (now - start)
             left = (total - done) / rate
-            print(f"{what}: {done} of {total}, {rate:.0f}/s, {left:.0f} s left", file=sys.stderr)
+            say(f"{what}: {done} of {total}, {rate:.0f}/s, {left:.0f} s left", err=True)
 
     return step
 

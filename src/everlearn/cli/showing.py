@@ -3,12 +3,18 @@
 import click
 
 from everlearn.cli import demo as story
-from everlearn.cli.output import as_json, print_json, print_table, progress
+from everlearn.cli.output import as_json, print_json, print_table, progress, say
 from everlearn.memory.measure import measure
 
 
 @click.command()
-@click.option("--images", default=200, show_default=True, help="How many pictures to make up.")
+@click.option(
+    "--images",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="How many pictures to make up.",
+)
 @as_json
 def bench(images: int, as_json: bool) -> None:
     """Measure how fast this machine teaches and asks."""
@@ -25,7 +31,7 @@ def bench(images: int, as_json: bool) -> None:
 def demo(as_json: bool) -> None:
     """Teach, ask, forget and undo, on images that need no download."""
     if not as_json:
-        story.run(click.echo)
+        story.run(say)
         return
     sentences: list[str] = []
     story.run(sentences.append)

@@ -1,96 +1,154 @@
-"""Commands that change a Learner."""
+"""Commands that change a Memory."""
 
+import os
 import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
 
-from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_json, progress
+from everlearn.cli.context import POSITIVE, image_limits, opened, with_image_limits
+from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.images import video
+from everlearn.images.decode import Limits
+from everlearn.images.folders import ORDINARY, FolderWatch, LabelledFile, Survey, survey
 from everlearn.memory.answers import Outcome
-from everlearn.memory.folders import FolderWatch, labelled_files
+
+# So many folders or files are spelled out.
+MOST_SHOWN = 5
 
 PATH = click.Path(path_type=Path)
 again = click.option(
     "--again", is_flag=True, help="Teach images that are already taught once more."
+)
+also = click.option(
+    "--also", is_flag=True, help="Teach images under a second name, and keep the first."
 )
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=PATH, metavar="DIR|FILE...")
 @click.option("--as", "name", metavar="NAME", help="What it is; by default the folder's name.")
+@click.option(
+    "--innermost", is_flag=True, help="In folders of folders of folders, the innermost is the name."
+)
+@click.option(
+    "--every",
+    type=POSITIVE,
+    metavar="SECONDS",
+    help="Teach videos, too: one frame every so many seconds.",
+)
+@click.option("--plan", is_flag=True, help="Say what would be taught, and teach nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask; for programs.")
 @again
+@also
+@with_image_limits
 @as_json
 @click.pass_context
 def teach(
-    ctx: click.Context, paths: tuple[Path, ...], name: str | None, again: bool, as_json: bool
+    ctx: click.Context,
+    paths: tuple[Path, ...],
+    name: str | None,
+    innermost: bool,
+    every: float | None,
+    plan: bool,
+    yes: bool,
+    again: bool,
+    also: bool,
+    as_json: bool,
 ) -> None:
     """Teach images: a folder of folders, or anything --as NAME."""
-    files = list(labelled_files(paths, name))
+    found = survey(paths, name, by_innermost=innermost, videos=every is not None)
+    if plan:
+        _print_plan(found, as_json)
+        return
+    if found.is_unusual and not as_json:
+        _say_plan(found)
+        if not yes and sys.stdin.isatty() and sys.stderr.isatty():
+            click.confirm("go on?", default=True, abort=True, err=True)
     failures: list[Outcome] = []
-    with progress("teaching", len(files)) as step:
+    with progress("teaching", len(found.files)) as step:
 
         def acknowledge(outcome: Outcome) -> None:
             step()
             if outcome.error is not None:
                 failures.append(outcome)
 
-        learner = opened(ctx)
-        summary = learner.teach_many(files, again=again, acknowledge=acknowledge)
-    names = len({name for _, name in files})
+        memory = opened(ctx)
+        summary = memory.teach_many(
+            _with_frames(found.files, every, image_limits(ctx)),
+            again=again,
+            also=also,
+            acknowledge=acknowledge,
+        )
     if as_json:
         print_json(
             {
                 "taught": summary.taught,
                 "repeated": summary.repeated,
                 "unreadable": [{"file": f.source, "error": str(f.error)} for f in failures],
+                "left_out": _left_out(found),
             }
         )
     else:
         for failure in failures:
-            click.echo(f"not taught: {failure.error}", err=True)
+            say(f"not taught: {failure.error}", err=True)
+        names = len({name for _, name in found.files})
         repeated = f", {summary.repeated} known already" if summary.repeated else ""
-        click.echo(f"taught {summary.taught} images of {names} names{repeated}")
+        say(f"taught {summary.taught} images of {names} names{repeated}")
+        if not found.is_unusual and found.left_out:
+            say(f"left out: {_counts(found)}", err=True)
     if failures:
         sys.exit(1)
 
 
-@click.command()
-@click.argument("what", required=False)
-@click.option("--name", help="Forget everything with this name.")
-@click.option("--source", type=PATH, help="Forget what came from this file or folder.")
-@click.option("--erase", is_flag=True, help="Remove it from the history too; cannot be undone.")
-@as_json
-@click.pass_context
-def forget(
-    ctx: click.Context,
-    what: str | None,
-    name: str | None,
-    source: Path | None,
-    erase: bool,
-    as_json: bool,
-) -> None:
-    """Forget a name, an image, or what came from a folder."""
-    place = None if source is None else str(source.absolute())
-    count = opened(ctx).forget(what, name=name, source=place, erase=erase)
-    if as_json:
-        print_json({"forgotten": count})
-    else:
-        click.echo(
-            f"forgot {count} teachings" + ("" if erase else "; everlearn undo takes it back")
+def _with_frames(
+    files: Iterable[LabelledFile], every: float | None, limits: Limits
+) -> Iterator[tuple[os.PathLike[str], str]]:
+    """The files, with videos as their frames."""
+    for path, name in files:
+        if every is None or path.suffix.lower() not in video.SUFFIXES:
+            yield path, name
+            continue
+        for frame in video.frames(path, every, limits=limits):
+            yield frame, name
+
+
+def _say_plan(found: Survey) -> None:
+    """What will be taught, and what not, where the folders are not as usual."""
+    names = Counter(name for _, name in found.files)
+    say(f"{len(found.files)} images of {len(names)} names will be taught", err=True)
+    for name, folders in list(found.nested.items())[:MOST_SHOWN]:
+        inside = ", ".join(f"{folder} {count}" for folder, count in folders.most_common(MOST_SHOWN))
+        say(
+            f"  {name}: {names[name]} images from {len(folders)} folders ({inside}); with "
+            "--innermost each folder is a name of its own",
+            err=True,
         )
+    for reason, left in found.left_out.items():
+        example = f", for instance {left[0]}" if reason not in ORDINARY else ""
+        say(f"  left out: {len(left)} {reason}{example}", err=True)
 
 
-@click.command()
-@as_json
-@click.pass_context
-def undo(ctx: click.Context, as_json: bool) -> None:
-    """Take the last teach, forget, rename or merge back."""
-    kind = opened(ctx).undo()
+def _print_plan(found: Survey, as_json: bool) -> None:
+    names = Counter(name for _, name in found.files)
     if as_json:
-        print_json({"undone": kind})
-    else:
-        click.echo(f"undone: {kind}")
+        print_json({"names": dict(names), "left_out": _left_out(found)})
+        return
+    print_table(["name", "images"], [[name, str(count)] for name, count in names.items()])
+    _say_plan(found)
+
+
+def _left_out(found: Survey) -> list[dict[str, object]]:
+    return [
+        {"reason": reason, "count": len(left), "files": [str(path) for path in left[:MOST_SHOWN]]}
+        for reason, left in found.left_out.items()
+    ]
+
+
+def _counts(found: Survey) -> str:
+    return ", ".join(f"{len(left)} {reason}" for reason, left in found.left_out.items())
 
 
 @click.command()
@@ -104,7 +162,7 @@ def rename(ctx: click.Context, old: str, new: str, as_json: bool) -> None:
     if as_json:
         print_json({"old": old, "new": new})
     else:
-        click.echo(f"{old} is now called {new}")
+        say(f"{old} is now called {new}")
 
 
 @click.command()
@@ -112,23 +170,32 @@ def rename(ctx: click.Context, old: str, new: str, as_json: bool) -> None:
 @as_json
 @click.pass_context
 def merge(ctx: click.Context, other: Path, as_json: bool) -> None:
-    """Learn everything another Learner was taught."""
+    """Learn everything another Memory was taught."""
     count = opened(ctx).merge(other)
     if as_json:
         print_json({"taught": count})
     else:
-        click.echo(f"learned {count} teachings from {other}")
+        say(f"learned {count} teachings from {other}")
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--every", default=1.0, show_default=True, help="Seconds between two looks.")
-@click.option("--looks", type=int, help="Stop after this many looks; by default never.")
+@click.option(
+    "--every",
+    type=POSITIVE,
+    default=1.0,
+    show_default=True,
+    help="Seconds between two looks.",
+)
+@click.option(
+    "--looks", type=click.IntRange(1), help="Stop after this many looks; by default never."
+)
+@with_image_limits
 @as_json
 @click.pass_context
 def watch(ctx: click.Context, folder: Path, every: float, looks: int | None, as_json: bool) -> None:
     """Teach what is dropped into the class folders of FOLDER."""
-    learner = opened(ctx)
+    memory = opened(ctx)
 
     def acknowledge(outcome: Outcome) -> None:
         if as_json:
@@ -142,14 +209,20 @@ def watch(ctx: click.Context, folder: Path, every: float, looks: int | None, as_
                 }
             )
         elif outcome.error is not None:
-            click.echo(f"not taught: {outcome.error}", err=True)
+            say(f"not taught: {outcome.error}", err=True)
         elif outcome.taught:
-            click.echo(f"{outcome.name}: {outcome.source}")
+            say(f"{outcome.name}: {outcome.source}")
 
     if not as_json:
-        click.echo(f"watching {folder}; Ctrl-C ends it", err=True)
-    for count, files in enumerate(FolderWatch(folder).forever(every), start=1):
+        say(f"watching {folder}; Ctrl-C ends it", err=True)
+    watched = FolderWatch(folder)
+    said: set[tuple[str, int]] = set()
+    for count, files in enumerate(watched.forever(every), start=1):
+        for reason, left in watched.left_out.items():
+            if reason not in ORDINARY and (reason, len(left)) not in said and not as_json:
+                said.add((reason, len(left)))
+                say(f"left out: {len(left)} {reason}, for instance {left[-1]}", err=True)
         if files:
-            learner.teach_many(files, acknowledge=acknowledge)
+            memory.teach_many(files, acknowledge=acknowledge)
         if count == looks:
             return

@@ -1,7 +1,6 @@
 """How well, how fast and how lastingly an estimator learns from a stream."""
 
 from everlearn.evaluation.protocols import Run, checkpointed, prequential
-from everlearn.evaluation.repeat import repeat
 from everlearn.evaluation.table import Table
 
-__all__ = ["Run", "Table", "checkpointed", "prequential", "repeat"]
+__all__ = ["Run", "Table", "checkpointed", "prequential"]

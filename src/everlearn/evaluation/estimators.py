@@ -8,15 +8,16 @@ Scikit-learn's estimators want every class up front. They get them: an advantage
 do not know what is to come, which belongs into the reading of their results.
 """
 
+import contextlib
+import copy
 import inspect
-import sys
 from collections.abc import Sequence
-from types import FunctionType, MethodType, ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.base import StreamingClassifier
 from everlearn.errors import NotStreaming
 
 
@@ -43,6 +44,18 @@ def as_pupil(estimator: Any, classes: Sequence[Any]) -> Pupil:
         f"{type(estimator).__name__} cannot be taught in parts: it needs partial_fit and predict "
         "(scikit-learn), or learn_one and predict_one (River)"
     )
+
+
+def warm_up(estimator: Any, X: NDArray[Any], y: NDArray[Any]) -> None:
+    """Have a copy learn and answer: compiling at first use is no part of what learning takes."""
+    if not isinstance(estimator, StreamingClassifier):
+        return
+    twin = copy.deepcopy(estimator)
+    # What it refuses it will refuse again, where that is counted.
+    with contextlib.suppress(ValueError):
+        for x, label in zip(X, y.tolist(), strict=True):
+            twin.learn_one(x, label)
+            twin.predict_one(x)
 
 
 class _Native:
@@ -95,40 +108,3 @@ class _River:
 
 def _as_dict(x: NDArray[Any]) -> dict[int, float]:
     return dict(enumerate(x.tolist()))
-
-
-def size_in_bytes(thing: Any) -> int:
-    """The memory of everything reachable from an estimator: arrays, containers, attributes."""
-    seen: set[int] = set()
-    waiting = [thing]
-    total = 0
-    while waiting:
-        item = waiting.pop()
-        if id(item) in seen or isinstance(item, (type, ModuleType, FunctionType, MethodType)):
-            continue
-        seen.add(id(item))
-        if isinstance(item, np.ndarray):
-            if item.base is not None:
-                waiting.append(item.base)
-            else:
-                total += item.nbytes
-            if item.dtype == object:
-                waiting.extend(item.ravel().tolist())
-            continue
-        total += sys.getsizeof(item)
-        if isinstance(item, dict):
-            waiting.extend(item.keys())
-            waiting.extend(item.values())
-        elif isinstance(item, (list, tuple, set, frozenset)):
-            waiting.extend(item)
-        waiting.extend(_attributes(item))
-    return total
-
-
-def _attributes(item: Any) -> list[Any]:
-    values = list(getattr(item, "__dict__", {}).values())
-    for cls in type(item).__mro__:
-        slots = cls.__dict__.get("__slots__", ())
-        names = (slots,) if isinstance(slots, str) else slots
-        values.extend(getattr(item, name) for name in names if hasattr(item, name))
-    return values

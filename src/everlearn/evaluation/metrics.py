@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from everlearn.arrays import Array
 from everlearn.errors import InvalidParameter, WrongShape
-
-Array = NDArray[np.float64]
 
 
 def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:

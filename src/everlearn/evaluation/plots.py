@@ -16,10 +16,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINES = ("-", "--", "-.", ":")
-MARKS = ("o", "s", "^", "D", "v", "x")
-# Dark to light in grey, and apart for eyes that confuse red and green.
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#999999")
+# No two of the first 35 curves have the same dashes and mark.
+LINES = ("-", "--", "-.", ":", (0, (7, 2, 1, 2, 1, 2)))
+MARKS = ("o", "s", "^", "x", "D", "v", "P")
+# Apart for eyes that confuse red and green, and none too light to be seen.
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f")
+
+
+# A confusion matrix of more classes than this has no names, or no numbers, that could be read.
+MOST_NAMED_CLASSES = 100
+MOST_NUMBERED_CLASSES = 25
 
 
 def figure(n_columns: int = 1, n_rows: int = 1, *, width: float = 5.0, height: float = 3.4) -> Any:
@@ -47,14 +53,45 @@ def draw_curves(
     styles = zip(cycle(LINES), cycle(MARKS), cycle(COLOURS), strict=False)
     for (name, values), (dash, mark, colour) in zip(curves.items(), styles, strict=False):
         runs = np.atleast_2d(np.asarray(values, float))
+        if np.isnan(runs).all():
+            continue
         mean = runs.mean(axis=0)
-        axes.plot(x, mean, dash, marker=mark, markersize=4, color=colour, label=name)
+        # Hollow marks, so that a curve behind another can be seen; at most twenty on a curve.
+        every = -(-runs.shape[1] // 20)
+        axes.plot(
+            x,
+            mean,
+            linestyle=dash,
+            marker=mark,
+            markersize=5,
+            markerfacecolor="none",
+            markevery=every,
+            color=colour,
+            label=name,
+        )
         if len(runs) > 1:
             spread = runs.std(axis=0)
             axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.15, lw=0)
     axes.set(xlabel=x_label, ylabel=y_label, title=title)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
+
+
+def one_legend(drawn: "Figure", axes: Any, *, n_columns: int = 5) -> None:
+    """One legend below a figure, in the place of one in each panel that may hide a curve."""
+    handles: dict[str, Any] = {}
+    for panel in np.ravel(axes):
+        for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+        if panel.get_legend() is not None:
+            panel.get_legend().remove()
+    drawn.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=min(n_columns, len(handles)),
+        fontsize="small",
+    )
 
 
 def learning_curves(
@@ -94,17 +131,34 @@ def accuracy_against_time(
     return made
 
 
-def confusion_matrix(counts: ArrayLike, classes: Sequence[Any], *, title: str = "") -> "Figure":
-    """Shares of each right class; the darker, the more."""
-    made, axes = figure(width=4.5, height=4.2)
+def confusion_matrix(
+    counts: ArrayLike,
+    classes: Sequence[Any],
+    *,
+    answers: Sequence[Any] | None = None,
+    title: str = "",
+) -> "Figure":
+    """Shares of each right class; the darker, the more. Counts in the cells of small tables.
+
+    ``answers`` names the columns where they are not the classes, "unknown" among them, say.
+    """
     table = np.asarray(counts, float)
+    columns = classes if answers is None else answers
+    longest = max(len(classes), len(columns))
+    side = min(max(4.2, 0.35 * longest + 1.5), 40.0)
+    made, axes = figure(width=side + 0.3, height=side)
     totals = table.sum(axis=1, keepdims=True)
     shares = np.divide(table, totals, out=np.zeros_like(table), where=totals > 0)
     image = axes[0, 0].imshow(shares, cmap="Greys", vmin=0.0, vmax=1.0)
     axes[0, 0].set(xlabel="answer", ylabel="right class", title=title)
-    if len(classes) <= 20:
-        axes[0, 0].set_xticks(range(len(classes)), [str(name) for name in classes], rotation=90)
-        axes[0, 0].set_yticks(range(len(classes)), [str(name) for name in classes])
+    if longest <= MOST_NAMED_CLASSES:
+        axes[0, 0].set_xticks(range(len(columns)), _plain_words(columns), rotation=90)
+        axes[0, 0].set_yticks(range(len(classes)), _plain_words(classes))
+    if longest <= MOST_NUMBERED_CLASSES:
+        for row, column in np.argwhere(table > 0).tolist():
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            words = {"ha": "center", "va": "center", "fontsize": "small", "color": colour}
+            axes[0, 0].text(column, row, f"{table[row, column]:g}", **words)
     made.colorbar(image, shrink=0.8)
     return made
 
@@ -136,3 +190,8 @@ def image_rows(rows: Mapping[str, ArrayLike], *, scale: float = 1.2) -> "Figure"
             panel.imshow(image, cmap="gray", vmin=0, vmax=255)
         line[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize="small")
     return made
+
+
+def _plain_words(names: Sequence[Any]) -> list[str]:
+    """Names as they are: a dollar would begin a formula."""
+    return [str(name).replace("$", r"\$") for name in names]

@@ -10,21 +10,25 @@ counted, with its own words, in ``rejected``.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from everlearn.arrays import Array
 from everlearn.errors import InvalidParameter, WrongShape
-from everlearn.evaluation.estimators import Pupil, as_pupil, size_in_bytes
+from everlearn.evaluation.estimators import Pupil, as_pupil, warm_up
 from everlearn.evaluation.metrics import accuracy, mistake_rate, per_class_accuracy
+from everlearn.size import size_in_bytes
 from everlearn.streams.examples import Examples, Indices
 
-Array = NDArray[np.float64]
 Progress = Callable[[int], None]
 # Progress is told of steps in portions, so that telling it costs nothing per example.
 PROGRESS_EVERY = 256
+# So many examples are shown to a copy of the estimator before the clock starts.
+WARM_UP = 4
 
 
 @dataclass
@@ -112,6 +116,8 @@ def prequential(
     *,
     order: Indices | None = None,
     classes: Sequence[Any] | None = None,
+    stops: Sequence[int] = (),
+    at_stop: Callable[[int], object] | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Ask about every example, then learn it.
@@ -124,6 +130,8 @@ def prequential(
     X, y : the examples
     order : positions, for instance from :mod:`everlearn.streams.orderings`; default as they come
     classes : told to estimators that want them up front; default all there are
+    stops, at_stop : after each of these numbers of examples ``at_stop`` is called with it, for
+        instance to ask about a test set; what it takes is counted nowhere
     progress : called with how many examples were done since the last call
 
     Examples
@@ -145,11 +153,12 @@ def prequential(
     answers: list[Any] = [None] * n
     ticks = np.empty((n, 3))
     rejected: dict[Any, Rejection] = {}
+    warm_up(estimator, rows[order[:WARM_UP]], truth[:WARM_UP])
     ask, learn = pupil.answer_one, pupil.learn_one
     taught = False
     names = truth.tolist()
-    for start in range(0, n, PROGRESS_EVERY):
-        stop = min(start + PROGRESS_EVERY, n)
+    pauses = set(_checkpoints(stops, n)) if len(stops) else set()
+    for start, stop in pairwise(sorted({*range(0, n, PROGRESS_EVERY), *pauses, n})):
         for step in range(start, stop):
             x = rows[order[step]]
             begin = perf_counter()
@@ -162,6 +171,8 @@ def prequential(
             except ValueError as error:
                 _note(rejected, names[step], 1, error)
             ticks[step] = begin, middle, perf_counter()
+        if stop in pauses and at_stop:
+            at_stop(stop)
         if progress:
             progress(stop - start)
     given = np.empty(n, dtype=object)
@@ -282,6 +293,11 @@ def _checkpoints(every: int | Sequence[int], n: int) -> list[int]:
 
 def _matched(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     rows, labels = np.asarray(X), np.asarray(y)
+    if rows.ndim < 2:
+        raise WrongShape(
+            "X should be a table, one row of features per example; turn dictionaries into rows "
+            "first, for instance with pandas.DataFrame(X).to_numpy()"
+        )
     if len(rows) != len(labels):
         raise WrongShape(f"X has {len(rows)} rows but y has {len(labels)} labels")
     if rows.dtype.kind in "iubf":

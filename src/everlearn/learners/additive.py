@@ -6,26 +6,67 @@ them down; each learner only says how it reads scores off them, and which of its
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.base import EXACT, Array, Promise, Slots, State, StreamingClassifier
-from everlearn.statistics.moments import BLOCK_ROWS, ClassMeans
+from everlearn.arrays import Array, Slots, State
+from everlearn.base import BOUNDED, EXACT, Promise, StreamingClassifier
+from everlearn.errors import DamagedModel, NotForgettable, NotMergeable
+from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.moments import BLOCK_ROWS
 
 
 class AdditiveClassifier(StreamingClassifier):
     """A classifier that reads its answers off class moments."""
 
     moments_: ClassMeans
+    _learns_single = True
 
     @property
     def promises(self) -> frozenset[Promise]:
-        return EXACT
+        return EXACT | BOUNDED
 
     def _empty_moments(self, n_features: int) -> ClassMeans:
         raise NotImplementedError
+
+    def unmerge(self, other: "AdditiveClassifier") -> Self:
+        """Unlearn everything that another learner has learned; the inverse of :meth:`merge`.
+
+        It is how a source is taken out of a sum without its examples: keep what the source taught
+        on its own, and subtract it. Raises ``NeverLearned`` or ``UnknownLabel``, and changes
+        nothing, where the statistics show that it was not part of the sum.
+        """
+        if type(other) is not type(self):
+            raise NotMergeable(
+                f"a {type(other).__name__} was never merged into a {type(self).__name__}"
+            )
+        if Promise.FORGET not in self.promises:
+            raise NotForgettable(
+                f"with these parameters a {type(self).__name__} depends on the order of what it "
+                "was taught, so nothing can be taken out of it exactly"
+            )
+        with self._turns_with(other):
+            return self._drafted(lambda draft: draft._unmerge(other))
+
+    def _unmerge(self, other: "AdditiveClassifier") -> None:
+        self._require_same_parameters(other)
+        if not other._is_begun() or not len(other.registry_):
+            return
+        self._require_fitted()
+        if self.n_features_in_ != other.n_features_in_:
+            raise NotMergeable(
+                f"this learner was taught {self.n_features_in_} features, "
+                f"the other {other.n_features_in_}"
+            )
+        slots = np.full(other.registry_.n_slots, -1, dtype=np.intp)
+        for theirs, label in enumerate(other.registry_.by_slot):
+            if label is not None:
+                slots[theirs] = self.registry_.slot(label)
+        self.moments_.unmerge(other.moments_, slots)
+        self._after_other_change()
+        self._release_labels(np.flatnonzero(self.moments_.counts == 0).tolist())
 
     # Hooks: a learner with caches that follow the moments extends these.
 
@@ -46,7 +87,8 @@ class AdditiveClassifier(StreamingClassifier):
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         for start in range(0, len(X), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
-            self._absorb(X[part], slots[part], None if weights is None else weights[part])
+            block = np.ascontiguousarray(X[part], dtype=np.float64)
+            self._absorb(block, slots[part], None if weights is None else weights[part])
 
     def _learn_one(self, x: Array, slot: int) -> None:
         self.moments_.add_one(x, slot)
@@ -70,6 +112,9 @@ class AdditiveClassifier(StreamingClassifier):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self.moments_.restore(arrays)
-        if self.moments_.n_slots != self.labels_.n_slots:
-            raise ValueError("labels and statistics are of different numbers of classes")
+        if self.moments_.n_slots != self.registry_.n_slots:
+            raise DamagedModel("counts and labels are of different numbers of classes")
+        known = [label is not None for label in self.registry_.by_slot]
+        if not np.array_equal(self.moments_.counts > 0, known):
+            raise DamagedModel("counts say of other classes than labels that they are known")
         self._after_other_change()

@@ -9,20 +9,26 @@ digits. Λ is never formed: with shrinkage ε towards r I,
 
     Λ⁻¹ = (1 − ε) S / N + r I = (1 − ε)/N · (S + ρ I),     ρ = r N / (1 − ε),
 
-and everything is solved with a triangular factor of S + ρ I.
+and everything is solved with a triangular factor of S + ρ I. A ``Shrinkage`` says what ε and r are.
+Towards the mean variance, r = ε ν with ν = tr(S) / (N d), no answer depends on the scale of the
+features.
 
 ``ExactDiscriminant``     computes all weights anew when the moments have changed, O(d³ + K d²).
 ``RunningDiscriminant``   follows the moments example by example, O(d² + K d).
 ``FrozenDiscriminant``    has a covariance that never changes, O(d²) per example.
 """
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.arrays import Array
+from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.factor import Factor
-from everlearn.statistics.moments import ClassMeans, Moments
-
-Array = NDArray[np.float64]
+from everlearn.statistics.moments import Moments
+from everlearn.statistics.products import products, products_one
 
 # The running discriminant takes ρ from a grid with this ratio between neighbours, rounding down.
 RIDGE_GRID = 1.05
@@ -30,39 +36,62 @@ RIDGE_GRID = 1.05
 MOST_SHRINKAGE = 1.0 - 1e-6
 
 
-def oas_shrinkage(upper_scatter: Array, total: float) -> tuple[float, float]:
-    """Oracle Approximating Shrinkage of S / N: its weight ε and the mean variance ν.
+class Shrinkage(Protocol):
+    """How a covariance is kept from being singular; two that compare equal do the same."""
 
-    The estimate is (1 − ε) S/N + ε ν I  (Chen, Wiesel, Eldar and Hero 2010, Eq. 23, in the form
-    scikit-learn uses).
+    def __call__(self, moments: Moments) -> tuple[float, float]:
+        """ε and r of Λ⁻¹ = (1 − ε) S/N + r I."""
+
+
+@dataclass(frozen=True)
+class TowardsMeanVariance:
+    """A given share ε of the mean variance: r = ε ν."""
+
+    share: float
+
+    def __call__(self, moments: Moments) -> tuple[float, float]:
+        return self.share, _floor(self.share, moments.scatter_trace, moments)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The share that Oracle Approximating Shrinkage works out from the data."""
+
+    def __call__(self, moments: Moments) -> tuple[float, float]:
+        weight = min(oas_weight(moments.upper_scatter(), moments.total), MOST_SHRINKAGE)
+        return weight, _floor(weight, moments.scatter_trace, moments)
+
+
+def shrinkage_named(parameter: float | str) -> Shrinkage:
+    """What a learner's ``shrinkage`` stands for: a number, or "oas"."""
+    return Oracle() if isinstance(parameter, str) else TowardsMeanVariance(float(parameter))
+
+
+def oas_weight(upper_scatter: Array, total: float) -> float:
+    """ε of Oracle Approximating Shrinkage, (1 − ε) S/N + ε ν I.
+
+    Chen, Wiesel, Eldar and Hero 2010, Eq. 23, in the form scikit-learn uses; in units of ν, so
+    that no square overflows.
     """
     d = upper_scatter.shape[0]
-    diagonal = upper_scatter.diagonal() / total
-    off_diagonal = np.triu(upper_scatter, 1) / total
-    mean_square = (diagonal @ diagonal + 2.0 * np.sum(off_diagonal**2)) / d**2
-    variance = float(diagonal.mean())
-    numerator = mean_square + variance**2
-    denominator = (total + 1.0) * (mean_square - variance**2 / d)
-    weight = 1.0 if denominator <= 0 else min(numerator / denominator, 1.0)
-    return float(weight), variance
+    variance = float(upper_scatter.diagonal().mean())
+    if not variance > 0:
+        return 1.0
+    relative = upper_scatter / variance
+    diagonal = relative.diagonal()
+    mean_square = (diagonal @ diagonal + 2.0 * np.sum(np.triu(relative, 1) ** 2)) / d**2
+    denominator = (total + 1.0) * (mean_square - 1.0 / d)
+    return 1.0 if denominator <= 0 else min(float((mean_square + 1.0) / denominator), 1.0)
 
 
-def shrinkage_of(shrinkage: float | str, upper_scatter: Array, total: float) -> tuple[float, float]:
-    """ε and r of Λ⁻¹ = (1 − ε) S/N + r I."""
-    if not isinstance(shrinkage, str):
-        return float(shrinkage), float(shrinkage)
-    weight, variance = oas_shrinkage(upper_scatter, total)
-    weight = min(weight, MOST_SHRINKAGE)
+def _floor(weight: float, trace: float, moments: Moments) -> float:
     # Without any variance every direction is alike: the identity, as in nearest class mean.
-    return weight, weight * variance if variance > 0 else 1.0
+    return weight * trace / (moments.total * moments.n_features) if trace > 0 else 1.0
 
 
-def _ridge(shrinkage: float | str, moments: Moments) -> tuple[float, float]:
+def _ridge(shrinkage: Shrinkage, moments: Moments) -> tuple[float, float]:
     """ρ and the factor N / (1 − ε) between (S + ρ I)⁻¹ and Λ."""
-    if isinstance(shrinkage, str):
-        weight, floor = shrinkage_of(shrinkage, moments.upper_scatter(), moments.total)
-    else:
-        weight = floor = float(shrinkage)
+    weight, floor = shrinkage(moments)
     scale = moments.total / (1.0 - weight)
     return floor * scale, scale
 
@@ -82,7 +111,7 @@ class ExactDiscriminant:
         self._weights: Array = np.zeros((0, 0))
         self._bias: Array = np.zeros(0)
 
-    def linear(self, moments: Moments, shrinkage: float | str) -> tuple[Array, Array, Array]:
+    def linear(self, moments: Moments, shrinkage: Shrinkage) -> tuple[Array, Array, Array]:
         """Λ (μ_k − o) by slot, the bias of each class, and the origin o."""
         if self._made_for != (moments.version, shrinkage):
             ridge, scale = _ridge(shrinkage, moments)
@@ -131,33 +160,35 @@ class RunningDiscriminant:
     def invalidate(self) -> None:
         self._factor.invalidate()
 
-    def scores_one(self, x: Array, moments: Moments, shrinkage: float | str) -> Array:
+    def scores_one(self, x: Array, moments: Moments, shrinkage: Shrinkage) -> Array:
         """Scores of one vector, up to a positive factor and a term all classes share."""
         ridge = _on_grid(_ridge(shrinkage, moments)[0])
         if self._factor.stale or ridge != self._ridge:
             self._rebuild(moments, ridge)
         pending = self._factor.pending
         if len(pending) == 1 and len(self._moved) == 1:
-            return self._scores_after_one(x, pending[0], self._moved.pop(), moments)
+            return self._scores_after_one(x, self._moved.pop(), moments)
         if self._moved:
             self._catch_up(pending, moments)
         z = self._factor.solve_one(x - self._origin)
-        return moments.means @ z - 0.5 * self._q
+        scores: Array = products_one(moments.means, z) - 0.5 * self._q
+        return scores
 
-    def _scores_after_one(self, x: Array, row: Array, slot: int, moments: Moments) -> Array:
+    def _scores_after_one(self, x: Array, slot: int, moments: Moments) -> Array:
         """Follow one example and answer, in one sweep over the factor and one over the means.
 
         With u' = A'⁻¹ r for the matrix A' that has grown already, u = u' / (1 − r·u').
         """
-        from everlearn.kernels.factor import two_products
+        from everlearn.statistics.factor_kernels import two_products
 
         self._make_room(moments)
-        sides = np.stack([row, x - self._origin, moments.means[slot] - self._origin])
-        halves = self._factor.forward(sides, lambda: self._matrix(moments))
-        moved = halves[2] @ halves[2]
-        u, z = self._factor.backward(halves[:2])
+        sides = np.stack([x - self._origin, moments.means[slot] - self._origin])
+        half, halves = self._factor.forward_with_row(sides, lambda: self._matrix(moments))
+        moved = halves[1] @ halves[1]
+        u, z = self._factor.backward(np.stack([half, halves[0]]))
         along_u, along_z = two_products(moments.means, u, z)
-        self._q -= (along_u - self._origin @ u) ** 2 / (1.0 - row @ u)
+        # r·u' = ‖R'⁻ᵀ r‖².
+        self._q -= (along_u - self._origin @ u) ** 2 / (1.0 - half @ half)
         self._q[slot] = moved
         scores: Array = along_z - 0.5 * self._q
         return scores
@@ -174,7 +205,7 @@ class RunningDiscriminant:
         """Follow several examples at once: the formula for q with a matrix of rows."""
         self._make_room(moments)
         U = self._factor.solve(rows)
-        projections = moments.means @ U.T - self._origin @ U.T
+        projections = products(U, moments.means).T - self._origin @ U.T
         small = np.linalg.cholesky(np.eye(len(rows)) + rows @ U.T)
         self._q -= _squared_lengths(np.linalg.solve(small, projections.T).T)
         self._factor.bring_up_to_date(lambda: self._matrix(moments))
@@ -192,17 +223,19 @@ class RunningDiscriminant:
 
 
 class FrozenDiscriminant:
-    """Scores under one covariance for ever: only the class that moved has new weights."""
+    """Scores under one covariance for ever: only the class that moved has new weights.
 
-    def __init__(self, covariance: Array, shrinkage: float | str, total: float) -> None:
-        self.covariance = covariance
-        self.total = total
-        upper = np.triu(covariance)
-        weight, floor = shrinkage_of(shrinkage, upper * total, total)
-        self._factor = Factor(len(covariance))
-        self._factor.bring_up_to_date(lambda: _with_ridge((1.0 - weight) * upper, floor))
+    ``base`` are the moments whose covariance it is.
+    """
+
+    def __init__(self, base: Moments, shrinkage: Shrinkage) -> None:
+        self.base = base
+        weight, floor = shrinkage(base)
+        upper = (1.0 - weight) / base.total * base.upper_scatter()
+        self._factor = Factor(base.n_features)
+        self._factor.bring_up_to_date(lambda: _with_ridge(upper, floor))
         self._reference: Array | None = None
-        self._weights = np.zeros((0, len(covariance)))
+        self._weights = np.zeros((0, base.n_features))
         self._moved: set[int] = set()
         self._made_for = -1
         self._linear: tuple[Array, Array, Array] | None = None

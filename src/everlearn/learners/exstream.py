@@ -20,10 +20,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from everlearn.base import Array, Promise, Slots, State, StreamingClassifier
-from everlearn.errors import InvalidParameter
+from everlearn.arrays import Array, Slots, State
+from everlearn.base import BOUNDED, Promise, StreamingClassifier
+from everlearn.errors import NotFinite
 from everlearn.learners.softmax import Descent, SoftmaxLayer
+from everlearn.parameters import require_number, require_positive, require_whole
 from everlearn.statistics.labels import Label
+from everlearn.statistics.stored import stored, stored_whole
+
+# Prototypes and weights are float32; beyond this, what is computed from them would overflow.
+LARGEST = 1e15
 
 
 class ExStream(StreamingClassifier):
@@ -96,16 +102,16 @@ class ExStream(StreamingClassifier):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        return frozenset({Promise.BATCH_IS_LOOP})
+        return BOUNDED | {Promise.BATCH_IS_LOOP}
 
     @property
     def coef_(self) -> Array:
-        weights: Array = self._layer.weights[self.labels_.order, :-1].astype(np.float64)
+        weights: Array = self._layer.weights[self.registry_.order, :-1].astype(np.float64)
         return weights
 
     @property
     def intercept_(self) -> Array:
-        bias: Array = self._layer.weights[self.labels_.order, -1].astype(np.float64)
+        bias: Array = self._layer.weights[self.registry_.order, -1].astype(np.float64)
         return bias
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # type: ignore[override]
@@ -122,17 +128,17 @@ class ExStream(StreamingClassifier):
         """
         return super().partial_fit(X, y, classes)
 
+    def linear_head(self) -> tuple[Array, Array]:
+        with self._turn:
+            return self.coef_, self.intercept_
+
     def _check_parameters(self) -> None:
-        if self.prototypes < 1 or self.batch_size < 1:
-            raise InvalidParameter(
-                "prototypes and batch_size are 1 or more, "
-                f"not {self.prototypes} and {self.batch_size}"
-            )
-        if self.learning_rate <= 0 or self.weight_decay < 0 or not 0 <= self.momentum < 1:
-            raise InvalidParameter(
-                "learning_rate is positive, weight_decay not negative and momentum in [0, 1), not "
-                f"{self.learning_rate}, {self.weight_decay} and {self.momentum}"
-            )
+        require_whole("prototypes", self.prototypes)
+        require_whole("batch_size", self.batch_size)
+        require_whole("random_state", self.random_state, least=0)
+        require_positive("learning_rate", self.learning_rate)
+        require_number("momentum", self.momentum, least=0.0, below=1.0)
+        require_number("weight_decay", self.weight_decay, least=0.0)
 
     def _begin(self, n_features: int) -> None:
         self._layer = SoftmaxLayer(n_features)
@@ -142,6 +148,11 @@ class ExStream(StreamingClassifier):
         self._steps = 0
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        if np.abs(X).max() > LARGEST:
+            raise NotFinite(
+                f"ExStream computes in single precision, which ends at features of {LARGEST:g}; "
+                "scale the features"
+            )
         for x, slot in zip(X, slots.tolist(), strict=True):
             self._store(x, slot)
             self._rehearse()
@@ -188,12 +199,15 @@ class ExStream(StreamingClassifier):
         return arrays, {"steps": self._steps}
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        self._prototypes = np.array(arrays["prototypes"])
-        self._owners = np.array(arrays["owners"], dtype=np.intp)
-        self._counts = np.array(arrays["counts"])
-        self._layer.weights = np.array(arrays["weights"])
-        self._layer.velocity = np.array(arrays["velocity"])
-        self._steps = int(notes["steps"])
+        width, n_slots = self.n_features_in_, self.registry_.n_slots
+        last = n_slots - 1
+        self._prototypes = stored(arrays, "prototypes", None, width, dtype=np.float32)
+        n_kept = len(self._prototypes)
+        self._owners = stored(arrays, "owners", n_kept, dtype=np.intp, least=0, most=last)
+        self._counts = stored(arrays, "counts", n_kept, least=1.0)
+        self._layer.weights = stored(arrays, "weights", n_slots, width + 1, dtype=np.float32)
+        self._layer.velocity = stored(arrays, "velocity", n_slots, width + 1, dtype=np.float32)
+        self._steps = stored_whole(notes, "steps", most=2**63 - 1)
 
 
 def _closest_pair(rows: Array) -> tuple[int, int]:

@@ -11,13 +11,12 @@ either case, once as the weight of the right-hand side, once as the recoded targ
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from everlearn.arrays import Array
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
-
-Array = NDArray[np.float64]
+from everlearn.statistics.products import products, products_one
 
 # Residual variance below this is taken as this: a handful of examples is always fitted too well.
 LEAST_NOISE = 1e-3
@@ -95,11 +94,11 @@ class LeastSquares:
         known = self._weights_version == self.moments.version
         origin, offset = self.origin()
         if known or len(X) >= self.moments.n_slots:
-            plain = (X - origin) @ self._solve_all().T
+            plain = products(X - origin, self._solve_all())
         else:
             self._catch_up()
             Z = self._factor.solve(X - origin)
-            plain = Z @ self.moments.means.T - (Z @ origin)[:, None]
+            plain = products(Z, self.moments.means) - (Z @ origin)[:, None]
         return (plain + offset) * self.recoded_counts()
 
     def scores_one(self, x: Array) -> Array:
@@ -114,7 +113,7 @@ class LeastSquares:
             offset -= float(origin @ z)
         if self._scale is None:
             self._scale = self.moments.counts ** (1.0 - self.recoding)
-        return (self.moments.means @ z + offset) * self._scale
+        return (products_one(self.moments.means, z) + offset) * self._scale
 
     def coefficients(self) -> Array:
         """The recoded weights by slot."""

@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.arrays import Array, Slots
+from everlearn.errors import DamagedModel
 from everlearn.learners.least_squares import LeastSquares
+from everlearn.statistics.class_means import LARGEST
 from everlearn.statistics.moments import Moments
-
-Array = NDArray[np.float64]
-Slots = NDArray[np.intp]
+from everlearn.statistics.stored import stored
 
 RECODINGS = np.linspace(0.0, 1.0, 11)
-# λ by default: these times the mean of the diagonal of A.
+# λ by default: these times the mean scatter of a feature about the mean of all examples.
 RELATIVE_CANDIDATES = np.logspace(1, -4, 20)
 
 
@@ -104,16 +105,16 @@ class HeldOut:
             "held_age": self._age[: self._n],
         }
 
-    def restore(self, arrays: dict[str, NDArray[Any]], seen: int) -> None:
+    def restore(self, arrays: dict[str, NDArray[Any]], seen: int, n_slots: int) -> None:
         self.seen = seen
-        self._rows = np.array(arrays["held_rows"], dtype=np.float64)
-        self._slots = np.array(arrays["held_slots"], dtype=np.intp)
-        self._weights = np.array(arrays["held_weights"], dtype=np.float64)
-        self._age = np.array(arrays["held_age"], dtype=np.int64)
+        width = self._rows.shape[1]
+        self._slots = stored(arrays, "held_slots", None, dtype=np.intp, least=0, most=n_slots - 1)
         self._n = len(self._slots)
-        columns = (self._rows, self._weights, self._age)
-        if any(len(column) != self._n for column in columns) or self._n > self.size:
-            raise ValueError("held-out examples of different lengths, or too many")
+        self._rows = stored(arrays, "held_rows", self._n, width, least=-LARGEST, most=LARGEST)
+        self._weights = stored(arrays, "held_weights", self._n, least=0.0)
+        self._age = stored(arrays, "held_age", self._n, dtype=np.int64, least=0)
+        if self._n > self.size:
+            raise DamagedModel(f"held_slots has {self._n} examples, at most {self.size} are held")
 
     def _keep(self, row: Array, slot: int, weight: float, age: int) -> None:
         place = self._place()
@@ -168,7 +169,7 @@ def select(
         start = solve_with(1.0, recoding if rebalance and recoding is not None else 0.0)
         system = start.system()
         if candidates is None:
-            candidates = RELATIVE_CANDIDATES * max(float(system.diagonal().mean()), 1e-12)
+            candidates = RELATIVE_CANDIDATES * _spread(start)
         candidates = np.sort(candidates)[::-1]
         lam = _plateau_candidate(start, system, candidates, rows, slots)
         scale = moments.total / training.total
@@ -182,6 +183,19 @@ def select(
             max(a for a, hits in zip(RECODINGS, accuracies, strict=True) if hits >= accuracies[0])
         )
     return Selection(lam * scale, recoding)
+
+
+def _spread(solution: LeastSquares) -> float:
+    """The mean diagonal of A about the mean of all examples: the same wherever the origin is."""
+    centred = LeastSquares(
+        solution.moments,
+        solution.regularization,
+        solution.recoding,
+        rebalance=solution.rebalance,
+        intercept=True,
+    )
+    # Where all examples are one point there is nothing to compare, and any λ will do.
+    return float(centred.system().diagonal().mean()) or 1.0
 
 
 def _well_represented(held_out: HeldOut, training: Moments) -> tuple[Array, Slots]:

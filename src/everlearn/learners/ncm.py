@@ -10,16 +10,19 @@ metric promises none of this: it is learned once, from a batch of several classe
 """
 
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.base import Array, Promise, Slots, State
-from everlearn.errors import InvalidParameter, NotForgettable, NotMergeable
+from everlearn.arrays import Array, Slots, State, unit_rows
+from everlearn.base import BOUNDED, Promise
+from everlearn.errors import NotForgettable, NotMergeable
 from everlearn.learners.additive import AdditiveClassifier
-from everlearn.statistics.moments import ClassMeans
+from everlearn.parameters import require_one_of, require_whole
+from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.products import FEW_ROWS, products
+from everlearn.statistics.stored import stored
 
 
 class NearestClassMean(AdditiveClassifier):
@@ -71,21 +74,23 @@ class NearestClassMean(AdditiveClassifier):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        return frozenset() if self.metric == "learned" else super().promises
+        return BOUNDED if self.metric == "learned" else super().promises
 
     @property
     def centroids_(self) -> Array:
-        centroids: Array = self.moments_.means[self.labels_.order]
+        centroids: Array = self.moments_.means[self.registry_.order]
         return centroids
 
+    def linear_head(self) -> tuple[Array, Array]:
+        if self.metric != "euclidean":
+            return super().linear_head()
+        with self._turn:
+            centroids = self.centroids_
+        return centroids, -0.5 * np.einsum("ij,ij->i", centroids, centroids)
+
     def _check_parameters(self) -> None:
-        if self.metric not in ("euclidean", "cosine", "learned"):
-            raise InvalidParameter(
-                f'metric is "euclidean", "cosine" or "learned", not {self.metric!r}'
-            )
-        rank: Any = self.rank
-        if type(rank) is bool or not isinstance(rank, Integral) or int(rank) < 1:
-            raise InvalidParameter(f"rank is a whole number from 1 on, not {rank!r}")
+        require_one_of("metric", self.metric, ("euclidean", "cosine", "learned"))
+        require_whole("rank", self.rank)
 
     def _empty_moments(self, n_features: int) -> ClassMeans:
         return ClassMeans(n_features)
@@ -103,7 +108,9 @@ class NearestClassMean(AdditiveClassifier):
             from everlearn.learners.learned_metric import learned_metric
 
             means = self.moments_.means[known]
-            self.projection_ = learned_metric(X, member_of, weights, means, int(self.rank))
+            self.projection_ = learned_metric(
+                np.asarray(X, dtype=np.float64), member_of, weights, means, int(self.rank)
+            )
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
         self._require_exact()
@@ -130,19 +137,21 @@ class NearestClassMean(AdditiveClassifier):
 
     def _scores(self, X: Array) -> Array:
         if self.metric == "cosine":
-            return _unit(X) @ _unit(self.moments_.means).T
+            return products(unit_rows(X), unit_rows(self.moments_.means))
+        if self.metric == "euclidean" and len(X) <= FEW_ROWS:
+            return np.stack([self._scores_one(x) for x in X])
         # About the mean of everything, so that a common offset does not eat the digits.
         X = X - self.moments_.mean
         means = self.moments_.means - self.moments_.mean
         if self.projection_ is not None:
             X, means = X @ self.projection_.T, means @ self.projection_.T
         squares = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", means, means)
-        return X @ means.T - 0.5 * squares
+        return products(X, means) - 0.5 * squares
 
     def _scores_one(self, x: Array) -> Array:
         if self.metric != "euclidean":
             return super()._scores_one(x)
-        from everlearn.kernels.moments import nearest_mean
+        from everlearn.statistics.moments_kernels import nearest_mean
 
         scores: Array = nearest_mean(x, self.moments_.means)
         return scores
@@ -155,10 +164,5 @@ class NearestClassMean(AdditiveClassifier):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
-        self.projection_ = arrays.get("projection")
-
-
-def _unit(rows: Array) -> Array:
-    """Rows at length one; a row of zeros stays zero."""
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+        if "projection" in arrays:
+            self.projection_ = stored(arrays, "projection", None, self.n_features_in_)

@@ -29,12 +29,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.base import EXACT, Array, Promise, Slots, State
+from everlearn.arrays import Array, Slots, State
+from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.errors import InvalidParameter, NotForgettable
 from everlearn.learners.additive import AdditiveClassifier
 from everlearn.learners.least_squares import LeastSquares
 from everlearn.learners.model_selection import HeldOut, Selection, select
+from everlearn.parameters import (
+    require_flag,
+    require_number,
+    require_one_of,
+    require_positive,
+    require_whole,
+)
 from everlearn.statistics.moments import Moments
+from everlearn.statistics.stored import stored_whole
 
 # ``predict_one`` chooses λ and α anew when this share of examples has come in since it last did.
 RESELECT_AFTER = 0.1
@@ -61,7 +70,8 @@ class RecursiveRLSC(AdditiveClassifier):
         Add an intercept, not penalised.
     candidates : array-like of float, optional
         Values of λ to choose from. By default 20 values, evenly spaced in their logarithm, from
-        10 to 1e-4 times the mean squared length of a feature, tr(A) / d.
+        10 to 1e-4 times the mean scatter of a feature about the mean of all examples, wherever
+        the origin is.
     hold_out_every : int, default=6
         With ``"auto"``: every this-many-th example is held out to choose by.
     validation_size : int, default=2000
@@ -142,8 +152,9 @@ class RecursiveRLSC(AdditiveClassifier):
     @property
     def promises(self) -> frozenset[Promise]:
         if self._chooses:
-            return frozenset({Promise.BATCH_IS_LOOP})
-        return EXACT if self._keeps_class_scatter else EXACT - {Promise.FORGET_CLASS}
+            return BOUNDED | {Promise.BATCH_IS_LOOP}
+        exact = EXACT if self._keeps_class_scatter else EXACT - {Promise.FORGET_CLASS}
+        return BOUNDED | exact
 
     @property
     def regularization_(self) -> float:
@@ -155,13 +166,23 @@ class RecursiveRLSC(AdditiveClassifier):
 
     @property
     def coef_(self) -> Array:
-        coefficients: Array = self._current().coefficients()[self.labels_.order]
+        coefficients: Array = self._current().coefficients()[self.registry_.order]
         return coefficients
 
     @property
     def intercept_(self) -> Array:
-        intercepts: Array = self._current().intercepts()[self.labels_.order]
+        intercepts: Array = self._current().intercepts()[self.registry_.order]
         return intercepts
+
+    @property
+    def temperature_(self) -> float:
+        """The residual variance of a score: what makes scores differences of log-probabilities."""
+        with self._turn:
+            return self._current().noise()
+
+    def linear_head(self) -> tuple[Array, Array]:
+        with self._turn:
+            return self.coef_, self.intercept_
 
     @property
     def _chooses(self) -> bool:
@@ -172,19 +193,20 @@ class RecursiveRLSC(AdditiveClassifier):
         return self.class_scatter or self.weighting == "rebalance"
 
     def _check_parameters(self) -> None:
-        _require_number_or_auto("regularization", self.regularization, 0.0, np.inf)
-        _require_number_or_auto("recoding", self.recoding, -1e-300, 1.0)
-        if self.weighting not in ("recode", "rebalance"):
-            raise InvalidParameter(f"weighting is 'recode' or 'rebalance', not {self.weighting!r}")
-        if self.candidates is not None:
-            values = np.asarray(self.candidates, dtype=np.float64)
-            if values.ndim != 1 or not len(values) or not np.all(values > 0):
-                raise InvalidParameter("candidates is a list of positive numbers to choose λ from")
-        if self.hold_out_every < 2 or self.validation_size < 1:
-            raise InvalidParameter(
-                "hold_out_every must be 2 or more (something has to be left to learn from) and "
-                f"validation_size 1 or more, not {self.hold_out_every} and {self.validation_size}"
-            )
+        require_positive("regularization", self.regularization, or_word="auto")
+        require_number("recoding", self.recoding, least=0.0, most=1.0, or_word="auto")
+        require_one_of("weighting", self.weighting, ("recode", "rebalance"))
+        require_flag("fit_intercept", self.fit_intercept)
+        require_flag("class_scatter", self.class_scatter)
+        # Every second at most: something has to be left to learn from.
+        require_whole("hold_out_every", self.hold_out_every, least=2)
+        require_whole("validation_size", self.validation_size)
+        if self.candidates is None:
+            return
+        if np.ndim(self.candidates) != 1 or not len(self.candidates):
+            raise InvalidParameter("candidates is a list of positive numbers to choose λ from")
+        for value in np.asarray(self.candidates).tolist():
+            require_positive("each of candidates", value)
 
     def _empty_moments(self, n_features: int) -> Moments:
         return Moments(n_features, class_scatter=self._keeps_class_scatter)
@@ -244,9 +266,6 @@ class RecursiveRLSC(AdditiveClassifier):
 
     def _scores_one(self, x: Array) -> Array:
         return self._recent().scores_one(x)
-
-    def _temperature(self) -> float:
-        return self._current().noise()
 
     def _current(self) -> LeastSquares:
         """The solution for exactly what was taught, with the parameters as they are now."""
@@ -315,7 +334,8 @@ class RecursiveRLSC(AdditiveClassifier):
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
         if self._chooses:
-            self._held_out.restore(arrays, int(notes["seen"]))
+            seen = stored_whole(notes, "seen", most=2**63 - 1)
+            self._held_out.restore(arrays, seen, self.registry_.n_slots)
 
 
 class _Reading:
@@ -325,12 +345,3 @@ class _Reading:
         self.solution: LeastSquares | None = None
         self.made_for: object = None
         self.total = 0.0
-
-
-def _require_number_or_auto(name: str, value: object, above: float, most: float) -> None:
-    if value == "auto":
-        return
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not above < float(value) <= most:  # type: ignore[arg-type]
-        low = "greater than 0" if above >= 0 else f"between 0 and {most:g}"
-        raise InvalidParameter(f"{name} is a number {low} or 'auto', not {value!r}")

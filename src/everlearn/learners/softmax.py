@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Single = NDArray[np.float32]
-Slots = NDArray[np.intp]
+from everlearn.arrays import Single, Slots
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.base import Array, State, StreamingEstimator, checked_weights
+from everlearn.arrays import Array, Single, State
+from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
 from everlearn.statistics.stored import stored
-
-Floats32 = NDArray[np.float32]
+from everlearn.validation import checked_weights
 
 # A deviation below this share of the root mean square deviation is taken to be that share.
 FLOOR = 0.1
@@ -58,7 +58,7 @@ class Whitening:
         """Leave features as they are."""
         return cls(np.zeros(n_features), np.ones(n_features))
 
-    def __call__(self, X: Array, rows: NDArray[Any] | None = None) -> Floats32:
+    def __call__(self, X: Array, rows: NDArray[Any] | None = None) -> Single:
         """Whitened features of all rows, or of these."""
         n_rows = len(X) if rows is None else len(rows)
         whitened = np.empty((n_rows, X.shape[1]), np.float32)
@@ -117,9 +117,16 @@ class InitialWhitening(
     mean_: Array
     scale_: Array
 
+    def __init__(self) -> None:
+        """There is nothing to choose."""
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return BOUNDED
+
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Take mean and deviation from these examples."""
-        return self._unchanged_on_error(lambda: self._take(X, sample_weight))
+        return self._drafted(lambda draft: draft._take(X, sample_weight))
 
     def partial_fit(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
@@ -143,7 +150,7 @@ class InitialWhitening(
         return rows
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "mean_")
+        return self._is_begun()
 
     def _take(self, X: ArrayLike, sample_weight: ArrayLike | None) -> None:
         rows = self._rows(X, reset=True)
@@ -158,23 +165,15 @@ class InitialWhitening(
                 "Call partial_fit first."
             )
 
-    # What persistence asks of anything it saves.
+    def _is_begun(self) -> bool:
+        return "mean_" in self.__dict__
 
-    def _state(self) -> State:
-        if not self.__sklearn_is_fitted__():
-            return {}, {"taught": False}
-        names = getattr(self, "feature_names_in_", None)
-        return {"mean": self.mean_, "scale": self.scale_}, {
-            "taught": True,
-            "n_features": self.n_features_in_,
-            "feature_names": None if names is None else [str(name) for name in names],
-        }
+    def _begin(self, n_features: int) -> None:
+        """There is nothing to whiten by before the first batch."""
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        if not notes["taught"]:
-            return
-        self.n_features_in_ = int(notes["n_features"])
-        if notes["feature_names"] is not None:
-            self.feature_names_in_ = np.array(notes["feature_names"], dtype=object)
+    def _own_state(self) -> State:
+        return {"mean": self.mean_, "scale": self.scale_}, {}
+
+    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self.mean_ = stored(arrays, "mean", self.n_features_in_)
-        self.scale_ = stored(arrays, "scale", self.n_features_in_)
+        self.scale_ = stored(arrays, "scale", self.n_features_in_, least=np.finfo(float).tiny)

@@ -1,1 +1,5 @@
-"""The durable Learner: images in, names out, nothing lost."""
+"""The durable Memory: images in, names out, nothing lost."""
+
+from everlearn.memory.memory import Memory
+
+__all__ = ["Memory"]

@@ -1,4 +1,4 @@
-"""What a Learner answers, and what it reports of teaching."""
+"""What a Memory answers, and what it reports of teaching."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,17 +24,30 @@ class Answers(Sequence[Answer]):
         Whether the example resembles nothing that was taught. The answers then say what it comes
         closest to.
     familiarity : float
-        How much it resembles the nearest class; below ``threshold`` it is unknown.
+        How much it resembles the nearest class; well below ``threshold`` it is unknown.
     threshold : float
+    ignored : bool
+        Whether it is unknown and resembles strangers that are to be ignored.
+    p_value : float
+        The share of taught things that look less familiar; unknown is what has at most 1 − accept.
     """
 
     def __init__(
-        self, answers: Sequence[Answer], *, unknown: bool, familiarity: float, threshold: float
+        self,
+        answers: Sequence[Answer],
+        *,
+        unknown: bool,
+        familiarity: float,
+        threshold: float,
+        p_value: float = 0.0,
+        ignored: bool = False,
     ) -> None:
         self._answers = tuple(answers)
         self.unknown = unknown
         self.familiarity = familiarity
         self.threshold = threshold
+        self.p_value = p_value
+        self.ignored = ignored
 
     @overload
     def __getitem__(self, index: int) -> Answer: ...

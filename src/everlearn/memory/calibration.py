@@ -6,8 +6,9 @@ A learner's scores become probabilities through one temperature,
 
 chosen so that examples the model has not seen get the highest likelihood (Guo, Pleiss, Sun and
 Weinberger, *On Calibration of Modern Neural Networks*, ICML 2017). No example has to be set aside
-for that: a learner that forgets exactly can be made to forget some of what it was taught, asked
-about it, and thrown away. Where it cannot forget, copies of it are taught the rest of the sample.
+for that. Ridge regression says by a formula what it would answer had it not been taught an example
+(influence.py). Another learner that forgets exactly is made to forget some of what it was taught,
+asked about it, and thrown away. Where it cannot forget, copies are taught the rest of the sample.
 
 Few held-out examples say little about T, so log T is drawn towards the learner's own temperature
 with the weight of ``PRIOR_EXAMPLES`` examples.
@@ -21,9 +22,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 
+from everlearn.arrays import Array
 from everlearn.base import Promise
+from everlearn.errors import NotExplainable
+from everlearn.memory.influence import Ridge
 
-Array = NDArray[np.float64]
 Names = NDArray[np.int64]
 
 FOLDS = 3
@@ -34,10 +37,8 @@ WIDEST = 1e4
 
 def temperature(learner: Any, sample: Array, names: Names) -> float:
     """T for a learner, from a sample of what it was taught."""
-    prior = float(learner._temperature())
-    scores = [
-        _held_out_scores(learner, sample, names, fold) for fold in _folds(names) if fold.any()
-    ]
+    prior = float(learner.temperature_)
+    scores = _unseen_scores(learner, sample, names)
     if not scores:
         return prior
 
@@ -51,17 +52,25 @@ def temperature(learner: Any, sample: Array, names: Names) -> float:
     return float(prior * np.exp(best.x))
 
 
-def probabilities(scores: Array, T: float) -> Array:
-    """Softmax of scores / T along the last axis."""
-    weights = np.exp((scores - scores.max(axis=-1, keepdims=True)) / T)
-    shares: Array = weights / weights.sum(axis=-1, keepdims=True)
-    return shares
-
-
 def scores_by_class(learner: Any, X: Array) -> Array:
     """One column per class, also for two classes, where scikit-learn gives one for both."""
     scores: Array = learner.decision_function(X)
     return scores if scores.ndim == 2 else np.column_stack([np.zeros(len(scores)), scores])
+
+
+def _unseen_scores(learner: Any, sample: Array, names: Names) -> list[tuple[Array, Array]]:
+    """Scores of examples as if they had not been taught: for their own class, and for all."""
+    try:
+        ridge = Ridge(learner)
+    except NotExplainable:
+        folds = [fold for fold in _folds(names) if fold.any()]
+        return [_held_out_scores(learner, sample, names, fold) for fold in folds]
+    y = np.searchsorted(learner.classes_, names)
+    several = ridge.counts[y] > 1
+    if not several.any():
+        return []
+    scores = ridge.left_out(sample[several], y[several])
+    return [(scores[np.arange(len(scores)), y[several]], scores)]
 
 
 def _folds(names: Names) -> list[NDArray[np.bool_]]:

@@ -2,7 +2,7 @@
 
 Write-ahead log and ``synchronous=FULL``: a transaction is on disk when ``COMMIT`` returns.
 ``secure_delete``: what is deleted is overwritten. There is one connection that writes, and it is
-the only one that checkpoints; readers open the file read-only and can do neither.
+the only one that checkpoints; readers (readers.py) can do neither.
 """
 
 import contextlib
@@ -11,23 +11,18 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from everlearn.errors import (
     CannotRead,
     CannotWrite,
     DamagedJournal,
-    LearnerClosed,
-    NewerFormat,
-    NotALearner,
+    EverlearnError,
+    MemoryClosed,
 )
+from everlearn.memory.readers import Reader, longest_value, reader_of
+from everlearn.memory.schema import write_schema
 from everlearn.persistence import flush_folder
 
-FORMAT_VERSION = 1
-# "ever" in ASCII: how the file says that it is one of ours.
-APPLICATION_ID = 0x65766572
-
-DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 DISK = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -37,43 +32,12 @@ DISK = (
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
 )
-
-SCHEMA = """
-CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE names (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE);
-CREATE TABLE operations (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind TEXT NOT NULL,            -- teach, forget, rename or merge
-    time REAL NOT NULL,            -- seconds since 1970
-    undone INTEGER NOT NULL DEFAULT 0,
-    name INTEGER,                  -- rename: which name, and what it was called before
-    called TEXT
-);
-CREATE TABLE teachings (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    position INTEGER,              -- of the log entry by which it counts; NULL while it does not
-    name INTEGER NOT NULL REFERENCES names,
-    time REAL NOT NULL,
-    source TEXT NOT NULL,
-    digest BLOB NOT NULL,          -- sha256 of the image's bytes, or of the vector
-    vector BLOB NOT NULL           -- float32, little-endian
-);
-CREATE TABLE thumbnails (teaching INTEGER PRIMARY KEY REFERENCES teachings, jpeg BLOB NOT NULL);
-CREATE TABLE log (
-    position INTEGER PRIMARY KEY AUTOINCREMENT,
-    operation INTEGER NOT NULL REFERENCES operations,
-    teaching INTEGER NOT NULL REFERENCES teachings,
-    name INTEGER NOT NULL REFERENCES names,
-    sign INTEGER NOT NULL CHECK (sign IN (1, -1))
-);
-CREATE INDEX by_position ON teachings (position) WHERE position IS NOT NULL;
-CREATE INDEX by_name ON teachings (name, time) WHERE position IS NOT NULL;
-CREATE INDEX by_digest ON teachings (digest, name) WHERE position IS NOT NULL;
-CREATE INDEX by_source ON teachings (source) WHERE position IS NOT NULL;
-CREATE INDEX by_operation ON log (operation);
-CREATE INDEX by_teaching ON log (teaching);
-CREATE INDEX takings ON log (position) WHERE sign = -1;
-"""
+# Text that is no text fails while it is read, or while SQLite's own message is.
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+# Written but perhaps not on disk: after a power cut it may be there or not.
+FLUSH = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+# How long the writer waits for readers to finish a question before it gives up a checkpoint.
+PATIENCE_SECONDS = 2.0
 
 
 class Database:
@@ -82,91 +46,157 @@ class Database:
     def __init__(self, path: Path, *, write: bool) -> None:
         self.path = path
         self.writes = write
-        with self._named_errors():
-            if write and not path.exists():
-                self._create()
-            self._db = self._connected()
+        self._reader: Reader | None = None
         try:
-            self._require_ours()
-        except BaseException:
-            self._db.close()
-            raise
+            if write:
+                if not path.exists():
+                    self._create()
+                self._db = self._writer()
+            else:
+                self._reader = reader_of(path)
+                self._db = self._reader.db
+        except FAILURES as error:
+            raise self._named(error) from None
 
     def close(self) -> None:
         self._db.close()
+        if self._reader is not None:
+            self._reader.close()
 
     def run(self, statement: str, *values: Any) -> int:
-        """Carry a statement out; the number of the row it inserted."""
-        with self._named_errors():
-            return int(self._db.execute(statement, values).lastrowid or 0)
+        """Carry a statement out; the number of rows it changed."""
+        try:
+            return int(self._db.execute(statement, values).rowcount)
+        except FAILURES as error:
+            raise self._named(error) from None
 
     def run_many(self, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
-        with self._named_errors():
+        try:
             self._db.executemany(statement, values)
+        except FAILURES as error:
+            raise self._named(error) from None
 
     def value(self, query: str, *values: Any) -> Any:
         """The first column of the first row, or ``None``."""
-        with self._named_errors():
-            row = self._db.execute(query, values).fetchone()
+        row = self.row(query, *values)
         return None if row is None else row[0]
 
+    def row(self, query: str, *values: Any) -> Any:
+        """The first row, or ``None``."""
+        try:
+            return self._db.execute(query, values).fetchone()
+        except FAILURES as error:
+            raise self._named(error) from None
+
     def rows(self, query: str, *values: Any) -> list[Any]:
-        with self._named_errors():
+        try:
             return self._db.execute(query, values).fetchall()
+        except FAILURES as error:
+            raise self._named(error) from None
 
     def each(self, query: str, *values: Any) -> Iterator[Any]:
         """Rows, one at a time."""
-        with self._named_errors():
+        try:
             yield from self._db.execute(query, values)
+        except FAILURES as error:
+            raise self._named(error) from None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All of it or nothing; on disk when this returns."""
-        self.run("BEGIN IMMEDIATE")
+        self._abandon()
         try:
+            self.run("BEGIN IMMEDIATE")
             yield
-            self.run("COMMIT")
+            self._commit()
         except BaseException:
-            # SQLite has rolled back by itself where the disk was full.
-            if self._in_transaction():
-                self.run("ROLLBACK")
+            self._abandon()
             raise
 
     @contextlib.contextmanager
     def one_view(self) -> Iterator[None]:
         """Whatever is read inside belongs to one moment, though somebody else may be writing."""
-        self.run("BEGIN")
+        self._abandon()
         try:
+            self.run("BEGIN")
             yield
         finally:
-            if self._in_transaction():
-                self.run("COMMIT")
+            self._abandon()
 
-    def checkpoint(self) -> None:
-        """Bring everything from the write-ahead log into the file itself."""
-        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+    def moved_on(self) -> bool:
+        """Whether what was read may be of two moments, because the reader could take no lock."""
+        return self._reader is not None and self._reader.moved_on()
 
-    def _in_transaction(self) -> bool:
-        return self._db.in_transaction
+    def stamp(self) -> tuple[int, int]:
+        """Two equal stamps of one connection: nothing was committed between them."""
+        return int(self.value("PRAGMA data_version")), self._db.total_changes
 
-    def _connected(self) -> sqlite3.Connection:
-        if self.writes:
-            db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
-                db.execute(f"PRAGMA {setting}")
-            return db
-        if not self.path.exists():
-            raise NotALearner(f"there is no Learner in {self.path.parent}; teach one first")
-        # Readers need a file beside the journal. Where none can be made, nobody can be writing.
-        frozen = not os.access(self.path.parent, os.W_OK)
-        settled = not self.path.with_name(f"{self.path.name}-wal").exists()
-        options = "mode=ro&immutable=1" if frozen and settled else "mode=ro"
-        return sqlite3.connect(
-            f"file:{quote(str(self.path))}?{options}",
-            uri=True,
-            isolation_level=None,
-            check_same_thread=False,
+    def checkpoint(self, *, wait: bool = True) -> bool:
+        """Empty the write-ahead log into the file itself; whether it could be.
+
+        It cannot while somebody reads what the file held before; ``wait`` gives them a moment.
+        """
+        self._abandon()
+        self.run(f"PRAGMA busy_timeout = {int(1000 * PATIENCE_SECONDS) if wait else 0}")
+        busy = self.row("PRAGMA wal_checkpoint(TRUNCATE)")[0]
+        self.run(f"PRAGMA busy_timeout = {int(1000 * PATIENCE_SECONDS)}")
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return not busy and (not log.exists() or log.stat().st_size == 0)
+
+    def rebuild(self) -> None:
+        """Write every page anew, so that none keeps bytes that no row has."""
+        self._abandon()
+        self.run("VACUUM")
+
+    def copy_to(self, path: Path) -> None:
+        """The database as it is at one moment, as a file that needs no other."""
+        try:
+            with contextlib.closing(sqlite3.connect(path)) as target:
+                self._db.backup(target)
+                target.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as error:
+            raise CannotWrite(f"{path} cannot be written: {error}") from None
+
+    def take_over(self, other: "Database") -> None:
+        """Become what another database is, in one transaction."""
+        self._abandon()
+        try:
+            other._db.backup(self._db)
+        except FAILURES as error:
+            raise self._named(error) from None
+
+    def _commit(self) -> None:
+        try:
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) not in FLUSH:
+                raise self._named(error) from None
+            raise CannotWrite(
+                f"{self.path} could not be flushed to disk: {error}; it is not certain whether "
+                "this change was kept. Nothing before it was lost; check the disk, open the "
+                "Memory again and look"
+            ) from None
+
+    def _abandon(self) -> None:
+        """End what is not finished; also what an interruption left behind."""
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            if self._db.in_transaction:
+                self._db.rollback()
+
+    def _writer(self) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=PATIENCE_SECONDS
         )
+        longest_value(db)
+        for setting in (
+            "trusted_schema = OFF",
+            "cell_size_check = ON",
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "secure_delete = ON",
+        ):
+            db.execute(f"PRAGMA {setting}")
+        return db
 
     def _create(self) -> None:
         """An empty journal, complete from the moment it has its name."""
@@ -175,47 +205,27 @@ class Database:
             for leftover in self.path.parent.glob(f"{unfinished.name}*"):
                 leftover.unlink()
             with contextlib.closing(sqlite3.connect(unfinished)) as db:
-                db.executescript(SCHEMA)
-                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                db.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+                write_schema(db)
                 db.execute("PRAGMA journal_mode = WAL")
             os.replace(unfinished, self.path)
             flush_folder(self.path.parent)
         except OSError as error:
             raise CannotWrite(f"{self.path} cannot be made: {error.strerror}") from None
 
-    def _require_ours(self) -> None:
-        if self.value("PRAGMA application_id") != APPLICATION_ID:
-            raise NotALearner(f"{self.path} is a database, but not the journal of a Learner")
-        version = self.value("PRAGMA user_version")
-        if version > FORMAT_VERSION:
-            raise NewerFormat(
-                f"{self.path} has format version {version}, this everlearn reads up to "
-                f"{FORMAT_VERSION}; upgrade everlearn to open it"
+    def _named(self, error: Exception) -> EverlearnError:
+        """SQLite's error under the name of its cause."""
+        if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+            return MemoryClosed(f"{self.path.parent} was closed; open it again")
+        cause = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if cause not in DISK:
+            return DamagedJournal(
+                f"{self.path} is damaged: {error}; restore it from a backup (everlearn restore), "
+                "or try 'sqlite3 journal.sqlite .recover' on a copy"
             )
-
-    @contextlib.contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        """SQLite's errors under the name of their cause."""
-        try:
-            yield
-        except sqlite3.ProgrammingError as error:
-            if "closed" not in str(error):
-                raise
-            raise LearnerClosed(f"{self.path.parent} was closed; open it again") from None
-        except sqlite3.DatabaseError as error:
-            cause = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            if cause in DAMAGED:
-                raise DamagedJournal(
-                    f"{self.path} is damaged: {error}; restore it from a backup, or try "
-                    "'sqlite3 journal.sqlite .recover' on a copy"
-                ) from None
-            if cause not in DISK:
-                raise
-            if self.writes:
-                raise CannotWrite(
-                    f"{self.path} cannot be written: {error}; nothing of this change was kept and "
-                    "nothing before it was lost. Check the space left and the permissions; "
-                    "read_only=True opens it to be asked"
-                ) from None
-            raise CannotRead(f"{self.path} cannot be read: {error}") from None
+        if not self.writes:
+            return CannotRead(f"{self.path} cannot be read: {error}")
+        return CannotWrite(
+            f"{self.path} cannot be written: {error}; nothing of this change was kept and nothing "
+            "before it was lost. Check the space left and the permissions; a Memory that cannot "
+            "be written can still be opened read-only and asked"
+        )

@@ -1,117 +1,167 @@
-"""How well does a Learner know a folder of folders?"""
+"""How well does a Memory know a folder of folders?"""
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from everlearn.errors import MissingPackage, NeverLearned
+from everlearn.errors import CannotWrite, EverlearnError, NeverLearned
+from everlearn.images.decode import read_bytes
 from everlearn.memory.answers import Answers
-from everlearn.memory.learner import Learner
+from everlearn.memory.memory import Memory
+
+# In a plot, what stands for "called unknown".
+UNKNOWN = "(unknown)"
+
+
+class Mistake(NamedTuple):
+    """Images of one name that were answered alike, and wrongly.
+
+    ``answered`` is ``None`` if they were called unknown.
+    """
+
+    name: str
+    answered: str | None
+    times: int
+    files: tuple[str, ...]
 
 
 @dataclass
 class Evaluation:
     """Counts of what was asked and answered.
 
+    An image counts as right if its name is the first answer *and* it was not called unknown.
+
     Attributes
     ----------
-    confusion : Counter of (true name, answered name)
-        Images of names the Learner knows.
-    flagged_known, flagged_unknown : int
-        How many images were called unknown: of names the Learner knows, and of those it does not.
+    answers : dict
+        Files by (true name, answered name), for names the Memory knows; the answered name is
+        ``None`` where it was "unknown".
+    flagged_unknown : int
+        How many images of names the Memory does not know were called unknown.
     n_unknown : int
         Images of names that were never taught.
+    taken_for : list of (file, true name, answered name)
+        Images of unknown names that were not called unknown.
+    taught : list of files
+        Images that the Memory was taught: that it knows them again says nothing about others.
     unreadable : list of (path, error)
     """
 
-    confusion: Counter[tuple[str, str]] = field(default_factory=Counter)
-    flagged_known: int = 0
+    answers: dict[tuple[str, str | None], list[str]] = field(default_factory=dict)
     flagged_unknown: int = 0
     n_unknown: int = 0
+    taken_for: list[tuple[str, str, str]] = field(default_factory=list)
+    taught: list[str] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def n_known(self) -> int:
-        return self.confusion.total()
+        return sum(map(len, self.answers.values()))
+
+    @property
+    def flagged_known(self) -> int:
+        """How many images of names the Memory knows were called unknown."""
+        return sum(len(files) for (_, said), files in self.answers.items() if said is None)
 
     @property
     def accuracy(self) -> float:
-        """The share of images of known names whose first answer is right."""
-        right = sum(count for (true, said), count in self.confusion.items() if true == said)
+        """The share of images of known names that were answered right."""
+        right = sum(len(files) for (true, said), files in self.answers.items() if true == said)
         return right / self.n_known if self.n_known else float("nan")
 
     def per_name(self) -> dict[str, tuple[int, int]]:
         """Right answers and images of every known name."""
-        table: dict[str, tuple[int, int]] = {}
-        for (true, said), count in sorted(self.confusion.items()):
-            right, of = table.get(true, (0, 0))
-            table[true] = right + count * (true == said), of + count
-        return table
+        right: Counter[str] = Counter()
+        images: Counter[str] = Counter()
+        for (true, said), files in self.answers.items():
+            images[true] += len(files)
+            right[true] += len(files) * (true == said)
+        return {name: (right[name], images[name]) for name in sorted(images)}
 
-    def mistakes(self) -> list[tuple[str, str, int]]:
-        """True name, answered name, how often; the most frequent first."""
-        return [
-            (true, said, count)
-            for (true, said), count in self.confusion.most_common()
+    def mistakes(self) -> list[Mistake]:
+        """What was answered wrongly, the most frequent first."""
+        wrong = [
+            Mistake(true, said, len(files), tuple(files))
+            for (true, said), files in self.answers.items()
             if true != said
         ]
+        return sorted(wrong, key=lambda mistake: (-mistake.times, mistake.name))
 
 
 def evaluate(
-    learner: Learner,
+    memory: Memory,
     files: Iterable[tuple[Any, str]],
     *,
     progress: Callable[[], None] | None = None,
 ) -> Evaluation:
     """Ask about every file and compare with its name."""
     result = Evaluation()
-    known = learner.names()
+    known = memory.names()
     if not known:
         raise NeverLearned("nothing was taught yet, so there is nothing to evaluate")
     pairs = list(files)
     for (path, name), answers in zip(
-        pairs, learner.ask_many([path for path, _ in pairs], top=1), strict=True
+        pairs, memory.ask_many([path for path, _ in pairs], top=1), strict=True
     ):
         if progress is not None:
             progress()
+        file = os.fspath(path)
         if not isinstance(answers, Answers):
-            result.unreadable.append((os.fspath(path), str(answers)))
-        elif name in known:
-            result.confusion[name, answers[0].name] += 1
-            result.flagged_known += answers.unknown
+            result.unreadable.append((file, str(answers)))
+            continue
+        if _was_taught(memory, path):
+            result.taught.append(file)
+        if name in known:
+            said = None if answers.unknown else answers[0].name
+            result.answers.setdefault((name, said), []).append(file)
         else:
             result.n_unknown += 1
             result.flagged_unknown += answers.unknown
+            if not answers.unknown:
+                result.taken_for.append((file, name, answers[0].name))
     return result
 
 
 def plot_confusion(evaluation: Evaluation, path: str | os.PathLike[str]) -> None:
-    """The confusion matrix as a picture."""
+    """The confusion matrix as a picture, with how often in every cell."""
+    from everlearn.evaluation.plots import confusion_matrix
+
+    if not evaluation.answers:
+        raise NeverLearned("no image has a name that was taught, so there is nothing to draw")
+    shown, said, counts = _matrix(evaluation)
+    title = f"{evaluation.accuracy:.1%} of {evaluation.n_known} right"
+    picture = confusion_matrix(counts, shown, answers=said, title=title)
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackage(
-            "plots need matplotlib; install it with: pip install 'everlearn[plots]'"
-        ) from None
-    names = sorted({name for pair in evaluation.confusion for name in pair})
-    shares = np.zeros((len(names), len(names)))
-    for (true, said), count in evaluation.confusion.items():
-        shares[names.index(true), names.index(said)] = count
-    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1.0)
-    side = min(max(3.0, 0.35 * len(names) + 1.5), 40.0)
-    figure = Figure(figsize=(side, side), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(len(names)), names, rotation=90)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_xlabel("answered")
-    axes.set_ylabel("shown")
-    axes.set_title(f"{evaluation.accuracy:.1%} of {evaluation.n_known} right")
-    figure.savefig(Path(path), dpi=120)
+        picture.savefig(Path(path), dpi=120)
+    except (OSError, ValueError) as error:
+        raise CannotWrite(f"the plot {os.fspath(path)} cannot be written: {error}") from None
+
+
+def _matrix(evaluation: Evaluation) -> tuple[list[str], list[str], np.ndarray[Any, Any]]:
+    """Names shown, names answered, and how often each pair was."""
+    shown = sorted({true for true, _ in evaluation.answers})
+    named = sorted({said for _, said in evaluation.answers if said is not None} | set(shown))
+    said = [*named, UNKNOWN] if evaluation.flagged_known else named
+    counts = np.zeros((len(shown), len(said)))
+    for (true, answer), files in evaluation.answers.items():
+        column = len(named) if answer is None else named.index(answer)
+        counts[shown.index(true), column] = len(files)
+    return shown, said, counts
+
+
+def _was_taught(memory: Memory, source: Any) -> bool:
+    """Whether the Memory was taught this very file."""
+    if not isinstance(source, (bytes, str, os.PathLike)):
+        return False
+    try:
+        digest = hashlib.sha256(read_bytes(source)).digest()
+    except EverlearnError:
+        return False
+    store = memory._store
+    return bool(store.read(lambda: store.journal.find(digest=digest)))

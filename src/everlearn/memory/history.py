@@ -1,11 +1,11 @@
 """A journal and the model that follows it.
 
-A *history* is what the log was folded into, from an untaught classifier on. Another classifier, or
-teachings erased from the log, begin a new one: its number, the epoch, is written into the journal
-in the same transaction, after the untaught classifier is on disk. So at any moment the journal
-names a history whose beginning can be read, and snapshots of any other are void.
+The journal says which classifier is in use: it holds the classifier as it was before it was taught
+anything. The model is the fold of the log from there; a snapshot lets the fold start later.
 """
 
+import base64
+import binascii
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -13,16 +13,25 @@ from typing import Any
 
 from sklearn.base import clone
 
-from everlearn.errors import CannotWrite, DamagedModel, InvalidParameter, NotALearner
+from everlearn.errors import (
+    CannotWrite,
+    DamagedJournal,
+    EverlearnError,
+    InvalidParameter,
+    NotAMemory,
+)
 from everlearn.memory.journal import Journal
-from everlearn.memory.model import (
-    Model,
-    last_snapshot,
+from everlearn.memory.model import Model
+from everlearn.memory.snapshot import (
+    SnapshotVanished,
     last_window,
     latest_snapshot,
-    remove_snapshots,
+    snapshot_position,
     write_snapshot,
 )
+from everlearn.persistence import digest_of, dumps, loads
+
+CLASSIFIER = "classifier"
 
 logger = logging.getLogger("everlearn")
 
@@ -35,7 +44,7 @@ class History:
     folder : Path
     journal : Journal
     classifier : optional
-        For a folder that has none yet, or none that can be read.
+        For a folder that has none yet.
     default : callable
         Makes the classifier of a new folder if none is given.
     """
@@ -45,66 +54,110 @@ class History:
     ) -> None:
         self.folder = folder
         self.journal = journal
-        self._halfway = False
-        if journal.writes and not journal.epoch:
-            self.begin(classifier if classifier is not None else default())
-            return
-        if not journal.epoch:
-            raise NotALearner(f"there is no Learner in {folder} yet; teach one first")
-        try:
-            self._open()
-        except DamagedModel:
-            if classifier is None or not journal.writes:
-                raise
-            self.begin(classifier)
+        self.model: Model | None = None
+        self._template: str | None = None
+        self._classifier: Any = None
+        self._untaught = ""
+        self._model_of = ""
+        if journal.fact(CLASSIFIER) is None:
+            if not journal.writes:
+                raise NotAMemory(f"there is no Memory in {folder} yet; teach one first")
+            self.use(classifier if classifier is not None else default())
         self._require_same(classifier)
 
-    def begin(self, classifier: Any, change: Callable[[], None] | None = None) -> None:
-        """A new history with an untaught classifier; ``change`` may alter the log before it."""
-        epoch = self.journal.epoch + 1
-        model = Model(clone(classifier))
-        model.save(self.folder, epoch)
+    def use(self, classifier: Any) -> None:
+        """Follow the log with another classifier from now on."""
+        template = base64.b64encode(dumps(clone(classifier))).decode()
         with self.journal.transaction():
-            if change is not None:
-                change()
-            self.journal.set_fact("epoch", str(epoch))
-        self.epoch, self.model, self._halfway = epoch, model, False
-        remove_snapshots(self.folder, keep=(epoch, 0))
+            self.journal.set_fact(CLASSIFIER, template)
 
-    def follow(self) -> Model:
-        """The model at the end of the log."""
-        if self._halfway or self.journal.epoch != self.epoch:
-            self._open()
+    def classifier(self) -> Any:
+        """The classifier before it was taught anything; not to be taught."""
+        template = self.journal.fact(CLASSIFIER)
+        if template != self._template:
+            try:
+                data = base64.b64decode(template or "", validate=True)
+                self._classifier = clone(loads(data, self.journal.path))
+            except (binascii.Error, ValueError, EverlearnError) as error:
+                raise DamagedJournal(
+                    f"{self.journal.path} names a classifier that cannot be made: {error}; "
+                    "restore it from a backup (everlearn restore)"
+                ) from None
+            self._untaught = digest_of(self._classifier)
+            self._template = template
+        return self._classifier
+
+    def follow(self, *, patient: bool = True) -> Model:
+        """The model at the end of the log.
+
+        Raises ``SnapshotVanished`` where a new look at the journal is likely to find a newer
+        snapshot, unless told not to be ``patient``.
+        """
+        self.classifier()
+        model, self.model = self.model, None
+        if model is None or self._model_of != self._untaught or not model.is_of(self.journal):
+            model = self._opened(patient)
+            self._model_of = self._untaught
         last = self.journal.last_position
-        if self.model.position != last:
-            # Interrupted inside a window, a model is neither here nor there and is not used again.
-            self._halfway = True
-            self.model.follow(self.journal, last)
-            self._halfway = False
-        return self.model
+        if model.position != last:
+            model.follow(self.journal, last)
+        # Interrupted before this, a model is neither here nor there and is not used again.
+        self.model = model
+        return model
 
-    def snapshot(self, *, at_least: int) -> None:
-        """Make a snapshot if it saves replaying this many entries of the log."""
-        if last_window(self.journal.last_position) - self.snapshot_at < at_least:
+    def opened(self) -> Model:
+        """The model as whoever opens the folder now gets it, from the newest snapshot on."""
+        model = self._opened(patient=False)
+        model.follow(self.journal, self.journal.last_position)
+        return model
+
+    def replayed(self) -> Model:
+        """The model folded from the whole log, without any snapshot."""
+        model = Model(clone(self.classifier()))
+        model.follow(self.journal, self.journal.last_position)
+        return model
+
+    def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
+        """Make a snapshot if it saves replaying this many entries of the log.
+
+        ``prepare`` may add to the model what is kept with it, and says whether it did; then the
+        snapshot is made in any case.
+        """
+        last = last_window(self.journal.last_position)
+        missing = last - self.snapshot_at
+        if not last or (missing < at_least and prepare is None):
             return
+        model = self._opened(patient=False, through=last)
         try:
-            write_snapshot(self.journal, self.folder, self.epoch)
+            model.follow(self.journal, last)
+            prepared = prepare is not None and prepare(model)
+            if missing < at_least and not prepared:
+                return
+            write_snapshot(self.folder, model, self._untaught)
         except CannotWrite as error:
             logger.warning("no snapshot was made, so opening will take longer: %s", error)
 
     @property
     def snapshot_at(self) -> int:
         """The position of the newest snapshot."""
-        return last_snapshot(self.folder, self.epoch)
+        self.classifier()
+        return snapshot_position(self.folder, self.journal, self._untaught)
 
-    def _open(self) -> None:
-        self.epoch = self.journal.epoch
-        self.model = latest_snapshot(self.folder, self.epoch, self.journal.last_position)
-        self._halfway = False
+    def _opened(self, patient: bool, through: int | None = None) -> Model:
+        last = self.journal.last_position if through is None else through
+        untaught = self.classifier()
+        try:
+            found = latest_snapshot(self.folder, self.journal, self._untaught, last)
+        except SnapshotVanished:
+            if patient:
+                raise
+            found = None
+        return found or Model(clone(untaught))
 
     def _require_same(self, classifier: Any) -> None:
-        if classifier is not None and repr(classifier) != repr(self.model.classifier):
+        known = self.classifier()
+        if classifier is not None and digest_of(clone(classifier)) != self._untaught:
             raise InvalidParameter(
-                f"{self.folder} has the classifier {self.model.classifier!r}; "
-                f"call use(learner=...) to switch it to {classifier!r}"
+                f"{self.folder} has the classifier {known!r}; "
+                f"call use(classifier=...) to switch it to {classifier!r}"
             )

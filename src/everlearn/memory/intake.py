@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.errors import InvalidLabel, NotFinite, WrongKind, WrongShape
-from everlearn.features.batches import (
+from everlearn.errors import InvalidParameter, NotFinite, WrongKind, WrongShape
+from everlearn.images.batches import (
     Embedded,
     Unreadable,
     embed_picture,
     embed_source,
     embed_sources,
 )
-from everlearn.features.decode import Limits
-from everlearn.features.embedders import EfficientNetLite0, Embedder
+from everlearn.images.decode import Limits, read_bytes
+from everlearn.images.embedders import EfficientNetLite0, Embedder
 from everlearn.memory.journal import Example, Vectors
 
-LONGEST_NAME = 200
+KEEP = ("thumbnail", "image", "none")
 
 Taken = tuple[str, Example | Unreadable]
 
@@ -33,9 +33,16 @@ Taken = tuple[str, Example | Unreadable]
 class Intake:
     """Embeds what has to be embedded; the embedder is only made when an image comes."""
 
-    def __init__(self, embedder: Embedder | None, limits: Limits) -> None:
+    def __init__(
+        self, embedder: Embedder | None, limits: Limits, keep_images: str = "thumbnail"
+    ) -> None:
+        if keep_images not in KEEP:
+            raise InvalidParameter(
+                f"keep_images is one of {', '.join(map(repr, KEEP))}, not {keep_images!r}"
+            )
         self._embedder = embedder
         self.limits = limits
+        self.keep_images = keep_images
 
     @property
     def embedder(self) -> Embedder:
@@ -44,7 +51,9 @@ class Intake:
         return self._embedder
 
     def one(self, example: Any, source: str | None = None) -> Example:
-        """One example, or the error it deserves."""
+        """One example, or the error it deserves; what is embedded already is taken as it is."""
+        if isinstance(example, Example):
+            return example
         if _is_file(example):
             return self._written(embed_source(self.embedder, example, limits=self.limits), source)
         if _is_picture(example):
@@ -75,15 +84,26 @@ class Intake:
     def _written(self, found: Embedded, source: str | None = None) -> Example:
         if source is None:
             source = "" if isinstance(found.source, bytes) else os.path.abspath(found.source)
-        return Example(found.vector, source, found.digest, found.thumbnail, self.embedder.name)
+        if not np.isfinite(found.vector).all():
+            raise NotFinite(
+                f"the embedder {self.embedder.name!r} gave NaN or infinity for "
+                f"{source or 'a picture'}; nothing of it was taught. Use another embedder"
+            )
+        return Example(
+            found.vector,
+            source,
+            found.digest,
+            b"" if self.keep_images == "none" else found.thumbnail,
+            self.embedder.name,
+            self._image(found) if self.keep_images == "image" else b"",
+        )
 
-
-def require_name(name: object) -> None:
-    """A name can be printed on one line of a table."""
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidLabel(f"a name is a word of printable characters, not {name!r}")
-    if len(name) > LONGEST_NAME:
-        raise InvalidLabel(f"a name has at most {LONGEST_NAME} characters, this has {len(name)}")
+    def _image(self, found: Embedded) -> bytes:
+        """The file that was embedded; empty if it is another one by now, or was pixels."""
+        if not found.source:
+            return b""
+        data = read_bytes(found.source, self.limits)
+        return data if hashlib.sha256(data).digest() == found.digest else b""
 
 
 def _is_file(example: Any) -> bool:

@@ -6,12 +6,14 @@ Every change to what counts is an entry of the *log*, a teaching with a sign:
     teach       +1 the new teaching
     forget      −1 a teaching that counts
     rename into a name that exists   −1 under the old name, +1 under the new
-    undo        the entries of the last operation, signs reversed
+    undo, redo  the entries of an operation, signs reversed                    (operations.py)
 
 A model is a fold over the log, so it can be rebuilt at any time, and a model that has followed the
 log up to a position needs only what came after. The log is folded in *windows* of ``WINDOW``
 positions, always the same ones: two folds of the same log do the same arithmetic in the same order
 and agree to the last bit, wherever a snapshot let them start.
+
+Rows are sealed and entries chained (seals.py); both are checked as they are read.
 """
 
 import os
@@ -25,8 +27,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.errors import NothingToUndo, UnknownLabel
+from everlearn.errors import DamagedJournal, UnknownLabel
 from everlearn.memory.database import Database
+from everlearn.memory.seals import BEGINNING, content_of, linked, seal
 
 WINDOW = 256
 FILE = "journal.sqlite"
@@ -44,6 +47,7 @@ class Example:
     digest: bytes
     thumbnail: bytes = b""
     embedder: str = ""
+    image: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,17 @@ class NameRecord:
 
     count: int
     last_taught: float
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """One labelled example as it is kept."""
+
+    id: int
+    name: str
+    source: str
+    taught_at: float
+    has_thumbnail: bool
 
 
 @dataclass(frozen=True)
@@ -75,51 +90,53 @@ class Journal:
 
     def __init__(self, folder: Path, *, write: bool) -> None:
         self.writes = write
-        self._db = Database(folder / FILE, write=write)
+        self.path = folder / FILE
+        self.db = Database(self.path, write=write)
 
     def close(self) -> None:
-        self._db.close()
+        self.db.close()
 
     def transaction(self) -> AbstractContextManager[None]:
         """All changes inside happen, or none; they are on disk when this returns."""
-        return self._db.transaction()
-
-    def one_view(self) -> AbstractContextManager[None]:
-        """Whatever is read inside belongs to one moment, though somebody else may be writing."""
-        return self._db.one_view()
-
-    def checkpoint(self) -> None:
-        """Bring everything from the write-ahead log into the file itself."""
-        self._db.checkpoint()
+        return self.db.transaction()
 
     # Facts.
 
     def fact(self, key: str) -> str | None:
-        value = self._db.value("SELECT value FROM facts WHERE key = ?", key)
-        return None if value is None else str(value)
+        row = self.db.row("SELECT value, seal FROM facts WHERE key = ?", key)
+        if row is None:
+            return None
+        self._require_seal(row[1], "facts", key, row[0])
+        return str(row[0])
 
     def set_fact(self, key: str, value: str) -> None:
-        self._db.run("INSERT OR REPLACE INTO facts VALUES (?, ?)", key, value)
+        row = key, value, seal("facts", key, value)
+        self.db.run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", *row)
+
+    def drop_fact(self, key: str) -> None:
+        self.db.run("DELETE FROM facts WHERE key = ?", key)
 
     @property
-    def epoch(self) -> int:
-        """Counts how often the history before now was replaced; snapshots of others are void."""
-        return int(self.fact("epoch") or 0)
-
-    @property
-    def renames(self) -> int:
-        """Counts how often a name got another word."""
-        return int(self.fact("renames") or 0)
+    def n_features(self) -> int:
+        """How long vectors are; 0 before the first."""
+        return int(self.fact("n_features") or 0)
 
     # Reading.
 
     @property
     def last_position(self) -> int:
-        return int(self._db.value("SELECT MAX(position) FROM log") or 0)
+        return int(self.db.value("SELECT MAX(position) FROM log") or 0)
+
+    def chain_at(self, position: int) -> bytes | None:
+        """What names the log up to a position; ``None`` where it does not reach so far."""
+        if position == 0:
+            return BEGINNING
+        chain = self.db.value("SELECT chain FROM log WHERE position = ?", position)
+        return None if chain is None else bytes(chain)
 
     def names(self) -> dict[str, NameRecord]:
         """Every name that something counts for, sorted."""
-        rows = self._db.rows(
+        rows = self.db.rows(
             "SELECT names.name, COUNT(*), MAX(time) FROM teachings "
             "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL "
             "GROUP BY teachings.name ORDER BY names.name"
@@ -127,11 +144,15 @@ class Journal:
         return {name: NameRecord(count, last) for name, count, last in rows}
 
     def name_ids(self) -> dict[int, str]:
-        return dict(self._db.rows("SELECT id, name FROM names"))
+        return dict(self.db.rows("SELECT id, name FROM names"))
 
     def find_name(self, name: str) -> int | None:
-        found = self._db.value("SELECT id FROM names WHERE name = ?", name)
+        found = self.db.value("SELECT id FROM names WHERE name = ?", name)
         return None if found is None else int(found)
+
+    def word(self, named: int) -> str:
+        """What a name is called."""
+        return str(self.db.value("SELECT name FROM names WHERE id = ?", named))
 
     def counts(self, name: str, digest: bytes) -> bool:
         """Whether this example already counts under this name."""
@@ -139,190 +160,288 @@ class Journal:
             "SELECT 1 FROM teachings JOIN names ON names.id = teachings.name "
             "WHERE digest = ? AND names.name = ? AND position IS NOT NULL"
         )
-        return self._db.value(query, digest, name) is not None
+        return self.db.value(query, digest, name) is not None
 
     def find(
-        self, *, name: str | None = None, source: str | None = None, digest: bytes | None = None
+        self,
+        *,
+        id: int | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        digest: bytes | None = None,
+        forgotten: bool = False,
     ) -> list[int]:
-        """The teachings that count and have this name, source (or folder of sources), digest."""
-        conditions, values = ["position IS NOT NULL"], list[str | bytes]()
+        """The teachings of this number, name, source (or folder of sources), digest.
+
+        Only those that count, or, with ``forgotten``, also those that no longer do.
+        """
+        conditions = ["TRUE" if forgotten else "position IS NOT NULL"]
+        values = list[str | bytes | int]()
+        if id is not None:
+            conditions.append("id = ?")
+            values.append(id)
         if name is not None:
             conditions.append("name = (SELECT id FROM names WHERE name = ?)")
             values.append(name)
         if source is not None:
             # A folder stands for all that lies in it: from its separator to the next character.
-            folder = source.rstrip(os.sep)
+            kept = as_kept(source)
+            folder = kept.rstrip(os.sep)
             conditions.append("(source = ? OR (source >= ? AND source < ?))")
-            values += [source, folder + os.sep, folder + chr(ord(os.sep) + 1)]
+            values += [kept, folder + os.sep, folder + chr(ord(os.sep) + 1)]
         if digest is not None:
             conditions.append("digest = ?")
             values.append(digest)
         query = f"SELECT id FROM teachings WHERE {' AND '.join(conditions)} ORDER BY id"
-        return [row[0] for row in self._db.rows(query, *values)]
+        return [row[0] for row in self.db.rows(query, *values)]
+
+    def tally(self, teachings: Sequence[int]) -> dict[str, int]:
+        """How many of these teachings each name has."""
+        tally: dict[str, int] = {}
+        query = (
+            "SELECT names.name FROM teachings JOIN names ON names.id = teachings.name "
+            "WHERE teachings.id = ?"
+        )
+        for teaching in teachings:
+            word = self.db.value(query, teaching)
+            tally[word] = tally.get(word, 0) + 1
+        return dict(sorted(tally.items()))
+
+    def teachings(self, name: str | None, limit: int | None, offset: int) -> list[Teaching]:
+        """What counts, in the order it was taught."""
+        condition = "" if name is None else "AND names.name = ? "
+        rows = self.db.rows(
+            "SELECT teachings.id, names.name, source, time, thumbnails.teaching FROM teachings "
+            "JOIN names ON names.id = teachings.name "
+            "LEFT JOIN thumbnails ON thumbnails.teaching = teachings.id "
+            f"WHERE position IS NOT NULL {condition}ORDER BY teachings.id LIMIT ? OFFSET ?",
+            *([] if name is None else [name]),
+            -1 if limit is None else limit,
+            offset,
+        )
+        return [
+            Teaching(number, named, source, when, jpeg is not None)
+            for number, named, source, when, jpeg in rows
+        ]
+
+    def thumbnail(self, teaching: int) -> bytes | None:
+        return self._sealed_bytes("thumbnails", "jpeg", teaching)
+
+    def image(self, teaching: int) -> bytes | None:
+        """The image file itself, where it was kept."""
+        return self._sealed_bytes("images", "file", teaching)
 
     def taken_back_after(self, position: int) -> bool:
         """Whether anything was taken back after a position of the log."""
         query = "SELECT 1 FROM log WHERE sign = -1 AND position > ? LIMIT 1"
-        return self._db.value(query, position) is not None
+        return self.db.value(query, position) is not None
 
     def runs(self, after: int, through: int) -> Iterator[Run]:
-        """The log between two positions, window by window."""
+        """The log between two positions, window by window, its chain checked."""
         query = (
-            "SELECT log.sign, log.name, vector FROM log "
-            "JOIN teachings ON teachings.id = log.teaching "
+            "SELECT log.sign, log.name, vector, content, log.position, operation, log.teaching, "
+            "chain FROM log JOIN teachings ON teachings.id = log.teaching "
+            "JOIN vectors ON vectors.teaching = log.teaching JOIN names ON names.id = log.name "
             "WHERE log.position > ? AND log.position <= ? ORDER BY log.position"
         )
-        yield from self._windowed(query, after, through)
+        chain = self.chain_at(after)
+        for start in range(after // WINDOW * WINDOW, through, WINDOW):
+            first, last = max(after, start), min(through, start + WINDOW)
+            rows = self.db.rows(query, first, last)
+            if len(rows) != last - first:
+                raise self._damaged(f"entries {first + 1} to {last} of the log are not complete")
+            for sign, name, _, content, position, operation, teaching, kept in rows:
+                link = linked(chain or b"", position, operation, teaching, name, sign, content)
+                if link != kept:
+                    raise self._damaged(f"entry {position} of the log was altered")
+                chain = link
+            yield from self._grouped(rows)
 
     def counting_runs(self, after: int, through: int) -> Iterator[Run]:
         """As :meth:`runs`, but only what still counts: no entry takes anything back."""
         query = (
-            "SELECT 1, name, vector FROM teachings "
+            "SELECT 1, name, vector, content FROM teachings "
+            "JOIN vectors ON vectors.teaching = teachings.id "
             "WHERE position > ? AND position <= ? ORDER BY position"
         )
-        yield from self._windowed(query, after, through)
+        for start in range(after // WINDOW * WINDOW, through, WINDOW):
+            yield from self._grouped(
+                self.db.rows(query, max(after, start), min(through, start + WINDOW))
+            )
 
-    def sample(self, size: int) -> tuple[Vectors, NameIds]:
-        """At most ``size`` of the teachings that count, scattered over all, always the same."""
-        rows = self._db.rows(
-            "SELECT vector, name FROM teachings JOIN (SELECT id AS chosen FROM teachings "
-            "WHERE position IS NOT NULL ORDER BY (id * 2654435761) % 4294967296 LIMIT ?) "
-            "ON id = chosen ORDER BY id",
+    def sample(self, size: int, through: int) -> tuple[Vectors, NameIds]:
+        """At most ``size`` teachings that count by entries up to a position, scattered over all."""
+        rows = self.db.rows(
+            "SELECT 1, name, vector, content FROM teachings JOIN vectors ON teaching = id "
+            "JOIN (SELECT id AS chosen FROM teachings WHERE position <= ? "
+            "ORDER BY (id * 2654435761) % 4294967296 LIMIT ?) ON id = chosen ORDER BY id",
+            through,
             size,
         )
-        return _matrix([row[0] for row in rows]), np.array([row[1] for row in rows], dtype=np.int64)
+        return self._matrix(rows), np.array([row[1] for row in rows], dtype=np.int64)
+
+    def everything(self) -> tuple[list[int], NameIds, list[str], Vectors]:
+        """Numbers, names, sources and vectors of all that counts, in the order it was taught."""
+        rows = self.db.rows(
+            "SELECT 1, name, vector, content, id, source FROM teachings "
+            "JOIN vectors ON vectors.teaching = teachings.id "
+            "WHERE position IS NOT NULL ORDER BY position"
+        )
+        named = np.array([row[1] for row in rows], dtype=np.int64)
+        return [row[4] for row in rows], named, [row[5] for row in rows], self._matrix(rows)
 
     def examples(self) -> Iterator[tuple[str, Example]]:
         """Everything that counts, in the order it was taught."""
         query = (
-            "SELECT names.name, vector, source, digest, jpeg FROM teachings "
+            "SELECT 1, names.name, vector, content, source, digest, teachings.id FROM teachings "
+            "JOIN vectors ON vectors.teaching = teachings.id "
             "JOIN names ON names.id = teachings.name "
-            "LEFT JOIN thumbnails ON teaching = teachings.id "
             "WHERE position IS NOT NULL ORDER BY position"
         )
         embedder = self.fact("embedder") or ""
-        for name, vector, source, digest, jpeg in self._db.each(query):
-            yield name, Example(_matrix([vector])[0], source, digest, jpeg or b"", embedder)
+        for row in self.db.each(query):
+            thumbnail, image = self.thumbnail(row[6]), self.image(row[6])
+            vector = self._matrix([row])[0]
+            yield (
+                row[1],
+                Example(vector, row[4], row[5], thumbnail or b"", embedder, image or b""),
+            )
 
     # Writing, always inside a transaction.
 
-    def begin(self, kind: str) -> int:
-        """A new operation."""
-        return self._db.run("INSERT INTO operations (kind, time) VALUES (?, ?)", kind, time.time())
-
     def add(self, operation: int, name: str, example: Example) -> int:
         """One teaching more; returns its number."""
-        named = self.find_name(name)
-        if named is None:
-            named = self._db.run("INSERT INTO names (name) VALUES (?)", name)
-        teaching = self._db.run(
-            "INSERT INTO teachings (name, time, source, digest, vector) VALUES (?, ?, ?, ?, ?)",
-            named,
-            time.time(),
-            example.source,
-            example.digest,
-            example.vector.astype("<f4", copy=False).tobytes(),
-        )
-        if example.thumbnail:
-            self._db.run("INSERT INTO thumbnails VALUES (?, ?)", teaching, example.thumbnail)
-        self._enter(operation, teaching, named, +1)
+        named = self._name_for(name)
+        teaching = self._next_teaching()
+        vector = example.vector.astype("<f4", copy=False).tobytes()
+        content = content_of(vector)
+        self.db.run("INSERT INTO vectors VALUES (?, ?)", teaching, vector)
+        for table, data in (("thumbnails", example.thumbnail), ("images", example.image)):
+            if data:
+                own = seal(table, teaching, content_of(data))
+                self.db.run(f"INSERT INTO {table} VALUES (?, ?, ?)", teaching, data, own)
+        position = self._append(operation, teaching, named, +1, content)
+        row = (position, named, time.time(), as_kept(example.source), example.digest, content)
+        self._keep_teaching(teaching, row)
         return teaching
 
     def take_back(self, operation: int, teachings: Iterable[int]) -> None:
         """These teachings no longer count."""
         for teaching in teachings:
-            named = self._db.value("SELECT name FROM teachings WHERE id = ?", teaching)
-            self._enter(operation, teaching, named, -1)
+            named = self.db.value("SELECT name FROM teachings WHERE id = ?", teaching)
+            self.enter(operation, teaching, named, -1)
 
-    def rename(self, old: str, new: str) -> None:
-        """Call a name something else; where the new name exists, the two become one."""
-        teachings = self.find(name=old)
-        named, into = self.find_name(old), self.find_name(new)
-        if named is None or not teachings:
-            known = ", ".join(repr(name) for name in list(self.names())[:8])
-            raise UnknownLabel(f"{old!r} was never taught; known are {known or 'none yet'}")
-        operation = self.begin("rename")
-        if into is None:
-            self._call(named, new)
-            self._db.run(
-                "UPDATE operations SET name = ?, called = ? WHERE id = ?", named, old, operation
-            )
-            return
+    def move(self, operation: int, teachings: Iterable[int], into: str) -> None:
+        """These teachings count under another name."""
+        named = self._name_for(into)
         for teaching in teachings:
-            self._enter(operation, teaching, named, -1)
-            self._enter(operation, teaching, into, +1)
+            before = self.db.value("SELECT name FROM teachings WHERE id = ?", teaching)
+            self.enter(operation, teaching, before, -1)
+            self.enter(operation, teaching, named, +1)
 
-    def undo(self) -> str:
-        """Reverse the last operation; returns which kind it was."""
-        last = self._db.rows(
-            "SELECT id, kind, name, called FROM operations WHERE undone = 0 "
-            "ORDER BY id DESC LIMIT 1"
+    def enter(self, operation: int, teaching: int, named: int, sign: int) -> None:
+        """One entry of the log about a teaching that is there already."""
+        row = self.db.row(
+            "SELECT time, source, digest, content FROM teachings WHERE id = ?", teaching
         )
-        if not last:
-            raise NothingToUndo("nothing was taught, forgotten or renamed that could be undone")
-        operation, kind, named, called = last[0]
-        if called is not None:
-            self._call(named, called)
-        entries = self._db.rows(
-            "SELECT teaching, name, sign FROM log WHERE operation = ? ORDER BY position DESC",
-            operation,
-        )
-        for teaching, entered_as, sign in entries:
-            self._enter(operation, teaching, entered_as, -sign)
-        self._db.run("UPDATE operations SET undone = 1 WHERE id = ?", operation)
-        return str(kind)
+        if row is None:
+            raise self._damaged(f"teaching {teaching} is missing")
+        position = self._append(operation, teaching, named, sign, row[3])
+        self._keep_teaching(teaching, (position if sign > 0 else None, named, *row))
 
-    def erase(self, teachings: Iterable[int]) -> None:
-        """Delete teachings from the history itself: no trace is left, nothing can be undone."""
-        ids = [(teaching,) for teaching in teachings]
-        for table, column in (("log", "teaching"), ("thumbnails", "teaching"), ("teachings", "id")):
-            self._db.run_many(f"DELETE FROM {table} WHERE {column} = ?", ids)
-        self._db.run(
-            "DELETE FROM names WHERE id NOT IN (SELECT name FROM teachings) "
-            "AND id NOT IN (SELECT name FROM log)"
-        )
-        self._db.run(
-            "DELETE FROM operations WHERE id NOT IN (SELECT operation FROM log) "
-            "AND (name IS NULL OR name NOT IN (SELECT id FROM names))"
-        )
+    def call(self, named: int, name: str) -> None:
+        """Change the word for a name; if a name nothing counts for has it, the two swap."""
+        other, word = self.find_name(name), self.word(named)
+        if other is not None:
+            self.db.run("UPDATE names SET name = '' WHERE id = ?", other)
+        self._keep_name(named, name)
+        if other is not None:
+            self._keep_name(other, word)
 
     # Inside.
 
-    def _call(self, named: int, name: str) -> None:
-        """Change the word for a name; if a name nothing counts for has it, the two swap."""
-        self.set_fact("renames", str(self.renames + 1))
-        other = self.find_name(name)
-        word = self._db.value("SELECT name FROM names WHERE id = ?", named)
-        if other is not None:
-            self._db.run("UPDATE names SET name = '' WHERE id = ?", other)
-        self._db.run("UPDATE names SET name = ? WHERE id = ?", name, named)
-        if other is not None:
-            self._db.run("UPDATE names SET name = ? WHERE id = ?", word, other)
+    def _name_for(self, name: str) -> int:
+        named = self.find_name(name)
+        if named is None:
+            named = int(self.db.value("SELECT MAX(id) FROM names") or 0) + 1
+            self._keep_name(named, name)
+        return named
 
-    def _enter(self, operation: int, teaching: int, named: int, sign: int) -> None:
-        position = self._db.run(
-            "INSERT INTO log (operation, teaching, name, sign) VALUES (?, ?, ?, ?)",
-            operation,
-            teaching,
-            named,
-            sign,
-        )
-        self._db.run(
-            "UPDATE teachings SET position = ?, name = ? WHERE id = ?",
-            position if sign > 0 else None,
-            named,
-            teaching,
+    def _keep_name(self, named: int, name: str) -> None:
+        row = named, name, seal("names", named, name)
+        self.db.run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", *row)
+
+    def _next_teaching(self) -> int:
+        # Numbers are never used twice, also not after the last teachings were erased.
+        used = int(self.fact("teachings_used") or 0)
+        return max(used, int(self.db.value("SELECT MAX(id) FROM teachings") or 0)) + 1
+
+    def _keep_teaching(self, teaching: int, row: tuple[object, ...]) -> None:
+        own = seal("teachings", teaching, *row)  # type: ignore[arg-type]
+        self.db.run(
+            "INSERT OR REPLACE INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", teaching, *row, own
         )
 
-    def _windowed(self, query: str, after: int, through: int) -> Iterator[Run]:
-        for start in range(after // WINDOW * WINDOW, through, WINDOW):
-            rows = self._db.rows(query, max(after, start), min(through, start + WINDOW))
-            for sign, entries in groupby(rows, key=lambda row: row[0]):
-                _, names, vectors = zip(*entries, strict=True)
-                yield Run(sign, _matrix(vectors), np.array(names, dtype=np.int64))
+    def _append(self, operation: int, teaching: int, named: int, sign: int, content: bytes) -> int:
+        last = self.db.row("SELECT position, chain FROM log ORDER BY position DESC LIMIT 1")
+        before, chain = last or (0, BEGINNING)
+        entry = before + 1, operation, teaching, named, sign
+        self.db.run(
+            "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", *entry, linked(chain, *entry, content)
+        )
+        return int(entry[0])
+
+    def _grouped(self, rows: Sequence[tuple[object, ...]]) -> Iterator[Run]:
+        for sign, entries in groupby(rows, key=lambda row: row[0]):
+            part = list(entries)
+            names = np.array([row[1] for row in part], dtype=np.int64)
+            yield Run(int(sign), self._matrix(part), names)
+
+    def _matrix(self, rows: Sequence[tuple[object, ...]]) -> Vectors:
+        """Column 2 of some rows, checked against the digests in column 3."""
+        blobs: list[bytes] = [row[2] for row in rows]  # type: ignore[misc]
+        if not blobs:
+            return np.empty((0, 0), dtype=np.float32)
+        if any(content_of(row[2]) != row[3] for row in rows):  # type: ignore[arg-type]
+            raise self._damaged("a vector was altered")
+        if {len(blob) for blob in blobs} != {4 * self.n_features}:
+            raise self._damaged("a vector has the wrong length")
+        matrix = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
+        if not np.isfinite(matrix).all():
+            raise self._damaged("a vector holds NaN or infinity")
+        return matrix
+
+    def _sealed_bytes(self, table: str, column: str, teaching: int) -> bytes | None:
+        row = self.db.row(f"SELECT {column}, seal FROM {table} WHERE teaching = ?", teaching)
+        if row is None:
+            return None
+        if not isinstance(row[0], bytes):
+            raise self._damaged(f"the {table} hold something else than bytes")
+        self._require_seal(row[1], table, teaching, content_of(row[0]))
+        return row[0]
+
+    def _require_seal(self, kept: object, table: str, *values: object) -> None:
+        if kept != seal(table, *values):  # type: ignore[arg-type]
+            raise self._damaged(f"a row of {table} was altered")
+
+    def _damaged(self, what: str) -> DamagedJournal:
+        return DamagedJournal(
+            f"{self.path} is damaged: {what}; restore it from a backup (everlearn restore)"
+        )
+
+    def only_remembered(self, name: str) -> bool:
+        """Whether a name has no teachings, counting or not, but its word is still somewhere."""
+        if self.find(name=name, forgotten=True):
+            return False
+        query = "SELECT 1 FROM names WHERE name = ? UNION SELECT 1 FROM operations WHERE called = ?"
+        return self.db.row(query, name, name) is not None
+
+    def never_taught(self, name: str) -> UnknownLabel:
+        """The error for a name that nothing counts for."""
+        known = ", ".join(repr(name) for name in list(self.names())[:8])
+        return UnknownLabel(f"{name!r} was never taught; known are {known or 'none yet'}")
 
 
-def _matrix(blobs: Sequence[bytes]) -> Vectors:
-    if not blobs:
-        return np.empty((0, 0), dtype=np.float32)
-    return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
+def as_kept(source: str) -> str:
+    """A source as the journal can hold it: file names that are no text are spelled out."""
+    return source.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -8,7 +8,7 @@ works the same on every system, and between two threads of one process.
 import sqlite3
 from pathlib import Path
 
-from everlearn.errors import CannotWrite, LearnerBusy
+from everlearn.errors import CannotWrite, MemoryBusy
 
 FILE = "writer.lock"
 
@@ -27,13 +27,13 @@ class WriterLock:
             if hasattr(self, "_db"):
                 self._db.close()
             if "locked" in str(error):
-                raise LearnerBusy(
-                    f"{folder} is being taught by another process; close it there first, or open "
-                    "it with read_only=True to ask"
+                raise MemoryBusy(
+                    f"{folder} is being taught by another process; close it there first. It can be "
+                    "opened read-only and asked meanwhile"
                 ) from None
             raise CannotWrite(
-                f"{path} cannot be written: {error}; check the permissions, or open the Learner "
-                "with read_only=True to ask"
+                f"{path} cannot be written: {error}; check the permissions. A Memory that cannot "
+                "be written can still be opened read-only and asked"
             ) from None
 
     def release(self) -> None:

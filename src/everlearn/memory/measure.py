@@ -1,4 +1,4 @@
-"""How fast is a Learner on this machine? A few seconds of work on made-up pictures."""
+"""How fast is a Memory on this machine? A few seconds of work on made-up pictures."""
 
 import io
 import tempfile
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from everlearn.features.decode import decode, opened_picture, pillow_image
-from everlearn.features.embedders import EfficientNetLite0
-from everlearn.memory.learner import Learner
+from everlearn.images.decode import decode, opened_picture, pillow_image
+from everlearn.images.embedders import EfficientNetLite0
+from everlearn.memory.memory import Memory
 
 SIDE = 320
 
@@ -30,17 +30,17 @@ def measure(n_images: int, *, progress: Callable[[], None] = lambda: None) -> di
         [embedder.prepare(opened_picture(data)) for data in pictures[: embedder.batch_size]]
     )
     results = {"model, images per second on one core": len(batch) / _seconds(embedder.run, batch)}
-    with tempfile.TemporaryDirectory() as folder, Learner(folder, embedder=embedder) as learner:
+    with tempfile.TemporaryDirectory() as folder, Memory(folder, embedder=embedder) as memory:
         pairs = [(data, f"name {i % 10}") for i, data in enumerate(pictures)]
         start = time.perf_counter()
-        learner.teach_many(pairs, acknowledge=lambda _: progress())
+        memory.teach_many(pairs, acknowledge=lambda _: progress())
         results["teach, images per second"] = n_images / (time.perf_counter() - start)
         vector = embedder.embed([decode(pictures[0])])[0]
-        results["first question after teaching, ms"] = 1e3 * _once(learner.ask, vector)
-        results["ask from a vector, ms"] = 1e3 * _seconds(learner.ask, vector)
-        results["ask from an image, ms"] = 1e3 * _seconds(learner.ask, pictures[0])
+        results["first question after teaching, ms"] = 1e3 * _once(memory.ask, vector)
+        results["ask from a vector, ms"] = 1e3 * _seconds(memory.ask, vector)
+        results["ask from an image, ms"] = 1e3 * _seconds(memory.ask, pictures[0])
         results["teach one vector, on disk, ms"] = 1e3 * _once(
-            lambda x: learner.teach(x, "name 0"), vector[::-1]
+            lambda x: memory.teach(x, "name 0"), vector[::-1]
         )
         results["size on disk, bytes per image"] = _size(Path(folder)) / n_images
     return results

@@ -1,40 +1,24 @@
 """The model: a cache of the journal, at a position of its log.
 
 Two learners follow the log together, both taught vectors at length one under the numbers of their
-names: the classifier, and the class means from which familiarity is read. A snapshot is the pair as
-two files, named after the history it belongs to and the position it has reached:
-
-    snapshot-EPOCH-POSITION.classifier      snapshot-EPOCH-POSITION.means
-
-The one at position 0 is the classifier before it was taught anything: it says which classifier is
-in use. Snapshots are made by folding the log from the snapshot before, never from the live model,
-and only at the end of a window: so a snapshot is a function of the journal, as is everything that
-starts from it. A snapshot that cannot be read is passed over; the log makes up for it.
+names: the classifier, and the class means from which familiarity is read. The model knows the chain
+of the log where it stands, so that it notices when the log before it is another one now.
 """
 
-import contextlib
-import logging
-import re
+import hashlib
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from everlearn.arrays import Array, unit_rows
 from everlearn.base import Promise
-from everlearn.errors import CannotRead, DamagedModel, NewerFormat, NotAModel
 from everlearn.learners.ncm import NearestClassMean
-from everlearn.memory.journal import WINDOW, Journal
-from everlearn.persistence import load, save
-
-Array = NDArray[np.float64]
-
-NAME = re.compile(r"snapshot-(\d+)-(\d+)\.classifier")
-UNREADABLE = (CannotRead, DamagedModel, NewerFormat, NotAModel)
-
-logger = logging.getLogger("everlearn")
+from everlearn.memory.journal import Journal
+from everlearn.memory.seals import BEGINNING
+from everlearn.persistence import digest_of
 
 
 @dataclass
@@ -44,6 +28,8 @@ class Model:
     classifier: Any
     means: NearestClassMean = field(default_factory=NearestClassMean)
     position: int = 0
+    chain: bytes = BEGINNING
+    calibration: dict[str, Any] = field(default_factory=dict)
 
     def follow(self, journal: Journal, through: int) -> None:
         """Learn, and forget, what the log holds up to a position."""
@@ -62,86 +48,22 @@ class Model:
                 else:
                     learner.forget(X, run.names)
         self.position = through
+        self.chain = journal.chain_at(through) or b""
+
+    def is_of(self, journal: Journal) -> bool:
+        """Whether the log is still the one that was followed."""
+        return journal.chain_at(self.position) == self.chain
 
     @property
     def taught(self) -> bool:
         return self.means.__sklearn_is_fitted__()
 
-    def save(self, folder: Path, epoch: int) -> None:
-        save(self.means, _means_file(folder, epoch, self.position))
-        # The classifier's file comes last: where it is, the snapshot is whole.
-        save(self.classifier, _classifier_file(folder, epoch, self.position))
-
-    @classmethod
-    def load(cls, folder: Path, epoch: int, position: int) -> Self:
-        classifier = load(_classifier_file(folder, epoch, position))
-        return cls(classifier, load(_means_file(folder, epoch, position)), position)
-
-
-def latest_snapshot(folder: Path, epoch: int, through: int) -> Model:
-    """The newest snapshot that can be read; raises ``DamagedModel`` if there is none at all."""
-    for position in _positions(folder, epoch):
-        if position > through:
-            continue
-        try:
-            return Model.load(folder, epoch, position)
-        except UNREADABLE as error:
-            logger.warning("a snapshot is passed over: %s", error)
-    raise DamagedModel(
-        f"no snapshot in {folder} can be read, so it is not known which classifier was in use; "
-        "nothing taught is lost: open it with learner=... to choose one"
-    )
-
-
-def write_snapshot(journal: Journal, folder: Path, epoch: int) -> None:
-    """Fold the log up to the end of the last whole window and keep the result."""
-    position = last_window(journal.last_position)
-    model = latest_snapshot(folder, epoch, position)
-    if model.position < position:
-        model.follow(journal, position)
-        model.save(folder, epoch)
-        remove_snapshots(folder, keep=(epoch, position))
-
-
-def last_window(position: int) -> int:
-    """Where the last whole window at or before a position ends."""
-    return position // WINDOW * WINDOW
-
-
-def last_snapshot(folder: Path, epoch: int) -> int:
-    """The position of the newest snapshot, readable or not."""
-    return next(iter(_positions(folder, epoch)), 0)
-
-
-def remove_snapshots(folder: Path, *, keep: tuple[int, int]) -> None:
-    """Remove all but one snapshot of one history, and the classifier it began with."""
-    epoch, position = keep
-    kept = {
-        file(folder, epoch, at) for at in (0, position) for file in (_classifier_file, _means_file)
-    }
-    for path in folder.glob("snapshot-*"):
-        if path not in kept:
-            with contextlib.suppress(OSError):
-                path.unlink()
+    def digest(self) -> str:
+        """A digest of everything learned: two models with the same one are equal in every bit."""
+        both = f"{digest_of(self.classifier)} {digest_of(self.means)}"
+        return hashlib.sha256(both.encode()).hexdigest()
 
 
 def unit(vectors: NDArray[Any]) -> Array:
     """Rows at length one, in double precision; a row of zeros stays zero."""
-    rows = np.asarray(vectors, dtype=np.float64)
-    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    scaled: Array = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
-    return scaled
-
-
-def _positions(folder: Path, epoch: int) -> list[int]:
-    """The positions of the snapshots of one history, newest first."""
-    found = (NAME.fullmatch(path.name) for path in folder.glob("snapshot-*.classifier"))
-    return sorted((int(m[2]) for m in found if m and int(m[1]) == epoch), reverse=True)
-
-
-def _classifier_file(folder: Path, epoch: int, position: int) -> Path:
-    return folder / f"snapshot-{epoch}-{position}.classifier"
-
-
-def _means_file(folder: Path, epoch: int, position: int) -> Path:
-    return folder / f"snapshot-{epoch}-{position}.means"
+    return unit_rows(np.asarray(vectors, dtype=np.float64))

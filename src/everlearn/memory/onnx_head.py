@@ -13,9 +13,8 @@ import json
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from everlearn.arrays import Array
 
 IR_VERSION = 8
 OPSET = 13

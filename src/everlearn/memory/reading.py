@@ -1,28 +1,43 @@
 """What is read off a model when it is asked: scores, probabilities, familiarity.
 
-Everything here is computed from the model and a sample of the journal, and thrown away when either
-changes. Linear classifiers are asked through one matrix in float32 that holds their weights and the
-class directions side by side, so that a question costs one pass over K d numbers each.
+Linear classifiers are asked through one matrix in float32 that holds their weights and the class
+directions side by side, so that a question costs one pass over K d numbers each. The pass is a
+plain sum of products and not a call of BLAS, which would wake threads for a fraction of a
+millisecond's work and wait for them on a busy machine.
+
+The *calibration*, a temperature and what taught examples score had they not been taught, is learned
+from a sample of the journal. It is kept while little has changed, and in snapshots.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.arrays import Array, softmax
 from everlearn.errors import NotExportable
-from everlearn.learners.ncm import NearestClassMean
-from everlearn.memory.calibration import probabilities, scores_by_class, temperature
+from everlearn.memory.calibration import scores_by_class, temperature
+from everlearn.memory.conformal import Acceptance, tie_of
 from everlearn.memory.journal import Journal
 from everlearn.memory.model import Model, unit
 from everlearn.memory.unknown import Familiarity
 
-Array = NDArray[np.float64]
-
-# How many teachings the temperature and the threshold are learned from, at most.
+# How many teachings the temperature is learned from, and how many familiarity, at most.
 SAMPLE = 512
-# The temperature is learned anew when this many times as much has been taught as when it was.
+RANKED = 4096
+# Both are learned anew when this many times as much has been taught as when they were.
 GROWTH = 1.25
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a model says of one example."""
+
+    shares: Array
+    familiarity: float
+    nearest: int
+    p_value: float
 
 
 class Reading:
@@ -32,82 +47,89 @@ class Reading:
     ----------
     model : Model
     journal : Journal
-    accept : float
-        The share of familiar things that should not be called unknown.
-    before : Reading, optional
-        The one before; its temperature is kept while little has changed.
     """
 
-    def __init__(
-        self, model: Model, journal: Journal, accept: float, before: "Reading | None"
-    ) -> None:
+    def __init__(self, model: Model, journal: Journal) -> None:
         self.position = model.position
         self.classifier = model.classifier
         self.classes: NDArray[np.int64] = model.classifier.classes_
-        vectors, names = journal.sample(SAMPLE)
-        sample = unit(vectors)
-        self.temperature: float
-        self._calibrated_at: tuple[int, float]
-        if before is not None and before._still_calibrated(model, journal):
-            self.temperature, self._calibrated_at = before.temperature, before._calibrated_at
-        else:
-            self.temperature = temperature(model.classifier, sample, names)
-            self._calibrated_at = model.position, model.means.moments_.total
-        moments, labels = model.means.moments_, model.means.labels_
-        self.familiarity = Familiarity(
-            moments.counts[labels.order],
-            moments.means[labels.order],
-            sample,
-            np.searchsorted(labels.classes, names),
-            accept,
+        self._familiar_names: NDArray[np.int64] = model.means.classes_
+        self.familiarity = familiarity_of(model)
+        if not still_calibrated(model, journal):
+            model.calibration = calibrated(model, journal, self.familiarity)
+        self.temperature = float(model.calibration["temperature"])
+        self.acceptance = Acceptance(
+            np.asarray(model.calibration["scores"], dtype=np.float64),
+            np.asarray(model.calibration["nearest"], dtype=np.int64),
         )
         self._stacked, self._bias = self._side_by_side()
 
-    def answer(self, unit_vector: Array) -> tuple[Array, float]:
+    def answer(self, unit_vector: Array) -> Verdict:
         """Probability of every class, in the order of ``classes``, and familiarity."""
+        vector = unit_vector.astype(np.float32)
         if self._stacked is None:
             scores = scores_by_class(self.classifier, unit_vector[None])[0]
-            near = float(self.familiarity.of(unit_vector[None])[0])
+            near = self.familiarity.directions @ unit_vector
         else:
-            both = self._stacked @ unit_vector.astype(np.float32)
+            both = np.einsum("ij,j->i", self._stacked, vector)
             scores = both[: len(self.classes)] + self._bias
-            near = float(both[len(self.classes) :].max())
-        return probabilities(scores, self.temperature), near
+            near = both[len(self.classes) :]
+        nearest = int(near.argmax())
+        name, score = int(self._familiar_names[nearest]), float(near[nearest])
+        p = self.acceptance.p_value(score, name, tie_of(vector))
+        return Verdict(softmax(scores / self.temperature), score, name, p)
 
     def is_of(self, model: Model) -> bool:
         return self.classifier is model.classifier and self.position == model.position
 
-    def knows(self, familiarity: float) -> bool:
-        return familiarity >= self.familiarity.threshold
-
-    def _still_calibrated(self, model: Model, journal: Journal) -> bool:
-        position, total = self._calibrated_at
-        return (
-            self.classifier is model.classifier
-            and model.means.moments_.total < GROWTH * total
-            and not journal.taken_back_after(position)
-        )
-
     def _side_by_side(self) -> tuple[NDArray[np.float32] | None, Array]:
         try:
-            weights, bias = linear_head(self.classifier)
+            weights, bias = self.classifier.linear_head()
         except NotExportable:
             return None, np.zeros(0)
         stacked = np.concatenate([weights, self.familiarity.directions]).astype(np.float32)
         return stacked, bias
 
 
-def linear_head(classifier: Any) -> tuple[Array, Array]:
-    """Weights and biases whose scores differ from the classifier's by a term all classes share."""
-    if isinstance(classifier, NearestClassMean) and classifier.metric == "euclidean":
-        centroids = classifier.centroids_
-        return centroids, -0.5 * np.einsum("ij,ij->i", centroids, centroids)
-    if hasattr(classifier, "coef_") and hasattr(classifier, "intercept_"):
-        weights = np.asarray(classifier.coef_, dtype=np.float64)
-        bias = np.asarray(classifier.intercept_, dtype=np.float64)
-        if weights.shape[0] == len(classifier.classes_):
-            return weights, np.broadcast_to(bias, (len(weights),)).astype(np.float64)
-    raise NotExportable(
-        f"{type(classifier).__name__} is not a linear function of its input; switch to one that is "
-        "first, for instance with use(learner=RecursiveRLSC())"
-    )
+def familiarity_of(model: Model) -> Familiarity:
+    """The class directions of a model."""
+    moments, order = model.means.moments_, model.means.registry_.order
+    return Familiarity(moments.counts[order], moments.means[order])
+
+
+def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict[str, Any]:
+    """A temperature, and what taught examples score had they not been taught."""
+    vectors, names = journal.sample(RANKED, model.position)
+    sample = unit(vectors)
+    known = model.means.classes_
+    scores, nearest = familiarity.left_out(sample, np.searchsorted(known, names))
+    some = np.linspace(0, len(sample) - 1, min(SAMPLE, len(sample))).astype(np.intp)
+    return {
+        "temperature": temperature(model.classifier, sample[some], names[some]),
+        "scores": scores.tolist(),
+        "nearest": known[nearest].tolist(),
+        "position": model.position,
+        "total": float(model.means.moments_.total),
+    }
+
+
+def still_calibrated(model: Model, journal: Journal) -> bool:
+    """Whether little was taught since a model was calibrated, and nothing taken back."""
+    known = model.calibration
+    try:
+        return (
+            float(known["temperature"]) > 0.0
+            and len(known["scores"]) == len(known["nearest"])
+            and model.means.moments_.total <= GROWTH * float(known["total"])
+            and not journal.taken_back_after(int(known["position"]))
+        )
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def calibrate(model: Model, journal: Journal) -> bool:
+    """Calibrate a model that is not; whether there was something to do."""
+    if not model.taught or still_calibrated(model, journal):
+        return False
+    model.calibration = calibrated(model, journal, familiarity_of(model))
+    return True

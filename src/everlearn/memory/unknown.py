@@ -14,16 +14,15 @@ is therefore estimated without bias, from pairs of different examples,
 and drawn towards the average over classes with the weight of ``PRIOR_PAIRS`` pairs. A class of one
 example takes that average.
 
-The threshold comes from the taught examples alone: each is scored against its own class without
-itself (Σ u_i − u, over n_k − 1 examples), and the threshold is the quantile that accepts the share
-``accept`` of them. Before any class has two examples there is nothing to learn it from, and nothing
-is called unknown.
+What a taught example would score had it not been taught is its familiarity with its own class
+without itself (Σ u_i − u, over n_k − 1 examples) or with another class, whichever is higher. From
+these scores follows which new ones are too low (conformal.py).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from everlearn.arrays import Array
 
 PRIOR_PAIRS = 10.0
 # Directions shorter than this are noise: the examples of the class have nothing in common.
@@ -31,7 +30,7 @@ SHORTEST = 1e-6
 
 
 class Familiarity:
-    """Directions of the classes, and the threshold below which nothing is known.
+    """How much something resembles what was taught.
 
     Parameters
     ----------
@@ -39,26 +38,35 @@ class Familiarity:
         Examples per class.
     means : ndarray of shape (n_classes, n_features)
         Mean of the examples at length one.
-    sample, classes : ndarray
-        Some of the taught examples at length one, and the class (row of ``means``) of each.
-    accept : float
-        The share of the sample that should count as known.
     """
 
-    def __init__(
-        self, counts: Array, means: Array, sample: Array, classes: NDArray[np.intp], accept: float
-    ) -> None:
-        lengths = _direction_lengths(counts, means)
-        self.directions: Array = means / lengths[:, None]
-        several = counts[classes] > 1
+    def __init__(self, counts: Array, means: Array) -> None:
+        self.counts = counts
+        self.means = means
+        self.lengths = _direction_lengths(counts, means)
+        self.directions: Array = means / self.lengths[:, None]
+
+    def left_out(self, sample: Array, classes: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp]]:
+        """Familiarity of taught examples had they not been taught, and the class it is with.
+
+        Examples that are the only one of their class are left away.
+
+        Parameters
+        ----------
+        sample : ndarray
+            Some of the taught examples at length one.
+        classes : ndarray
+            The class of each, a row of ``means``.
+        """
+        several = self.counts[classes] > 1
         sample, classes = sample[several], classes[several]
-        self.threshold = -np.inf
-        if len(sample):
-            others = counts[classes] - 1.0
-            dots = np.einsum("ij,ij->i", sample, means[classes]) * counts[classes]
-            own = np.einsum("ij,ij->i", sample, sample)
-            scores = (dots - own) / others / lengths[classes]
-            self.threshold = float(np.quantile(scores, 1.0 - accept))
+        scores = sample @ self.directions.T
+        rows = np.arange(len(sample))
+        own = np.einsum("ij,ij->i", sample, sample)
+        sums = scores[rows, classes] * self.lengths[classes] * self.counts[classes]
+        scores[rows, classes] = (sums - own) / (self.counts[classes] - 1.0) / self.lengths[classes]
+        nearest = scores.argmax(axis=1)
+        return scores[rows, nearest], nearest
 
     def of(self, unit: Array) -> Array:
         """Familiarity with the nearest class, for each row."""

@@ -8,7 +8,7 @@ every so often and rebuilt when it has drifted. No inverse is ever formed.
 Changes are deferred until the factor is asked, because a learner that is taught a thousand examples
 between two questions needs one rebuild, not a thousand updates. Then, by what is pending:
 
-    up to 8 rows                    one compiled Givens sweep each, O(d²)
+    up to 16 rows                   one compiled Givens sweep each, O(d²)
     up to an eighth of d, at least 64   LAPACK tpqrt on the stacked rows, BLAS-3
     more                            Cholesky of A
 
@@ -21,12 +21,11 @@ b themselves needs no second copy that could drift, and that is what the learner
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
+from everlearn.arrays import Array
 from everlearn.errors import LostDefiniteness
-
-Array = NDArray[np.float64]
+from everlearn.statistics.products import FEW_ROWS
 
 # Single-row updates between two comparisons with the true matrix, and the relative difference
 # (measured along one fixed direction) above which the factor is rebuilt.
@@ -34,7 +33,7 @@ CHECK_EVERY = 10_000
 DRIFT_TOLERANCE = 1e-11
 # A downdate that would leave less than this share of a direction is not trusted.
 SMALLEST_SHARE = 1e-8
-SINGLE_ROWS = 8
+SINGLE_ROWS = FEW_ROWS
 TPQRT_BLOCK = 32
 
 
@@ -113,16 +112,27 @@ class Factor:
         if self._R is None or not one_row or self._updates_since_check + 1 >= CHECK_EVERY:
             self.bring_up_to_date(matrix)
             return self.half_solve(B)
-        from everlearn.kernels.factor import update_and_solve_forward
+        from everlearn.statistics.factor_kernels import update_and_solve_forward
 
         update_and_solve_forward(self._R, self._added[0][0], B)
         self._updates_since_check += 1
         self._clear_pending()
         return B
 
+    def forward_with_row(self, B: Array, matrix: Callable[[], Array]) -> tuple[Array, Array]:
+        """R⁻ᵀ r for the one row r that is pending, which is applied, and R⁻ᵀ b for each row of B.
+
+        As :meth:`forward`; the first comes out of the update for nothing.
+        """
+        row = self._added[0][0]
+        if self._updates_since_check + 1 >= CHECK_EVERY:
+            halves = self.forward(np.concatenate([row[None], B]), matrix)
+            return halves[0], halves[1:]
+        return row, self.forward(B, matrix)
+
     def backward(self, F: Array) -> Array:
         """R⁻¹ f for each row f of F; ``F`` is used up."""
-        from everlearn.kernels.factor import solve_backward
+        from everlearn.statistics.factor_kernels import solve_backward
 
         solve_backward(self.R, F)
         return F
@@ -135,6 +145,8 @@ class Factor:
 
     def solve(self, rows: Array) -> Array:
         """A⁻¹ applied to each row of ``rows``; one row of the result each."""
+        if len(rows) <= FEW_ROWS:
+            return self.backward(self.half_solve(rows))
         lower = self.R.T
         half = blas.dtrsm(1.0, lower, rows.T, lower=1)
         return blas.dtrsm(1.0, lower, half, lower=1, trans_a=1, overwrite_b=1).T
@@ -143,6 +155,12 @@ class Factor:
         """R⁻ᵀ applied to each row: its squared length is rowᵀ A⁻¹ row."""
         if len(rows) == 1:  # a third of the time of the routine for several
             return blas.dtrsv(self.R.T, rows[0], lower=1)[None]
+        if len(rows) <= FEW_ROWS:
+            from everlearn.statistics.factor_kernels import solve_forward
+
+            halves = np.array(rows, order="C")
+            solve_forward(self.R, halves)
+            return halves
         return blas.dtrsm(1.0, self.R.T, rows.T, lower=1).T
 
     def _defer(self, rows: Array, pending: list[Array]) -> None:
@@ -172,13 +190,13 @@ class Factor:
         if len(rows) > SINGLE_ROWS:
             self._R = _stacked_qr(self._R, rows)
             return
-        from everlearn.kernels.factor import update_factor
+        from everlearn.statistics.factor_kernels import update_factor
 
         for row in rows:
             update_factor(self._R, row)
 
     def _downdate(self, row: Array) -> bool:
-        from everlearn.kernels.factor import downdate_factor
+        from everlearn.statistics.factor_kernels import downdate_factor
 
         self._updates_since_check += 1
         return bool(downdate_factor(self.R, row, SMALLEST_SHARE))

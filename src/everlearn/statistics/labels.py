@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from everlearn.errors import InvalidLabel, UnknownLabel
+from everlearn.errors import DamagedModel, InvalidLabel, UnknownLabel
 
 Label = int | str | bool
 
@@ -37,6 +37,23 @@ class Labels:
 
     def __contains__(self, label: object) -> bool:
         return label in self._slot_of
+
+    @classmethod
+    def restored(cls, labels: object) -> "Labels":
+        """A registry from the list that a file holds; ``None`` stands for a released slot."""
+        if not isinstance(labels, list):
+            raise DamagedModel("labels is no list")
+        known = [label for label in labels if label is not None]
+        kinds = {type(label) for label in known}
+        if not kinds <= {str, int, bool} or len(kinds) > 1 or len(set(known)) < len(known):
+            raise DamagedModel("labels are not distinct words or whole numbers")
+        if any(_plain(label) != label for label in known):
+            raise DamagedModel("labels has one that no learner takes")
+        return cls(labels)
+
+    def copy(self) -> "Labels":
+        """An independent copy."""
+        return Labels(self._label_of)
 
     @property
     def n_slots(self) -> int:
@@ -149,12 +166,24 @@ class Labels:
     def _view(self) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]]:
         if self._sorted is None:
             known = sorted(self._slot_of)
-            classes = np.array(known)
+            classes = _class_array(known)
             order = np.array([self._slot_of[label] for label in known], dtype=np.intp)
             rank = np.full(len(self._label_of), len(self._label_of), dtype=np.intp)
             rank[order] = np.arange(len(order))
             self._sorted = classes, order, rank
         return self._sorted
+
+
+def _class_array(known: list[Label]) -> NDArray[Any]:
+    """Sorted labels as an array that holds each exactly."""
+    if not known or type(known[0]) is not int:
+        return np.array(known)
+    # Left to itself, numpy makes floats of whole numbers on both sides of 2⁶³.
+    low, high = int(known[0]), int(known[-1])
+    for dtype in (np.int64, np.uint64):
+        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
+            return np.array(known, dtype=dtype)
+    return np.array(known, dtype=object)
 
 
 _KINDS = {str: "a word", int: "a whole number", bool: "a truth value"}
@@ -170,6 +199,8 @@ def _require_same_kind(known: Label, label: Label) -> None:
 
 def _plain(label: object) -> Label:
     """One label as a Python ``str``, ``int`` or ``bool``."""
+    if getattr(label, "ndim", None) == 0 and hasattr(label, "item"):
+        label = label.item()  # an array or a tensor that holds one value
     if isinstance(label, str):
         if label.endswith("\0"):
             raise InvalidLabel(f"{label!r} ends in a NUL, which arrays of words drop; leave it out")

@@ -1,9 +1,17 @@
-"""Arrays out of a file: right in shape before compiled code, which checks nothing, sees them."""
+"""Arrays and notes out of a file: made sure of before compiled code, which checks nothing.
 
+A file may be intact and yet describe nothing that was ever learned. Whatever is read from one goes
+through here: its kind, its shape, that it is finite, and the range a learner needs. An error names
+the field that is wrong.
+"""
+
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from everlearn.errors import DamagedModel
 
 
 def stored(
@@ -11,12 +19,91 @@ def stored(
     name: str,
     *shape: int | None,
     dtype: DTypeLike = np.float64,
+    least: float | None = None,
+    most: float | None = None,
+    missing: bool = False,
 ) -> NDArray[Any]:
-    """A copy of one array; ``ValueError`` if it has another shape (None: any length)."""
-    array = np.array(arrays[name], dtype=dtype, order="C")
+    """A copy of one array.
+
+    ``DamagedModel`` if it is not there, of another kind, of another shape (None: any length), has
+    a value below ``least`` or above ``most``, or, unless ``missing`` (NaN is allowed), one that is
+    not finite.
+    """
+    array = _found(arrays, name)
+    wanted = np.dtype(dtype)
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in _KINDS[wanted.kind]:
+        kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        raise DamagedModel(f"{name} holds {kind} values, expected {wanted}")
     fits = array.ndim == len(shape) and all(
-        wanted in (None, length) for wanted, length in zip(shape, array.shape, strict=True)
+        length in (None, found) for length, found in zip(shape, array.shape, strict=True)
     )
     if not fits:
-        raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
-    return array
+        raise DamagedModel(f"{name} has shape {array.shape}, expected {shape}")
+    if wanted.kind == "f":
+        sound = np.isfinite(array) | np.isnan(array) if missing else np.isfinite(array)
+        if not np.all(sound):
+            raise DamagedModel(f"{name} holds values that are not finite")
+    if least is not None and np.any(array < least):
+        raise DamagedModel(f"{name} holds a value below {least:g}")
+    if most is not None and np.any(array > most):
+        raise DamagedModel(f"{name} holds a value above {most:g}")
+    return np.array(array, dtype=wanted, order="C")
+
+
+def stored_whole(
+    notes: dict[str, Any], name: str, *, least: int = 0, most: int | None = None
+) -> int:
+    """A whole number among the notes, within limits."""
+    value = _found(notes, name)
+    if type(value) is not int or value < least or (most is not None and value > most):
+        limits = f"from {least}" + ("" if most is None else f" to {most}")
+        raise DamagedModel(f"{name} is {_shown(value)}, expected a whole number {limits}")
+    return value
+
+
+def stored_number(
+    notes: dict[str, Any],
+    name: str,
+    *,
+    least: float = -math.inf,
+    above: float = -math.inf,
+    most: float = math.inf,
+) -> float:
+    """A finite number among the notes, within limits."""
+    value = _found(notes, name)
+    number = type(value) in (int, float) and abs(value) <= np.finfo(np.float64).max
+    if not number or not (least <= value <= most and value > above):
+        raise DamagedModel(f"{name} is {_shown(value)}, which is no number in its range")
+    return float(value)
+
+
+def stored_flag(notes: dict[str, Any], name: str) -> bool:
+    """True or false, among the notes."""
+    value = _found(notes, name)
+    if type(value) is not bool:
+        raise DamagedModel(f"{name} is {_shown(value)}, expected true or false")
+    return value
+
+
+def stored_words(notes: dict[str, Any], name: str, length: int) -> list[str]:
+    """A list of so many words among the notes."""
+    value = _found(notes, name)
+    words = isinstance(value, list) and all(isinstance(word, str) for word in value)
+    if not words or len(value) != length:
+        raise DamagedModel(f"{name} is {_shown(value)}, expected {length} words")
+    return list(value)
+
+
+# Which kinds of array may stand for which: whole numbers for floats, but never the other way.
+_KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}
+
+
+def _found(fields: dict[str, Any], name: str) -> Any:
+    if name not in fields:
+        raise DamagedModel(f"{name} is missing")
+    return fields[name]
+
+
+def _shown(value: object, most: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 1] + "…"

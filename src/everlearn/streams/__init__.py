@@ -1,6 +1,5 @@
-"""Data sets, and the order in which they are shown."""
+"""Examples, where they come from, and the order in which they are shown."""
 
-from everlearn.streams.catalogue import find, get
 from everlearn.streams.examples import DataSet, Examples
 from everlearn.streams.orderings import (
     alternating,
@@ -11,6 +10,7 @@ from everlearn.streams.orderings import (
     iid,
     instance,
 )
+from everlearn.streams.sources import from_loader, image_folder, read_images, split_folders
 
 __all__ = [
     "DataSet",
@@ -20,8 +20,10 @@ __all__ = [
     "class_batches",
     "class_iid",
     "class_instance",
-    "find",
-    "get",
+    "from_loader",
     "iid",
+    "image_folder",
     "instance",
+    "read_images",
+    "split_folders",
 ]

@@ -61,15 +61,11 @@ class Examples:
 
 @dataclass(frozen=True)
 class DataSet:
-    """Examples to learn from and examples to be asked about.
-
-    ``stands_for`` names the data set this one is a substitute for; None where it is the original.
-    """
+    """Examples to learn from and examples to be asked about."""
 
     name: str
     train: Examples
     test: Examples
-    stands_for: str | None = None
 
     def only(self, classes: Any) -> "DataSet":
         """The same with these classes alone."""
@@ -77,5 +73,4 @@ class DataSet:
             self.name,
             self.train.take(np.isin(self.train.y, classes)),
             self.test.take(np.isin(self.test.y, classes)),
-            self.stands_for,
         )

@@ -54,20 +54,27 @@ def class_instance(y: ArrayLike, instances: ArrayLike | None, seed: Seed = 0) ->
     return _joined(order)
 
 
-def class_batches(y: ArrayLike, *, initial: int, step: int, seed: Seed = 0) -> list[Indices]:
+def class_batches(
+    y: ArrayLike,
+    *,
+    initial: int,
+    step: int,
+    seed: Seed = 0,
+    classes: ArrayLike | None = None,
+) -> list[Indices]:
     """First the examples of ``initial`` classes, then those of ``step`` more at a time.
 
-    The last batch holds what is left. Classes come in random order, examples shuffled.
+    The last batch holds what is left. Classes come in random order, or in that of ``classes``;
+    examples of a batch are shuffled.
     """
     labels = np.asarray(y)
-    classes = np.unique(labels)
+    rng = np.random.default_rng(seed)
+    classes = rng.permutation(np.unique(labels)) if classes is None else np.asarray(classes)
     if not 1 <= initial <= len(classes) or step < 1:
         raise InvalidParameter(
             f"initial is between 1 and the {len(classes)} classes there are and step at least 1, "
             f"not {initial} and {step}"
         )
-    rng = np.random.default_rng(seed)
-    classes = rng.permutation(classes)
     starts = [0, *range(initial, len(classes), step), len(classes)]
     return [
         rng.permutation(np.flatnonzero(np.isin(labels, classes[start:stop])))

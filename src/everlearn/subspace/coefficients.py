@@ -14,9 +14,9 @@ log₂ n changes are kept.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from everlearn.arrays import Array
+
 Turn = tuple[Array, Array]
 
 

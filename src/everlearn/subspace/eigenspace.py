@@ -37,10 +37,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.statistics.stored import stored
+from everlearn.arrays import Array
+from everlearn.errors import DamagedModel
+from everlearn.statistics.stored import stored, stored_number, stored_whole
 from everlearn.subspace.coefficients import Coefficients
 
-Array = NDArray[np.float64]
+# What a file may claim at most: numbers whose fourth powers are finite, a basis that is one.
+LARGEST = 1e77
+SKEWEST = 1e-6
 
 # A residual below this share of the image's distance from the origin, or of the image itself, is
 # rounding, not a direction.
@@ -318,21 +322,31 @@ class Eigenspace:
         return arrays, notes
 
     def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        d, width = len(self.mean), len(arrays["basis"])
-        self.mean = stored(arrays, "mean", d)
-        self._origin = stored(arrays, "origin", d)
-        self._basis = stored(arrays, "basis", width, d)
-        self._scatter = stored(arrays, "scatter", width, width)
-        self._centre = stored(arrays, "centre", width)
-        self._offset = stored(arrays, "offset", width)
+        d = len(self.mean)
+
+        def moderate(name: str, *shape: int | None) -> Array:
+            return stored(arrays, name, *shape, least=-LARGEST, most=LARGEST)
+
+        self.mean = moderate("mean", d)
+        self._origin = moderate("origin", d)
+        self._basis = stored(arrays, "basis", None, d, least=-2.0, most=2.0)
+        width = len(self._basis)
+        if np.abs(self._basis @ self._basis.T - np.eye(width)).max(initial=0.0) > SKEWEST:
+            raise DamagedModel("basis is not orthonormal")
+        self._scatter = stored(
+            arrays, "scatter", width, width, least=-(LARGEST**2), most=LARGEST**2
+        )
+        self._centre = moderate("centre", width)
+        self._offset = moderate("offset", width)
         if self.coefficients is not None:
-            self.coefficients = Coefficients(stored(arrays, "coefficients", None, width))
-        self.weight = float(notes["weight"])
-        self.squared_weight = float(notes["squared_weight"])
-        self.n_images = int(notes["n_images"])
-        self.energy = float(notes["energy"])
-        self._limit = int(notes["limit"])
-        self._cuts = int(notes["cuts"])
+            coefficients = moderate("coefficients", None, width)
+            self.coefficients = Coefficients(coefficients)
+        self.weight = stored_number(notes, "weight", least=0.0)
+        self.squared_weight = stored_number(notes, "squared_weight", least=0.0)
+        self.n_images = stored_whole(notes, "n_images", most=2**53)
+        self.energy = stored_number(notes, "energy", least=0.0)
+        self._limit = stored_whole(notes, "limit", most=2**31)
+        self._cuts = stored_whole(notes, "cuts", most=2**53)
         self._read = {}
 
 

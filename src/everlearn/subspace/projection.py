@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from everlearn.arrays import Array, Mask
 
 MOST_REFINEMENTS = 30
 # Pixels per unknown in a subset, and the fewest pixels it is trimmed to, per unknown.
@@ -127,7 +126,7 @@ class RobustProjector:
         return Explanation(coefficients, self.mean + inside, outliers, scores)
 
     def _best_hypothesis(self, difference: Array, visible: Mask) -> Array:
-        from everlearn.kernels.subspace import explanation_costs, trimmed_fits
+        from everlearn.subspace.kernels import explanation_costs, trimmed_fits
 
         k = len(self.components)
         if k == 0:

@@ -16,16 +16,19 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from everlearn.base import Array, State
+from everlearn.arrays import Array, Mask, State
 from everlearn.errors import InvalidParameter, NothingVisible, WrongShape
-from everlearn.statistics.stored import stored
-from everlearn.subspace.eigenspace import Eigenspace
-from everlearn.subspace.projection import Explanation, Mask, RobustProjector, random_subsets
+from everlearn.parameters import require_number, require_positive, require_whole
+from everlearn.statistics.stored import stored, stored_flag, stored_number, stored_whole
+from everlearn.subspace.eigenspace import LARGEST, Eigenspace
+from everlearn.subspace.projection import Explanation, RobustProjector, random_subsets
 from everlearn.subspace.seeding import robust_start, typical_size
 from everlearn.subspace.transformer import EigenspaceTransformer
 
 # How much of the scale's estimate a new image leaves in place.
 SCALE_MEMORY = 0.9
+# More subsets of pixels than this are not worth their time, which every image pays.
+MOST_HYPOTHESES = 10_000
 
 
 class RobustStreamingPCA(EigenspaceTransformer):
@@ -154,12 +157,12 @@ class RobustStreamingPCA(EigenspaceTransformer):
         mask : array-like of bool, shape (n_images, n_features), optional
             Where pixels are known to be outliers; all others are trusted.
         """
-        return self._unchanged_on_error(lambda: self._learn(X, mask, fresh=True))
+        return self._drafted(lambda draft: draft._learn(X, mask, fresh=True))
 
     def partial_fit(self, X: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
         """Learn more images, in this order; parameters as in ``fit``."""
         fresh = not self.__sklearn_is_fitted__()
-        return self._unchanged_on_error(lambda: self._learn(X, mask, fresh=fresh))
+        return self._drafted(lambda draft: draft._learn(X, mask, fresh=fresh))
 
     def learn_one(self, x: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
         """Learn one image; ``accepted_`` says whether it was."""
@@ -172,7 +175,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
         They should show what varies: a bit of everything that will come.
         """
-        return self._unchanged_on_error(lambda: self._start_from(X))
+        return self._drafted(lambda draft: draft._start_from(X))
 
     def _start_from(self, X: ArrayLike) -> None:
         self._check_parameters()
@@ -396,27 +399,29 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
     def _check_parameters(self) -> None:
         self._check_eigenspace_parameters()
-        for name in ("n_components", "n_hypotheses", "seed_images", "smoothing"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, np.integer)) and value >= 1):
-                raise InvalidParameter(f"{name} is a whole number of at least 1, not {value!r}")
-        for name in ("window", "most_outliers"):
-            value = getattr(self, name)
-            if not 0.0 < value <= 1.0:
-                raise InvalidParameter(f"{name} is above 0 and at most 1, not {value!r}")
-        for name in ("threshold", "threshold_factor"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 < value < np.inf:
-                raise InvalidParameter(f"{name} is a finite number above 0, not {value!r}")
+        require_whole("n_components", self.n_components)
+        require_whole("n_hypotheses", self.n_hypotheses, most=MOST_HYPOTHESES)
+        require_whole("seed_images", self.seed_images)
+        require_whole("smoothing", self.smoothing)
+        require_whole("random_state", self.random_state, least=0)
+        require_number("window", self.window, above=0.0, most=1.0)
+        require_number("most_outliers", self.most_outliers, above=0.0, most=1.0)
+        require_positive("threshold", self.threshold, or_none=True)
+        require_positive("threshold_factor", self.threshold_factor, or_none=True)
+        if self.image_shape is not None:
+            if np.shape(self.image_shape) != (2,):
+                raise InvalidParameter(
+                    f"image_shape is (height, width) or None, not {self.image_shape!r}"
+                )
+            for side in self.image_shape:
+                require_whole("each side of image_shape", side)
         if self.smoothing > 1 and self.image_shape is None:
             raise InvalidParameter("smoothing above 1 needs image_shape")
 
     # State in and out, tags.
 
-    def _state(self) -> State:
-        arrays, notes = super()._state()
-        if not notes["taught"]:
-            return arrays, notes
+    def _own_state(self) -> State:
+        arrays, notes = super()._own_state()
         arrays |= {"waiting": self.waiting_, "waiting_trusted": self.waiting_trusted_}
         notes |= {
             "scale": self.scale_,
@@ -426,18 +431,17 @@ class RobustStreamingPCA(EigenspaceTransformer):
         }
         return arrays, notes
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        if not notes["taught"]:
-            return
-        self._begin(int(notes["n_features"]))
-        super()._restore(arrays, notes)
-        self.waiting_ = stored(arrays, "waiting", None, self.n_features_in_)
+    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        super()._own_restore(arrays, notes)
+        self.waiting_ = stored(
+            arrays, "waiting", None, self.n_features_in_, least=-LARGEST, most=LARGEST, missing=True
+        )
         n_waiting = len(self.waiting_)
         self.waiting_trusted_ = stored(arrays, "waiting_trusted", n_waiting, dtype=np.bool_)
-        self.scale_ = float(notes["scale"])
-        self.started_ = bool(notes["started"])
-        self.n_rejected_ = int(notes["n_rejected"])
-        self.accepted_ = np.array(notes["accepted"], dtype=bool)
+        self.scale_ = stored_number(notes, "scale", least=0.0)
+        self.started_ = stored_flag(notes, "started")
+        self.n_rejected_ = stored_whole(notes, "n_rejected", most=2**53)
+        self.accepted_ = stored(notes, "accepted", None, dtype=np.bool_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

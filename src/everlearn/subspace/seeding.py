@@ -26,10 +26,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.arrays import Array, Mask
 from everlearn.subspace.projection import RobustProjector
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # From the median of |e| to the standard deviation of a Gaussian.
 MEDIAN_TO_SIGMA = 1.4826

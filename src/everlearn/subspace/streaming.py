@@ -12,10 +12,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.base import Array, checked_weights
-from everlearn.errors import InvalidParameter, NotFinite
+from everlearn.arrays import Array
+from everlearn.errors import NotFinite
+from everlearn.parameters import require_number, require_one_of
 from everlearn.subspace.eigenspace import Eigenspace
 from everlearn.subspace.transformer import EigenspaceTransformer
+from everlearn.validation import checked_weights
 
 
 class StreamingPCA(EigenspaceTransformer):
@@ -123,14 +125,14 @@ class StreamingPCA(EigenspaceTransformer):
         y : ignored
         sample_weight : array-like of shape (n_images,), optional
         """
-        return self._unchanged_on_error(lambda: self._learn(X, sample_weight, fresh=True))
+        return self._drafted(lambda draft: draft._learn(X, sample_weight, fresh=True))
 
     def partial_fit(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn more images: as one by one, in this order."""
         fresh = not self.__sklearn_is_fitted__()
-        return self._unchanged_on_error(lambda: self._learn(X, sample_weight, fresh=fresh))
+        return self._drafted(lambda draft: draft._learn(X, sample_weight, fresh=fresh))
 
     def learn_one(self, x: ArrayLike, y: Any = None) -> Self:
         """Learn one image; the fast path, without scikit-learn's validation."""
@@ -152,9 +154,16 @@ class StreamingPCA(EigenspaceTransformer):
         eigenspace.add(rows, weights)
         self.eigenspace_ = eigenspace
 
-    def _rows(self, X: ArrayLike, *, reset: bool | None = None, missing: bool = False) -> Array:
+    def _rows(
+        self,
+        X: ArrayLike,
+        *,
+        reset: bool | None = None,
+        missing: bool = False,
+        single: bool = False,
+    ) -> Array:
         try:
-            return super()._rows(X, reset=reset, missing=missing)
+            return super()._rows(X, reset=reset, missing=missing, single=single)
         except NotFinite as error:
             raise _named_robust(error) from None
 
@@ -172,13 +181,8 @@ class StreamingPCA(EigenspaceTransformer):
 
     def _check_parameters(self) -> None:
         self._check_eigenspace_parameters()
-        if not 0.0 <= self.residual_threshold < np.inf:
-            raise InvalidParameter(
-                f"residual_threshold is a finite number of at least 0, "
-                f"not {self.residual_threshold!r}"
-            )
-        if self.axes not in ("principal", "steady"):
-            raise InvalidParameter(f'axes is "principal" or "steady", not {self.axes!r}')
+        require_number("residual_threshold", self.residual_threshold, least=0.0)
+        require_one_of("axes", self.axes, ("principal", "steady"))
 
     def _empty_eigenspace(self, n_features: int) -> Eigenspace:
         n = self.n_components

@@ -6,11 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_array
 
-from everlearn.base import Array, State, StreamingEstimator, _named
+from everlearn.arrays import Array, State
 from everlearn.errors import InvalidParameter, NotMergeable, WrongWidth
+from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
+from everlearn.parameters import require_flag, require_number, require_whole
 from everlearn.subspace.eigenspace import Eigenspace
+from everlearn.validation import checked_rows
 
 
 class EigenspaceTransformer(
@@ -27,6 +29,10 @@ class EigenspaceTransformer(
     axes: str
     _takes_missing = False
     eigenspace_: Eigenspace
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return frozenset() if self.keep_coefficients else BOUNDED
 
     def learn_one(self, x: ArrayLike, y: Any = None) -> Self:
         """Learn one image; ``y`` is ignored."""
@@ -155,7 +161,7 @@ class EigenspaceTransformer(
         return self.n_components_
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "eigenspace_")
+        return self._is_begun()
 
     def _require_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -201,34 +207,21 @@ class EigenspaceTransformer(
                 f"n_components is a whole number of at least 1, a share of the energy between "
                 f"0 and 1, or None for all directions, not {n!r}"
             )
-        if not (isinstance(self.guard, (int, np.integer)) and self.guard >= 0):
-            raise InvalidParameter(f"guard is a whole number of at least 0, not {self.guard!r}")
-        if not 0.0 < self.forgetting <= 1.0:
-            raise InvalidParameter(
-                f"forgetting is above 0 and at most 1 (nothing is forgotten), "
-                f"not {self.forgetting!r}"
-            )
+        require_whole("guard", self.guard, least=0)
+        # At one nothing is forgotten.
+        require_number("forgetting", self.forgetting, above=0.0, most=1.0)
+        require_flag("keep_coefficients", self.keep_coefficients)
 
-    # What persistence asks of anything it saves.
+    def _is_begun(self) -> bool:
+        return "eigenspace_" in self.__dict__
 
-    def _state(self) -> State:
-        if not self.__sklearn_is_fitted__():
-            return {}, {"taught": False}
-        arrays, notes = self.eigenspace_.state()
-        names = getattr(self, "feature_names_in_", None)
-        return arrays, notes | {
-            "taught": True,
-            "n_features": self.n_features_in_,
-            "feature_names": None if names is None else [str(name) for name in names],
-        }
+    def _begin(self, n_features: int) -> None:
+        self.eigenspace_ = self._empty_eigenspace(n_features)
 
-    def _restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        if not notes["taught"]:
-            return
-        self.n_features_in_ = int(notes["n_features"])
-        if notes["feature_names"] is not None:
-            self.feature_names_in_ = np.array(notes["feature_names"], dtype=object)
-        self.eigenspace_ = self._empty_eigenspace(self.n_features_in_)
+    def _own_state(self) -> State:
+        return self.eigenspace_.state()
+
+    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self.eigenspace_.restore(arrays, notes)
 
 
@@ -241,10 +234,7 @@ def _padded(rows: Array, n_rows: int) -> Array:
 
 
 def _coefficient_rows(X: ArrayLike, width: int) -> Array:
-    try:
-        rows: Array = check_array(X, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise _named(error) from None
+    rows = checked_rows(X)
     if rows.shape[1] != width:
         raise WrongWidth(
             f"inverse_transform got {rows.shape[1]} coefficients, this eigenspace has {width}"

@@ -12,7 +12,7 @@ max(1, 1/C) becomes max(R², 1/C). A margin of zero counts as a mistake.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.base import Array
+from everlearn.arrays import Array
 
 
 def hinge_losses(margins: ArrayLike, signs: ArrayLike) -> Array:

@@ -96,16 +96,16 @@ class Detectors:
         self.b[slot] = b
         self._view("ages")[slot] = 0
 
-    def learn(self, x: Array, slot: int, C: float, rule: int) -> None:
-        from everlearn.kernels.transfer import rival_step
+    def learn(self, x: Array, slot: int, C: float, variant: str) -> None:
+        from everlearn.transfer.rival_steps import RULES, rival_step
 
-        rival_step(self.W, self.b, x, slot, self._mean_square, C, rule)
+        rival_step(self.W, self.b, x, slot, self._mean_square, C, RULES[variant])
 
-    def rehearse(self, rounds: int, C: float, rule: int) -> None:
+    def rehearse(self, rounds: int, C: float, variant: str) -> None:
         """Learn the next exemplars in turn once more."""
         if not rounds or not self._rooms["exemplars"].shape[1]:
             return
-        from everlearn.kernels.transfer import replay
+        from everlearn.transfer.rival_steps import RULES, replay
 
         self._cursor = replay(
             self.W,
@@ -117,7 +117,7 @@ class Detectors:
             rounds,
             self._mean_square,
             C,
-            rule,
+            RULES[variant],
         )
 
     def settle(self, average_over: float) -> None:
@@ -125,7 +125,7 @@ class Detectors:
 
         It spans as many examples as so many classes have, on average.
         """
-        from everlearn.kernels.transfer import move_average
+        from everlearn.transfer.rival_steps import move_average
 
         ages = self._view("ages")
         ages += 1

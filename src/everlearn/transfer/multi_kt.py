@@ -1,39 +1,43 @@
 """Multi-KT: learn from a few examples, close to a weighted sum of what is known already.
 
-Tommasi et al. (2012), Sec. 2.2. k priors h_j(x) = ŵ_j·x are given.
+Tommasi et al. (2012), Sec. 2.2. k prior models h_j(x) = ŵ_j·x are given.
 
     min_{w,b} ½ ‖w − Σ_j β_j ŵ_j‖² + C/2 Σ_t s_t (y_t − w·x_t − b)²                     (Eq. 4)
     f(x) = Σ_j β_j h_j(x) + Σ_t α_t k(x_t, x) + b                                       (Eq. 5)
 
-That is a least squares SVM on what the priors leave unexplained: α = P (y − Hβ), H_tj = h_j(x_t).
+That is a least squares SVM on what the models leave unexplained: α = P (y − Hβ), H_tj = h_j(x_t).
 Its leave-one-out predictions ỹ = y − α / diag P are affine in β, and β makes their hinge loss least
-(``prior_weights``). A bias of a prior is taken up by b and makes no difference. Cost is
-O(n³ + k n²) plus what it takes to ask k priors; state is the examples, so forgetting and merging
+(``prior_weights``). A bias of a model is taken up by b and makes no difference. Cost is
+O(n³ + k n²) plus what it takes to ask k models; state is the examples, so forgetting and merging
 are exact.
 
 The published constraint ‖β‖ ≤ 1 (``penalty="ball"``) is nearly always active with six examples:
-β takes all the length it may, also where no prior has anything to say. ``penalty="ridge"``, the
-default, pays for length, so that weight is only given where leaving one out shows a gain. Its
-strength is 3 √k: of k priors that say the same each gets a share, and the squares of k shares add
-up to less than the square of the whole.
+β takes all the length it may, also where no model has anything to say. ``penalty="ridge"``, the
+default, pays for length, at a price of 3 √k, since k models that say the same share the weight.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from everlearn.base import Array
+from everlearn.arrays import AnyArray, Array, Slots
+from everlearn.base import Promise, StreamingClassifier
+from everlearn.learners.binary import BinaryClassifier
+from everlearn.learners.kept_examples import KeptExamples, SolvedFromExamples
+from everlearn.learners.kernel import Kernel
+from everlearn.learners.least_squares_svm import SaddleSystem, exact_unless_precomputed
+from everlearn.learners.prior_models import PriorModels, check_prior_models
+from everlearn.parameters import require_positive, require_whole
 from everlearn.statistics.labels import Label
-from everlearn.transfer.examples import Examples
-from everlearn.transfer.kept_examples import ExampleKeeper
-from everlearn.transfer.least_squares_svm import SaddleSystem
+from everlearn.statistics.stored import stored
 from everlearn.transfer.prior_weights import check_penalty, prior_weights
-from everlearn.transfer.priors import Priors, check_priors
 
 
 @dataclass(frozen=True)
-class Transferred:
+class Coefficients:
     """The solution of Eq. 4: α, b, β, and the leave-one-out predictions that chose β."""
 
     alpha: Array
@@ -42,63 +46,128 @@ class Transferred:
     leave_one_out: Array
 
 
-def transfer(
+def multi_kt(
     K: Array, signs: Array, weights: Array, H: Array, *, C: float, penalty: str, ridge: float | None
-) -> Transferred:
-    """Solve Eq. 4 for the kernel matrix K and the prior scores H of the same examples."""
+) -> Coefficients:
+    """Solve Eq. 4 for the kernel matrix K and the models' scores H of the same examples."""
     system = SaddleSystem(K, C, weights)
-    # One column for the targets, one for each prior: everything below is a sum of these.
+    # One column for the targets, one for each model: everything below is a sum of these.
     columns = np.column_stack([signs, H])
     alphas, biases = system.solve(columns)
-    if not H.shape[1]:
-        beta = np.empty(0)
-    else:
-        # ỹ = y − P(y − Hβ)/diag P: what no transfer predicts, plus for each prior its share.
-        left_out = system.left_out(columns, alphas)
-        constant, slopes = left_out[:, 0], H - left_out[:, 1:]
-        c, D = 1.0 - signs * constant, signs[:, None] * slopes
+    # ỹ = y − P(y − Hβ)/diag P: what the examples alone predict, plus for each model its share.
+    left_out = system.left_out(columns, alphas)
+    alone, shares = left_out[:, 0], H - left_out[:, 1:]
+    beta = np.empty(0)
+    if H.shape[1]:
+        c, D = 1.0 - signs * alone, signs[:, None] * shares
         beta = prior_weights(c, D, weights, penalty, ridge)
     mixture = np.concatenate([[1.0], -beta])
-    alpha = alphas @ mixture
-    return Transferred(
-        alpha=alpha,
-        bias=float(biases @ mixture),
-        beta=beta,
-        leave_one_out=system.left_out(signs, alpha),
-    )
+    return Coefficients(alphas @ mixture, float(biases @ mixture), beta, alone + shares @ beta)
 
 
-class MultiKT(ExampleKeeper):
-    """Learn two labels from few examples and the weighted knowledge of priors.
+@dataclass(frozen=True)
+class MultiKTSolution:
+    """f(x) = Σ_j β_j h_j(x) + Σ_t α_t k(x_t, x) + b (Eq. 5), with all it takes to ask it."""
 
-    Asking after learning costs O(n³ + k n²) once, for n examples and k priors.
+    models: PriorModels
+    kernel: Kernel
+    supports: Array
+    found: Coefficients
+
+    def margins(self, X: Array) -> Array:
+        K, found = self.kernel.between(X, self.supports), self.found
+        margins: Array = self.models.scores(X) @ found.beta + K @ found.alpha + found.bias
+        return margins
+
+    def scores(self, X: Array) -> Array:
+        """The margins as the one column of a source."""
+        return self.margins(X)[:, None]
+
+    def state(self) -> dict[str, AnyArray]:
+        return {
+            "multi_kt.supports": self.supports,
+            "multi_kt.alpha": self.found.alpha,
+            "multi_kt.bias": np.array([self.found.bias]),
+            "multi_kt.beta": self.found.beta,
+            "multi_kt.leave_one_out": self.found.leave_one_out,
+        }
+
+
+@dataclass(frozen=True)
+class MultiKTRules:
+    """How Multi-KT learns, from which models; for the learners that begin with it too."""
+
+    models: PriorModels
+    C: float
+    penalty: str
+    ridge: float | None
+    n_first: int = 0
+
+    def learned(self, kernel: Kernel, examples: KeptExamples, signs: Array) -> MultiKTSolution:
+        X, H = examples.X, self.models.scores(examples.X)
+        K, s = kernel.between(X, X), examples.weights
+        found = multi_kt(K, signs, s, H, C=self.C, penalty=self.penalty, ridge=self.ridge)
+        # With a precomputed kernel an example is a column: nothing to keep but its place.
+        supports = X if kernel.name != "precomputed" else X[:, :0]
+        return MultiKTSolution(self.models, kernel, supports, found)
+
+    def restored(self, kernel: Kernel, arrays: dict[str, AnyArray]) -> MultiKTSolution:
+        width = self.models.n_features if kernel.name != "precomputed" else 0
+        supports = stored(arrays, "multi_kt.supports", None, width)
+        found = Coefficients(
+            alpha=stored(arrays, "multi_kt.alpha", len(supports)),
+            bias=float(stored(arrays, "multi_kt.bias", 1)[0]),
+            beta=stored(arrays, "multi_kt.beta", len(self.models)),
+            leave_one_out=stored(arrays, "multi_kt.leave_one_out", len(supports)),
+        )
+        return MultiKTSolution(self.models, kernel, supports, found)
+
+
+def check_opening(
+    prior_models: Any, n_first: int, batch_C: float, penalty: str, ridge: float | None
+) -> None:
+    """The parameters of those who begin with Multi-KT."""
+    check_prior_models(prior_models)
+    require_whole("n_first", n_first, least=2)
+    require_positive("batch_C", batch_C)
+    check_penalty(penalty, ridge)
+
+
+class MultiKT(BinaryClassifier):
+    """Learn two labels from few examples and the weighted knowledge of prior models.
+
+    Asking after learning costs O(n³ + k n²) once, for n examples and k prior models.
 
     Parameters
     ----------
-    priors : list, default=()
+    prior_models : list, default=()
         What is known already: weight vectors, pairs (vector, bias), fitted estimators with a
-        decision function, or functions of X. Without priors this is a ``LeastSquaresSVM``.
+        decision function, or functions of X. Without any this is a ``LeastSquaresSVM``.
     C : float, default=1.0
-        The weight of the squared errors against the distance from the priors.
-    kernel : {"linear", "gaussian", "precomputed"}, default="linear"
-    bandwidth : float, optional
-        δ in exp(−‖x − z‖² / δ); by default the mean squared distance between the examples.
+        The weight of the squared errors against the distance from the prior models.
+    kernel : {"linear", "rbf", "precomputed"}, default="linear"
+        With "precomputed", rows are kernel values and column i belongs to the i-th example taught.
+    gamma : float, optional
+        γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the examples.
     penalty : {"ridge", "ball"}, default="ridge"
         What keeps β small: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
     ridge : float, optional
         ρ in ρ/2 ‖β‖²; by default 3 √k.
     max_examples : int, default=5000
+        The most examples to keep; one more raises ``TooManyExamples``.
     positive : label, optional
-        The label the priors speak of; by default the one that sorts last.
+        The label the prior models speak of; by default the one that sorts last.
 
     Attributes
     ----------
-    beta_ : ndarray of shape (n_priors,)
-        The weight of each prior.
+    beta_ : ndarray of shape (n_prior_models,)
+        The weight of each prior model.
     dual_coef_ : ndarray of shape (n_examples,)
     intercept_ : float
     leave_one_out_ : ndarray of shape (n_examples,)
         For each example the margin it would have had if it had not been learned, at these β.
+    gamma_ : float or None
+    n_examples_ : int
     classes_ : ndarray
     n_features_in_ : int
 
@@ -115,7 +184,7 @@ class MultiKT(ExampleKeeper):
     A vertical edge is known to tell two labels apart; two examples show that it does here.
 
     >>> from everlearn import MultiKT
-    >>> learner = MultiKT(priors=[[1.0, 0.0]], C=0.1)
+    >>> learner = MultiKT(prior_models=[[1.0, 0.0]], C=0.1)
     >>> learner.fit([[1.0, 0.3], [-1.0, 0.2]], ["no", "yes"]).predict([[0.9, -2.0]]).tolist()
     ['no']
     """
@@ -123,74 +192,78 @@ class MultiKT(ExampleKeeper):
     def __init__(
         self,
         *,
-        priors: Any = (),
+        prior_models: Any = (),
         C: float = 1.0,
         kernel: str = "linear",
-        bandwidth: float | None = None,
+        gamma: float | None = None,
         penalty: str = "ridge",
         ridge: float | None = None,
         max_examples: int = 5000,
         positive: Label | None = None,
     ) -> None:
-        self.priors = priors
+        self.prior_models = prior_models
         self.C = C
         self.kernel = kernel
-        self.bandwidth = bandwidth
+        self.gamma = gamma
         self.penalty = penalty
         self.ridge = ridge
         self.max_examples = max_examples
         self.positive = positive
 
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, then learn from these examples; a weight counts as so many copies."""
+        return StreamingClassifier.fit(self, X, y, sample_weight)
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return exact_unless_precomputed(self.kernel)
+
     @property
     def beta_(self) -> Array:
-        return self._solution().beta
+        return self._found().beta
 
     @property
     def dual_coef_(self) -> Array:
-        return self._solution().alpha
+        return self._found().alpha
 
     @property
     def intercept_(self) -> float:
-        return self._solution().bias
+        return self._found().bias
 
     @property
     def leave_one_out_(self) -> Array:
-        return self._solution().leave_one_out
+        return self._found().leave_one_out
+
+    def _found(self) -> Coefficients:
+        self._require_fitted()
+        found: Coefficients = self._core.solution.found
+        return found
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_priors(self.priors)
+        check_prior_models(self.prior_models)
+        require_positive("C", self.C)
+        Kernel.checked(self.kernel, self.gamma)
         check_penalty(self.penalty, self.ridge)
+        require_whole("max_examples", self.max_examples, least=1)
 
-    def _no_examples(self) -> Examples:
-        return Examples(self.n_features_in_, len(self.priors))
-
-    def _begin(self, n_features: int) -> None:
-        super()._begin(n_features)
-        self._known = Priors(self.priors, n_features)
-
-    def _prior_scores(self, X: Array) -> Array:
-        return self._known.scores(X)
-
-    def _solution(self) -> Transferred:
-        self._require_fitted()
-        if self._worked_out.solution is None:
-            self._worked_out.solution = transfer(
-                self._gram(),
-                self._signs_of_examples(),
-                self.examples_.weights,
-                self.examples_.prior_scores,
-                C=self.C,
-                penalty=self.penalty,
-                ridge=self.ridge,
-            )
-        return self._worked_out.solution
-
-    def _margin(self, X: Array) -> Array:
-        solution = self._solution()
-        margins: Array = (
-            self._prior_scores(X) @ solution.beta
-            + self._kernel_with_examples(X) @ solution.alpha
-            + solution.bias
+    def _new_core(self, n_features: int) -> SolvedFromExamples[MultiKTSolution]:
+        models = PriorModels(self.prior_models, n_features)
+        rules = MultiKTRules(models, self.C, self.penalty, self.ridge)
+        return SolvedFromExamples(
+            n_features,
+            Kernel(self.kernel, self.gamma),
+            rules.learned,
+            C=self.C,
+            max_examples=self.max_examples,
+            ask=models.scores,
         )
-        return margins
+
+    def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
+        gone: list[int] = self._core.forget(X, slots, weights)
+        return gone
+
+    def _forget_class(self, slot: int) -> None:
+        self._core.forget_class(slot)
+
+    def _merge(self, other: Any, slots: Slots) -> None:
+        self._core.merge(other._core, slots, self.signs_)

@@ -1,49 +1,69 @@
-"""Online transfer: a learner of its own beside the priors, and weights that follow who is right.
+"""Online transfer: a learner of its own beside prior models, and weights that follow who is right.
 
 OTL (Zhao and Hoi 2010), and M-OTL and TR-OTL of Tommasi et al. (2012), Sec. 2.3. The learner's own
 f_t is Passive-Aggressive. With Π(v) = max(0, min(1, (v + 1) / 2)):
 
     ŷ_t = sign(σ_t Π(h(x_t)) + τ_t Π(f_t(x_t)) − ½)                                      (Eq. 6)
     σ ← σ s(h) / (σ s(h) + τ s(f)),  τ likewise,  s(g) = exp(−½ (Π(g(x_t)) − Π(y_t))²)   (Eq. 7)
-    one weight σ_j for each prior, σ_{j,1} = 1/2k                                        (Eq. 8)
+    one weight σ_j for each model, σ_{j,1} = 1/2k                                        (Eq. 8)
 
-σ_1 = τ_1 = ½. OTL takes h as the mean of the priors; M-OTL (``per_source=True``) weighs each on its
-own; TR-OTL (``transfer=True``) takes as h the Multi-KT hypothesis of the first n examples, which f
-also learns. Cost per example is one Passive-Aggressive step and k questions to priors.
+σ_1 = τ_1 = ½. ``sources`` says what h is: the mean of the prior models (OTL), each of them with a
+weight of its own (M-OTL), or the Multi-KT hypothesis of the first n examples, which f also learns
+(TR-OTL). Cost per example is one Passive-Aggressive step and k questions to prior models.
 """
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from everlearn.base import Array, State
-from everlearn.errors import InvalidParameter
+from everlearn.arrays import AnyArray, Array
+from everlearn.base import Promise
+from everlearn.learners.binary import BinaryClassifier
+from everlearn.learners.kept_examples import KeptExamples
+from everlearn.learners.online import Hypothesis, Known, LearnedOnline
+from everlearn.learners.passive_aggressive import PassiveAggressive, check_online
+from everlearn.learners.prior_models import PriorModels
+from everlearn.parameters import require_one_of
 from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored
-from everlearn.transfer.examples import Examples
-from everlearn.transfer.opening_transfer import TransferringLearner
+from everlearn.transfer.multi_kt import MultiKTRules, check_opening
+
+if TYPE_CHECKING:
+    from everlearn.learners.steps import Steps
 
 # How many weights to remember, for a plot.
 HISTORY = 1000
 
 
-class OnlineTransfer(TransferringLearner):
-    """Learn two labels online, mixed with priors by how right each has been.
+class OnlineTransfer(BinaryClassifier):
+    """Learn two labels online, mixed with prior models by how right each has been.
 
     Parameters
     ----------
-    priors : list, default=()
-        Weight vectors, pairs (vector, bias), fitted estimators, or functions of X.
-    per_source : bool, default=False
-        One weight for each prior (M-OTL) and not one for their mean (OTL).
-    transfer : bool, default=False
-        Mix with the Multi-KT hypothesis of the first ``n_first`` examples and the priors (TR-OTL).
+    prior_models : list, default=()
+        What is known already: weight vectors, pairs (vector, bias), fitted estimators with a
+        decision function, or functions of X.
+    sources : {"mean", "each", "multi_kt"}, default="mean"
+        What to mix with: the mean of the prior models (OTL), each of them with a weight of its own
+        (M-OTL), or the Multi-KT hypothesis of them and of the first examples (TR-OTL).
+    prior_intercepts : bool, default=True
+        Ask prior models with their intercepts; False for ŵ_j·x alone, as the paper defines them.
+        With ``sources="multi_kt"`` they make no difference.
     n_first : int, default=6
-    batch_C, penalty, ridge
-        As C, penalty and ridge of ``MultiKT``, where ``transfer`` is set.
-    C, variant, kernel, bandwidth, intercept, budget, drop, positive
-        As in ``PassiveAggressive``.
+        How many examples choose the weights of the prior models, with ``sources="multi_kt"``.
+    batch_C : float, default=1.0
+        The weight of the first examples' squared errors against the distance from the prior models.
+    penalty : {"ridge", "ball"}, default="ridge"
+        What keeps β small: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
+    ridge : float, optional
+        ρ in ρ/2 ‖β‖²; by default 3 √k.
+    online : PassiveAggressive, optional
+        How its own hypothesis f steps (C, variant, fit_intercept, budget, drop) and with which
+        kernel (kernel, gamma); by default ``PassiveAggressive()``. Its ``start`` and ``positive``
+        stay None.
+    positive : label, optional
+        The label the prior models speak of; by default the one that sorts last.
 
     Attributes
     ----------
@@ -52,13 +72,20 @@ class OnlineTransfer(TransferringLearner):
     weight_history_ : ndarray of shape (n_kept, n_sources + 1)
         The weights over time, oldest first: before the first example, and after each one. The
         latest 1,000 are kept.
-    mistakes_, n_examples_ : int
+    beta_ : ndarray of shape (n_prior_models,)
+        The weight of each prior model in Multi-KT, with ``sources="multi_kt"``.
+    waiting_for_ : str or None
+        What the opening still needs.
+    mistakes_ : int
+        Examples whose label was not predicted when they came.
+    n_examples_ : int
+    gamma_ : float or None
     classes_ : ndarray
     n_features_in_ : int
 
     Notes
     -----
-    ``margin`` is 2 (σΠ(h) + τΠ(f)) − 1, between −1 and 1. Without priors τ is 1.
+    ``margin`` is 2 (σΠ(h) + τΠ(f)) − 1, between −1 and 1. Without prior models τ is 1.
 
     References
     ----------
@@ -67,7 +94,7 @@ class OnlineTransfer(TransferringLearner):
     Examples
     --------
     >>> from everlearn import OnlineTransfer
-    >>> learner = OnlineTransfer(priors=[[1.0, 0.0]], positive="yes")
+    >>> learner = OnlineTransfer(prior_models=[[1.0, 0.0]], positive="yes")
     >>> learner.learn_one([1.0, 0.1], "yes").learn_one([-1.0, 0.0], "no").predict_one([0.8, -0.3])
     'yes'
     >>> learner.weights_.round(2).tolist()
@@ -77,112 +104,130 @@ class OnlineTransfer(TransferringLearner):
     def __init__(
         self,
         *,
-        priors: Any = (),
-        per_source: bool = False,
-        transfer: bool = False,
+        prior_models: Any = (),
+        sources: str = "mean",
+        prior_intercepts: bool = True,
         n_first: int = 6,
-        C: float = 1.0,
         batch_C: float = 1.0,
         penalty: str = "ridge",
         ridge: float | None = None,
-        variant: str = "pa1",
-        kernel: str = "linear",
-        bandwidth: float | None = None,
-        intercept: bool | None = None,
-        budget: int | None = None,
-        drop: str = "oldest",
+        online: PassiveAggressive | None = None,
         positive: Label | None = None,
     ) -> None:
-        self.priors = priors
-        self.per_source = per_source
-        self.transfer = transfer
+        self.prior_models = prior_models
+        self.sources = sources
+        self.prior_intercepts = prior_intercepts
         self.n_first = n_first
-        self.C = C
         self.batch_C = batch_C
         self.penalty = penalty
         self.ridge = ridge
-        self.variant = variant
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.intercept = intercept
-        self.budget = budget
-        self.drop = drop
+        self.online = online
         self.positive = positive
 
     @property
-    def weight_history_(self) -> Array:
-        """σ and τ over time, oldest first."""
-        oldest = self._n_weights % HISTORY if self._n_weights > HISTORY else 0
-        kept = self._history[: min(self._n_weights, HISTORY)]
-        return np.roll(kept, -oldest, axis=0)
+    def promises(self) -> frozenset[Promise]:
+        return self.online_part().promises
 
-    def _transfers(self) -> bool:
-        return self.transfer
+    @property
+    def weights_(self) -> Array:
+        weights: Array = self._core.hypothesis.weights
+        return weights
+
+    @property
+    def weight_history_(self) -> Array:
+        history: Array = self._core.hypothesis.history()
+        return history
+
+    @property
+    def beta_(self) -> Array:
+        self._require_fitted()
+        if self.sources != "multi_kt":
+            raise AttributeError("without a Multi-KT opening no prior model has β")
+        beta: Array = self._core.hypothesis.known.found.beta
+        return beta
+
+    def online_part(self) -> PassiveAggressive:
+        """``online``, or what stands for it if it is not given."""
+        return PassiveAggressive() if self.online is None else self.online
+
+    def _kernel_name(self) -> str:
+        return self.online_part().kernel
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.transfer and self.per_source:
-            raise InvalidParameter(
-                "per_source and transfer are two ways to use the priors; set one of them"
-            )
+        require_one_of("sources", self.sources, ("mean", "each", "multi_kt"))
+        check_opening(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
+        check_online(self.online_part())
 
-    def _establish(self, opening: Examples, signs: Array) -> None:
-        self._begin_history()
-        self._weigh(self._first_weights())
-        super()._establish(opening, signs)
+    def _new_core(self, n_features: int) -> LearnedOnline:
+        models = PriorModels(self.prior_models, n_features, intercepts=self.prior_intercepts)
+        rules = self.online_part().step_rules()
+        if self.sources == "multi_kt":
+            w_1 = MultiKTRules(models, self.batch_C, self.penalty, self.ridge, self.n_first)
+            one = partial(Mixture, n_sources=1)
+            return LearnedOnline(n_features, rules, w_1, one, both_labels=True)
+        mean = self.sources == "mean" and len(models) > 0
+        mixture = partial(Mixture, n_sources=1 if mean else len(models), mean=mean)
+        both_labels = self.positive is None and len(models) > 0
+        return LearnedOnline(n_features, rules, models, mixture, both_labels=both_labels)
 
-    def _learn_opening(self, opening: Examples, signs: Array) -> None:
-        for x, sign, weight in zip(opening.X, signs, opening.weights, strict=True):
-            self.hypothesis_.step(x, self._one, sign, 0.0, weight)
 
-    def _first_weights(self) -> Array:
-        if not len(self.priors) and not self.transfer:
-            return np.ones(1)
-        n_sources = len(self.priors) if self.per_source else 1
-        return np.array([0.5 / n_sources] * n_sources + [0.5])
+class Mixture(Hypothesis):
+    """f(x) = 2 (Σ_j σ_j Π(h_j(x)) + τ Π(own steps)) − 1 (Eq. 6)."""
 
-    def _step(self, x: Array, prior_scores: Array, sign: float, weight: float) -> float:
-        sources = self._sources(x[None], prior_scores[None])[0]
-        own = self.hypothesis_.step(x, self._one, sign, 0.0, weight)
-        answers = _normalised(np.append(sources, own))
-        margin = 2.0 * float(self.weights_ @ answers) - 1.0
-        kept = self.weights_ * np.exp(-0.5 * weight * (answers - 0.5 * (sign + 1.0)) ** 2)
-        self._weigh(kept / kept.sum())
-        return margin
-
-    def _begin_history(self) -> None:
+    def __init__(self, known: Known, steps: "Steps", *, n_sources: int, mean: bool = False) -> None:
+        super().__init__(known, steps)
+        self.mean = mean
+        k = n_sources
+        # Where there is nothing to mix with, τ is 1.
+        first = np.array([0.5 / k] * k + [0.5]) if k else np.ones(1)
+        self._history = np.zeros((HISTORY, len(first)))
         self._n_weights = 0
-        self._history = np.zeros((HISTORY, len(self._first_weights())))
+        self._weigh(first)
 
-    def _weigh(self, weights: Array) -> None:
-        self.weights_ = weights
-        self._history[self._n_weights % HISTORY] = weights
-        self._n_weights += 1
+    def given(self, X: Array) -> Array:
+        scores = self.known.scores(X)
+        return scores.mean(axis=1, keepdims=True) if self.mean else scores
 
-    def _sources(self, X: Array, prior_scores: Array) -> Array:
-        """What each source says, one column each."""
-        if self.transfer:
-            return self.transferred_.margin(self, X, prior_scores)[:, None]
-        if self.per_source or not prior_scores.shape[1]:
-            return prior_scores
-        mean: Array = prior_scores.mean(axis=1, keepdims=True)
-        return mean
+    def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
+        own = self.steps.learn(x, self.steps.constant, sign, 0.0, weight)
+        answers = _normalised(np.append(given, own))
+        weights = self.weights
+        # Eq. 7-8, with Π(y) = (y + 1) / 2.
+        kept = weights * np.exp(-0.5 * weight * (answers - 0.5 * (sign + 1.0)) ** 2)
+        self._weigh(kept / kept.sum())
+        return 2.0 * float(weights @ answers) - 1.0
 
-    def _margin_of(self, X: Array, prior_scores: Array) -> Array:
-        own = self.hypothesis_.scores(X, self._constant(len(X)))
-        answers = _normalised(np.column_stack([self._sources(X, prior_scores), own]))
-        margins: Array = 2.0 * (answers @ self.weights_) - 1.0
+    def margins(self, X: Array, given: Array) -> Array:
+        answers = _normalised(np.column_stack([given, self.steps.values(X)]))
+        margins: Array = 2.0 * (answers @ self.weights) - 1.0
         return margins
 
-    def _own_state(self) -> State:
-        arrays, notes = super()._own_state()
-        return arrays | {"weight_history": self.weight_history_}, notes
+    def learn_opening(self, opening: KeptExamples, signs: Array, *, is_known: bool) -> None:
+        if not is_known:
+            super().learn_opening(opening, signs, is_known=False)
+            return
+        # TR-OTL: what Multi-KT learned, the own steps learn as well, and nobody is weighed yet.
+        for x, sign, weight in zip(opening.X, signs, opening.weights, strict=True):
+            self.steps.learn(x, self.steps.constant, sign, 0.0, weight)
 
-    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        super()._own_restore(arrays, notes)
-        self._begin_history()
-        for weights in stored(arrays, "weight_history", None, len(self._first_weights())):
+    def state(self) -> dict[str, AnyArray]:
+        return super().state() | {"weight_history": self.history()}
+
+    def restore(self, arrays: dict[str, AnyArray]) -> None:
+        super().restore(arrays)
+        self._n_weights = 0
+        for weights in stored(arrays, "weight_history", None, len(self.weights)):
             self._weigh(weights)
+
+    def history(self) -> Array:
+        """The weights over time, oldest first."""
+        rows = np.arange(max(0, self._n_weights - HISTORY), self._n_weights)
+        return self._history[rows % HISTORY]
+
+    def _weigh(self, weights: Array) -> None:
+        self.weights = weights
+        self._history[self._n_weights % HISTORY] = weights
+        self._n_weights += 1
 
 
 def _normalised(scores: Array) -> Array:

@@ -1,4 +1,4 @@
-"""How much to trust each prior: the weights β of Multi-KT.
+"""How much to trust each prior model: the weights β of Multi-KT.
 
 The leave-one-out prediction of example i is affine in β (see ``least_squares_svm``), so its hinge
 loss is convex, and β solves
@@ -17,8 +17,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq
 
-from everlearn.base import Array
-from everlearn.transfer.binary import check_choice, check_positive_number
+from everlearn.arrays import Array
+from everlearn.parameters import require_one_of, require_positive
 
 PENALTIES = ("ridge", "ball")
 # Below this share of the largest useful ρ the ball does not bind.
@@ -26,12 +26,13 @@ SMALLEST_RIDGE = 1e-7
 MOST_STEPS = 100
 TOLERANCE = 1e-13
 ROUNDING = 1e-13
+# What is added to λ is taken from s − λ.
+AWAY = np.array([[1.0], [-1.0]])
 
 
 def check_penalty(penalty: str, ridge: float | None) -> None:
-    check_choice("penalty", penalty, PENALTIES)
-    if ridge is not None:
-        check_positive_number("ridge", ridge)
+    require_one_of("penalty", penalty, PENALTIES)
+    require_positive("ridge", ridge, or_none=True)
 
 
 def prior_weights(c: Array, D: Array, s: Array, penalty: str, ridge: float | None) -> Array:
@@ -78,68 +79,43 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
     """
     n = len(c)
     Q = D @ D.T / ridge
-    # Steps may be inexact, their matrix must not be: with fewer priors than examples Q is singular.
-    steps = Q + ROUNDING * float(Q.diagonal().max(initial=0.0)) * np.eye(n)
-    # How far λ is from either end of the box, each kept on its own so that neither rounds to zero.
-    above, below = 0.5 * s, 0.5 * s
+    # Steps may be inexact, their matrix must not be: with fewer models than examples Q is singular.
+    regular = Q + ROUNDING * float(Q.diagonal().max(initial=0.0)) * np.eye(n)
+    # (λ, s − λ), each kept on its own so that neither rounds to zero, and their prices (z, t).
+    room = np.stack([0.5 * s, 0.5 * s])
     losses = max(1.0, float(np.abs(c).max()))
-    scale = max(losses, float(np.abs(Q @ above).max()))
-    z = np.full(n, scale)
-    t = np.full(n, scale)
+    scale = max(losses, float(np.abs(Q @ room[0]).max()))
+    price = np.full((2, n), scale)
     for _ in range(MOST_STEPS):
-        gradient = Q @ above - c - z + t
-        mu = float(z @ above + t @ below) / (2 * n)
+        gradient = Q @ room[0] - c - price[0] + price[1]
+        mu = float((room * price).mean())
         if mu <= TOLERANCE * losses and float(np.abs(gradient).max()) <= TOLERANCE * scale:
             break
-        factor = cho_factor(steps + np.diag(z / above + t / below), lower=True)
-
+        factor = cho_factor(regular + np.diag((price / room).sum(axis=0)), lower=True)
         # First where a full step would lead, then a step corrected for what that one overlooks.
-        step, dz, dt = _newton(factor, gradient, above, below, z, t, 0.0, 0.0, 0.0)
-        length = _longest(above, below, z, t, step, dz, dt, 1.0)
-        ahead = float(
-            (z + length * dz) @ (above + length * step)
-            + (t + length * dt) @ (below - length * step)
-        ) / (2 * n)
-        target = (ahead / mu) ** 3 * mu
-        step, dz, dt = _newton(factor, gradient, above, below, z, t, target, step * dz, -step * dt)
-        length = _longest(above, below, z, t, step, dz, dt, 0.995)
-        above = above + length * step
-        below = below - length * step
-        z = z + length * dz
-        t = t + length * dt
-    return above
+        step, change = _newton(factor, gradient, room, price, 0.0)
+        length = _longest(room, price, step, change, 1.0)
+        ahead = float(((room + length * step) * (price + length * change)).mean())
+        target = (ahead / mu) ** 3 * mu - step * change
+        step, change = _newton(factor, gradient, room, price, target)
+        length = _longest(room, price, step, change, 0.995)
+        room = room + length * step
+        price = price + length * change
+    return room[0]
 
 
 def _newton(
-    factor: tuple[Array, bool],
-    gradient: Array,
-    above: Array,
-    below: Array,
-    z: Array,
-    t: Array,
-    target: float,
-    bend_low: Array | float,
-    bend_high: Array | float,
-) -> tuple[Array, Array, Array]:
-    low = (target - bend_low) / above - z
-    high = (target - bend_high) / below - t
-    step = cho_solve(factor, -gradient + low - high)
-    return step, low - z / above * step, high + t / below * step
+    factor: tuple[Array, bool], gradient: Array, room: Array, price: Array, target: Array | float
+) -> tuple[Array, Array]:
+    """The steps of (λ, s − λ) and of their prices towards room · price = target."""
+    ends = target / room - price
+    step = AWAY * cho_solve(factor, ends[0] - ends[1] - gradient)
+    return step, ends - price / room * step
 
 
-def _longest(
-    above: Array,
-    below: Array,
-    z: Array,
-    t: Array,
-    step: Array,
-    dz: Array,
-    dt: Array,
-    share: float,
-) -> float:
+def _longest(room: Array, price: Array, step: Array, change: Array, share: float) -> float:
     """The longest step, at most 1, that keeps everything positive, and a share of it."""
-    values = np.concatenate([above, below, z, t])
-    changes = np.concatenate([step, -step, dz, dt])
+    values, changes = np.stack([room, price]), np.stack([step, change])
     shrinking = changes < 0
     if not shrinking.any():
         return 1.0

@@ -5,7 +5,7 @@ f_k(x) = w_k·x + b_k; the greatest wins. An example (x, k) teaches in three ste
 
 1. While class k has few examples (``opening``), its detector is the Multi-KT hypothesis (Eq. 4-5)
    of its exemplars, and of its mean for all its other examples, against the means of the nearest
-   other classes, with their detectors as priors.
+   other classes, with their detectors as prior models.
 2. Passive-Aggressive, true class against best rival (Crammer et al. 2006, Sec. 8):
    ℓ = max(0, 1 − f_k(x) + f_r(x)),  γ = min(C / ‖x‖², ℓ / 2(‖x‖² + c)),
    w_k += γ x,  w_r −= γ x,  b_k += γ c,  b_r −= γ c.
@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from everlearn.base import Array, Promise, Slots, State, StreamingClassifier
+from everlearn.base import BOUNDED, Array, Promise, Slots, State, StreamingClassifier
 from everlearn.errors import InvalidParameter
+from everlearn.learners.passive_aggressive import PassiveAggressive
+from everlearn.parameters import require_whole
 from everlearn.transfer.detectors import Detectors
-from everlearn.transfer.hypothesis import RULES
-from everlearn.transfer.multi_kt import transfer
-from everlearn.transfer.passive_aggressive import PassiveAggressive
+from everlearn.transfer.multi_kt import multi_kt
 from everlearn.transfer.trol import TROL
 
 LEAST = {"opening": 1, "memory": 0, "replay": 0, "max_rivals": 1}
@@ -46,8 +46,8 @@ class TransferClassifier(StreamingClassifier):
     ----------
     base : TROL or PassiveAggressive, optional
         How a detector begins and learns: ``TROL`` (the default) starts a new class by Multi-KT from
-        the detectors known, ``PassiveAggressive`` from zero. Of its parameters C, variant and, in
-        TROL, batch_C, penalty and ridge are used; C and batch_C are in units of 1/‖x‖².
+        the detectors known, ``PassiveAggressive`` from zero. Used are C and variant, of TROL those
+        of its ``online`` part and batch_C, penalty and ridge; both C are in units of 1/‖x‖².
     opening : int, default=20
         For how many examples of a class its detector is worked out afresh from what is remembered
         of it; afterwards it only learns on.
@@ -73,7 +73,7 @@ class TransferClassifier(StreamingClassifier):
     See Also
     --------
     NearestClassMean : Exact in every sense, and as good where classes are round.
-    TROL : For two labels, with any priors and kernels.
+    TROL : For two labels, with any prior models and kernels.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class TransferClassifier(StreamingClassifier):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        return frozenset({Promise.BATCH_IS_LOOP})
+        return BOUNDED | {Promise.BATCH_IS_LOOP}
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Any:  # type: ignore[override]
         """Forget everything, then learn from these examples, once each, in this order."""
@@ -112,13 +112,17 @@ class TransferClassifier(StreamingClassifier):
 
     @property
     def coef_(self) -> Array:
-        coefficients: Array = self._detectors.average[0][self.labels_.order]
+        coefficients: Array = self._detectors.average[0][self.registry_.order]
         return coefficients
 
     @property
     def intercept_(self) -> Array:
-        intercepts: Array = self._detectors.average[1][self.labels_.order]
+        intercepts: Array = self._detectors.average[1][self.registry_.order]
         return intercepts
+
+    def linear_head(self) -> tuple[Array, Array]:
+        with self._turn:
+            return self.coef_, self.intercept_
 
     def _check_parameters(self) -> None:
         base = self._base()
@@ -127,15 +131,13 @@ class TransferClassifier(StreamingClassifier):
                 f"base is a TROL or a PassiveAggressive, not a {type(base).__name__}"
             )
         base._check_parameters()
-        if base.kernel != "linear" or len(base._priors()):
+        if self._steps().kernel != "linear" or _knows_something(base):
             raise InvalidParameter(
-                "base has a linear kernel and no priors or start of its own: detectors are linear, "
-                "and their priors are the other detectors"
+                "base has a linear kernel and no prior_models or start of its own: detectors are "
+                "linear, and what a new one starts from are the other detectors"
             )
         for name, least in LEAST.items():
-            value = getattr(self, name)
-            if not (isinstance(value, (int, np.integer)) and value >= least):
-                raise InvalidParameter(f"{name} is a whole number, {least} or more, not {value!r}")
+            require_whole(name, getattr(self, name), least=least)
         if not (np.isfinite(self.average_over) and self.average_over >= 0):
             raise InvalidParameter(
                 f"average_over is a number, zero or more, not {self.average_over!r}"
@@ -143,6 +145,11 @@ class TransferClassifier(StreamingClassifier):
 
     def _base(self) -> TROL | PassiveAggressive:
         return TROL() if self.base is None else self.base
+
+    def _steps(self) -> PassiveAggressive:
+        """How detectors go on once they have begun."""
+        base = self._base()
+        return base.online_part() if isinstance(base, TROL) else base
 
     def _begin(self, n_features: int) -> None:
         self._detectors = Detectors(n_features, int(self.memory))
@@ -155,12 +162,12 @@ class TransferClassifier(StreamingClassifier):
         self._teach(x, slot, 1.0)
 
     def _teach(self, x: Array, slot: int, weight: float) -> None:
-        base, known = self._base(), self._detectors
+        base, steps, known = self._base(), self._steps(), self._detectors
         known.remember(x, slot, weight)
         if isinstance(base, TROL) and known.counts[slot] <= self.opening:
             self._start_detector(base, slot)
-        known.learn(x, slot, base.C * weight, RULES[base.variant])
-        known.rehearse(self.replay, base.C, RULES[base.variant])
+        known.learn(x, slot, steps.C * weight, steps.variant)
+        known.rehearse(self.replay, steps.C, steps.variant)
         known.settle(self.average_over)
 
     def _start_detector(self, base: TROL, slot: int) -> None:
@@ -177,7 +184,7 @@ class TransferClassifier(StreamingClassifier):
         if not size > 0.0:
             return
         W, b = known.W[rivals], known.b[rivals]
-        solution = transfer(
+        solution = multi_kt(
             K,
             signs,
             np.concatenate([weights, np.ones(len(rivals))]),
@@ -199,5 +206,9 @@ class TransferClassifier(StreamingClassifier):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self._detectors.restore(arrays, notes)
-        if self._detectors.n_classes != self.labels_.n_slots:
+        if self._detectors.n_classes != self.registry_.n_slots:
             raise ValueError("there is not one detector for each label")
+
+
+def _knows_something(base: TROL | PassiveAggressive) -> bool:
+    return len(base.prior_models) > 0 if isinstance(base, TROL) else base.start is not None

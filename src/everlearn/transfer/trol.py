@@ -1,7 +1,7 @@
 """TROL: transfer initialises online learning.
 
-Tommasi et al. (2012), Sec. 2.4. The first n examples (n = 6 in the paper) and the priors give the
-Multi-KT hypothesis
+Tommasi et al. (2012), Sec. 2.4. The first n examples (n = 6 in the paper) and the prior models give
+the Multi-KT hypothesis
 
     w_1 = Σ_j β_j ŵ_j + Σ_i α_i x_i                                                      (Eq. 4-5)
 
@@ -11,42 +11,58 @@ near the best hypothesis u makes the bound on mistakes small:
     M ≤ 2 max(1, 1/C) (½ ‖u − w_1‖² + C Σ ℓ(u·x_t, y_t))                                 (Eq. 10)
 
 The opening costs O(n³ + k n²) once; then an example costs a Passive-Aggressive step, n kernel
-values and k questions to priors. Sequential: not mergeable, not forgettable.
+values and k questions to prior models. Sequential: not mergeable, not forgettable.
 
 The bias b of Multi-KT belongs to w_1 here; the paper's Eq. 12 leaves it out.
 """
 
 from typing import Any
 
-from everlearn.base import Array
+from everlearn.arrays import Array
+from everlearn.base import Promise
+from everlearn.learners.binary import BinaryClassifier
+from everlearn.learners.online import GoneOnFrom, LearnedOnline
+from everlearn.learners.passive_aggressive import PassiveAggressive, check_online
+from everlearn.learners.prior_models import PriorModels
 from everlearn.statistics.labels import Label
-from everlearn.transfer.opening_transfer import TransferringLearner
+from everlearn.transfer.multi_kt import MultiKTRules, check_opening
 
 
-class TROL(TransferringLearner):
-    """Learn two labels online, starting from priors and the first few examples.
+class TROL(BinaryClassifier):
+    """Learn two labels online, starting from prior models and the first few examples.
 
     Parameters
     ----------
-    priors : list, default=()
+    prior_models : list, default=()
         What is known already: weight vectors, pairs (vector, bias), fitted estimators with a
-        decision function, or functions of X.
+        decision function, or functions of X. Their intercepts make no difference, since Multi-KT
+        has one of its own.
     n_first : int, default=6
-        How many examples choose the weights of the priors. The learner waits for more if they are
-        all of one label, see ``waiting_for_``.
-    C : float, default=1.0
-        The most that one example may move the hypothesis afterwards.
-    batch_C, penalty, ridge
-        As C, penalty and ridge of ``MultiKT``.
-    variant, kernel, bandwidth, intercept, budget, drop, positive
-        As in ``PassiveAggressive``; the bandwidth is that of the first ``n_first`` examples.
+        How many examples choose the weights of the prior models. The learner waits for more if they
+        are all of one label, see ``waiting_for_``.
+    batch_C : float, default=1.0
+        The weight of the first examples' squared errors against the distance from the prior models.
+    penalty : {"ridge", "ball"}, default="ridge"
+        What keeps β small: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
+    ridge : float, optional
+        ρ in ρ/2 ‖β‖²; by default 3 √k.
+    online : PassiveAggressive, optional
+        How it goes on after the first examples (C, variant, fit_intercept, budget, drop), and the
+        kernel of both parts (kernel, gamma); by default ``PassiveAggressive()``. γ is that of the
+        first ``n_first`` examples unless given. Its ``start`` and ``positive`` stay None.
+    positive : label, optional
+        The label the prior models speak of; by default the one that sorts last.
 
     Attributes
     ----------
-    beta_ : ndarray of shape (n_priors,)
+    beta_ : ndarray of shape (n_prior_models,)
+        The weight of each prior model.
     waiting_for_ : str or None
         What the opening still needs.
-    mistakes_, n_examples_ : int
+    mistakes_ : int
+        Examples whose label was not predicted when they came.
+    n_examples_ : int
+    gamma_ : float or None
     classes_ : ndarray
     n_features_in_ : int
 
@@ -63,7 +79,7 @@ class TROL(TransferringLearner):
     Examples
     --------
     >>> from everlearn import TROL
-    >>> learner = TROL(priors=[[1.0, 0.0]], n_first=2, positive="yes")
+    >>> learner = TROL(prior_models=[[1.0, 0.0]], n_first=2, positive="yes")
     >>> learner.learn_one([1.0, 0.1], "yes").waiting_for_
     '1 more example'
     >>> learner.learn_one([-1.0, 0.0], "no").predict_one([0.8, -0.3])
@@ -73,38 +89,45 @@ class TROL(TransferringLearner):
     def __init__(
         self,
         *,
-        priors: Any = (),
+        prior_models: Any = (),
         n_first: int = 6,
-        C: float = 1.0,
         batch_C: float = 1.0,
         penalty: str = "ridge",
         ridge: float | None = None,
-        variant: str = "pa1",
-        kernel: str = "linear",
-        bandwidth: float | None = None,
-        intercept: bool | None = None,
-        budget: int | None = None,
-        drop: str = "oldest",
+        online: PassiveAggressive | None = None,
         positive: Label | None = None,
     ) -> None:
-        self.priors = priors
+        self.prior_models = prior_models
         self.n_first = n_first
-        self.C = C
         self.batch_C = batch_C
         self.penalty = penalty
         self.ridge = ridge
-        self.variant = variant
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.intercept = intercept
-        self.budget = budget
-        self.drop = drop
+        self.online = online
         self.positive = positive
 
-    def _step(self, x: Array, prior_scores: Array, sign: float, weight: float) -> float:
-        offset = float(self.transferred_.margin(self, x[None], prior_scores[None])[0])
-        return self.hypothesis_.step(x, self._one, sign, offset, weight)
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return self.online_part().promises
 
-    def _margin_of(self, X: Array, prior_scores: Array) -> Array:
-        start = self.transferred_.margin(self, X, prior_scores)
-        return start + self.hypothesis_.scores(X, self._constant(len(X)))
+    @property
+    def beta_(self) -> Array:
+        self._require_fitted()
+        beta: Array = self._core.hypothesis.known.found.beta
+        return beta
+
+    def online_part(self) -> PassiveAggressive:
+        """``online``, or what stands for it if it is not given."""
+        return PassiveAggressive() if self.online is None else self.online
+
+    def _kernel_name(self) -> str:
+        return self.online_part().kernel
+
+    def _check_parameters(self) -> None:
+        check_opening(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
+        check_online(self.online_part())
+
+    def _new_core(self, n_features: int) -> LearnedOnline:
+        models = PriorModels(self.prior_models, n_features)
+        w_1 = MultiKTRules(models, self.batch_C, self.penalty, self.ridge, self.n_first)
+        rules = self.online_part().step_rules()
+        return LearnedOnline(n_features, rules, w_1, GoneOnFrom, both_labels=True)

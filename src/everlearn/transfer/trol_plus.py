@@ -8,45 +8,79 @@ Tommasi et al. (2012), Sec. 2.4.1. With w_1 the Multi-KT hypothesis of the first
     x'_t = (x_t, v_{1,t}, …, v_{k,t}),  v_{j,t} = max(−1, min(1, ŵ_j·x_t))                (Eq. 13)
 
 Eq. 12 in print lacks its first term, which comes from w'_1; and ‖x'‖² = k(x, x) + v². With one
-feature per prior (``per_source=True``, "TROL+ (priors)") each is scaled by 1/√k, so that together
-they weigh no more than one, and begins with the weight 1/√k: the mean of the priors. There is no
-opening then. The paper does not say where these weights begin.
+feature per prior model (``sources="each"``, "TROL+ (priors)") there is no opening, and the paper
+does not say where the weights begin: here f begins as the mean of the models. By default each
+feature is divided by √k, so that together they weigh no more than one, and has the first weight
+1/√k; ``scale_sources=False`` takes the features as printed, with the first weight 1/k.
 """
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from everlearn.base import Array
+from everlearn.arrays import Array
+from everlearn.base import Promise
+from everlearn.learners.binary import BinaryClassifier
+from everlearn.learners.online import Hypothesis, Known, LearnedOnline
+from everlearn.learners.passive_aggressive import PassiveAggressive, check_online
+from everlearn.learners.prior_models import PriorModels
+from everlearn.parameters import require_one_of
 from everlearn.statistics.labels import Label
-from everlearn.transfer.hypothesis import Hypothesis
-from everlearn.transfer.opening_transfer import TransferringLearner
+from everlearn.transfer.multi_kt import MultiKTRules, check_opening
+
+if TYPE_CHECKING:
+    from everlearn.learners.steps import Steps
 
 
-class TROLPlus(TransferringLearner):
+class TROLPlus(BinaryClassifier):
     """Learn two labels online, with what was known as a feature whose weight is learned too.
 
     Parameters
     ----------
-    priors : list, default=()
-        Weight vectors, pairs (vector, bias), fitted estimators, or functions of X.
-    per_source : bool, default=False
-        One feature for each prior, and not one for the Multi-KT hypothesis of the opening.
+    prior_models : list, default=()
+        What is known already: weight vectors, pairs (vector, bias), fitted estimators with a
+        decision function, or functions of X.
+    sources : {"multi_kt", "each"}, default="multi_kt"
+        One feature for the Multi-KT hypothesis of the first examples, or one for each prior model.
+    scale_sources : bool, default=True
+        With ``sources="each"``, divide each of k features by √k; False for Eq. 13 as printed.
+    prior_intercepts : bool, default=True
+        With ``sources="each"``, ask prior models with their intercepts; False for ŵ_j·x alone, as
+        the paper defines them. With "multi_kt" they make no difference.
     n_first : int, default=6
-    C, batch_C, penalty, ridge, variant, kernel, bandwidth, intercept, budget, drop, positive
-        As in ``TROL``. The extra features enter a Gaussian or precomputed kernel as a sum:
-        k(x, z) + v·v'.
+        How many examples choose the weights of the prior models, with ``sources="multi_kt"``.
+    batch_C : float, default=1.0
+        The weight of the first examples' squared errors against the distance from the prior models.
+    penalty : {"ridge", "ball"}, default="ridge"
+        What keeps β small: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
+    ridge : float, optional
+        ρ in ρ/2 ‖β‖²; by default 3 √k.
+    online : PassiveAggressive, optional
+        How it steps (C, variant, fit_intercept, budget, drop) and with which kernel (kernel,
+        gamma); by default ``PassiveAggressive()``. The extra features enter an rbf or precomputed
+        kernel as a sum: k(x, z) + v·v'. Its ``start`` and ``positive`` stay None.
+    positive : label, optional
+        The label the prior models speak of; by default the one that sorts last.
 
     Attributes
     ----------
-    knowledge_weights_ : ndarray
-        The weight of each extra feature by now; it began at 1 (or 1/√k each).
-    beta_ : ndarray of shape (n_priors,)
-        The weights of the priors in the opening, unless ``per_source``.
+    source_weights_ : ndarray
+        The weight of each extra feature by now.
+    beta_ : ndarray of shape (n_prior_models,)
+        The weight of each prior model in the opening, with ``sources="multi_kt"``.
     waiting_for_ : str or None
-    mistakes_, n_examples_ : int
+        What the opening still needs.
+    mistakes_ : int
+        Examples whose label was not predicted when they came.
+    n_examples_ : int
+    gamma_ : float or None
     classes_ : ndarray
     n_features_in_ : int
+
+    See Also
+    --------
+    TROL : Begins in the same place, and adds to it.
 
     References
     ----------
@@ -56,7 +90,7 @@ class TROLPlus(TransferringLearner):
     Examples
     --------
     >>> from everlearn import TROLPlus
-    >>> learner = TROLPlus(priors=[[1.0, 0.0]], n_first=2, positive="yes")
+    >>> learner = TROLPlus(prior_models=[[1.0, 0.0]], n_first=2, positive="yes")
     >>> learner.learn_one([1.0, 0.1], "yes").learn_one([-1.0, 0.0], "no").predict_one([0.8, -0.3])
     'yes'
     """
@@ -64,62 +98,92 @@ class TROLPlus(TransferringLearner):
     def __init__(
         self,
         *,
-        priors: Any = (),
-        per_source: bool = False,
+        prior_models: Any = (),
+        sources: str = "multi_kt",
+        scale_sources: bool = True,
+        prior_intercepts: bool = True,
         n_first: int = 6,
-        C: float = 1.0,
         batch_C: float = 1.0,
         penalty: str = "ridge",
         ridge: float | None = None,
-        variant: str = "pa1",
-        kernel: str = "linear",
-        bandwidth: float | None = None,
-        intercept: bool | None = None,
-        budget: int | None = None,
-        drop: str = "oldest",
+        online: PassiveAggressive | None = None,
         positive: Label | None = None,
     ) -> None:
-        self.priors = priors
-        self.per_source = per_source
+        self.prior_models = prior_models
+        self.sources = sources
+        self.scale_sources = scale_sources
+        self.prior_intercepts = prior_intercepts
         self.n_first = n_first
-        self.C = C
         self.batch_C = batch_C
         self.penalty = penalty
         self.ridge = ridge
-        self.variant = variant
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.intercept = intercept
-        self.budget = budget
-        self.drop = drop
+        self.online = online
         self.positive = positive
 
     @property
-    def knowledge_weights_(self) -> Array:
+    def promises(self) -> frozenset[Promise]:
+        return self.online_part().promises
+
+    @property
+    def source_weights_(self) -> Array:
         self._require_fitted()
-        return self.hypothesis_.extra_weights[len(self._one) :]
+        weights: Array = self._core.hypothesis.steps.extra_weights
+        return weights
 
-    def _transfers(self) -> bool:
-        return not self.per_source
+    @property
+    def beta_(self) -> Array:
+        self._require_fitted()
+        if self.sources != "multi_kt":
+            raise AttributeError("without a Multi-KT opening no prior model has β")
+        beta: Array = self._core.hypothesis.known.found.beta
+        return beta
 
-    def _first_hypothesis(self) -> Hypothesis:
-        if self.per_source:
-            n_priors = len(self.priors)
-            knowledge = np.full(n_priors, 1.0 / np.sqrt(max(n_priors, 1)))
-        else:
-            knowledge = np.ones(1)
-        return self._hypothesis_with(np.append(np.zeros(len(self._one)), knowledge))
+    def online_part(self) -> PassiveAggressive:
+        """``online``, or what stands for it if it is not given."""
+        return PassiveAggressive() if self.online is None else self.online
 
-    def _extras(self, X: Array, prior_scores: Array) -> Array:
-        if self.per_source:
-            known = np.clip(prior_scores, -1.0, 1.0) / np.sqrt(max(len(self.priors), 1))
-        else:
-            known = np.clip(self.transferred_.margin(self, X, prior_scores), -1.0, 1.0)[:, None]
-        return np.hstack([self._constant(len(X)), known])
+    def _kernel_name(self) -> str:
+        return self.online_part().kernel
 
-    def _step(self, x: Array, prior_scores: Array, sign: float, weight: float) -> float:
-        extra = self._extras(x[None], prior_scores[None])[0]
-        return self.hypothesis_.step(x, extra, sign, 0.0, weight)
+    def _check_parameters(self) -> None:
+        require_one_of("sources", self.sources, ("multi_kt", "each"))
+        check_opening(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
+        check_online(self.online_part())
 
-    def _margin_of(self, X: Array, prior_scores: Array) -> Array:
-        return self.hypothesis_.scores(X, self._extras(X, prior_scores))
+    def _new_core(self, n_features: int) -> LearnedOnline:
+        models = PriorModels(self.prior_models, n_features, intercepts=self.prior_intercepts)
+        rules = self.online_part().step_rules()
+        if self.sources == "multi_kt":
+            w_1 = MultiKTRules(models, self.batch_C, self.penalty, self.ridge, self.n_first)
+            return LearnedOnline(
+                n_features, rules, w_1, Augmented, both_labels=True, first_weights=[1.0]
+            )
+        k = max(len(models), 1)
+        scale = 1.0 / float(np.sqrt(k)) if self.scale_sources else 1.0
+        return LearnedOnline(
+            n_features,
+            rules,
+            models,
+            partial(Augmented, scale=scale),
+            both_labels=self.positive is None and len(models) > 0,
+            first_weights=[1.0 / (k * scale)] * len(models),
+        )
+
+
+class Augmented(Hypothesis):
+    """f(x) = w'·x' with x' = (1, v, x): the steps learn a weight for what is known too."""
+
+    def __init__(self, known: Known, steps: "Steps", scale: float = 1.0) -> None:
+        super().__init__(known, steps)
+        self.scale = scale
+
+    def given(self, X: Array) -> Array:
+        """The extra features (1, v_1, …, v_k) of each row (Eq. 11 and 13)."""
+        v = self.scale * np.clip(self.known.scores(X), -1.0, 1.0)
+        return np.hstack([np.tile(self.steps.constant, (len(X), 1)), v])
+
+    def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
+        return self.steps.learn(x, given, sign, 0.0, weight)
+
+    def margins(self, X: Array, given: Array) -> Array:
+        return self.steps.values(X, given)

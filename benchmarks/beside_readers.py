@@ -1,0 +1,142 @@
+"""Readers ask while one process makes every kind of change; none of them sees a false error.
+
+    python -m benchmarks.beside_readers [QUESTIONS] [SEED]
+
+Some readers may write in the folder, one may not (where this runs as root). Every answer must be a
+name that was ever taught; any error is a false one, since nothing is ever wrong with the folder.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.crash import CLASSIFIERS, Folder, apply, apply_plain
+from benchmarks.plain_memory import WIDTH, PlainMemory
+from everlearn import Memory
+from everlearn.memory import keeping as memory_module
+from everlearn.memory.backup import restore
+
+READERS = 3
+KINDS = (
+    "teach",
+    "teach many",
+    "forget",
+    "rename",
+    "erase",
+    "undo",
+    "correct",
+    "use",
+    "reopen",
+    "restore",
+)
+NOBODY = 65534
+MOST_TAUGHT = 400
+# After so many questions a reader opens the folder anew.
+REOPEN_EVERY = 200
+
+
+def read(folder: Path, questions: int, seed: int, pipe: int) -> None:
+    """Ask, and tell what went wrong."""
+    rng = np.random.default_rng(seed)
+    found: Counter[str] = Counter()
+    asked = 0
+    while asked < questions:
+        try:
+            with Memory(folder, read_only=True) as memory:
+                for _ in range(min(REOPEN_EVERY, questions - asked)):
+                    asked += 1
+                    answers = memory.ask(rng.normal(size=WIDTH))
+                    wrong = [a.name for a in answers if not a.name.startswith("name ")]
+                    found["answered" if not wrong else "WRONG NAME"] += 1
+        except Exception as error:
+            asked += 1
+            who = "may write" if os.access(folder, os.W_OK) else "may not write"
+            found[f"ERROR, {who}: {type(error).__name__}: {str(error)[-150:]}"] += 1
+    os.write(pipe, json.dumps(found).encode())
+
+
+def attack(questions: int, seed: int = 0) -> Counter[str]:
+    """What the readers found, while changes were made until the last of them was done."""
+    memory_module.SNAPSHOT_EVERY = 256
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        folder = Folder(Path(place), rng)
+        with Memory(folder.path) as memory:
+            _apply(memory, folder, "teach many")
+            memory.backup(Path(place, "backup"))
+            # Every module is imported before anybody gives up the right to read it.
+            for classifier in (*CLASSIFIERS, CLASSIFIERS[0]):
+                memory.use(classifier=classifier)
+                memory.ask(np.ones(WIDTH))
+        kept = folder.plain.copy()
+        pipes, children = [], []
+        for number in range(READERS):
+            reading, writing = os.pipe()
+            child = os.fork()
+            if child == 0:
+                if number == 0 and os.geteuid() == 0:
+                    os.setgid(NOBODY)
+                    os.setuid(NOBODY)
+                try:
+                    read(folder.path, questions // READERS, seed + number, writing)
+                finally:
+                    os._exit(0)
+            os.close(writing)
+            pipes.append(reading)
+            children.append(child)
+        # Opened only now: SQLite's locks do not survive a fork.
+        memory = Memory(folder.path)
+        changes: Counter[str] = Counter()
+        while _still_running(children):
+            kind = min(KINDS, key=lambda kind: changes[kind])
+            changes[kind] += 1
+            if kind in ("reopen", "restore") or len(folder.plain.taught) > MOST_TAUGHT:
+                memory.close()
+                if kind != "reopen":
+                    restore(Path(place, "backup"), folder.path)
+                    folder.plain = kept.copy()
+                memory = Memory(folder.path)
+            else:
+                _apply(memory, folder, kind)
+        memory.close()
+        found = sum((Counter(json.loads(_all(pipe))) for pipe in pipes), Counter())
+    found["changes made meanwhile"] = changes.total()
+    return found
+
+
+def _apply(memory: Memory, folder: Folder, kind: str) -> None:
+    plain: PlainMemory = folder.plain
+    if len(plain.names()) < 3 or (kind == "undo" and not plain.before):
+        kind = "teach many"
+    many = kind == "teach many"
+    change = folder._many(plain, 30) if many else folder._change(kind, plain)
+    apply(change, memory, folder.place, lambda _: None)
+    apply_plain(change, plain, None)
+    if kind == "use":
+        memory.use(classifier=CLASSIFIERS[0])
+
+
+def _still_running(children: list[int]) -> bool:
+    for child in list(children):
+        if os.waitpid(child, os.WNOHANG)[0]:
+            children.remove(child)
+    return bool(children)
+
+
+def _all(pipe: int) -> bytes:
+    data = b""
+    while part := os.read(pipe, 1 << 16):
+        data += part
+    os.close(pipe)
+    return data or b'{"ERROR a reader died": 1}'
+
+
+if __name__ == "__main__":
+    arguments = [int(word) for word in sys.argv[1:]]
+    print(json.dumps(attack(*(arguments or [100_000])), indent=2))

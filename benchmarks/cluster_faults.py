@@ -1,0 +1,120 @@
+"""Workers killed with -9 every five seconds for a minute, and the driver killed once.
+
+    python -m benchmarks.cluster_faults --engine dask
+
+Claim: the result is that of an undisturbed fit, in every bit, and nothing is counted twice. The
+driver is a process of its own that is killed together with whatever it started; the second one
+finds the checkpoint of the first.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from benchmarks.cluster_shards import opened_engine, removed, write_shards
+from everlearn import StreamingLDA, load, save
+from everlearn.cluster import fit, plan
+from everlearn.persistence import dumps
+
+# Of whom it is said on the command line that they do the work, by engine.
+WORKERS = {
+    "local": "popen_loky",
+    "dask": "spawn_main",
+    "ray": "ray::",
+    "spark": "pyspark.daemon",
+}
+
+
+def drive(engine_name: str, folder: Path) -> None:
+    """The driver: one fit, with a checkpoint, written to a file."""
+    plan.TASK_BYTES = 1
+    paths = sorted(str(path) for path in folder.glob("*.npz"))
+    with opened_engine(engine_name) as engine:
+        trained = fit(StreamingLDA(), paths, engine=engine, checkpoint=str(folder / "checkpoint"))
+    save(trained, folder / "result")
+
+
+def started_driver(options: argparse.Namespace) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "benchmarks.cluster_faults", "--drive"]
+    command += ["--engine", options.engine, "--folder", str(options.folder)]
+    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+
+
+def workers_of(driver: subprocess.Popen[bytes], engine: str) -> list[psutil.Process]:
+    found = []
+    for child in psutil.Process(driver.pid).children(recursive=True):
+        try:
+            if WORKERS[engine] in " ".join(child.cmdline()):
+                found.append(child)
+        except psutil.Error:
+            continue
+    return found
+
+
+def kill_all(driver: subprocess.Popen[bytes]) -> None:
+    family = [psutil.Process(driver.pid), *psutil.Process(driver.pid).children(recursive=True)]
+    for process in family:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    driver.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", default="dask")
+    parser.add_argument("--rows", type=float, default=2e6)
+    parser.add_argument("--shards", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--every", type=float, default=5)
+    parser.add_argument("--folder", type=Path, default=Path("out/cluster-faults"))
+    parser.add_argument("--drive", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.drive:
+        drive(options.engine, options.folder)
+        return
+    paths = write_shards(
+        options.folder, n_rows=int(options.rows), n_shards=options.shards, d=256, n_classes=1000
+    )
+    removed(options.folder / "checkpoint")
+    driver = started_driver(options)
+    while not (options.folder / "checkpoint" / "parts").exists():
+        time.sleep(0.5)
+    start, killed, drivers = time.monotonic(), 0, 0
+    while driver.poll() is None:
+        time.sleep(options.every)
+        elapsed = time.monotonic() - start
+        if driver.poll() is not None or elapsed > options.seconds:
+            break
+        if not drivers and elapsed > options.seconds / 2:
+            kill_all(driver)
+            drivers += 1
+            driver = started_driver(options)
+            continue
+        workers = workers_of(driver, options.engine)
+        if workers:
+            os.kill(random.choice(workers).pid, signal.SIGKILL)
+            killed += 1
+    code = driver.wait()
+    disturbed = load(options.folder / "result")
+    plan.TASK_BYTES = 1
+    calm = fit(StreamingLDA(), paths, workers=2)
+    print(
+        f"{options.engine}: {killed} workers and {drivers} driver killed in "
+        f"{min(options.seconds, time.monotonic() - start):.0f} s, exit code {code}; "
+        f"{disturbed.rows} rows of {calm.rows}, {len(disturbed.ledger)} shards; "
+        f"same bits as an undisturbed fit: {dumps(disturbed) == dumps(calm)}"
+    )
+    removed(options.folder)
+
+
+if __name__ == "__main__":
+    main()

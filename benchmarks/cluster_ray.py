@@ -1,0 +1,58 @@
+"""A Ray cluster of this machine, started with patience."""
+
+import gc
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+PATIENCE = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_raylet_start_wait_time_s": "60",
+    "RAY_worker_register_timeout_seconds": "300",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+class DidNotStart(Exception):
+    """Ray gives up when its own processes need more than fifteen seconds to start."""
+
+
+@contextmanager
+def started_ray(workers: int = 2, memory: int = 200 << 20, attempts: int = 2) -> Iterator[Any]:
+    """The ``ray`` module, connected to a node with so many workers."""
+    os.environ.update(PATIENCE)
+    import ray
+
+    for _ in range(attempts):
+        try:
+            ray.init(
+                num_cpus=workers,
+                include_dashboard=False,
+                log_to_driver=False,
+                object_store_memory=memory,
+            )
+            break
+        except Exception as error:
+            ended(ray)
+            reason = str(error)
+    else:
+        raise DidNotStart(f"Ray did not start: {reason}")
+    try:
+        yield ray
+    finally:
+        ended(ray)
+
+
+def ended(ray: Any) -> None:
+    """End Ray and wait for its processes, which it leaves to chance."""
+    started = [
+        thing
+        for thing in gc.get_objects()
+        if isinstance(thing, subprocess.Popen) and "ray" in str(thing.args)
+    ]
+    ray.shutdown()
+    for process in started:
+        process.kill()
+        process.wait()

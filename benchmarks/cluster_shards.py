@@ -1,0 +1,83 @@
+"""Shards and engines for the measurements of the cluster room."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from benchmarks.cluster_ray import started_ray
+
+
+def write_shards(folder: Path, *, n_rows: int, n_shards: int, d: int, n_classes: int) -> list[str]:
+    """Shards of float16 rows around class centres, the same for the same sizes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    centres = np.random.default_rng(0).normal(size=(n_classes, d)).astype(np.float32)
+    paths = []
+    for index in range(n_shards):
+        path = folder / f"{index:05d}.npz"
+        paths.append(str(path))
+        if path.exists():
+            continue
+        rng = np.random.default_rng(index + 1)
+        y = rng.integers(0, n_classes, n_rows // n_shards)
+        X = centres[y] + rng.standard_normal((len(y), d), dtype=np.float32)
+        np.savez(folder / "part.npz", X=X.astype(np.float16), y=y)
+        (folder / "part.npz").rename(path)
+    return paths
+
+
+@contextmanager
+def opened_engine(name: str, workers: int = 2) -> Iterator[Any]:
+    """A real cluster of this machine with so many workers, or the word for the process pool."""
+    if name == "local":
+        yield "local"
+    elif name == "dask":
+        from distributed import Client, LocalCluster
+
+        with (
+            LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None, protocol="tcp"
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+    elif name == "ray":
+        with started_ray(workers, memory=1 << 30) as ray:
+            yield ray
+    else:
+        from pyspark.sql import SparkSession
+
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        session = (
+            SparkSession.builder.master(f"local-cluster[{workers},1,1024]")
+            .config("spark.executor.memory", "1g")
+            .config("spark.task.maxFailures", "100")
+            .config("spark.ui.enabled", "false")
+            .config("spark.log.level", "ERROR")
+            .getOrCreate()
+        )
+        yield session
+        session.stop()
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and of all that it started and that still run."""
+    total = 0.0
+    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+        total += times.children_user + times.children_system
+    return total
+
+
+def removed(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

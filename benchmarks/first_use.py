@@ -1,0 +1,60 @@
+"""First use with an empty cache of compiled code: CPU seconds of a fresh process.
+
+For each learner: the first fit and predict, from the import on, and the first update after that.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from benchmarks.side_by_side import Line
+
+FORESTS = ("NCMForest", "SVMForest")
+OTHERS = ("NearestClassMean", "StreamingLDA", "RecursiveRLSC", "PassiveAggressive", "ExStream")
+
+PROGRAM = """
+import json, sys, time
+import numpy as np
+rng = np.random.default_rng(0)
+y = np.repeat(np.arange(6), 20)
+X = 3.0 * rng.standard_normal((6, 8))[y] + rng.standard_normal((120, 8))
+start = time.process_time()
+import everlearn
+learner = getattr(everlearn, sys.argv[1])()
+if "n_estimators" in learner.get_params():
+    learner.set_params(n_estimators=3, random_state=0)
+first = y < (2 if sys.argv[1] in ("PassiveAggressive", "LeastSquaresSVM") else 4)
+learner.fit(X[first], y[first]).predict(X)
+fitted = time.process_time()
+later = first if first.sum() == 40 else ~first
+learner.partial_fit(X[later], y[later])
+learner.learn_one(X[0], y[0]).predict_one(X[0])
+print(json.dumps([fitted - start, time.process_time() - fitted]))
+"""
+
+
+def lines() -> Iterator[Line]:
+    for name in FORESTS:
+        fit, update = first_use(name)
+        yield Line(f"{name}: first fit and predict, nothing compiled", f"{fit:.1f} s", "≤ 15 s")
+        yield Line(f"{name}: first update after that", f"{update:.1f} s", "≤ 15 s")
+    for name in OTHERS:
+        used = sum(first_use(name))
+        yield Line(f"{name}: first use, nothing compiled", f"{used:.1f} s", "≤ 2.0 s")
+
+
+def first_use(name: str) -> list[float]:
+    """CPU seconds of the first fit and predict, and of the first update, in a fresh process."""
+    with tempfile.TemporaryDirectory() as cache:
+        found = subprocess.run(
+            [sys.executable, "-c", PROGRAM, name],
+            env=os.environ | {"NUMBA_CACHE_DIR": cache, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    seconds: list[float] = json.loads(found.stdout)
+    return seconds

@@ -1,0 +1,47 @@
+"""A Memory that is killed, altered, interrupted, read meanwhile and forged."""
+
+from collections.abc import Iterator
+
+from benchmarks import altered_journals, beside_readers, forged_folders, interrupted_memory
+from benchmarks.crash import survive
+from benchmarks.side_by_side import Line
+
+KILLS, ALTERATIONS, INTERRUPTS, QUESTIONS, FORGED = 2_000, 10_000, 20_000, 100_000, 2_000
+
+
+def lines() -> Iterator[Line]:
+    tally = survive(KILLS)
+    fewest = min(tally.killed_inside.values(), default=0)
+    yield Line(
+        f"kill -9 in every kind of change, {tally.rounds:,} times, at least {fewest} inside each",
+        f"{tally.lost} lost, {tally.counted_twice} counted twice, {tally.traces} traces after an "
+        f"erase, {tally.not_verified} not verified, {tally.models_that_differ} models that differ "
+        "from replay in any bit",
+        "0, 0, 0, 0, 0",
+    )
+    verdicts = altered_journals.attack(ALTERATIONS)
+    wrong = sum(n for what, n in verdicts.items() if what.startswith(("SILENT", "RAW")))
+    yield Line(
+        f"journal bytes altered, {verdicts.total():,} times",
+        f"{verdicts['harmless']:,} harmless, {wrong} neither harmless nor named",
+        "0",
+    )
+    interrupts = interrupted_memory.attack(INTERRUPTS)
+    yield Line(
+        f"interrupted {interrupts.interrupted:,} times",
+        f"{interrupts.wedged} wedged, {interrupts.neither_old_nor_new} neither old nor new",
+        "0, 0",
+    )
+    found = beside_readers.attack(QUESTIONS)
+    changes = found.pop("changes made meanwhile")
+    yield Line(
+        f"readers beside {changes:,} changes, {found.total():,} questions",
+        f"{found.total() - found['answered']} false errors",
+        "0",
+    )
+    forged, unnamed = forged_folders.attack(FORGED)
+    yield Line(
+        f"{forged.total():,} forged folders",
+        f"{len(unnamed)} crashes, hangs over 10 s or errors without a name",
+        "0",
+    )

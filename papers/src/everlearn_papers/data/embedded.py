@@ -1,0 +1,68 @@
+"""Features of the image data sets that a user has fetched: computed once, kept in the cache folder.
+
+The papers' own images of CORe50 and Caltech-256 take the place of their substitutes where they are
+found; the network is the same, EfficientNet-Lite0.
+"""
+
+import io
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from everlearn.errors import MissingData
+from everlearn.images.batches import Unreadable, embed_sources
+from everlearn.images.embedders import EfficientNetLite0
+from everlearn.persistence import replace_file
+from everlearn.streams.examples import DataSet, Examples
+from everlearn_papers.data import formats
+from everlearn_papers.data.catalogue import cache_folder, find
+from everlearn_papers.data.packs import arrays
+from everlearn_papers.errors import WrongPack
+
+# Twenty frames a second; the paper takes one.
+CORE50_EVERY = 20
+
+
+def is_there(name: str) -> bool:
+    """Whether a data set was fetched, or put into the data folder."""
+    with suppress(MissingData):
+        return find(name).is_dir()
+    return False
+
+
+def core50() -> DataSet:
+    """CORe50, one frame a second; a video is an instance, sessions 3, 7 and 10 are for testing."""
+    data = formats.core50(find("core50"))
+    parts = {}
+    for part, examples in (("train", data.train), ("test", data.test)):
+        frame = np.array([int(path.rpartition("_")[2].partition(".")[0]) for path in examples.X])
+        parts[part] = embedded(f"core50_{part}", examples.take(frame % CORE50_EVERY == 0))
+    return DataSet("core50", parts["train"], parts["test"])
+
+
+def caltech256() -> dict[str, np.ndarray]:
+    """Features of Caltech-256 without the clutter, by the name of their class."""
+    examples = embedded("caltech256", formats.caltech(find("caltech256")))
+    return {str(name): examples.X[examples.y == name] for name in examples.classes}
+
+
+def embedded(name: str, examples: Examples) -> Examples:
+    """Images, given by their paths, as features; made anew if the pack kept is of other files."""
+    path = cache_folder() / f"{name}_effnetlite0.npz"
+    if path.exists():
+        with suppress(WrongPack):
+            files, X = arrays(str(path), "files", "features")
+            if files.tolist() == examples.X.tolist():
+                return replace(examples, X=X.astype(np.float64))
+    vectors = []
+    for found in embed_sources(EfficientNetLite0(), examples.X.tolist()):
+        if isinstance(found, Unreadable):
+            raise found.error
+        vectors.append(found.vector)
+    X = np.array(vectors, dtype=np.float16)
+    pack = io.BytesIO()
+    np.savez(pack, files=examples.X, features=X)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, pack.getvalue())
+    return replace(examples, X=X.astype(np.float64))

@@ -1,0 +1,14 @@
+"""The rivals of deep streaming learning, on one network, one base and one budget. Needs torch.
+
+rival.py          the loop over tasks that all share; by itself it is fine-tuning
+importance.py     penalties on moving weights that matter
+  ewc.py si.py mas.py rwalk.py
+agem.py           gradients that may not undo the past
+exemplars.py      herding, and what is kept
+  icarl.py end_to_end.py
+incremental.py    the protocol: base classes, then a few at a time
+base.py           the base network, and the paths of its weights
+search.py         learning rate and strength of each rival, by held-out pictures
+verification.py   each rival at a setting of its own, beside its published figure
+cifar.py          CIFAR-100: the base, the rivals, the streams, the night
+"""

@@ -1,0 +1,276 @@
+"""CIFAR-100: base network, rivals, streams and nights, each a stage that gives plain numbers.
+
+Stages share a folder: ``base`` leaves its network there, the others start from it. So they can run
+one after the other or side by side (``benchmarks/deep.py``), and a stage can be run again alone.
+
+Classes arrive in an order drawn from the seed. The base is trained on 95 of 100 pictures of its
+classes; learning rates and strengths are chosen on what is held out, the test pictures are asked at
+the end alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from everlearn.deep.augment import Augmentation
+from everlearn.deep.descent import Classifier, Recipe, classifier_over, hit_rate, on_device
+from everlearn.deep.embedding import DeepEmbedder
+from everlearn.deep.networks import named_network
+from everlearn.deep.trainer import BaseTrainer
+from everlearn.persistence import load_arrays, save_arrays
+from everlearn_papers.data.mosaics import cifar100_pictures
+from everlearn_papers.deep.agem import AGEM
+from everlearn_papers.deep.base import trained_base
+from everlearn_papers.deep.end_to_end import EndToEnd
+from everlearn_papers.deep.ewc import EWC
+from everlearn_papers.deep.icarl import ICaRL
+from everlearn_papers.deep.incremental import Course, Pictured, in_order, run, tasks_of
+from everlearn_papers.deep.mas import MAS
+from everlearn_papers.deep.rival import Rival
+from everlearn_papers.deep.rwalk import RiemannianWalk
+from everlearn_papers.deep.search import chosen
+from everlearn_papers.deep.si import SynapticIntelligence
+
+HELD_OUT_EVERY = 20
+WATCHED = ("path", "began_at", "fisher", "score")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large an experiment is; the default is the full one."""
+
+    network: str = "resnet18"
+    n_classes: int = 100
+    base: int = 50
+    step: int = 10
+    per_class: int | None = None
+    base_epochs: int = 80
+    joint_epochs: int = 60
+    task_epochs: int = 10
+    tens_epochs: int = 30
+    batch_size: int = 512
+    task_batch: int = 128
+    searched_tasks: int = 2
+    seed: int = 0
+    device: str = "cuda"
+
+    @property
+    def base_recipe(self) -> Recipe:
+        # Smoothed labels make a network's vectors fit its own classes, and new ones less.
+        return Recipe(
+            epochs=self.base_epochs,
+            batch_size=self.batch_size,
+            label_smoothing=0.0,
+            seed=self.seed,
+        )
+
+    @property
+    def task_recipe(self) -> Recipe:
+        return Recipe(
+            epochs=self.task_epochs,
+            batch_size=self.task_batch,
+            learning_rate=0.03,
+            label_smoothing=0.0,
+            warm_up=0.1,
+            augmentation=Augmentation(padding=4, mirror=True),
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A rival and the strengths among which the search chooses."""
+
+    make: Callable[..., Rival]
+    strengths: tuple[float, ...]
+    settings: dict[str, Any]
+
+
+TASK: dict[str, Any] = {"outputs": "task"}
+CONTENDERS: dict[str, Contender] = {
+    "fine-tuning": Contender(Rival, (0.0,), {}),
+    "fine-tuning (own head)": Contender(Rival, (0.0,), TASK),
+    "EWC": Contender(EWC, (10.0, 100.0, 1000.0), TASK),
+    "SI": Contender(SynapticIntelligence, (0.1, 1.0, 10.0), TASK),
+    "MAS": Contender(MAS, (0.1, 1.0, 10.0), TASK),
+    "RWALK": Contender(RiemannianWalk, (0.1, 1.0, 10.0), TASK),
+    "A-GEM": Contender(AGEM, (0.0,), TASK),
+    "A-GEM (one head)": Contender(AGEM, (0.0,), {}),
+    "iCaRL": Contender(ICaRL, (0.5, 1.0, 2.0), {}),
+    "iCaRL (softmax)": Contender(ICaRL, (0.5, 1.0, 2.0), {"likelihood": "softmax"}),
+    "End-to-End": Contender(EndToEnd, (0.5, 1.0, 2.0), {}),
+}
+RATES = (0.01, 0.03, 0.1)
+
+
+def pictures(scale: Scale) -> tuple[Pictured, Pictured]:
+    """CIFAR-100 in the order of arrival, or as much of it as the scale has."""
+    data = cifar100_pictures()
+    train, test, _ = in_order(data.train, data.test, scale.seed)
+    few = range(scale.n_classes)
+    return _first(train.of(list(few)), scale.per_class), _first(test.of(list(few)), scale.per_class)
+
+
+def joint(scale: Scale, folder: Path) -> dict[str, Any]:
+    """All classes at once: the upper bound, by the library's own trainer."""
+    train, test = pictures(scale)
+    recipe = replace(scale.base_recipe, epochs=scale.joint_epochs, label_smoothing=0.1)
+    trainer = BaseTrainer(scale.network, recipe=recipe, held_out=0.0, device=scale.device)
+    begin = perf_counter()
+    trained = trainer.train(train.pixels, train.slots)
+    _wait(scale)
+    seconds = perf_counter() - begin
+    shown = test.shown(torch.device(scale.device))
+    course = Course()
+    tasks = tasks_of(scale.n_classes, scale.base, scale.step)
+    scores = torch.as_tensor(trained.scores(test.pixels), device=shown.device)
+    course.ask(scores, shown.slots, tasks)
+    return {"accuracy": course.accuracies[-1], "top5": course.top5[-1], "seconds": seconds}
+
+
+def base(scale: Scale, folder: Path) -> dict[str, Any]:
+    """The network every rival starts from; left in the folder."""
+    train, test = pictures(scale)
+    device = torch.device(scale.device)
+    learned, _ = train.of(range(scale.base)).divided(HELD_OUT_EVERY)
+    blank = Classifier(torch.nn.Identity(), 1, 1)
+    watchers = [make(blank, scale.task_recipe) for make in (SynapticIntelligence, RiemannianWalk)]
+    begin = perf_counter()
+    classifier = trained_base(
+        scale.network, learned.shown(device), scale.base, scale.base_recipe, watchers
+    )
+    _wait(scale)
+    seconds = perf_counter() - begin
+    arrays = _arrays("network.", classifier.state_dict())
+    for watcher in watchers:
+        for part in WATCHED:
+            if hasattr(watcher, part):
+                arrays |= _arrays(f"{type(watcher).__name__}.{part}.", getattr(watcher, part))
+    save_arrays(folder / "base.safetensors", "base", asdict(scale), arrays)
+    accuracy = hit_rate(classifier, test.of(range(scale.base)).shown(device))
+    return {"accuracy": accuracy, "seconds": seconds}
+
+
+def rival(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
+    """One rival: its learning rate and strength by search, then the whole course."""
+    contender = CONTENDERS[name]
+    train, test = pictures(scale)
+    learned, held = train.divided(HELD_OUT_EVERY)
+    device = torch.device(scale.device)
+    tasks = tasks_of(scale.n_classes, scale.base, scale.step)
+    classifier, watched = loaded_base(scale, folder)
+
+    def course(rate: float, strength: float, n_tasks: int, shown: Pictured, asked: Pictured) -> Any:
+        recipe = replace(scale.task_recipe, learning_rate=rate)
+        made = contender.make(classifier, recipe, strength=strength, **contender.settings)
+        for part, weights in watched.get(type(made).__name__, {}).items():
+            setattr(made, part, dict(weights))
+        return run(
+            made,
+            tasks[: n_tasks + 1],
+            lambda classes: shown.of(classes).shown(device),
+            lambda classes: asked.of(classes).shown(device),
+        )
+
+    begin = perf_counter()
+    choice = chosen(
+        lambda rate, strength: course(rate, strength, scale.searched_tasks, learned, held),
+        RATES,
+        contender.strengths,
+    )
+    searched = perf_counter() - begin
+    best = course(choice.learning_rate, choice.strength, len(tasks), train, test)
+    return {**vars(best), "choice": vars(choice), "search seconds": searched}
+
+
+def stream(scale: Scale, folder: Path) -> dict[str, Any]:
+    """The base network's vectors of all pictures; left in the folder for learners to stream."""
+    train, test = pictures(scale)
+    begin = perf_counter()
+    embedder = base_embedder(scale, folder)
+    vectors, asked = embedder.embed(train.pixels), embedder.embed(test.pixels)
+    seconds = perf_counter() - begin
+    np.savez(folder / "vectors.npz", X=vectors, y=train.slots, X_test=asked, y_test=test.slots)
+    return {"embedding seconds": seconds, "examples": len(vectors) + len(asked)}
+
+
+def in_tens(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
+    """ICaRL and End-to-End at their published setting: ten classes at a time from nothing."""
+    train, test = pictures(scale)
+    device = torch.device(scale.device)
+    tasks = tasks_of(scale.n_classes, scale.step, scale.step)
+    recipe = replace(
+        scale.task_recipe, epochs=scale.tens_epochs, learning_rate=0.1, label_smoothing=0.0
+    )
+    network = named_network(scale.network, scale.seed)
+    blank = classifier_over(network, scale.step, 32, scale.seed)
+    on_device(blank, device)
+    budget = 20 * scale.n_classes
+    make = {"iCaRL": ICaRL, "End-to-End": EndToEnd}[name]
+    contender = make(blank, recipe, strength=1.0, budget=budget)
+    course = run(
+        contender,
+        tasks,
+        lambda classes: train.of(classes).shown(device),
+        lambda classes: test.of(classes).shown(device),
+        begun=False,
+    )
+    return vars(course)
+
+
+def loaded_base(scale: Scale, folder: Path) -> tuple[Classifier, dict[str, Any]]:
+    """The base network, and what rivals noted while it was trained."""
+    _, _, arrays = load_arrays(folder / "base.safetensors")
+    device = torch.device(scale.device)
+    network = named_network(scale.network)
+    classifier = classifier_over(network, scale.base, 32, scale.seed)
+    classifier.load_state_dict(_tensors("network.", arrays, torch.device("cpu")))
+    on_device(classifier, device)
+    watched = {
+        make.__name__: {
+            part: _tensors(f"{make.__name__}.{part}.", arrays, device)
+            for part in WATCHED
+            if any(key.startswith(f"{make.__name__}.{part}.") for key in arrays)
+        }
+        for make in (SynapticIntelligence, RiemannianWalk)
+    }
+    return classifier, watched
+
+
+def base_embedder(scale: Scale, folder: Path) -> DeepEmbedder:
+    classifier, _ = loaded_base(scale, folder)
+    return DeepEmbedder(classifier.network, architecture=scale.network, device=scale.device)
+
+
+def _first(part: Pictured, per_class: int | None) -> Pictured:
+    if per_class is None:
+        return part
+    kept = np.concatenate(
+        [np.flatnonzero(part.slots == slot)[:per_class] for slot in np.unique(part.slots)]
+    )
+    return Pictured(part.pixels[kept], part.slots[kept])
+
+
+def _wait(scale: Scale) -> None:
+    if scale.device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _arrays(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
+    return {f"{prefix}{key}": t.detach().cpu().contiguous().numpy() for key, t in tensors.items()}
+
+
+def _tensors(
+    prefix: str, arrays: dict[str, NDArray[Any]], device: torch.device
+) -> dict[str, torch.Tensor]:
+    return {
+        key.removeprefix(prefix): torch.from_numpy(value).to(device)
+        for key, value in arrays.items()
+        if key.startswith(prefix)
+    }

@@ -1,0 +1,108 @@
+"""Penalties on moving weights that matter: what EWC, SI, MAS and RWALK share.
+
+All four add to the loss a quadratic penalty around weights of the past,
+
+    c/2 · Σ_i Σ_k Ω_ki (θ_i − θ*_ki)²
+
+and differ in the importance Ω_k they find for the weights after task k, and in whether each task
+keeps its own anchor θ*_k (EWC) or the last one stands for all (SI, MAS, RWALK). The gradient is
+c (A θ − b) with A = Σ_k Ω_k and b = Σ_k Ω_k θ*_k, so two numbers per weight hold any number of
+tasks exactly; public implementations of EWC often keep a copy of the network per task instead.
+
+The gradient of the penalty is added to the gradient of the loss after backpropagation, where SI and
+RWALK can still see the latter alone. Only weights have a penalty; running statistics of batch
+normalisation follow the current task, as in the published code.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from everlearn.deep.descent import Classifier
+from everlearn_papers.deep.rival import Materials, Rival, Weights, as_inputs, fitted
+
+# Importances are averages over at most this many examples of a task, so many at a time.
+EXAMPLES, AT_ONCE = 512, 32
+
+
+class Anchored(Rival):
+    """A rival whose weights are tied to where they were; subclasses say how tightly."""
+
+    own_anchors = False
+
+    def __init__(self, *arguments: object, **settings: object) -> None:
+        super().__init__(*arguments, **settings)  # type: ignore[arg-type]
+        self.stiffness: Weights = {}
+        self.pull: Weights = {}
+
+    def change_gradients(self) -> None:
+        if not self.stiffness or not self.strength:
+            return
+        named = [(name, p) for name, p in self.classifier.named_parameters() if p.grad is not None]
+        weights = [p.detach() for _, p in named]
+        A = [fitted(self.stiffness[name], p) for name, p in named]
+        b = [fitted(self.pull[name], p) for name, p in named]
+        # All weights in one launch: a network has dozens of tensors, and steps are short.
+        force = torch._foreach_mul(A, weights)
+        torch._foreach_sub_(force, b)
+        torch._foreach_mul_(force, self.strength)
+        gradients = [p.grad for _, p in named if p.grad is not None]
+        torch._foreach_add_(gradients, list(force))
+
+    @torch.no_grad()
+    def anchor(self, importance: Weights, *, instead: bool = False) -> None:
+        """Tie the weights to where they are now: in addition, or ``instead`` of what was."""
+        for name, parameter in self.classifier.named_parameters():
+            omega = importance[name]
+            before = self.stiffness.get(name)
+            if before is not None and not instead:
+                total = fitted(before, parameter) + omega
+            else:
+                total = omega
+            if self.own_anchors and before is not None and not instead:
+                self.pull[name] = fitted(self.pull[name], parameter) + omega * parameter
+            else:
+                self.pull[name] = total * parameter
+            self.stiffness[name] = total
+
+
+def averaged_per_example(
+    classifier: Classifier,
+    task: Materials,
+    objective: Callable[[Tensor, Tensor], Tensor],
+    measure: Callable[[Tensor], Tensor],
+    generator: torch.Generator,
+) -> Weights:
+    """Mean over examples of ``measure`` of the gradient of one example's objective.
+
+    The network is in its evaluation mode, so that an example's gradient is its own: a gradient of
+    a batch squared is not the mean of squared gradients, though public implementations use it.
+    """
+    classifier.eval()
+    parameters = {name: p.detach() for name, p in classifier.named_parameters()}
+    buffers = dict(classifier.named_buffers())
+
+    def of_one(weights: Weights, example: Tensor, slot: Tensor) -> Tensor:
+        scores = functional_call(classifier, {**weights, **buffers}, (example[None],))
+        return objective(scores[0], slot)
+
+    gradients = vmap(grad(of_one), in_dims=(None, 0, 0))
+    chosen = torch.randperm(len(task), generator=generator)[:EXAMPLES].to(task.device)
+    total = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    for part in chosen.split(AT_ONCE):
+        examples = as_inputs(task, task.pixels[part])
+        found = gradients(parameters, examples, task.slots[part])
+        for name, value in found.items():
+            total[name] += measure(value).sum(0)
+    return {name: value / len(chosen) for name, value in total.items()}
+
+
+def log_likelihood(allowed: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """Log p(slot | x) with the softmax over some classes."""
+
+    def value(scores: Tensor, slot: Tensor) -> Tensor:
+        return nn.functional.log_softmax(scores + allowed, 0).gather(0, slot[None])[0]
+
+    return value

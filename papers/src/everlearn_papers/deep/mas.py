@@ -1,0 +1,35 @@
+"""Memory aware synapses (Aljundi et al., ECCV 2018).
+
+A weight matters as much as the network's output is sensitive to it (their Eq. 2-4):
+
+    Ω_i = 1/N Σ_n | ∂ ‖F(x_n; θ)‖² / ∂θ_i |          L(θ) = L_now(θ) + λ Σ_i Ω_i (θ_i − θ*_i)²
+
+No label is needed, so any picture will do. Importances of tasks are added up; the anchor is the
+last set of weights. ``strength`` is λ. Cost and memory are those of EWC.
+
+Where implementations differ: the mean of absolute values over examples is taken here, as printed;
+public code takes the absolute value of a batch's gradient, in which examples cancel each other. The
+norm is over the outputs of all classes so far; the code of A-GEM takes those of the task.
+"""
+
+import torch
+from torch import Tensor
+
+from everlearn_papers.deep.importance import Anchored, averaged_per_example
+from everlearn_papers.deep.rival import Materials, Weights
+
+
+class MAS(Anchored):
+    """Weights are tied by how much the output hangs on them; see the module."""
+
+    def end_task(self, task: Materials) -> None:
+        # The loss has λ, not λ/2, in front of its sum.
+        self.anchor({name: 2.0 * value for name, value in self.sensitivity(task).items()})
+
+    def sensitivity(self, task: Materials) -> Weights:
+        """The mean of the absolute gradients of the squared norm of the output."""
+        return averaged_per_example(self.classifier, task, _squared_norm, torch.abs, self.generator)
+
+
+def _squared_norm(scores: Tensor, slot: Tensor) -> Tensor:
+    return scores.square().sum()

@@ -1,0 +1,77 @@
+"""Learners on the base network's vectors, class by class, each example seen once.
+
+The base classes come first, as one block; then the others in tasks of a few classes, each task in a
+random order. Asked after each task as the rivals are. Closed-form learners learn a task at once,
+which for them is the same as one by one.
+
+Rows of vectors are used as the network gives them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from everlearn.learners.exstream import ExStream
+from everlearn.learners.ncm import NearestClassMean
+from everlearn.learners.rlsc import RecursiveRLSC
+from everlearn.size import size_in_bytes
+from everlearn_papers.deep.incremental import Course, tasks_of
+from everlearn_papers.slda.last_layer import LastLayer
+from everlearn_papers.slda.learners import FixedLDA, PlasticLDA, PublishedLDA
+
+LEARNERS: dict[str, Callable[[], Any]] = {
+    "NCM": NearestClassMean,
+    "SLDA (fixed)": FixedLDA,
+    "SLDA (plastic)": PlasticLDA,
+    "SLDA (plastic, published rule)": PublishedLDA,
+    "RLSC": lambda: RecursiveRLSC(regularization="auto", recoding=0.0),
+    "Fine-tuning (layer)": lambda: LastLayer(0.01),
+    "Offline (layer)": lambda: LastLayer(0.1),
+    "ExStream": lambda: ExStream(learning_rate=0.01),
+}
+# These are taught everything so far anew at every task.
+ANEW = ("Offline (layer)",)
+
+
+def course_of(name: str, folder: Path, base: int, step: int, *, seed: int = 0) -> dict[str, Any]:
+    """One learner through all tasks, on the vectors that the stage ``stream`` left."""
+    with np.load(folder / "vectors.npz", allow_pickle=False) as pack:
+        X, y, X_test, y_test = (pack[key] for key in ("X", "y", "X_test", "y_test"))
+    tasks = tasks_of(int(y.max()) + 1, base, step)
+    rng = np.random.default_rng(seed)
+    learner = LEARNERS[name]()
+    course = Course()
+    seen: list[int] = []
+    for classes in tasks:
+        seen += classes
+        begin = perf_counter()
+        if name in ANEW:
+            learner = LEARNERS[name]()
+        order = rng.permutation(np.flatnonzero(np.isin(y, seen if name in ANEW else classes)))
+        _teach(learner, X[order], y[order], np.unique(y))
+        course.seconds.append(perf_counter() - begin)
+        asked = np.isin(y_test, seen)
+        scores = torch.as_tensor(_scores(learner, X_test[asked], len(seen)))
+        course.ask(scores, torch.as_tensor(y_test[asked]), tasks[: len(course.seconds)])
+    course.bytes_kept = size_in_bytes(learner)
+    return vars(course)
+
+
+def _teach(learner: Any, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> None:
+    if isinstance(learner, LastLayer):
+        learner.partial_fit(X, y, classes)
+    else:
+        learner.partial_fit(X.astype(np.float64), y)
+
+
+def _scores(learner: Any, X: NDArray[Any], n_seen: int) -> NDArray[np.float64]:
+    """One column per class in the order of arrival, those seen alone."""
+    scores = np.asarray(learner.decision_function(X.astype(np.float64)), dtype=np.float64)
+    full = np.full((len(X), int(learner.classes_.max()) + 1), -np.inf)
+    full[:, learner.classes_] = scores
+    return full[:, :n_seen]

@@ -1,0 +1,151 @@
+"""Forests trained and updated as in Ristin et al. (2015), for one order of the classes.
+
+trained    Fig. 4, 5                all classes at once
+grown      Fig. 6-14, Table 1, 2    class by class or several at a time, beside retrained forests
+"""
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from everlearn.forest.ncm_forest import NCMForest
+from everlearn.forest.svm_forest import SVMForest
+from everlearn_papers.forests.protocol import (
+    ClassStream,
+    average_accuracy,
+    cpu_seconds,
+    data_set,
+    retraining_seconds,
+    sizes_of_updates,
+)
+from everlearn_papers.repeat import Result
+
+FORESTS = {"NCMF": NCMForest, "SVMF": SVMForest}
+RETRAINED = "retrained"
+
+
+def trained(
+    seed: int,
+    *,
+    data: str,
+    forests: list[str],
+    sizes: list[int],
+    n_trees: int,
+    variants: dict[str, dict[str, Any]],
+    per_class: int | None = None,
+) -> Result:
+    """Accuracy and times at several numbers of classes, all of them known from the start.
+
+    By forest, then by variant: the settings of a forest each.
+    """
+    stream = ClassStream.of(data_set(data), sizes[-1], seed).with_examples(per_class)
+    result: Result = {kind: {name: _measures() for name in variants} for kind in forests}
+    for size in sizes:
+        part = stream.whitened(size)
+        learned = part.between(0, size)
+        for kind, (name, settings) in product(forests, variants.items()):
+            made = _made(kind, n_trees, seed, settings)
+            seconds = cpu_seconds(made.fit, learned.X, learned.y)
+            _note(result[kind][name], part, made, size, seconds / n_trees)
+    return result
+
+
+def grown(
+    seed: int,
+    *,
+    data: str,
+    forests: list[str],
+    initials: list[int],
+    steps: list[int],
+    checkpoints: list[int],
+    n_trees: int,
+    arms: dict[str, dict[str, Any]],
+    n_features: int | None = None,
+    per_class: int | None = None,
+) -> Result:
+    """Forests updated in several ways, and retrained ones, at some numbers of classes.
+
+    ``arms`` names the ways: the settings of a forest each. Every forest is grown from every number
+    of ``initials`` by every number of ``steps``; the result is by :func:`growth`, then by arm.
+    Training times add up from the first update on; of retraining, as if done at every update.
+    """
+    stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
+    stream = stream.with_examples(per_class).with_features(n_features)
+    result: Result = {}
+    for kind, initial in product(forests, initials):
+        part = stream.whitened(initial)
+        asked_at = [size for size in checkpoints if size >= initial]
+        retrained, once = _retrained(part, kind, asked_at, n_trees, seed)
+        for step in steps:
+            sizes = sizes_of_updates(initial, step, checkpoints[-1])
+            updated = {name: _made(kind, n_trees, seed, arm) for name, arm in arms.items()}
+            found = _updated(part, updated, (initial, step), asked_at)
+            found[RETRAINED] = retrained | {"training": retraining_seconds(once, sizes)}
+            result[growth(kind, initial, step)] = found
+    return result
+
+
+def growth(forest: str, initial: int, step: int) -> str:
+    """The name of a forest grown from so many classes, so many at a time."""
+    return f"{forest} {initial}+{step}"
+
+
+def _retrained(
+    stream: ClassStream, kind: str, checkpoints: list[int], n_trees: int, seed: int
+) -> tuple[Result, dict[int, float]]:
+    """What training anew reaches, and its CPU seconds per tree by the number of classes."""
+    result, once = _measures(), {}
+    for size in checkpoints:
+        everything, fresh = stream.between(0, size), _made(kind, n_trees, seed, {})
+        once[size] = cpu_seconds(fresh.fit, everything.X, everything.y) / n_trees
+        _note(result, stream, fresh, size, once[size])
+    return result, once
+
+
+def _updated(
+    stream: ClassStream, forests: dict[str, Any], grown: tuple[int, int], checkpoints: list[int]
+) -> Result:
+    """What forests reach, and what they spent on updates, when taught in turn at every update."""
+    result: Result = {name: _measures() for name in forests}
+    spent = dict.fromkeys(forests, 0.0)
+    size = 0
+    for batch in stream.batches(*grown):
+        first, size = not size, size + len(batch.classes)
+        for name, made in forests.items():
+            used = cpu_seconds(made.partial_fit, batch.X, batch.y) / made.n_trees_
+            spent[name] += 0.0 if first else used
+            if size in checkpoints:
+                _note(result[name], stream, made, size, spent[name])
+    return result
+
+
+def _made(kind: str, n_trees: int, seed: int, settings: dict[str, Any]) -> Any:
+    _compile(kind)
+    return FORESTS[kind](n_estimators=n_trees, whiten=False, random_state=seed, **settings)
+
+
+@cache
+def _compile(kind: str) -> None:
+    """Load the compiled functions once, so that no measured time includes it."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((120, 4)), np.repeat(np.arange(6), 20)
+    X += y[:, None]
+    for update in ("uls", "igt", "rust", "rtst", "auto"):
+        made = FORESTS[kind](n_estimators=1, update=update, update_fraction=1.0, random_state=0)
+        made.fit(X[:80], y[:80]).partial_fit(X[80:], y[80:]).predict(X)
+
+
+def _measures() -> Result:
+    return {"accuracy": [], "training": [], "asking": [], "nodes": []}
+
+
+def _note(result: Result, stream: ClassStream, forest: Any, size: int, seconds: float) -> None:
+    asked = stream.asked(size)
+    answers: list[Any] = []
+    asking = cpu_seconds(lambda: answers.append(forest.predict(asked.X)))
+    result["accuracy"].append(average_accuracy(asked.y, answers[0]))
+    result["training"].append(seconds)
+    result["asking"].append(1e6 * asking / len(asked) / forest.n_trees_)
+    result["nodes"].append(float(np.mean(forest.n_nodes_)))

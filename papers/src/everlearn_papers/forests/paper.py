@@ -1,0 +1,32 @@
+"""Ristin et al. 2015: random forests that grow new classes.
+
+NCM forests (NCMF) and SVM forests (SVMF), trained at once and updated in four ways: leaf
+statistics only (ULS), growing leaves (IGT), reusing subtrees (RUST), retraining subtrees (RTST).
+The paper's ILSVRC10 is not at hand; features of CIFAR-100 and Caltech-101 and the pixels of
+Omniglot stand in. Its figures print few numbers, so the claims of its text stand beside them.
+"""
+
+from everlearn_papers.forests.inside import fig15
+from everlearn_papers.forests.large import fig11, fig12, fig13, fig14, table1, table2
+from everlearn_papers.forests.parameters import fig4, fig5, fig6, fig7, fig8, fig9, fig10
+
+TITLE = (
+    "Forests: Incremental Learning of Random Forests for Large-Scale Image Classification "
+    "(Ristin et al., PAMI 2015)"
+)
+PARTS = {
+    "fig4": fig4,
+    "fig5": fig5,
+    "fig6": fig6,
+    "fig7": fig7,
+    "fig8": fig8,
+    "fig9": fig9,
+    "fig10": fig10,
+    "fig11": fig11,
+    "fig12": fig12,
+    "fig13": fig13,
+    "fig14": fig14,
+    "fig15": fig15,
+    "table1": table1,
+    "table2": table2,
+}

@@ -1,0 +1,131 @@
+"""The protocol of Ristin et al. (2015, Sec. 5): classes come in a random order, a few at a time.
+
+k classes at first, then s more at every update. Features are whitened by the mean and deviation of
+the initial classes, for the forest that is updated and for the one that is retrained. Accuracy is
+the average of the accuracies on the classes known (their *average accuracy*; the same as the share
+of right answers where every class has as many test images), and *relative performance* divides it
+by that of a forest trained on all those classes at once.
+
+Times are CPU seconds of one thread, per tree, as the paper gives them; those of asking are per
+image and tree. What an update costs includes passing the batch on, but not the first training.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.evaluation.metrics import per_class_accuracy
+from everlearn.learners.whitening import Whitening
+from everlearn.streams.examples import DataSet, Examples
+from everlearn.streams.orderings import class_batches
+from everlearn_papers.data import packs
+
+# The seed that decides which classes are used where not all of them are.
+WHICH_CLASSES = 0
+
+
+DATA_SETS = {
+    "cifar100": packs.cifar100,
+    "caltech101": packs.caltech101,
+    "omniglot": packs.omniglot,
+}
+
+
+@cache
+def data_set(name: str) -> DataSet:
+    """One of the substitutes for ILSVRC10, read once."""
+    return DATA_SETS[name]()
+
+
+@dataclass(frozen=True)
+class ClassStream:
+    """Training and test examples, and the order in which their classes come."""
+
+    train: Examples
+    test: Examples
+    order: NDArray[Any]
+
+    @classmethod
+    def of(cls, data: DataSet, n_classes: int, seed: int) -> "ClassStream":
+        """Some classes of a data set, the same ones for every seed, in a random order."""
+        which = np.random.default_rng(WHICH_CLASSES).permutation(data.train.classes)[:n_classes]
+        chosen = data.only(which)
+        return cls(chosen.train, chosen.test, np.random.default_rng(seed).permutation(which))
+
+    def whitened(self, n_first: int) -> "ClassStream":
+        """Features at mean zero and deviation one as the first classes have them."""
+        whitening = Whitening.of(self.between(0, n_first).X, None)
+        return self._with_features(lambda X: whitening(X).astype(np.float64))
+
+    def with_features(self, n_features: int | None) -> "ClassStream":
+        """So many features of all, evenly spaced; all if none are asked for."""
+        if n_features is None:
+            return self
+        width = self.train.X.shape[1]
+        kept = np.linspace(0, width, n_features, endpoint=False).astype(np.intp)
+        return self._with_features(lambda X: X[:, kept])
+
+    def with_examples(self, per_class: int | None) -> "ClassStream":
+        """So many training examples of every class, the first ones; all if none are asked for."""
+        if per_class is None:
+            return self
+        rows = [np.flatnonzero(self.train.y == label)[:per_class] for label in self.order]
+        return replace(self, train=self.train.take(np.concatenate(rows)))
+
+    def between(self, start: int, stop: int) -> Examples:
+        """The training examples of the classes from one place in the order up to another."""
+        return self.train.take(np.isin(self.train.y, self.order[start:stop]))
+
+    def batches(self, initial: int, step: int) -> list[Examples]:
+        """What is learned at first, and what each update brings."""
+        parts = class_batches(self.train.y, initial=initial, step=step, classes=self.order)
+        return [self.train.take(np.sort(part)) for part in parts]
+
+    def asked(self, n_known: int) -> Examples:
+        """The test examples of the first classes."""
+        return self.test.take(np.isin(self.test.y, self.order[:n_known]))
+
+    def accuracy(self, estimator: Any, n_known: int) -> float:
+        """Average accuracy on the first classes."""
+        asked = self.asked(n_known)
+        return average_accuracy(asked.y, estimator.predict(asked.X))
+
+    def _with_features(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "ClassStream":
+        train = replace(self.train, X=change(self.train.X))
+        return replace(self, train=train, test=replace(self.test, X=change(self.test.X)))
+
+
+def average_accuracy(truth: NDArray[Any], answers: NDArray[Any]) -> float:
+    """The mean over classes of the share of right answers."""
+    return float(per_class_accuracy(truth, answers).mean())
+
+
+def sizes_of_updates(initial: int, step: int, last: int) -> list[int]:
+    """How many classes are known at first and after every update."""
+    return [*range(initial, last, step), last]
+
+
+def cpu_seconds(work: Callable[..., Any], *arguments: Any) -> float:
+    """CPU time of this thread."""
+    start = time.thread_time()
+    work(*arguments)
+    return time.thread_time() - start
+
+
+def retraining_seconds(measured: dict[int, float], sizes: list[int]) -> list[float]:
+    """What training anew at every update costs up to each measured size.
+
+    Training is timed at some sizes; between two of them it is taken to grow as a power of the
+    number of classes.
+    """
+    known = sorted(measured)
+    logarithms = np.interp(
+        np.log(sizes[1:]), np.log(known), np.log([measured[size] for size in known])
+    )
+    spent = np.concatenate([[0.0], np.cumsum(np.exp(logarithms))])
+    return [float(spent[sizes.index(size)]) for size in known]

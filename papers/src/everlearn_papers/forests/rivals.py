@@ -1,0 +1,194 @@
+"""What Ristin et al. (2015) compare forests with, on the same features and orders of the classes.
+
+    classifiers      Table 1a             all classes at once
+    metrics          Table 1, Fig. 14     nearest class means in a learned metric (MET+NCM)
+    least_squares    Fig. 13              LS-SVM and MULTIpLE
+
+Settings are chosen on training examples held out, of at most the first 50 classes as in the paper;
+the test set has no say. Features are whitened as for the forests, but for MET+NCM, where the metric
+takes the place of whitening.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
+
+from everlearn.forest.ncm_forest import NCMForest
+from everlearn.forest.svm_forest import SVMForest
+from everlearn.learners.ncm import NearestClassMean
+from everlearn.streams.examples import Examples
+from everlearn_papers.forests.conventional import ConventionalForest
+from everlearn_papers.forests.lssvm import IncrementalLSSVM
+from everlearn_papers.forests.mondrian import MondrianForest
+from everlearn_papers.forests.protocol import (
+    ClassStream,
+    average_accuracy,
+    data_set,
+)
+from everlearn_papers.repeat import Result
+
+# To choose a setting, every this-many-th training example of at most so many classes is held out.
+HOLD_OUT_EVERY, CHOOSING_CLASSES = 4, 50
+LEAST_SQUARES = (1e-5, 1e-4, 1e-3, 1e-2)
+SVM_PASSES = 100
+MONDRIAN_TREES = 10  # at most: one takes a second
+NOT_WHITENED = "NCM, not whitened"
+
+Make = Callable[..., Any]
+# How each is made of a setting, a seed and a number of trees; and the settings to choose from.
+CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
+    "NCM": (lambda _, seed, trees: NearestClassMean(), (None,)),
+    NOT_WHITENED: (lambda _, seed, trees: NearestClassMean(), (None,)),
+    "MC SVM": (
+        lambda C, seed, trees: LinearSVC(
+            multi_class="crammer_singer", C=C, max_iter=SVM_PASSES, random_state=seed
+        ),
+        (1e-4, 1e-3),
+    ),
+    "KNN": (lambda k, seed, trees: KNeighborsClassifier(k), (1, 5, 10, 20)),
+    "RF": (
+        lambda smallest, seed, trees: RandomForestClassifier(
+            trees, min_samples_leaf=smallest, random_state=seed
+        ),
+        (1, 5),
+    ),
+    "RF, axis splits in our trees": (
+        lambda tried, seed, trees: ConventionalForest(
+            n_estimators=trees, n_candidates=tried, whiten=False, random_state=seed
+        ),
+        (100, 300),
+    ),
+    "MF": (lambda _, seed, trees: MondrianForest(min(trees, MONDRIAN_TREES), seed), (None,)),
+    "NCMF": (
+        lambda _, seed, trees: NCMForest(n_estimators=trees, whiten=False, random_state=seed),
+        (None,),
+    ),
+    "SVMF": (
+        lambda _, seed, trees: SVMForest(n_estimators=trees, whiten=False, random_state=seed),
+        (None,),
+    ),
+}
+
+
+def classifiers(
+    seed: int,
+    *,
+    data: str,
+    sizes: list[int],
+    n_trees: int,
+    most: dict[str, int],
+    per_class: int | None = None,
+) -> Result:
+    """Average accuracy at several numbers of classes, and the setting chosen.
+
+    ``most`` names the classifiers, and up to how many classes each is run.
+    """
+    stream = ClassStream.of(data_set(data), sizes[-1], seed).with_examples(per_class)
+    whitened = {size: stream.whitened(size) for size in sizes}
+    result: Result = {"accuracy": {}, "setting": {}}
+    for name, limit in most.items():
+        make, settings = CLASSIFIERS[name]
+        parts = [
+            (size, stream if name == NOT_WHITENED else whitened[size])
+            for size in sizes
+            if size <= limit
+        ]
+        last, widest = parts[-1]
+        chosen = _best(partial(make, seed=seed, trees=n_trees), settings, widest, last)
+        result["setting"][name] = chosen
+        result["accuracy"][name] = []
+        for size, part in parts:
+            made = make(chosen, seed=seed, trees=n_trees)
+            _fit(made, part.between(0, size))
+            result["accuracy"][name].append(part.accuracy(made, size))
+    return result
+
+
+def metrics(
+    seed: int,
+    *,
+    data: str,
+    initial: list[int],
+    checkpoints: list[int],
+    ranks: list[int],
+    n_features: int | None = None,
+    per_class: int | None = None,
+) -> Result:
+    """MET_k+NCM: a metric of the first k classes, to which the others are only added.
+
+    ``"all"`` learns a metric anew at every checkpoint. No checkpoint is before the last k.
+    """
+    stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
+    stream = stream.with_examples(per_class).with_features(n_features)
+
+    def make(rank: int) -> NearestClassMean:
+        return NearestClassMean(metric="learned", rank=rank)
+
+    result: Result = {}
+    for k in initial:
+        made, known = make(_best(make, ranks, stream, k)), 0
+        result[str(k)] = []
+        for size in sorted({k, *checkpoints}):
+            more = stream.between(known, size)
+            made.partial_fit(more.X, more.y)
+            known = size
+            if size in checkpoints:
+                result[str(k)].append(stream.accuracy(made, size))
+    rank = _best(make, ranks, stream, checkpoints[-1])
+    result["all"] = []
+    for size in checkpoints:
+        learned = stream.between(0, size)
+        result["all"].append(stream.accuracy(make(rank).fit(learned.X, learned.y), size))
+    return result
+
+
+def least_squares(
+    seed: int, *, data: str, initial: int, checkpoints: list[int], per_class: int
+) -> Result:
+    """LS-SVMs updated one class at a time by MULTIpLE, and trained on all classes at once."""
+    stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
+    stream = stream.with_examples(per_class).whitened(initial)
+    chosen = _best(lambda C: IncrementalLSSVM(C=C), LEAST_SQUARES, stream, checkpoints[-1])
+    result: Result = {"C": chosen, "MULTIpLE": [], "LSSVM": []}
+    first, *updates = stream.batches(initial, 1)
+    made = IncrementalLSSVM(C=chosen).fit(first.X, first.y)
+    for size, batch in enumerate(updates, start=initial + 1):
+        made.partial_fit(batch.X, batch.y)
+        if size in checkpoints:
+            everything = stream.between(0, size)
+            fresh = IncrementalLSSVM(C=chosen).fit(everything.X, everything.y)
+            result["LSSVM"].append(stream.accuracy(fresh, size))
+            result["MULTIpLE"].append(stream.accuracy(made, size))
+    return result
+
+
+def _best(
+    make: Callable[[Any], Any], settings: Sequence[Any], stream: ClassStream, n_classes: int
+) -> Any:
+    """The setting that does best on training examples held out; the first among equals."""
+    if len(settings) == 1:
+        return settings[0]
+    known = stream.between(0, min(n_classes, CHOOSING_CLASSES))
+    order = np.argsort(known.y, kind="stable")  # so that some of every class are held out
+    held = known.take(order[::HOLD_OUT_EVERY])
+    learned = known.take(np.delete(order, np.s_[::HOLD_OUT_EVERY]))
+
+    def hits(setting: Any) -> float:
+        made = make(setting)
+        _fit(made, learned)
+        return average_accuracy(held.y, made.predict(held.X))
+
+    return max(settings, key=hits)
+
+
+def _fit(estimator: Any, examples: Examples) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # so many passes are enough
+        estimator.fit(examples.X, examples.y)

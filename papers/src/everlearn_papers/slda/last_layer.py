@@ -1,0 +1,134 @@
+"""The last layer of a network, trained as Hayes and Kanan (2020) train it.
+
+    Offline        everything seen so far, to convergence (their upper bound for an output layer)
+    Fine-Tuning    trained offline on the base batch, then one step per example, each seen once
+
+Neither is a way to learn from a stream; they are what streaming learners are compared with.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from everlearn.evaluation.metrics import accuracy
+from everlearn.evaluation.protocols import checkpointed
+from everlearn.learners.softmax import Descent, SoftmaxLayer
+from everlearn.streams.examples import Examples, Indices
+
+# Appendix of the paper, CORe50.
+EPOCHS, DECAY_AT, DECAY, BATCH = 40, (15, 30), 0.1, 256
+MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
+RATES = (0.1, 0.01, 0.001)
+# 1 / weight decay of the offline layer, to choose from.
+STRENGTHS = (0.01, 0.1, 1.0)
+# To choose a learning rate, every this-many-th training example of so many classes is held out.
+HOLD_OUT_EVERY, CHOOSING_CLASSES = 6, 20
+
+
+class LastLayer:
+    """A softmax layer: the first call trains it for many epochs, later ones make one step each.
+
+    Every class is known from the start, as the number of outputs of a network is.
+    """
+
+    layer_: SoftmaxLayer
+    classes_: NDArray[Any]
+
+    def __init__(self, learning_rate: float, seed: int = 0) -> None:
+        self.learning_rate = learning_rate
+        self.seed = seed
+
+    def partial_fit(self, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> Self:
+        rows = np.asarray(X, np.float32)
+        slots = np.searchsorted(classes, y)
+        if hasattr(self, "layer_"):
+            step = Descent(self.learning_rate, MOMENTUM, WEIGHT_DECAY, 1)
+            self.layer_.sweep(rows, slots, step)
+            return self
+        self.classes_ = classes
+        self.layer_ = SoftmaxLayer(rows.shape[1])
+        self.layer_.grow(len(self.classes_))
+        rng = np.random.default_rng(self.seed)
+        for epoch in range(EPOCHS):
+            rate = self.learning_rate * DECAY ** sum(epoch >= moment for moment in DECAY_AT)
+            self.layer_.sweep(rows, slots, Descent(rate, MOMENTUM, WEIGHT_DECAY, BATCH), rng)
+        return self
+
+    def decision_function(self, X: NDArray[Any]) -> NDArray[Any]:
+        return self.layer_.scores(X)
+
+    def predict(self, X: NDArray[Any], among: Iterable[Any] | None = None) -> NDArray[Any]:
+        return answers(self.decision_function(X), self.classes_, among)
+
+
+class OfflineLayer:
+    """The last layer trained to convergence on everything at once, by L-BFGS.
+
+    The weight decay is the best of three on every sixth of the examples, held out; then the layer
+    is trained on all. What 40 epochs of gradient descent reach with few examples is less, and no
+    upper bound for an output layer.
+    """
+
+    classes_: NDArray[Any]
+
+    def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
+        rows = np.asarray(X, np.float32)
+        order = np.argsort(y, kind="stable")  # so that some of every class are held out
+        held = np.zeros(len(y), dtype=bool)
+        held[order[HOLD_OUT_EVERY - 1 :: HOLD_OUT_EVERY]] = True
+        learned, labels = rows[~held], y[~held]
+
+        def hits(strength: float) -> float:
+            return accuracy(y[held], _trained(strength, learned, labels).predict(rows[held]))
+
+        self.layer_ = _trained(max(STRENGTHS, key=hits), rows, y)
+        self.classes_ = self.layer_.classes_
+        return self
+
+    def decision_function(self, X: NDArray[Any]) -> NDArray[Any]:
+        scores: NDArray[Any] = self.layer_.decision_function(np.asarray(X, np.float32))
+        return scores
+
+    def predict(self, X: NDArray[Any], among: Iterable[Any] | None = None) -> NDArray[Any]:
+        return answers(self.decision_function(X), self.classes_, among)
+
+
+def _trained(strength: float, X: NDArray[Any], y: NDArray[Any]) -> LogisticRegression:
+    return LogisticRegression(C=strength, tol=1e-4, max_iter=1000).fit(X, y)
+
+
+def answers(
+    scores: NDArray[Any], classes: NDArray[Any], among: Iterable[Any] | None = None
+) -> NDArray[Any]:
+    """The class with the highest score, of those allowed."""
+    if among is not None:
+        scores = np.where(np.isin(classes, list(among)), scores, -np.inf)
+    chosen: NDArray[Any] = classes[scores.argmax(axis=1)]
+    return chosen
+
+
+def best_rate(
+    make: Callable[[float], Any], train: Examples, order: Indices, *, base: int, batch: int
+) -> float:
+    """The learning rate that does best on training examples held out, under the same ordering.
+
+    A rival is given its best setting, and the test set has no say in it.
+    """
+    first = np.unique(train.y[order], return_index=True)
+    earliest = first[0][np.argsort(first[1])][:CHOOSING_CLASSES]
+    part = order[np.isin(train.y[order], earliest)]
+    held = part[::HOLD_OUT_EVERY]
+    learned = np.delete(part, np.s_[::HOLD_OUT_EVERY])
+    validation = train.take(held)
+
+    def hits(rate: float) -> float:
+        estimator = make(rate)
+        checkpointed(
+            estimator, train, validation, learned, every=len(learned), base=base, batch=batch
+        )
+        return accuracy(validation.y, estimator.predict(validation.X))
+
+    return max(RATES, key=hits)

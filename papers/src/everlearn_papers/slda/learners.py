@@ -1,0 +1,127 @@
+"""Streaming LDA as Hayes and Kanan (2020) print it.
+
+    μ_y ← (c_y μ_y + z) / (c_y + 1),   c_y ← c_y + 1                              Eq. 2-3
+    Σ ← (t Σ + Δ) / (t + 1),   Δ = t/(t+1) (z − μ_y)(z − μ_y)ᵀ                     Eq. 4-5
+    Λ = [(1 − ε) Σ + ε I]⁻¹,   w_k = Λ μ_k,   b_k = −½ μ_k·Λ μ_k                   Eq. 1, 6-7
+
+with ε = 1e-4, and Σ of the first batch by Oracle Approximating Shrinkage. ε is absolute: what it
+does depends on the scale of the features. μ_y of a new class is zero, so its first example adds
+its raw outer product to Σ, and t/(t+1) counts all classes: the result depends on the order of the
+stream. :class:`PlasticLDA` has the exact pooled covariance in the place of Eq. 4-5, and
+:class:`FixedLDA` the covariance of the first batch for ever; the rest is as printed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from everlearn.arrays import Array, Slots
+from everlearn.base import BOUNDED, Promise
+from everlearn.compiled import compiled
+from everlearn.errors import InvalidWeight, NotForgettable, NotMergeable
+from everlearn.learners.discriminant import Shrinkage
+from everlearn.learners.fixed_lda import FixedCovarianceLDA, shrunk_scatter
+from everlearn.learners.slda import StreamingLDA
+from everlearn.statistics.moments import Moments
+from everlearn.statistics.moments_kernels import move_means
+
+SHRINKAGE = 1e-4
+
+
+@dataclass(frozen=True)
+class TowardsIdentity:
+    """Eq. 6: (1 − ε) Σ + ε I, whatever the scale of Σ."""
+
+    share: float
+
+    def __call__(self, moments: Moments) -> tuple[float, float]:
+        return self.share, self.share
+
+
+class PlasticLDA(StreamingLDA):
+    """Exact pooled covariance; its first batch, and the shrinkage, as in the paper."""
+
+    def __init__(self, *, shrinkage: float = SHRINKAGE) -> None:
+        super().__init__(shrinkage=shrinkage)
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return BOUNDED
+
+    def _shrinkage(self) -> Shrinkage:
+        return TowardsIdentity(float(self.shrinkage))
+
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        if self.moments_.total:
+            super()._learn(X, slots, weights)
+            return
+        base = Moments(X.shape[1])
+        base.add(np.asarray(X, dtype=np.float64), slots, weights)
+        base.replace_scatter(shrunk_scatter(base))
+        self.moments_.restore(base.state())
+        self._running.invalidate()
+
+
+class PublishedLDA(PlasticLDA):
+    """The covariance by Eq. 4-5."""
+
+    def _empty_moments(self, n_features: int) -> Moments:
+        return PublishedMoments(n_features)
+
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        if self.moments_.total and weights is not None and np.any(weights != 1.0):
+            raise InvalidWeight(
+                "the published recursion knows no sample weights after the base batch; leave them "
+                "out or use StreamingLDA"
+            )
+        super()._learn(X, slots, weights)
+
+    def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
+        raise NotForgettable(
+            "the published recursion depends on the order of the stream, so no example can be "
+            "taken out of it; use StreamingLDA"
+        )
+
+    def _merge(self, other: Any, slots: Slots) -> None:
+        raise NotMergeable(
+            "the published recursion depends on the order of the stream, so two of them have no "
+            "exact sum; use StreamingLDA"
+        )
+
+
+class FixedLDA(FixedCovarianceLDA):
+    """The covariance of the first batch for ever."""
+
+    def __init__(self, *, shrinkage: float = SHRINKAGE) -> None:
+        super().__init__(shrinkage=shrinkage, base="oas")
+
+    def _shrinkage(self) -> Shrinkage:
+        return TowardsIdentity(float(self.shrinkage))
+
+
+class PublishedMoments(Moments):
+    """Moments whose scatter follows Eq. 2-5: order matters, weights do not exist."""
+
+    def add(self, X: Array, slots: Slots, weights: Array | None = None) -> Array:
+        rows = np.empty_like(X)
+        for index, (x, slot) in enumerate(zip(X, slots.tolist(), strict=True)):
+            rows[index] = self.add_one(x, slot)
+        return rows
+
+    def _absorb(self, x: Array, slot: int, row: Array) -> float:
+        square = _absorb_as_published(
+            x, slot, self._counts, self._means, self.mean, self.total, row
+        )
+        self._pending_trace += square
+        return square
+
+
+@compiled
+def _absorb_as_published(
+    x: Array, slot: int, counts: Array, means: Array, grand_mean: Array, total: float, row: Array
+) -> float:
+    """As the exact rule, but row = √(t / (t + 1)) δ with the count t of all classes."""
+    scale = np.sqrt(total / (total + 1.0))
+    return move_means(x, slot, 1.0, counts, means, grand_mean, total, scale, row)

@@ -1,0 +1,193 @@
+"""The experiments of Tommasi et al. (2012): which classes are targets, which are known already.
+
+    one_prior           Fig. 1       each of two classes, with a detector of the other
+    from_the_others     Fig. 2, 3    each of several classes, with detectors of all the others
+    from_another_domain              the same classes in photographs of another kind
+    without_background               negatives drawn from all other classes: the hard case
+
+Each takes a seed, which draws the background and the order of the samples, and gives the means
+over its tasks. Features are named: EfficientNet-Lite0 of Caltech-101 or CIFAR-100, and the same
+with so many of them alone, evenly spaced ("caltech101-32"), where nothing saturates.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
+
+from everlearn.arrays import Array
+from everlearn_papers.data import embedded, packs
+from everlearn_papers.repeat import Result
+from everlearn_papers.transfer.tasks import (
+    BATCH,
+    N_FIRST,
+    Task,
+    bound_of_trol_plus,
+    compare,
+    contenders,
+    learn_sources,
+    make_task,
+    split_background,
+)
+
+Classes = dict[str, Array]
+
+PACKS = {"caltech101": packs.CALTECH101, "cifar100": packs.CIFAR100}
+# The same pictures as Faces.
+TWICE = "Faces_easy"
+N_SOURCE = 30
+LEAST_IMAGES = 60
+N_BACKGROUND = 10
+OFFICE_BACKGROUND = 3
+HARD_TARGETS, HARD_SOURCES = 24, 30
+WEIGHED = ("OTL", "M-OTL", "TR-OTL")
+
+
+def one_prior(
+    seed: int, *, features: str, pair: list[str], orderings: int, penalty: str = "ball"
+) -> Result:
+    """Each of two classes learned with a detector of the other."""
+    rng = np.random.default_rng(seed)
+    images = classes(features)
+    ours, theirs = _negatives(images, _background(images, pair, rng), rng)
+    tasks = []
+    for target, source in (pair, pair[::-1]):
+        known = learn_sources([images[source][:N_SOURCE]], ours)
+        tasks += [make_task(images[target], theirs, known, [0], rng) for _ in range(orderings)]
+    return _means(tasks, penalty)
+
+
+def from_the_others(
+    seed: int,
+    *,
+    features: str,
+    names: list[str] | None = None,
+    limit: int | None = None,
+    orderings: int = 1,
+    penalty: str = "ball",
+) -> Result:
+    """Each of these classes (default: all with enough images) with detectors of all the others.
+
+    ``limit`` says how many are targets; all are priors.
+    """
+    rng = np.random.default_rng(seed)
+    images = classes(features)
+    background = _background(images, names or [], rng)
+    ours, theirs = _negatives(images, background, rng)
+    large = [name for name, own in images.items() if len(own) >= LEAST_IMAGES]
+    chosen = names or [name for name in large if name not in background]
+    known = learn_sources([images[name][:N_SOURCE] for name in chosen], ours)
+    tasks = []
+    for index, name in enumerate(chosen[:limit]):
+        others = [j for j in range(len(chosen)) if j != index]
+        tasks += [make_task(images[name], theirs, known, others, rng) for _ in range(orderings)]
+    watched = {"n_targets": len(chosen[:limit]), "n_priors": len(chosen) - 1}
+    return _means(tasks, penalty) | watched | {"weights": weights_over_time(tasks[0], penalty)}
+
+
+def from_another_domain(
+    seed: int, *, same_class: bool, orderings: int, penalty: str = "ball"
+) -> Result:
+    """SURF histograms of Office-Caltech10: classes of "amazon" with detectors of "caltech10"."""
+    rng = np.random.default_rng(seed)
+    X, labels, here, there = _office()
+    order = rng.permutation(np.unique(labels))
+    background, known = order[:OFFICE_BACKGROUND], order[OFFICE_BACKGROUND:]
+    sources = learn_sources(
+        [X[there & (labels == c)][:N_SOURCE] for c in known],
+        X[there & np.isin(labels, background)],
+    )
+    negatives = X[here & np.isin(labels, background)]
+    tasks = []
+    for index, target in enumerate(known):
+        chosen = [j for j in range(len(known)) if same_class or j != index]
+        tasks += [
+            make_task(X[here & (labels == target)], negatives, sources, chosen, rng)
+            for _ in range(orderings)
+        ]
+    return _means(tasks, penalty)
+
+
+def without_background(seed: int, *, features: str, penalty: str = "ball") -> Result:
+    """Negatives of sources and targets are samples of all classes: what one task calls negative
+    is another's positive.
+    """
+    rng = np.random.default_rng(seed)
+    images = classes(features)
+    order = rng.permutation(list(images)).tolist()
+    tasks = []
+    for target in order[:HARD_TARGETS]:
+        others = [name for name in order if name != target]
+        ours, theirs = split_background(np.concatenate([images[name] for name in others]), rng)
+        sources = learn_sources([images[name][:N_SOURCE] for name in others[:HARD_SOURCES]], ours)
+        tasks.append(make_task(images[target], theirs, sources, range(HARD_SOURCES), rng))
+    return _means(tasks, penalty)
+
+
+def weights_over_time(task: Task, penalty: str) -> dict[str, Any]:
+    """How much the OTL-related methods listen to the sources, sample by sample; Multi-KT's β."""
+    found: dict[str, Any] = {}
+    for name in WEIGHED:
+        learner = contenders(task, penalty)[name]()
+        learner.partial_fit(task.train.X, task.train.y)
+        found[name] = learner.weight_history_.tolist()
+    start = contenders(task, penalty)["Multi-KT"]()
+    start.partial_fit(task.train.X[:N_FIRST], task.train.y[:N_FIRST])
+    return found | {"β": start.beta_.tolist()}
+
+
+@cache
+def classes(features: str) -> Classes:
+    """Images of unit length by the name of their class."""
+    name, _, width = features.partition("-")
+    images = embedded.caltech256() if name == "caltech256" else packs.by_name(PACKS[name])
+    images.pop(TWICE, None)
+    X = np.concatenate(list(images.values()))
+    if width:
+        X = X[:, np.linspace(0, X.shape[1], int(width), endpoint=False).astype(np.intp)]
+    X = normalize(X)
+    ends = np.cumsum([len(own) for own in images.values()])
+    return dict(zip(images, np.split(X, ends[:-1]), strict=True))
+
+
+def _means(tasks: list[Task], penalty: str) -> Result:
+    results = compare(tasks, penalty)
+    return {
+        "mistakes": {
+            name: found.mistakes.mean(axis=0).tolist()
+            for name, found in results.items()
+            if name not in BATCH
+        },
+        "recognition": {
+            name: found.recognition.mean(axis=0).tolist() for name, found in results.items()
+        },
+        "bound": float(np.mean([bound_of_trol_plus(task, penalty) for task in tasks])),
+    }
+
+
+def _background(images: Classes, used: list[str], rng: np.random.Generator) -> list[str]:
+    """Classes that are neither target nor known: the small ones, where there are enough."""
+    free = [name for name in images if name not in used]
+    small = [name for name in free if len(images[name]) < LEAST_IMAGES]
+    pool = small if len(small) >= N_BACKGROUND else free
+    return [str(name) for name in rng.choice(pool, N_BACKGROUND, replace=False)]
+
+
+def _negatives(
+    images: Classes, background: list[str], rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """For the sources, and for the targets."""
+    ours, theirs = split_background(np.concatenate([images[name] for name in background]), rng)
+    return ours, theirs
+
+
+@cache
+def _office() -> tuple[Array, NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
+    surf, labels, domain, domains = packs.arrays(
+        packs.OFFICE, "surf", "surf_labels", "surf_domain", "domains"
+    )
+    names = [str(name) for name in domains]
+    X = normalize(np.sqrt(surf.astype(np.float64)))
+    return X, labels, domain == names.index("amazon"), domain == names.index("caltech10")

@@ -1,0 +1,106 @@
+"""The pages of docs/papers: every number in their prose and tables stands in the report beside it.
+
+What is the paper's own stands in its file of published numbers. Numbers that are neither (years,
+parameters, sizes of the data) are listed for each page, so that a new one has to be looked at.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from everlearn_papers.reproduce import PAPERS, parts
+
+PAGES = Path(__file__).parents[2] / "docs" / "papers"
+NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\w])")
+# Numbers written in digits are compared from here on; smaller whole numbers count things.
+LEAST_WHOLE = 20
+# What the pages say of protocols, data and parameters, and no report repeats in digits.
+KNOWN = {
+    "rlsc": {"1e-3", "200", "1,000", "28"},
+    "forests": {"1,300", "1,024", "0.05", "1,000", "1,280", "50", "100", "15,000", "20,000"},
+    "slda": {"1e-4", "0.9", "1,280", "512", "1280", "20", "40", "50"},
+    "subspace": {"720", "100", "80"},
+    "transfer": {"1,280", "60", "100", "256", "101"},
+}
+
+
+def numbers(text: str) -> set[str]:
+    """Numbers that say something: with a decimal point, or not small."""
+    found = set()
+    for match in NUMBER.findall(text):
+        plain = match.rstrip(",").replace(",", "")
+        if "." in plain or int(plain) >= LEAST_WHOLE:
+            found.add(match.rstrip(","))
+    return found
+
+
+def prose(page: Path) -> str:
+    """A page without links, commands and code."""
+    text = page.read_text("utf-8")
+    text = re.sub(r"^    .*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`]*`", "", text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"(Fig\.|Table|Eq\.|Sec\.) [\d.,IVX ()a-d-]+", "", text)
+
+
+def values(name: str) -> list[str]:
+    """Every number of the report, as printed, and of the published file."""
+    report = (PAGES / name / "report.md").read_text("utf-8")
+    published = PAGES.parents[1] / "papers" / "src" / "everlearn_papers" / "published"
+    theirs = json.loads((published / f"{name}.json").read_text("utf-8"))
+    return NUMBER.findall(report) + NUMBER.findall(json.dumps(theirs, ensure_ascii=False))
+
+
+def stands(number: str, reported: list[str]) -> bool:
+    """Whether a number is one of these, rounded to as many digits as it has, or as a per cent."""
+    plain = float(number.replace(",", ""))
+    digits = len(number.partition(".")[2])
+    unit = 10.0**-digits
+    for other in reported:
+        value = float(other.replace(",", "").rstrip("."))
+        for scaled in (value, 100 * value):
+            if abs(scaled - plain) <= 0.5000001 * unit:
+                return True
+    return False
+
+
+def test_a_number_stands_where_it_is_rounded_from_and_nowhere_else():
+    assert stands("4.2", ["1", "4.18"])
+    assert stands("98", ["0.979"])
+    assert not stands("4.2", ["4.26", "42"])
+    assert numbers("10 trees, 98 % of 1,300, and 0.5") == {"98", "1,300", "0.5"}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_number_of_a_page_is_in_its_report(name):
+    reported = values(name)
+    told = numbers(prose(PAGES / f"{name}.md"))
+    missing = sorted(n for n in told - KNOWN.get(name, set()) if not stands(n, reported))
+    assert missing == [], f"docs/papers/{name}.md says what its report does not: {missing}"
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_reports_are_of_full_runs_with_every_part(name):
+    results = json.loads((PAGES / name / "results.json").read_text("utf-8"))
+    assert results["quick"] is False
+    listed = (PAGES / "README.md").read_text("utf-8")
+    for part in set(parts(name)) - set(results["parts"]):
+        assert f"`{name} --only {part}`" in listed, f"{part} is not in the report, nor said why"
+
+
+def test_the_list_names_every_table_and_figure():
+    """What each paper has, counted in it."""
+    listed = (PAGES / "README.md").read_text("utf-8")
+    expected = {
+        "rlsc": ["Fig. 1", "Fig. 2", "Fig. 3", "Table I"],
+        "forests": [*(f"Fig. {n}" for n in range(1, 16)), "Table 1", "Table 2"],
+        "slda": ["Fig. 1", "Fig. 2", "Fig. 3", "Table 1", "Table 2", "Table 3"],
+        "subspace": ["Fig. 1", "Fig. 2", "Fig. 3", "Table 1"],
+        "transfer": ["Fig. 1", "Fig. 2", "Fig. 3"],
+    }
+    states = ("re-run on a substitute", "re-run", "not run, because", "nothing to run")
+    for name, items in expected.items():
+        rows = dict(re.findall(rf"^\| {name} \| ([^|]+) \| ([^|]+) \|", listed, re.MULTILINE))
+        assert list(rows) == items
+        assert all(state.strip().startswith(states) for state in rows.values())

@@ -1,0 +1,245 @@
+"""How a paper is re-run: reports are unions, progress counts experiments, a kill loses nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from everlearn_papers.errors import OtherResults
+from everlearn_papers.reproduce import PAPERS, reproduce
+
+from everlearn.errors import MissingData
+
+from . import tiny_paper
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    monkeypatch.setitem(PAPERS, "tiny", tiny_paper.__name__)
+
+
+@pytest.fixture
+def out(tmp_path):
+    (tmp_path / "data").touch()
+    return tmp_path / "out"
+
+
+def results(out):
+    return json.loads((out / "results.json").read_text())
+
+
+def logged(out):
+    return sorted(out.with_name("out.log").read_text().split())
+
+
+class TestUnion:
+    def test_one_part_keeps_the_others(self, out):
+        reproduce("tiny", seeds=2, out=out)
+        before = results(out)["parts"]
+        report = reproduce("tiny", only="table1", seeds=3, out=out).read_text()
+        after = results(out)["parts"]
+        assert list(after) == ["table1", "fig1", "table2"]
+        assert after["fig1"] == before["fig1"]
+        assert [row["measured"] for row in after["table1"]["rows"]] == [10, 20, 30]
+        assert "`everlearn reproduce tiny --only table1 --seeds 3`" in report
+        assert report.count("`everlearn reproduce tiny --seeds 2`") == 2
+        assert "Not made yet" not in report
+
+    def test_parts_come_in_the_papers_order_whatever_was_made_first(self, out):
+        reproduce("tiny", only="table2", out=out)
+        report = reproduce("tiny", only="table1", out=out).read_text()
+        assert report.index("## Table 1") < report.index("## Table 2")
+        assert "Not made yet: fig1." in report
+        report = reproduce("tiny", only="fig1", out=out).read_text()
+        assert report.index("Table 1") < report.index("Fig. 1") < report.index("Table 2")
+        assert "![Fig. 1: a line](fig1-b.png)" in report
+        assert "Not made yet" not in report
+
+    def test_a_kept_part_reads_as_when_it_was_made(self, out):
+        def second(text):
+            return text[text.index("## Table 2") :]
+
+        first = reproduce("tiny", only="table2", out=out).read_text()
+        then = reproduce("tiny", only="table1", out=out).read_text()
+        assert second(first) == second(then)
+        assert "| 1.5 | – |" in then
+
+    def test_a_part_that_fails_loses_no_other(self, tmp_path):
+        with pytest.raises(MissingData, match=r"tiny, table2: data is missing"):
+            reproduce("tiny", out=tmp_path / "out")
+        assert list(results(tmp_path / "out")["parts"]) == ["table1", "fig1"]
+        (tmp_path / "data").touch()
+        reproduce("tiny", only="table2", out=tmp_path / "out")
+        assert list(results(tmp_path / "out")["parts"]) == ["table1", "fig1", "table2"]
+
+
+class TestQuickAndFull:
+    def test_a_quick_run_does_not_touch_a_full_one(self, out):
+        reproduce("tiny", out=out)
+        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        with pytest.raises(OtherResults, match=r"holds a full run.*--out"):
+            reproduce("tiny", only="table1", quick=True, out=out)
+        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+    def test_a_full_run_puts_quick_parts_aside(self, out):
+        reproduce("tiny", quick=True, out=out)
+        assert results(out)["quick"] is True
+        assert (out / "fig1-b.png").exists()
+        report = reproduce("tiny", only="table1", out=out).read_text()
+        assert list(results(out)["parts"]) == ["table1"]
+        assert results(out)["quick"] is False
+        assert "Quick run" not in report
+        assert "Not made yet: fig1, table2." in report
+        assert list(out.glob("*.png")) == []
+
+    def test_a_quick_run_draws_no_conclusions(self, out):
+        assert "It grows." not in reproduce("tiny", only="table1", quick=True, out=out).read_text()
+        assert "First. It grows." in reproduce("tiny", only="table1", out=out).read_text()
+
+    def test_seeds_of_one_are_not_those_of_the_other(self, out):
+        reproduce("tiny", only="table1", quick=True, seeds=4, out=out)
+        reproduce("tiny", only="table1", seeds=4, out=out)
+        assert [row["measured"] for row in results(out)["parts"]["table1"]["rows"]] == [
+            10,
+            20,
+            30,
+            40,
+        ]
+
+    def test_another_paper_or_file_is_not_replaced(self, out, monkeypatch):
+        reproduce("tiny", only="table1", out=out)
+        monkeypatch.setattr(tiny_paper, "TITLE", "Another paper")
+        with pytest.raises(OtherResults, match=r"holds another paper: Tiny"):
+            reproduce("tiny", out=out)
+        (out / "results.json").write_text("[1, 2]")
+        with pytest.raises(OtherResults, match="is not a file of results"):
+            reproduce("tiny", out=out)
+
+    def test_results_of_an_earlier_version_are_kept_or_named(self, out):
+        """Before reports were unions, results.json had no texts to write a report from."""
+        reproduce("tiny", out=out)
+        old = results(out)
+        for record in old["parts"].values():
+            del record["text"], record["command"]
+        (out / "results.json").write_text(json.dumps(old))
+        with pytest.raises(OtherResults, match=r"earlier version.*fig1, table2 cannot be kept"):
+            reproduce("tiny", only="table1", out=out)
+        assert results(out) == old
+        reproduce("tiny", out=out)
+        assert all("text" in record for record in results(out)["parts"].values())
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_progress_names_the_part_and_counts_experiments(out, jobs):
+    said = []
+    reproduce("tiny", out=out, jobs=jobs, progress=said.append)
+    assert [now.part for now in said if now.known == 0] == ["table1", "fig1", "table2"]
+    assert all(now.n_parts == 3 for now in said)
+    first = [(now.done, now.known) for now in said if now.part == "table1"]
+    assert first == [(0, 0), (0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [now.number for now in said if now.part == "fig1"] == [2] * 5
+
+
+def test_settings_and_version_decide_what_is_run_again(out, monkeypatch):
+    reproduce("tiny", only="table1", seeds=2, out=out)
+    assert logged(out) == ["0", "1"]
+    reproduce("tiny", only="table1", seeds=3, out=out)
+    assert logged(out) == ["0", "1", "2"]
+    reproduce("tiny", only="table1", seeds=3, out=out)
+    assert logged(out) == ["0", "1", "2"]
+    monkeypatch.setattr(sys.modules["everlearn_papers.repeat"], "VERSION", "9.9")
+    reproduce("tiny", only="table1", seeds=1, out=out)
+    assert logged(out) == ["0", "0", "1", "2"]
+    kept = json.loads((out / "runs" / "full" / "first" / "times-0.json").read_text())
+    assert kept["version"] == "9.9"
+    kept["settings"]["factor"] = 77
+    kept["result"]["value"] = -1
+    (out / "runs" / "full" / "first" / "times-0.json").write_text(json.dumps(kept))
+    reproduce("tiny", only="table1", seeds=1, out=out)
+    assert results(out)["parts"]["table1"]["rows"] == [{"seed": 0, "measured": 10}]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_killed_run_goes_on_where_it_was(out, jobs):
+    block, reached = out.with_name("out.block"), out.with_name("out.block.reached")
+    block.touch()
+    runs = out / "runs" / "full" / "first"
+    with subprocess.Popen(
+        [sys.executable, "-m", "papers.tests.tiny_paper", str(out), str(jobs)],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+    ) as killed:
+        wanted = ["times-0.json", "times-1.json"] + (["times-3.json"] if jobs == 2 else [])
+        wait_until(lambda: reached.exists() and all((runs / name).exists() for name in wanted))
+        killed.kill()
+    assert sorted(path.name for path in runs.iterdir()) == wanted
+    kept = {path: path.stat().st_mtime_ns for path in runs.iterdir()}
+    block.unlink()
+    reproduce("tiny", only="table1", out=out, jobs=jobs)
+    assert [row["measured"] for row in results(out)["parts"]["table1"]["rows"]] == [10, 20, 30, 40]
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    # Seed 2 was begun twice, and with one process seed 3 was not begun before.
+    assert logged(out) == ["0", "1", "2", "2", "3"]
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_a_killed_run_leaves_no_worker_behind(out):
+    block, reached = out.with_name("out.block"), out.with_name("out.block.reached")
+    block.touch()
+    mark = {"TINY_MARK": str(out)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "papers.tests.tiny_paper", str(out), "2"],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | mark,
+    ) as killed:
+        wait_until(reached.exists)
+        assert len(marked(str(out))) >= 3  # the run and its two workers
+        killed.kill()
+    wait_until(lambda: not marked(str(out)))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts a group of processes")
+def test_an_interrupted_run_ends_without_running_the_rest(out):
+    """Ctrl-C goes to the run and its workers; hundreds of seeds were still to come."""
+    block, reached = out.with_name("out.block"), out.with_name("out.block.reached")
+    block.touch()
+    with subprocess.Popen(
+        [sys.executable, "-m", "papers.tests.tiny_paper", str(out), "2", "500"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as interrupted:
+        wait_until(reached.exists)
+        os.killpg(interrupted.pid, signal.SIGINT)
+        _, said = interrupted.communicate(timeout=60)
+    assert said.count("KeyboardInterrupt") == 1  # the run's own, none of a worker
+    assert len(list((out / "runs" / "full" / "first").iterdir())) < 20
+
+
+def marked(value):
+    """Processes that carry the mark in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes().split(b"\0")
+            state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            continue
+        if f"TINY_MARK={value}".encode() in environment and state != "Z":
+            found.append(process.name)
+    return found
+
+
+def wait_until(happened, seconds=60):
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)

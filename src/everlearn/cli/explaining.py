@@ -1,0 +1,145 @@
+"""Commands that explain: why an answer was given, what was taught, and what to show next."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from everlearn.cli.context import opened
+from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
+from everlearn.errors import EverlearnError
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+# So many suspects and pairs are listed.
+MOST = 10
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option("--name", help="Explain the score of this name, not that of the answer.")
+@click.option("--top", default=5, show_default=True, help="How many teachings to list.")
+@as_json
+@click.pass_context
+def why(ctx: click.Context, file: Path, name: str | None, top: int, as_json: bool) -> None:
+    """Which teachings carried the answer, and what without them?"""
+    found = opened(ctx, read_only=True).why(file, name, top=top)
+    without = {str(count): found.answer_without(count) for count in (1, 2, 5)}
+    if as_json:
+        effects = [vars(effect) for effect in found.effects]
+        print_json(
+            {
+                "name": found.name,
+                "score": found.score,
+                "effects": effects,
+                "answer_without": without,
+                "decisive": found.decisive,
+            }
+        )
+        return
+    rows = [
+        [str(e.id), e.name, f"{e.effect:+.4f}", f"{e.score_without:.4f}", e.source]
+        for e in found.effects
+    ]
+    print_table(["teaching", "name", "effect", "score without it", "source"], rows)
+    say(f"{found.name}, score {found.score:.4f}")
+    for count, answer in without.items():
+        say(f"without the first {count}: {answer or 'nothing'}")
+    if found.decisive:
+        say("one single teaching decides this answer")
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.argument("name")
+@click.option("--also", is_flag=True, help="Keep the names it has as well.")
+@as_json
+@click.pass_context
+def correct(ctx: click.Context, file: Path, name: str, also: bool, as_json: bool) -> None:
+    """Say what FILE really is: teaches it, or moves it to NAME."""
+    done = opened(ctx).correct(file, name, also=also)
+    if as_json:
+        print_json(vars(done))
+    elif done.moved_from:
+        say(f"moved from {', '.join(done.moved_from)} to {name}")
+    else:
+        say(f"taught as {name}" if done.taught else f"it is called {name} already")
+
+
+@click.command()
+@click.option("--html", type=FILE, help="Write a page with pictures to this file.")
+@click.option("--plot", type=FILE, help="Draw the confusions to this file.")
+@as_json
+@click.pass_context
+def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: bool) -> None:
+    """Have I taught enough? Accuracy, doubts, and what to show next."""
+    memory = opened(ctx, read_only=True)
+    total = sum(record.count for record in memory.names().values())
+    with progress("looking", total) as step:
+        found = memory.report(progress=lambda done, of: step())
+    if as_json:
+        print_json(
+            {
+                "accuracy": found.accuracy.share,
+                "interval": found.accuracy.interval,
+                "teachings": found.accuracy.of,
+                "per_name": {
+                    name: {"right": a.right, "of": a.of, "interval": a.interval}
+                    for name, a in found.per_name.items()
+                },
+                "confused_pairs": found.confused_pairs,
+                "mislabelled": [vars(suspect) for suspect in found.mislabelled],
+                "near_duplicates": found.near_duplicates,
+                "blurred": found.blurred,
+                "dark": found.dark,
+                "too_few": found.too_few,
+                "advice": found.advice,
+            }
+        )
+    else:
+        low, high = found.accuracy.interval
+        say(
+            f"{found.accuracy.share:.1%} right, each of {found.accuracy.of} teachings left out "
+            f"in turn; between {low:.1%} and {high:.1%} on new pictures like these"
+        )
+        print_table(
+            ["name", "teachings", "right", "what to show next"],
+            [
+                [name, str(a.of), f"{a.share:.0%}", found.advice[name]]
+                for name, a in found.per_name.items()
+            ],
+        )
+        suspects = found.mislabelled[:MOST]
+        if suspects:
+            rows = [[str(s.id), s.name, s.looks_like, s.source] for s in suspects]
+            print_table(["teaching", "name", "looks like", "source"], rows, "perhaps mislabelled")
+        for what, numbers in (("blurred", found.blurred), ("dark", found.dark)):
+            if numbers:
+                say(f"{what}: {', '.join(map(str, numbers[:MOST]))}")
+        if found.near_duplicates:
+            say(f"{len(found.near_duplicates)} pairs show the same thing twice")
+    failed = False
+    for path, write in ((html, found.to_html), (plot, found.plot)):
+        if path is not None:
+            try:
+                write(path)
+            except EverlearnError as error:
+                say(f"everlearn: {error}", err=True)
+                failed = True
+    if failed:
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--limit", default=50, show_default=True, help="How many at most.")
+@click.option("--offset", default=0, show_default=True, help="How many to pass over first.")
+@as_json
+@click.pass_context
+def show(ctx: click.Context, name: str | None, limit: int, offset: int, as_json: bool) -> None:
+    """List teachings with their numbers, times and sources."""
+    found = opened(ctx, read_only=True).teachings(name, limit=limit, offset=offset)
+    if as_json:
+        print_json([vars(teaching) for teaching in found])
+    else:
+        rows = [[str(t.id), t.name, when(t.taught_at), t.source] for t in found]
+        print_table(["teaching", "name", "taught", "source"], rows)

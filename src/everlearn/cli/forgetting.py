@@ -1,0 +1,150 @@
+"""Commands that take back: forget, undo, redo, and the list of what was done."""
+
+from pathlib import Path
+
+import click
+
+from everlearn.cli.context import opened
+from everlearn.cli.output import as_json, print_json, print_table, say, spelled_out, when
+from everlearn.errors import InvalidInput
+from everlearn.memory.forgetting import Forgotten
+from everlearn.memory.operations import Change
+
+# So many names are spelled out.
+MOST_NAMES = 5
+
+yes = click.option("-y", "--yes", is_flag=True, help="Do not ask; for programs.")
+
+
+@click.command()
+@click.argument("what", required=False)
+@click.option("--name", help="Forget everything with this name.")
+@click.option("--source", metavar="PATH", help="Forget what came from this file or folder.")
+@click.option("--id", type=int, help="Forget one teaching by its number; see everlearn show.")
+@click.option("--erase", is_flag=True, help="Remove it from the history too; cannot be undone.")
+@click.option(
+    "--receipt", type=click.Path(path_type=Path), help="Write the receipt of an erase to this file."
+)
+@yes
+@as_json
+@click.pass_context
+def forget(
+    ctx: click.Context,
+    what: str | None,
+    name: str | None,
+    source: str | None,
+    id: int | None,
+    erase: bool,
+    receipt: Path | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Forget a name, an image, or what came from a folder."""
+    _require_words(what=what, name=name, source=source)
+    if receipt is not None and not erase:
+        raise click.UsageError("--receipt is for --erase")
+    place = None if source is None else str(Path(source).absolute())
+    memory = opened(ctx)
+    planned = memory.would_forget(what, id=id, name=name, source=place, erase=erase)
+    if not yes and _is_much(planned, erase=erase, by_folder=source is not None):
+        lost = " for good, without a way back" if erase else ""
+        click.confirm(spelled_out(f"forget {_counted(planned)}{lost}?"), abort=True, err=True)
+    done = memory.forget(what, id=id, name=name, source=place, erase=erase)
+    if receipt is not None and done.receipt is not None:
+        done.receipt.save(receipt)
+    if as_json:
+        print_json(_as_facts(done))
+        return
+    say(f"forgot {_counted(done)}" + ("" if erase else "; everlearn undo takes it back"))
+    if done.receipt is not None:
+        _say_how_complete(done)
+
+
+@click.command()
+@as_json
+@click.pass_context
+def undo(ctx: click.Context, as_json: bool) -> None:
+    """Take the last operation back."""
+    _say("undone", opened(ctx).undo(), as_json)
+
+
+@click.command()
+@as_json
+@click.pass_context
+def redo(ctx: click.Context, as_json: bool) -> None:
+    """Do again what was undone last."""
+    _say("redone", opened(ctx).redo(), as_json)
+
+
+@click.command()
+@click.option("--limit", default=20, show_default=True, help="How many at most.")
+@as_json
+@click.pass_context
+def history(ctx: click.Context, limit: int, as_json: bool) -> None:
+    """List what was done, the latest first."""
+    changes = opened(ctx, read_only=True).history(limit)
+    if as_json:
+        print_json([vars(change) for change in changes])
+        return
+    rows = [
+        [when(change.time), change.kind, str(change.count), _names(change.names), _state(change)]
+        for change in changes
+    ]
+    print_table(["when", "what", "teachings", "names", ""], rows)
+
+
+def _require_words(**words: str | None) -> None:
+    for option, word in words.items():
+        if word is not None and not word.strip():
+            raise InvalidInput(
+                f"the word for {option.upper()} is empty, which names nothing to forget; is a "
+                "variable unset?"
+            )
+
+
+def _is_much(planned: Forgotten, *, erase: bool, by_folder: bool) -> bool:
+    return erase or by_folder or len(planned.names) > 1
+
+
+def _counted(found: Forgotten) -> str:
+    teachings = "1 teaching" if found.count == 1 else f"{found.count} teachings"
+    names = "1 name" if len(found.names) == 1 else f"{len(found.names)} names"
+    return f"{teachings} of {names} ({_names(tuple(found.names))})" if found.names else teachings
+
+
+def _names(names: tuple[str, ...]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _say_how_complete(done: Forgotten) -> None:
+    assert done.receipt is not None
+    if done.receipt.also_removed:
+        say(f"also removed: {done.receipt.also_removed} teachings forgotten before")
+    if done.receipt.pending:
+        say(
+            "the erase is pending: somebody is reading what the journal held before. The next "
+            "change, or the next command that teaches, finishes it; everlearn verify tells",
+            err=True,
+        )
+    else:
+        say("the erase is complete: no byte of it is left in the folder")
+
+
+def _as_facts(done: Forgotten) -> dict[str, object]:
+    facts: dict[str, object] = {"forgotten": done.count, "names": done.names}
+    if done.receipt is not None:
+        facts["receipt"] = vars(done.receipt)
+    return facts
+
+
+def _say(done: str, change: Change, as_json: bool) -> None:
+    if as_json:
+        print_json({done: vars(change)})
+        return
+    teachings = "1 teaching" if change.count == 1 else f"{change.count} teachings"
+    say(f"{done}: {change.kind}, {teachings} ({_names(change.names)})")
+
+
+def _state(change: Change) -> str:
+    return "undone" if change.undone else ""

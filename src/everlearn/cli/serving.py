@@ -1,0 +1,135 @@
+"""The command that serves Memories to browsers and programs."""
+
+import contextlib
+import ipaddress
+from pathlib import Path
+
+import click
+
+from everlearn.cli.output import as_json, print_json, say
+from everlearn.errors import InvalidParameter, MissingPackage
+from everlearn.memory.memory import Memory
+
+LOOPBACK = "127.0.0.1"
+
+
+@click.command()
+@click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen at.")
+@click.option(
+    "--port", default=8737, show_default=True, type=click.IntRange(1, 65_535), help="Port."
+)
+@click.option(
+    "--token",
+    envvar="EVERLEARN_TOKEN",
+    show_envvar=True,
+    help="What clients have to show; by default a new one at every start.",
+)
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    help="Serve another Memory under this name; may be repeated.",
+)
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name of this machine that clients may use; may be repeated.",
+)
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Speak HTTPS, with this certificate (PEM).",
+)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The key of the certificate (PEM).",
+)
+@click.option(
+    "--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Log as."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log every request.")
+@as_json
+@click.pass_context
+def serve(
+    ctx: click.Context,
+    host: str,
+    port: int,
+    token: str | None,
+    also: tuple[str, ...],
+    hosts: tuple[str, ...],
+    certificate: Path | None,
+    key: Path | None,
+    log: str,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Teach by showing: a page with a camera, and an API."""
+    try:
+        from everlearn.service.server import configure_log, make_server
+        from everlearn.service.settings import Settings, new_token
+    except ModuleNotFoundError as error:
+        raise MissingPackage(
+            f"serve needs {error.name}; install it with: pip install 'everlearn[serve]'"
+        ) from None
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--certificate and --key go together")
+    settings = Settings(token=token or new_token(), hosts=frozenset(name.lower() for name in hosts))
+    configure_log(as_json=log == "json", verbose=verbose)
+    with contextlib.ExitStack() as open_memories:
+        memories = {
+            name: open_memories.enter_context(Memory(folder))
+            for name, folder in _folders(ctx.obj, also).items()
+        }
+        server = make_server(
+            memories,
+            settings,
+            host=host,
+            port=port,
+            certificate=certificate,
+            key=key,
+        )
+        _welcome(host, port, settings.token, secure=certificate is not None, as_json=as_json)
+        server.run()
+    say("stopped; everything acknowledged is kept", err=True)
+
+
+def _folders(first: Path, also: tuple[str, ...]) -> dict[str, Path]:
+    folders = {"memory": first}
+    for pair in also:
+        name, equals, folder = pair.partition("=")
+        if not (name and equals and folder):
+            raise InvalidParameter(f"--also takes NAME=FOLDER, not {pair!r}")
+        if name in folders:
+            raise InvalidParameter(f"two Memories would be called {name!r}; choose another name")
+        folders[name] = Path(folder)
+    return folders
+
+
+def _welcome(host: str, port: int, token: str, *, secure: bool, as_json: bool) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "https" if secure else "http"
+    address = f"{scheme}://{shown}:{port}/"
+    if as_json:
+        print_json({"address": address, "token": token})
+    else:
+        say(f"Open {address}?token={token}")
+        say("Programs send the token as Authorization: Bearer. Ctrl-C stops.")
+    if not _is_loopback(host) and not secure:
+        say(
+            f"warning: {host} can be reached from other machines and what is sent is not "
+            "encrypted, the token included; give --certificate and --key. Browsers give a page "
+            "the camera only over HTTPS or on the same machine",
+            err=True,
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

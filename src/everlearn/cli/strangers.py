@@ -1,0 +1,42 @@
+"""Commands about pictures that were unknown and kept."""
+
+import click
+
+from everlearn.cli.context import opened
+from everlearn.cli.output import as_json, print_json, print_table, say
+
+
+@click.command()
+@click.option("--ignore", type=int, metavar="GROUP", help="Keep this group quiet from now on.")
+@click.option("--drop", type=int, metavar="GROUP", help="Forget this group.")
+@as_json
+@click.pass_context
+def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json: bool) -> None:
+    """List unknown pictures that were kept (ask --remember), by likeness."""
+    memory = opened(ctx, read_only=ignore is None and drop is None)
+    if ignore is not None:
+        memory.ignore_strangers(ignore)
+    if drop is not None:
+        memory.drop_strangers(drop)
+    groups = memory.strangers()
+    if as_json:
+        print_json([vars(group) for group in groups])
+        return
+    rows = [
+        [str(g.id), str(g.count), g.likely or "", "ignored" if g.ignored else ""] for g in groups
+    ]
+    print_table(["group", "pictures", "resembles most", ""], rows)
+
+
+@click.command()
+@click.argument("group", type=int)
+@click.argument("name")
+@as_json
+@click.pass_context
+def name(ctx: click.Context, group: int, name: str, as_json: bool) -> None:
+    """Teach a GROUP of strangers as NAME."""
+    count = opened(ctx).name_strangers(group, name)
+    if as_json:
+        print_json({"taught": count, "name": name})
+    else:
+        say(f"taught {count} pictures as {name}; everlearn undo takes it back")

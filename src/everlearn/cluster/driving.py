@@ -1,0 +1,106 @@
+"""The one loop that all engines with futures share: what is started when, and what if it is lost.
+
+Merges come before folds, and only a few tasks are under way at a time, so the parts that wait to
+be merged stay few whatever the number of shards; the driver itself sees receipts and never a part,
+except the last.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from everlearn.cluster.plan import Plan, Task
+from everlearn.cluster.shards import Shard
+from everlearn.cluster.work import Job, Receipt
+from everlearn.errors import WorkersLost
+
+# Rounds in which every task under way was lost and none was finished.
+MOST_FRUITLESS_ROUNDS = 5
+
+Receive = Callable[[Receipt], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A task that has ended: with a receipt and a handle of its part, or lost for some reason."""
+
+    name: str
+    receipt: Receipt | None = None
+    part: Any = None
+    lost: str = ""
+
+
+class Engine(Protocol):
+    """What runs a plan on workers."""
+
+    @property
+    def workers(self) -> int:
+        """How many tasks run at a time."""
+
+    def run(self, job: Job, plan: Plan, receive: Receive) -> bytes:
+        """Do all tasks of a plan and return the last part.
+
+        ``receive`` is told of each finished task; what it raises ends the run, and tasks under way
+        are called off.
+        """
+
+    def listed(self, collection: Any, name: str, job: Job) -> list[Shard]:
+        """The shards of a collection of this engine's own."""
+
+
+class Futures(Protocol):
+    """What an engine with futures has to offer the loop."""
+
+    window: int
+
+    def start(self, task: Task, inputs: list[Any]) -> None:
+        """Begin a task; ``inputs`` are handles of the parts it waited for."""
+
+    def wait(self) -> list[Outcome]:
+        """Wait until something has ended; at least one outcome."""
+
+    def fetch(self, part: Any) -> bytes:
+        """The bytes behind a handle."""
+
+    def release(self, part: Any) -> None:
+        """A part is not needed any more."""
+
+
+def drive(plan: Plan, futures: Futures, receive: Receive) -> bytes:
+    """Do all tasks of a plan and return the last part."""
+    tasks = {task.name: task for task in plan.tasks}
+    parents = {name: task for task in plan.tasks for name in task.awaited}
+    missing = {task.name: len(task.awaited) for task in plan.tasks}
+    ready = deque(task for task in plan.tasks if not missing[task.name])
+    parts: dict[str, Any] = {}
+    under_way: set[str] = set()
+    fruitless = 0
+    while plan.root not in parts:
+        while ready and len(under_way) < futures.window:
+            task = ready.popleft()
+            futures.start(task, [parts[name] for name in task.awaited])
+            under_way.add(task.name)
+        outcomes = futures.wait()
+        for outcome in outcomes:
+            under_way.remove(outcome.name)
+            task = tasks[outcome.name]
+            if outcome.receipt is None:
+                ready.appendleft(task)
+                continue
+            receive(outcome.receipt)
+            parts[task.name] = outcome.part
+            for name in task.awaited:
+                futures.release(parts.pop(name))
+            parent = parents.get(task.name)
+            if parent is not None:
+                missing[parent.name] -= 1
+                if not missing[parent.name]:
+                    ready.appendleft(parent)
+        fruitless = 0 if any(outcome.receipt for outcome in outcomes) else fruitless + 1
+        if fruitless == MOST_FRUITLESS_ROUNDS:
+            raise WorkersLost(
+                f"workers end before they finish anything ({outcomes[-1].lost}); "
+                "they may lack memory: use fewer workers, or smaller shards"
+            )
+    return futures.fetch(parts[plan.root])

@@ -1,0 +1,127 @@
+"""Dask: parts stay where they were made, and the scheduler sees to what is lost.
+
+A task gives a receipt and a part; a second, tiny task takes the receipt alone, so that the driver
+can fetch it and leave the part on its worker.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import itemgetter
+from secrets import token_hex
+from typing import Any
+
+from distributed import Client, Future, KilledWorker, as_completed, default_client
+
+from everlearn.cluster.driving import Outcome, Receive, drive
+from everlearn.cluster.plan import Plan, Task
+from everlearn.cluster.shards import Kind, Shard
+from everlearn.cluster.work import Job, Receipt, with_rows, work
+from everlearn.errors import InvalidInput
+
+# Tasks under way per thread of a worker: those that wait hide the way to the scheduler and back.
+AHEAD = 3
+RETRIES = 3
+
+
+@contextmanager
+def opened_dask(engine: Any) -> Iterator["DaskEngine"]:
+    """A client's engine; ``"dask"`` alone is the client in use, or a cluster of this machine."""
+    if isinstance(engine, Client):
+        yield DaskEngine(engine)
+        return
+    if engine == "dask":
+        try:
+            yield DaskEngine(default_client())
+            return
+        except ValueError:
+            address = None
+    else:
+        address = engine.replace("dask://", "tcp://", 1)
+    with Client(address, set_as_default=False) as client:
+        yield DaskEngine(client)
+
+
+class DaskEngine:
+    """A Dask cluster."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def workers(self) -> int:
+        return max(1, sum(self._client.nthreads().values()))
+
+    def run(self, job: Job, plan: Plan, receive: Receive) -> bytes:
+        futures = _Futures(self._client, job, AHEAD * self.workers)
+        try:
+            return drive(plan, futures, receive)
+        finally:
+            futures.call_off()
+
+    def listed(self, collection: Any, name: str, job: Job) -> list[Shard]:
+        """The blocks of rows of two dask arrays, X and y, cut at the same rows."""
+        X, y = collection
+        if X.ndim != 2 or y.ndim != 1 or X.chunks[0] != y.chunks[0]:
+            raise InvalidInput(
+                f"X has blocks of {X.chunks[0]} rows, y of {y.chunks[0]}; rechunk them to the same"
+            )
+        if len(X.chunks[1]) > 1:
+            X = X.rechunk({1: -1})
+        blocks = zip(X.to_delayed()[:, 0], y.to_delayed(), strict=True)
+        return [
+            Shard(f"dask:{X.name}+{y.name}#{index:08d}", 0, "", Kind.ROWS, rows=block)
+            for index, block in enumerate(blocks)
+        ]
+
+
+class _Futures:
+    def __init__(self, client: Client, job: Job, window: int) -> None:
+        self.window = window
+        self._client, self._job = client, job
+        self._under_way: dict[str, tuple[str, Future]] = {}
+        self._completed = as_completed(loop=client.loop)
+
+    def start(self, task: Task, inputs: list[Future]) -> None:
+        rows = [self._rows(shard) for shard in task.shards if shard.kind is Kind.ROWS]
+        bare = with_rows(task, [None] * len(task.shards))
+        key = f"{'fold' if task.shards else 'merge'}-{task.name[:16]}{token_hex(4)}"
+        both = self._client.submit(
+            _work, self._job, bare, inputs, rows, key=key, pure=False, retries=RETRIES
+        )
+        receipt = self._client.submit(itemgetter(0), both, key=f"receipt-{key}", pure=False)
+        self._under_way[receipt.key] = task.name, both
+        self._completed.add(receipt)
+
+    def wait(self) -> list[Outcome]:
+        future = next(self._completed)
+        name, both = self._under_way.pop(future.key)
+        if future.status in ("cancelled", "lost"):
+            return [Outcome(name, lost=f"the task was {future.status}")]
+        try:
+            return [Outcome(name, future.result(), both)]
+        except KilledWorker as error:
+            return [Outcome(name, lost=str(error).split("\n", 1)[0])]
+
+    def fetch(self, part: Future) -> bytes:
+        _, data = part.result()
+        return bytes(data)
+
+    def release(self, part: Future) -> None:
+        part.release()
+
+    def call_off(self) -> None:
+        self._client.cancel([both for _, both in self._under_way.values()])
+
+    def _rows(self, shard: Shard) -> list[Any]:
+        """Futures of the features and labels of a block."""
+        if all(hasattr(rows, "__dask_graph__") for rows in shard.rows):
+            return list(self._client.compute(list(shard.rows)))
+        return list(self._client.scatter(list(shard.rows), hash=False))
+
+
+def _work(
+    job: Job, task: Task, inputs: list[tuple[Receipt, bytes]], rows: list[list[Any]]
+) -> tuple[Receipt, bytes]:
+    if rows:
+        task = with_rows(task, [tuple(pair) for pair in rows])
+    return work(job, task, [data for _, data in inputs])

@@ -1,0 +1,116 @@
+"""Ray: parts stay in its object store, and what is lost is made again from its lineage."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from everlearn.cluster.driving import Outcome, Receive, drive
+from everlearn.cluster.plan import Plan, Task
+from everlearn.cluster.shards import Kind, Shard
+from everlearn.cluster.work import Job, Receipt, with_rows, work
+from everlearn.errors import EverlearnError, InvalidParameter
+
+# Tasks under way per core: those that wait hide the way to the worker and back.
+AHEAD = 3
+
+
+@contextmanager
+def opened_ray(engine: Any) -> Iterator["RayEngine"]:
+    """The cluster this process is connected to; ``"ray"`` alone starts one if there is none."""
+    if ray.is_initialized():
+        yield RayEngine()
+        return
+    address = engine if isinstance(engine, str) and "://" in engine else None
+    ray.init(address, log_to_driver=False)
+    try:
+        yield RayEngine()
+    finally:
+        ray.shutdown()
+
+
+class RayEngine:
+    """A Ray cluster."""
+
+    @property
+    def workers(self) -> int:
+        return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def run(self, job: Job, plan: Plan, receive: Receive) -> bytes:
+        futures = _Futures(job, AHEAD * self.workers)
+        try:
+            return drive(plan, futures, receive)
+        finally:
+            futures.call_off()
+
+    def listed(self, collection: Any, name: str, job: Job) -> list[Shard]:
+        """The blocks of a ``ray.data.Dataset``."""
+        columns = job.columns
+        if not isinstance(columns.features, str):
+            raise InvalidParameter("the features of a Ray dataset are one column; give one name")
+        blocks = collection.materialize().to_numpy_refs(column=columns.names)
+        return [
+            Shard(f"ray:{name}#{index:08d}", 0, "", Kind.ROWS, rows=block)
+            for index, block in enumerate(blocks)
+        ]
+
+
+class _Futures:
+    def __init__(self, job: Job, window: int) -> None:
+        self.window = window
+        self._job = ray.put(job)
+        self._under_way: dict[Any, tuple[str, Any]] = {}
+        # Without end: a worker that is killed is none of the task's fault.
+        self._work = ray.remote(_work).options(num_returns=2, num_cpus=1, max_retries=-1)
+
+    def start(self, task: Task, inputs: list[Any]) -> None:
+        rows = [_stored(shard.rows) for shard in task.shards if shard.kind is Kind.ROWS]
+        bare = with_rows(task, [None] * len(task.shards))
+        receipt, part = self._work.remote(self._job, bare, len(rows), *rows, *inputs)
+        self._under_way[receipt] = task.name, part
+
+    def wait(self) -> list[Outcome]:
+        done, _ = ray.wait(list(self._under_way), num_returns=1)
+        return [self._outcome(receipt) for receipt in done]
+
+    def fetch(self, part: Any) -> bytes:
+        return bytes(ray.get(part))
+
+    def release(self, part: Any) -> None:
+        """Nothing to do: the store drops what no reference is left to."""
+
+    def call_off(self) -> None:
+        for receipt in self._under_way:
+            ray.cancel(receipt, force=True)
+
+    def _outcome(self, receipt: Any) -> Outcome:
+        name, part = self._under_way.pop(receipt)
+        try:
+            return Outcome(name, ray.get(receipt), part)
+        except RayTaskError as error:
+            if isinstance(error.cause, EverlearnError):
+                raise error.cause from None
+            raise
+        except RayError as error:
+            return Outcome(name, lost=str(error).split("\n", 1)[0])
+
+
+def _stored(rows: Any) -> Any:
+    return rows if isinstance(rows, ray.ObjectRef) else ray.put(rows)
+
+
+def _work(job: Job, task: Task, n_rows: int, *values: Any) -> tuple[Receipt, bytes]:
+    if n_rows:
+        task = with_rows(task, [_pair(job, rows) for rows in values[:n_rows]])
+    return work(job, task, values[n_rows:])
+
+
+def _pair(job: Job, rows: Any) -> tuple[Any, Any]:
+    """Features and labels of a block: a pair of arrays, or a dictionary of columns."""
+    if not isinstance(rows, dict):
+        return rows[0], rows[1]
+    vectors = rows[job.columns.features]
+    return np.stack(vectors) if vectors.dtype == object else vectors, rows[job.columns.label]

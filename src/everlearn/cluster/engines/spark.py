@@ -1,0 +1,227 @@
+"""Spark: one job, a stage per level of the tree; parts go from stage to stage by its shuffle.
+
+Spark has no futures, so the tree is not driven task by task: each level is a map over the parts of
+the one below, grouped by whom they belong to. Receipts come back through an accumulator while the
+job runs in another thread.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from operator import attrgetter
+from secrets import token_hex
+from typing import Any
+
+from pyspark import AccumulatorParam, InheritableThread, SparkContext, TaskContext
+from pyspark.sql import SparkSession
+
+from everlearn.cluster.driving import Receive
+from everlearn.cluster.plan import Plan, Task, planned
+from everlearn.cluster.reading import arrow_block
+from everlearn.cluster.shards import Kind, Shard
+from everlearn.cluster.work import Job, Receipt, work
+from everlearn.errors import InvalidParameter
+
+POLL_SECONDS = 0.1
+
+
+@contextmanager
+def opened_spark(engine: Any) -> Iterator["SparkEngine"]:
+    """A session's engine; ``"spark"`` alone is the session in use, or one of this machine."""
+    if isinstance(engine, SparkContext):
+        engine = SparkSession(engine)
+    if isinstance(engine, SparkSession):
+        yield SparkEngine(engine)
+        return
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield SparkEngine(active)
+        return
+    builder = SparkSession.builder.appName("everlearn")
+    if "://" in engine:
+        builder = builder.master(engine)
+    else:
+        builder = builder.master("local[*]")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = builder.getOrCreate()
+    try:
+        yield SparkEngine(session)
+    finally:
+        session.stop()
+
+
+class SparkEngine:
+    """A Spark cluster."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._context = session.sparkContext
+        self._receipts = self._context.accumulator([], _Receipts())
+
+    @property
+    def workers(self) -> int:
+        return max(1, self._context.defaultParallelism)
+
+    def run(self, job: Job, plan: Plan, receive: Receive) -> bytes:
+        parts = self._tree(job, plan)
+        group = f"everlearn {token_hex(8)}"
+        ended: list[bytes | BaseException] = []
+
+        def collect() -> None:
+            self._context.setJobGroup(group, "everlearn fit", interruptOnCancel=True)
+            try:
+                ((_, data),) = parts.collect()
+                ended.append(data)
+            except BaseException as error:
+                ended.append(error)
+
+        thread = InheritableThread(target=collect, daemon=True)
+        thread.start()
+        told: set[str] = set()
+        try:
+            while thread.is_alive():
+                thread.join(POLL_SECONDS)
+                self._tell(receive, told)
+        except BaseException:
+            self._context.cancelJobGroup(group)
+            thread.join()
+            raise
+        self._tell(receive, told)
+        (outcome,) = ended
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def listed(self, collection: Any, name: str, job: Job) -> list[Shard]:
+        """The partitions of a DataFrame; its features are a vector column, or several columns."""
+        parts = _folded_partitions(collection, name, job, self._receipts)
+        return [
+            _partition(name, index, (parts, index)) for index in range(parts.getNumPartitions())
+        ]
+
+    def _tree(self, job: Job, plan: Plan) -> Any:
+        """An RDD with the last part alone."""
+        receipts = self._receipts
+        made: Any = None
+        places: dict[str, int] = {}
+        for _, level in groupby(sorted(plan.tasks, key=attrgetter("level")), attrgetter("level")):
+            tasks = list(level)
+            sources = [self._alone(job, tasks), *_partitions_among(tasks)]
+            if made is not None:
+                sources.append(_merged(job, tasks, made, places, receipts))
+            made = self._context.union(sources)
+            places = {task.name: place for place, task in enumerate(tasks)}
+        return made
+
+    def _alone(self, job: Job, tasks: list[Task]) -> Any:
+        """Parts of the tasks that wait for no other."""
+        receipts = self._receipts
+        alone = [
+            (place, task)
+            for place, task in enumerate(tasks)
+            if not task.awaited and not _is_partition(task)
+        ]
+        return self._context.parallelize(alone, max(1, len(alone))).map(
+            lambda item: (item[0], _work(job, item[1], (), receipts))
+        )
+
+    def _tell(self, receive: Receive, told: set[str]) -> None:
+        for receipt in list(self._receipts.value):
+            if receipt.name not in told:
+                told.add(receipt.name)
+                receive(receipt)
+
+
+class _Receipts(AccumulatorParam):  # type: ignore[misc]
+    def zero(self, value: list[Receipt]) -> list[Receipt]:
+        return []
+
+    def addInPlace(self, one: list[Receipt], other: list[Receipt]) -> list[Receipt]:
+        one.extend(other)
+        return one
+
+
+def _work(job: Job, task: Task, parts: Iterable[bytes], receipts: Any) -> bytes:
+    receipt, data = work(job, task, list(parts))
+    receipts.add([receipt])
+    return data
+
+
+def _merged(
+    job: Job, tasks: list[Task], below: Any, places_below: dict[str, int], receipts: Any
+) -> Any:
+    """Parts merged from those of the level below, in the order the tasks name them."""
+    belongs = {
+        places_below[child]: (place, position)
+        for place, task in enumerate(tasks)
+        for position, child in enumerate(task.awaited)
+    }
+
+    def address(part: tuple[int, bytes]) -> tuple[int, tuple[int, bytes]]:
+        place, position = belongs[part[0]]
+        return place, (position, part[1])
+
+    def merge(group: tuple[int, Iterable[tuple[int, bytes]]]) -> tuple[int, bytes]:
+        place, children = group
+        return place, _work(job, tasks[place], [data for _, data in sorted(children)], receipts)
+
+    return below.map(address).groupByKey(len(tasks), partitionFunc=int).map(merge)
+
+
+def _folded_partitions(frame: Any, name: str, job: Job, receipts: Any) -> Any:
+    """An RDD of the part of each partition of a DataFrame, with its number."""
+    columns = job.columns
+
+    def fold(batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        context = TaskContext.get()
+        assert context is not None
+        index = context.partitionId()
+        rows = (arrow_block(batch, columns) for batch in batches)
+        (task,) = planned(job.digest, [(_partition(name, index, rows),)]).tasks
+        data = _work(job, task, (), receipts)
+        yield pyarrow.RecordBatch.from_pydict({"number": [index], "part": [data]})
+
+    selected = frame.select(*(_column(frame, column) for column in columns.names))
+    parts = selected.mapInArrow(fold, "number long, part binary")
+    return parts.rdd.map(lambda row: (row["number"], bytes(row["part"])))
+
+
+def _column(frame: Any, name: str) -> Any:
+    """A column; vectors of Spark's own kind as plain arrays."""
+    from pyspark.ml.functions import vector_to_array
+    from pyspark.ml.linalg import VectorUDT
+
+    if name not in frame.columns:
+        raise InvalidParameter(f"there is no column {name!r}, only {frame.columns}")
+    is_vector = isinstance(frame.schema[name].dataType, VectorUDT)
+    return vector_to_array(frame[name]).alias(name) if is_vector else frame[name]
+
+
+def _partition(name: str, index: int, rows: Any) -> Shard:
+    return Shard(f"spark:{name}#{index:08d}", 0, "", Kind.ROWS, rows=rows)
+
+
+def _is_partition(task: Task) -> bool:
+    """Whether the rows of a task are a partition of a DataFrame, folded where it is."""
+    rows = task.shards[0].rows if task.shards else None
+    return isinstance(rows, tuple) and hasattr(rows[0], "getNumPartitions")
+
+
+def _partitions_among(tasks: list[Task]) -> Iterator[Any]:
+    """For each DataFrame among the tasks, an RDD of its parts under the places of the tasks."""
+    frames: dict[int, tuple[Any, dict[int, int]]] = {}
+    for place, task in enumerate(tasks):
+        if _is_partition(task):
+            parts, index = task.shards[0].rows
+            frames.setdefault(id(parts), (parts, {}))[1][index] = place
+    for parts, place_of in frames.values():
+        yield _placed(parts, place_of)
+
+
+def _placed(parts: Any, place_of: dict[int, int]) -> Any:
+    return parts.filter(lambda part: part[0] in place_of).map(
+        lambda part: (place_of[part[0]], part[1])
+    )

@@ -1,0 +1,205 @@
+"""``fit``: the same call on a laptop and on a cluster."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+
+from everlearn.base import Promise, StreamingClassifier
+from everlearn.cluster.driving import Engine, Receive
+from everlearn.cluster.engines import engine_of, kind_of, opened
+from everlearn.cluster.listing import listed
+from everlearn.cluster.pictures import Embedding
+from everlearn.cluster.plan import Plan, dealt_runs, fixed_runs, planned
+from everlearn.cluster.reading import Columns
+from everlearn.cluster.shards import Shard
+from everlearn.cluster.store import Store
+from everlearn.cluster.trained import Trained
+from everlearn.cluster.work import Job, Receipt
+from everlearn.errors import BadShard, DamagedModel, InvalidParameter, NotMergeable
+from everlearn.persistence import dumps, loads
+
+# A damaged part in the checkpoint is removed when it is read, and made in the next attempt.
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a fit is. ``known`` shards were found in the checkpoint and are not read again."""
+
+    shards: int
+    of_shards: int
+    rows: int
+    size: int
+    of_size: int
+    known: int
+
+
+def fit(
+    learner: StreamingClassifier,
+    shards: Any,
+    *,
+    engine: Any = "local",
+    workers: int | None = None,
+    features: str | Sequence[str] = "X",
+    label: str = "y",
+    embedder: Embedding | None = None,
+    checkpoint: str | None = None,
+    keep_shards: bool = False,
+    keep_vectors: bool = False,
+    deterministic: bool = True,
+    on_bad: str = "raise",
+    name: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Trained:
+    """Teach a learner from shards, on as many machines as there are.
+
+    Each shard is read on a worker and folded into statistics there; statistics are merged in a
+    tree. The result is that of one stream over all shards, to rounding.
+
+    Parameters
+    ----------
+    learner : learner that promises ``merge``
+        Gives its kind and its parameters; it is not changed, and what it knows is not used.
+    shards : address, (X, y), collection, or a list of these
+        Addresses, read through fsspec: ``.npz`` files with arrays ``X`` and ``y``, ``.parquet``,
+        ``.tar`` of images as WebDataset writes them, folders of any of these, folders of folders
+        of images, patterns with ``*``. Pairs of numpy arrays. With the engine they belong to: pairs
+        of dask arrays, a ``ray.data.Dataset``, a Spark DataFrame.
+    engine : str or client, default="local"
+        ``"local"``, ``"dask"``, ``"ray"``, ``"spark"``, an address such as ``"dask://host:8786"``,
+        or a client.
+    workers : int, optional
+        Processes of ``"local"``; by default one per core.
+    features, label : str
+        Names of arrays or columns. ``features`` may be a list of columns of numbers.
+    embedder : str or callable, optional
+        What turns images into vectors: ``"efficientnet-lite0"``, ``"pixels-16"``, an ONNX file, or
+        a function that makes an :class:`~everlearn.images.embedders.Embedder`.
+    checkpoint : address, optional
+        A folder or bucket for finished parts. A fit that was interrupted and is called again with
+        the same shards and checkpoint goes on where it was.
+    keep_shards : bool, default=False
+        Keep in the checkpoint what each shard has taught, so that it can be taken out again.
+    keep_vectors : bool, default=False
+        Keep in the checkpoint the vectors of images, so that another fit need not embed them again.
+    deterministic : bool, default=True
+        Merge in one order, fixed by the shards: two fits agree in every bit (on processors of one
+        kind). Otherwise shards are dealt out by the number of workers, which saves a merge per
+        shard where shards are many and small, and fits agree to rounding.
+    on_bad : "raise" or "skip", default="raise"
+        What to do with a shard, or an image, that cannot be read: end with ``BadShard``, or learn
+        the rest and list it in ``Trained.bad``.
+    name : str, optional
+        What a collection of an engine is called in the ledger; needed to find it again in a
+        checkpoint.
+    progress : callable, optional
+        Called with a :class:`Progress` after each finished task.
+
+    Returns
+    -------
+    Trained
+        ``.learner``, and ``.ledger`` of what it was taught.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import NearestClassMean
+    >>> from everlearn.cluster import fit
+    >>> X, y = np.array([[0.0, 1.0], [4.0, 5.0]]), np.array(["cup", "chair"])
+    >>> fit(NearestClassMean(), (X, y), workers=1).learner.predict([[4.0, 4.0]]).tolist()
+    ['chair']
+    """
+    _check(learner, on_bad, keep_shards or keep_vectors, checkpoint, deterministic)
+    job = Job(
+        template=dumps(clone(learner)),
+        columns=Columns(features if isinstance(features, str) else tuple(features), label),
+        embedding=embedder,
+        store=checkpoint,
+        keep_shards=keep_shards,
+        keep_vectors=keep_vectors,
+        skip_bad=on_bad == "skip",
+    ).identified()
+    store = Store(checkpoint) if checkpoint else None
+    with opened(engine, workers) as adapter:
+        every = _shards(shards, adapter, kind_of(engine), name, job, store)
+        runs = fixed_runs(every) if deterministic else dealt_runs(every, adapter.workers)
+        for _ in range(ATTEMPTS):
+            plan = planned(job.digest, runs, store.names() if store else ())
+            data = b""
+            if plan.tasks:
+                data = adapter.run(job, plan, _receiver(every, plan, job, progress))
+            result = loads(data) if data else _found(store, plan.root)
+            if isinstance(result, Trained):
+                return result
+    raise DamagedModel(f"parts in {checkpoint} are damaged again and again; use another folder")
+
+
+def _found(store: Store | None, name: str) -> Trained | None:
+    return store.read(name) if store else None
+
+
+def _check(
+    learner: Any, on_bad: str, keep: bool, checkpoint: str | None, deterministic: bool
+) -> None:
+    if on_bad not in ("raise", "skip"):
+        raise InvalidParameter(f"on_bad is 'raise' or 'skip', not {on_bad!r}")
+    if keep and checkpoint is None:
+        raise InvalidParameter("to keep shards or vectors, give a checkpoint: where to keep them")
+    if checkpoint is not None and not deterministic:
+        raise InvalidParameter(
+            "a checkpoint needs deterministic=True: parts are found again by their place in a tree "
+            "that does not depend on the workers"
+        )
+    if Promise.MERGE not in getattr(learner, "promises", ()):
+        raise NotMergeable(
+            f"two {type(learner).__name__} learners with these parameters have no exact sum, so "
+            "they cannot be taught apart; use NearestClassMean, StreamingLDA or RecursiveRLSC with "
+            "regularization and recoding given as numbers"
+        )
+
+
+def _shards(
+    sources: Any, adapter: Engine, kind: str, name: str | None, job: Job, store: Store | None
+) -> list[Shard]:
+    """All shards of all sources; collections are listed by the engine they belong to."""
+    several = isinstance(sources, list) and not hasattr(sources, "shape")
+    plain: list[Any] = []
+    for source in sources if several else [sources]:
+        owner = engine_of(source)
+        if owner is None:
+            plain.append(source)
+        elif owner != kind:
+            raise InvalidParameter(
+                f"a {type(source).__name__} of {owner} needs engine={owner!r}, not {kind!r}"
+            )
+        elif store is not None and name is None and owner != "dask":
+            raise InvalidParameter(
+                "a collection has no address of its own; give it a name to be found again by"
+            )
+        else:
+            plain += adapter.listed(source, name or secrets.token_hex(8), job)
+    return listed(plain if several or (plain and isinstance(plain[0], Shard)) else plain[0])
+
+
+def _receiver(
+    shards: Sequence[Shard], plan: Plan, job: Job, progress: Callable[[Progress], None] | None
+) -> Receive:
+    """What is done with each receipt: end if a shard is bad, tell how far it is."""
+    known = len(shards) - plan.n_shards
+    by_task = {task.name: task for task in plan.tasks}
+    size = sum(shard.size for task in plan.tasks for shard in task.shards)
+    done = [0, 0, 0]
+
+    def receive(receipt: Receipt) -> None:
+        if receipt.problems and not job.skip_bad:
+            address, reason = receipt.problems[0]
+            raise BadShard(f"{address}: {reason}; repair it, leave it out, or pass on_bad='skip'")
+        for index, amount in enumerate((receipt.shards, receipt.rows, receipt.size)):
+            done[index] += amount
+        if progress and by_task[receipt.name].shards:
+            progress(Progress(done[0], plan.n_shards, done[1], done[2], size, known))
+
+    return receive

@@ -1,0 +1,193 @@
+"""From what a user names (files, folders, patterns, arrays) to a list of shards.
+
+A folder may hold shards (npz, parquet, tar), or folders of images whose names are the labels; the
+images of one folder are dealt into shards of a few hundred in the order of their names. Arrays in
+memory are cut into blocks of rows. The list is sorted and free of repetitions, so that it does not
+depend on how it was asked for.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from everlearn.cluster.shards import (
+    Kind,
+    Picture,
+    Shard,
+    address_in,
+    file_system,
+    identity_of,
+    stamp_of,
+)
+from everlearn.errors import BadShard, CannotRead, InvalidInput, WrongKind, WrongShape
+from everlearn.images.decode import SUFFIXES
+
+KINDS = {
+    ".npz": Kind.NPZ,
+    ".parquet": Kind.PARQUET,
+    ".pq": Kind.PARQUET,
+    ".tar": Kind.TAR,
+    ".tgz": Kind.TAR,
+    ".tar.gz": Kind.TAR,
+}
+PICTURES_PER_SHARD = 512
+ROWS_PER_SHARD = 1 << 16
+
+
+def listed(sources: Any) -> list[Shard]:
+    """The shards of some sources, each once, in the order of their identities.
+
+    Parameters
+    ----------
+    sources : str, path-like, (X, y), or an iterable of these
+        Addresses may be patterns (``"s3://bucket/*.npz"``).
+    """
+    found = {shard.identity: shard for source in _each(sources) for shard in _shards_of(source)}
+    if not found:
+        raise InvalidInput("there are no shards to learn from; name at least one")
+    in_order = [found[identity] for identity in sorted(found)]
+    for before, after in pairwise(in_order):
+        if before.address == after.address:
+            raise InvalidInput(
+                f"{after.address} changed while it was listed; list it when it is complete"
+            )
+    return in_order
+
+
+def picture_shard(system: Any, address: str, pictures: tuple[Picture, ...]) -> Shard:
+    """Image files as one shard, identified by the names, sizes and stamps of all of them."""
+    digest, size = hashlib.sha256(), 0
+    for picture in pictures:
+        about = system.info(picture.path)
+        size += int(about.get("size") or 0)
+        line = f"{picture.path} {picture.label} {about.get('size')} {stamp_of(about)}\n"
+        digest.update(line.encode())
+    return Shard(address, size, digest.hexdigest(), Kind.PICTURES, pictures)
+
+
+def require_unchanged(shard: Shard) -> None:
+    """Raise ``BadShard`` if a file is not the one that was listed."""
+    if shard.kind is Kind.ROWS:
+        return
+    system, path = file_system(shard.address.split("#", 1)[0])
+    if shard.kind is Kind.PICTURES:
+        now = picture_shard(system, shard.address, shard.pictures).identity
+    else:
+        about = system.info(path)
+        now = identity_of(shard.address, int(about.get("size") or 0), stamp_of(about))
+    if now != shard.identity:
+        raise BadShard("it changed after it was listed; call fit again to learn what is there now")
+
+
+def _each(sources: Any) -> Iterable[Any]:
+    one = isinstance(sources, (str, os.PathLike)) or _is_pair_of_arrays(sources)
+    return [sources] if one else sources
+
+
+def _is_pair_of_arrays(source: Any) -> bool:
+    return (
+        isinstance(source, tuple)
+        and len(source) == 2
+        and not any(isinstance(part, (str, os.PathLike, tuple, Shard)) for part in source)
+    )
+
+
+def _shards_of(source: Any) -> Iterator[Shard]:
+    if isinstance(source, Shard):
+        yield source
+    elif isinstance(source, (str, os.PathLike)):
+        yield from _files(os.fspath(source))
+    elif _is_pair_of_arrays(source):
+        yield from _blocks(*source)
+    else:
+        raise WrongKind(
+            f"a {type(source).__name__} is no shard; shards are addresses of npz, parquet, tar "
+            "files or folders, pairs (X, y) of arrays, or the collections of the engine used"
+        )
+
+
+def _files(address: str) -> Iterator[Shard]:
+    system, path = file_system(address)
+    try:
+        if "*" in address or "?" in address:
+            matches = system.glob(path, detail=True)
+            if not matches:
+                raise CannotRead(f"{address} matches no file")
+            for match in matches.values():
+                yield from _at(system, match)
+        else:
+            yield from _at(system, system.info(path))
+    except FileNotFoundError:
+        raise CannotRead(f"{address} does not exist") from None
+    except PermissionError as error:
+        raise CannotRead(f"{address} cannot be read: {error}") from None
+
+
+def _at(system: Any, about: dict[str, Any]) -> Iterator[Shard]:
+    if about["type"] == "directory":
+        yield from _in_folder(system, about["name"])
+        return
+    shard = _file(system, about)
+    if shard is None:
+        raise InvalidInput(
+            f"{about['name']} is no shard; shards end in {', '.join(KINDS)}, or are folders"
+        )
+    yield shard
+
+
+def _file(system: Any, about: dict[str, Any]) -> Shard | None:
+    name = str(about["name"]).lower()
+    for suffix, kind in KINDS.items():
+        if name.endswith(suffix):
+            address = address_in(system, about["name"])
+            return Shard(address, int(about.get("size") or 0), stamp_of(about), kind)
+    return None
+
+
+def _in_folder(system: Any, folder: str) -> Iterator[Shard]:
+    pictures: dict[str, list[Picture]] = {}
+    empty = True
+    for path, about in sorted(system.find(folder, detail=True).items()):
+        below = path[len(folder) :].strip("/").split("/")
+        if any(part.startswith(".") for part in below):
+            continue
+        shard = _file(system, about)
+        if shard is not None:
+            empty = False
+            yield shard
+        elif len(below) > 1 and os.path.splitext(path)[1].lower() in SUFFIXES:
+            pictures.setdefault(below[0], []).append(Picture(path, below[0]))
+    for label, files in pictures.items():
+        empty = False
+        base = address_in(system, f"{folder.rstrip('/')}/{label}")
+        for start in range(0, len(files), PICTURES_PER_SHARD):
+            part = tuple(files[start : start + PICTURES_PER_SHARD])
+            yield picture_shard(system, f"{base}#{start:08d}", part)
+    if empty:
+        raise InvalidInput(
+            f"{folder} holds neither shards ({', '.join(KINDS)}) nor folders with images"
+        )
+
+
+def _blocks(X: Any, y: Any) -> Iterator[Shard]:
+    rows, labels = np.asarray(X), np.asarray(y)
+    if rows.ndim != 2 or labels.ndim != 1 or len(rows) != len(labels):
+        raise WrongShape(
+            f"X has shape {rows.shape} and y {labels.shape}; a pair of arrays has one label per row"
+        )
+    digest = hashlib.sha256(f"{rows.dtype.str} {rows.shape} {labels.dtype.str}".encode())
+    digest.update(np.ascontiguousarray(rows).data)
+    digest.update(np.ascontiguousarray(labels).tobytes() if labels.dtype != object else _words(y))
+    whole = digest.hexdigest()
+    for start in range(0, len(rows), ROWS_PER_SHARD):
+        part = slice(start, start + ROWS_PER_SHARD)
+        block = rows[part], labels[part]
+        yield Shard(f"array:{whole}#{start:012d}", block[0].nbytes, whole, Kind.ROWS, rows=block)
+
+
+def _words(y: Any) -> bytes:
+    return "\n".join(map(repr, y)).encode()

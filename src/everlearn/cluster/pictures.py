@@ -1,0 +1,169 @@
+"""Shards of images as blocks of vectors: decoded and embedded where they are read.
+
+A tar file is read as WebDataset writes it: files of one example stand together and share their
+name up to the first dot, ``000017.jpg`` beside ``000017.cls`` with the label in it. Where no label
+stands beside an image, the folder it lies in is its label. Nothing is unpacked to disk, and no
+member is read beyond the limit on images.
+"""
+
+import re
+import tarfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.cluster.reading import ROWS, Block
+from everlearn.cluster.shards import Kind, Shard, file_system
+from everlearn.errors import BadShard, InvalidInput, InvalidParameter
+from everlearn.images.batches import Unreadable, embed_sources
+from everlearn.images.decode import DEFAULT_LIMITS, SUFFIXES
+from everlearn.images.embedders import EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
+
+# An embedder by name, or what makes one: an embedder itself holds a session that cannot travel.
+Embedding = str | Callable[[], Embedder]
+
+LABEL_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Example:
+    """An image as it stands in a shard; ``data`` is None where it is too large to be read."""
+
+    name: str
+    label: int | str
+    data: bytes | None
+
+
+@dataclass(frozen=True)
+class EmbeddedExample:
+    """What became of an image: its vector, and what a Memory keeps beside it."""
+
+    name: str
+    label: int | str
+    vector: NDArray[np.float32]
+    digest: bytes
+    thumbnail: bytes
+
+
+@lru_cache(maxsize=1)
+def embedder_of(embedding: Embedding) -> Embedder:
+    """The embedder of this process, made once."""
+    if not isinstance(embedding, str):
+        return embedding()
+    if embedding == "efficientnet-lite0":
+        return EfficientNetLite0()
+    if match := re.fullmatch(r"pixels(?:-(\d+))?", embedding):
+        return Pixels(size=int(match[1] or 16))
+    if embedding.endswith(".onnx"):
+        return OnnxEmbedder(embedding)
+    raise InvalidParameter(
+        f"{embedding!r} is no embedder; give 'efficientnet-lite0', 'pixels-16', the path of an "
+        "ONNX file, or a function that makes one"
+    )
+
+
+def embedded(
+    shard: Shard, embedder: Embedder, report: Callable[[str], None]
+) -> Iterator[EmbeddedExample]:
+    """The images of a shard as vectors; ``report`` is told of each that is unreadable.
+
+    One thread embeds: an engine runs as many tasks as it has cores.
+    """
+    waiting: deque[Example] = deque()
+
+    def sources() -> Iterator[bytes]:
+        for example in examples_of(shard):
+            if example.data is None:
+                report(f"{example.name} has more than {DEFAULT_LIMITS.bytes:,} bytes")
+                continue
+            waiting.append(example)
+            yield example.data
+
+    for result in embed_sources(embedder, sources(), threads=1):
+        example = waiting.popleft()
+        if isinstance(result, Unreadable):
+            report(str(result.error).replace("the image", example.name, 1))
+        else:
+            yield EmbeddedExample(
+                example.name, example.label, result.vector, result.digest, result.thumbnail
+            )
+
+
+def in_blocks(examples: Iterable[EmbeddedExample]) -> Iterator[Block]:
+    """Vectors and labels in blocks of the size all shards are read in."""
+    remaining = iter(examples)
+    while part := list(islice(remaining, ROWS)):
+        yield np.stack([example.vector for example in part]), [example.label for example in part]
+
+
+def examples_of(shard: Shard) -> Iterator[Example]:
+    """The images of a shard, in order, still encoded."""
+    if shard.kind is Kind.PICTURES:
+        system, _ = file_system(shard.pictures[0].path)
+        for picture in shard.pictures:
+            with system.open(picture.path, "rb") as file:
+                yield Example(picture.path, picture.label, _within_limit(file))
+        return
+    system, path = file_system(shard.address)
+    with system.open(path, "rb") as file:
+        yield from _in_tar(file)
+
+
+def _in_tar(file: IO[bytes]) -> Iterator[Example]:
+    found = False
+    with tarfile.open(fileobj=file, mode="r|*") as tar:
+        for key, members in _together(tar):
+            for name, data in members.items():
+                if PurePosixPath(name).suffix.lower() in SUFFIXES:
+                    found = True
+                    yield Example(name, _label(key, members), data)
+    if not found:
+        raise BadShard("it holds no images")
+
+
+def _together(tar: tarfile.TarFile) -> Iterator[tuple[str, dict[str, bytes | None]]]:
+    """Neighbouring files that share their name up to the first dot."""
+    together: dict[str, bytes | None] = {}
+    before = ""
+    for info in tar:
+        if not info.isreg():
+            continue
+        path = PurePosixPath(info.name)
+        key = str(path.parent / path.name.split(".", 1)[0])
+        if key != before and together:
+            yield before, together
+            together = {}
+        before = key
+        suffix = path.suffix.lower()
+        if suffix in SUFFIXES or suffix == ".cls":
+            opened = tar.extractfile(info)
+            assert opened is not None
+            together[info.name] = _within_limit(opened)
+    if together:
+        yield before, together
+
+
+def _label(key: str, members: dict[str, bytes | None]) -> int | str:
+    beside = [data for name, data in members.items() if name.lower().endswith(".cls")]
+    if beside:
+        data = beside[0]
+        if data is None or len(data) > LABEL_BYTES:
+            raise InvalidInput(f"the label of {key} has more than {LABEL_BYTES} bytes")
+        word = data.decode().strip()
+        return int(word) if re.fullmatch(r"-?\d+", word) else word
+    folder = PurePosixPath(key).parent.name
+    if not folder:
+        raise InvalidInput(f"{key} has neither a .cls file beside it nor a folder that names it")
+    return folder
+
+
+def _within_limit(file: IO[bytes]) -> bytes | None:
+    data = file.read(DEFAULT_LIMITS.bytes + 1)
+    return data if len(data) <= DEFAULT_LIMITS.bytes else None

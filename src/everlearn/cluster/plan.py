@@ -1,0 +1,110 @@
+"""Which parts are made of what: a tree fixed by the shards alone.
+
+Rounding depends on the order of additions. So the order is fixed before anybody starts: shards in
+the order of their identities, neighbours together until they are worth a task, tasks merged eight
+at a time, left to right, level by level. Whoever does the work, and however often, the bits agree.
+
+A place in the tree is named by a digest of everything below it. A part found under that name in a
+store is that part, and nothing below it has to be done again.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from everlearn.cluster.shards import Kind, Shard
+
+FAN_IN = 8
+# Small shards share a task until they have as many bytes together; reading them then outweighs it.
+TASK_BYTES = 64 << 20
+TASK_SHARDS = 256
+# In a tree that need not be fixed: how many tasks for every worker.
+TASKS_PER_WORKER = 4
+
+
+@dataclass(frozen=True)
+class Task:
+    """Make one part: by folding shards, or by merging the parts named, in this order.
+
+    ``stored`` are those among ``inputs`` that are taken from the store.
+    """
+
+    name: str
+    level: int
+    shards: tuple[Shard, ...] = ()
+    inputs: tuple[str, ...] = ()
+    stored: frozenset[str] = frozenset()
+
+    @property
+    def awaited(self) -> list[str]:
+        """The inputs that other tasks make."""
+        return [name for name in self.inputs if name not in self.stored]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Tasks, every one after those it waits for, and early merges first; the last is the whole."""
+
+    tasks: tuple[Task, ...]
+    root: str
+
+    @property
+    def n_shards(self) -> int:
+        return sum(len(task.shards) for task in self.tasks)
+
+
+def fixed_runs(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
+    """Neighbouring shards that share a task; depends on nothing but the shards."""
+    runs: list[list[Shard]] = []
+    room = 0
+    for shard in shards:
+        alone = shard.kind is Kind.ROWS
+        if not runs or room <= 0 or alone or len(runs[-1]) == TASK_SHARDS:
+            runs.append([])
+            room = 0 if alone else TASK_BYTES
+        runs[-1].append(shard)
+        room -= shard.size
+    return [tuple(run) for run in runs]
+
+
+def dealt_runs(shards: Sequence[Shard], workers: int) -> list[tuple[Shard, ...]]:
+    """Neighbouring shards in as many runs as keep this number of workers busy."""
+    n_runs = min(len(shards), TASKS_PER_WORKER * workers)
+    borders = [len(shards) * run // n_runs for run in range(n_runs + 1)]
+    return [tuple(shards[a:b]) for a, b in pairwise(borders)]
+
+
+def planned(job: str, runs: Sequence[tuple[Shard, ...]], stored: Collection[str] = ()) -> Plan:
+    """The tree over some runs of shards, less what is in the store already."""
+    level = [_Node(_name(job, *(shard.identity for shard in run)), run) for run in runs]
+    while len(level) > 1:
+        groups = [level[start : start + FAN_IN] for start in range(0, len(level), FAN_IN)]
+        level = [_Node(_name(*(child.name for child in g)), (), tuple(g)) for g in groups]
+    root = level[0]
+    return Plan(tuple(_tasks(root, frozenset(stored))), root.name)
+
+
+@dataclass(frozen=True)
+class _Node:
+    name: str
+    shards: tuple[Shard, ...]
+    children: tuple["_Node", ...] = ()
+
+    @property
+    def level(self) -> int:
+        return 1 + self.children[0].level if self.children else 0
+
+
+def _tasks(node: _Node, stored: frozenset[str]) -> Iterator[Task]:
+    """What has to be done below a place in the tree, children before parents."""
+    if node.name in stored:
+        return
+    for child in node.children:
+        yield from _tasks(child, stored)
+    inputs = tuple(child.name for child in node.children)
+    yield Task(node.name, node.level, node.shards, inputs, stored.intersection(inputs))
+
+
+def _name(*parts: str) -> str:
+    return hashlib.sha256("\n\n".join(parts).encode()).hexdigest()

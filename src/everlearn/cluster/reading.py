@@ -1,0 +1,155 @@
+"""A shard as blocks of rows and labels, never more than a block in memory, and never any code.
+
+npz files are read without numpy's loader, which would take a whole array at once: an npz file is a
+zip of arrays, each a short header and its numbers in a row. Blocks have the same borders whoever
+reads them, because rounding depends on them.
+"""
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.cluster.shards import Kind, Shard, file_system
+from everlearn.errors import BadShard, MissingPackage, WrongKind, WrongShape
+from everlearn.statistics.moments import BLOCK_ROWS
+
+Block = tuple[NDArray[Any], Any]
+
+ROWS = 2 * BLOCK_ROWS
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the features and the label are called in files and tables.
+
+    ``features`` is one column of vectors, or several columns of numbers.
+    """
+
+    features: str | tuple[str, ...] = "X"
+    label: str = "y"
+
+    @property
+    def names(self) -> list[str]:
+        vectors = [self.features] if isinstance(self.features, str) else list(self.features)
+        return [*vectors, self.label]
+
+
+def blocks_of(shard: Shard, columns: Columns) -> Iterator[Block]:
+    """The rows of a shard that holds vectors."""
+    if shard.kind is Kind.ROWS:
+        yield from _cut(*shard.rows)
+        return
+    system, path = file_system(shard.address)
+    with system.open(path, "rb") as file:
+        yield from (_npz if shard.kind is Kind.NPZ else _parquet)(file, columns)
+
+
+def arrow_block(table: Any, columns: Columns) -> Block:
+    """An Arrow table or batch as rows and labels."""
+    labels = table.column(columns.label)
+    if labels.null_count:
+        raise WrongKind(f"{labels.null_count} labels in column {columns.label!r} are missing")
+    y = np.asarray(labels.to_pylist(), dtype=object)
+    if isinstance(columns.features, str):
+        return _vectors(table.column(columns.features), columns.features), y
+    each = [table.column(name).to_numpy(zero_copy_only=False) for name in columns.features]
+    return np.column_stack(each), y
+
+
+def _cut(X: NDArray[Any], y: Any) -> Iterator[Block]:
+    for start in range(0, len(X), ROWS):
+        yield X[start : start + ROWS], y[start : start + ROWS]
+
+
+def _npz(file: IO[bytes], columns: Columns) -> Iterator[Block]:
+    if not isinstance(columns.features, str):
+        raise WrongKind("the features of an npz file are one array; give features one name")
+    with ExitStack() as stack:
+        archive = stack.enter_context(zipfile.ZipFile(file))
+        X = stack.enter_context(_StoredArray(archive, columns.features, dimensions=2))
+        y = stack.enter_context(_StoredArray(archive, columns.label, dimensions=1))
+        if X.shape[0] != y.shape[0]:
+            raise WrongShape(f"X has {X.shape[0]} rows but y has {y.shape[0]} labels")
+        for _ in range(0, X.shape[0], ROWS):
+            yield X.take(ROWS), y.take(ROWS)
+
+
+class _StoredArray:
+    """An array inside an npz file, read from front to back."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str, dimensions: int) -> None:
+        try:
+            self._file = archive.open(f"{name}.npy")
+        except KeyError:
+            there = [member.removesuffix(".npy") for member in archive.namelist()[:8]]
+            raise BadShard(f"there is no array {name!r}, only {there}") from None
+        version = np.lib.format.read_magic(self._file)
+        header = np.lib.format.read_array_header_1_0
+        if version != (1, 0):
+            header = np.lib.format.read_array_header_2_0
+        self.shape, by_column, self._dtype = header(self._file)
+        if len(self.shape) != dimensions:
+            raise WrongShape(f"{name} has shape {self.shape}, not {dimensions} dimensions")
+        if self._dtype.hasobject:
+            raise WrongKind(f"{name} holds Python objects, which are never read; save plain arrays")
+        if by_column and dimensions > 1:
+            raise BadShard(f"{name} is stored by columns; save np.ascontiguousarray({name})")
+        self._width = int(np.prod(self.shape[1:]))
+        self._left = self.shape[0]
+
+    def take(self, most: int) -> NDArray[Any]:
+        """The next rows, at most so many."""
+        count = min(most, self._left)
+        wanted = count * self._width * self._dtype.itemsize
+        data = self._file.read(wanted)
+        if len(data) < wanted:
+            raise BadShard("an array ends before its last row")
+        self._left -= count
+        return np.frombuffer(data, self._dtype).reshape(count, *self.shape[1:])
+
+    def __enter__(self) -> "_StoredArray":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _parquet(file: IO[bytes], columns: Columns) -> Iterator[Block]:
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise MissingPackage(
+            "reading parquet needs pyarrow; install it with: pip install 'everlearn[shards]'"
+        ) from None
+    table = ParquetFile(file)
+    missing = set(columns.names) - set(table.schema_arrow.names)
+    if missing:
+        raise BadShard(f"there is no column {sorted(missing)}, only {table.schema_arrow.names}")
+    for batch in table.iter_batches(batch_size=ROWS, columns=columns.names):
+        yield arrow_block(batch, columns)
+
+
+def _vectors(column: Any, name: str) -> NDArray[Any]:
+    """A column of lists as a matrix; every list has the same length."""
+    import pyarrow
+
+    if isinstance(column, pyarrow.ChunkedArray):
+        column = column.combine_chunks()
+    if column.null_count:
+        raise WrongKind(f"{column.null_count} vectors in column {name!r} are missing")
+    if isinstance(column, pyarrow.ExtensionArray):
+        column = column.storage
+    if not hasattr(column, "flatten"):
+        raise WrongKind(f"column {name!r} holds {column.type}, not vectors; give its name instead")
+    lengths = np.unique(column.value_lengths())
+    if len(lengths) > 1:
+        raise WrongShape(f"vectors in column {name!r} have between {lengths[0]} and {lengths[-1]}")
+    values = column.flatten()
+    if values.null_count:
+        raise WrongKind(f"vectors in column {name!r} hold missing numbers")
+    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)

@@ -1,0 +1,213 @@
+"""What a worker does: fold shards into a part, or merge parts into one.
+
+Both are functions of their arguments and nothing else, so an engine may run them anywhere and as
+often as it likes. Parts travel as bytes of everlearn's own file format.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from everlearn.cluster.listing import require_unchanged
+from everlearn.cluster.pictures import (
+    EmbeddedExample,
+    Embedding,
+    embedded,
+    embedder_of,
+    in_blocks,
+)
+from everlearn.cluster.plan import Task
+from everlearn.cluster.reading import Block, Columns, blocks_of
+from everlearn.cluster.shards import Kind, Shard
+from everlearn.cluster.store import SHARDS, Store, name_of_shard
+from everlearn.cluster.trained import Entry, Trained
+from everlearn.cluster.vectors import name_of_vectors, read_vectors, write_vectors
+from everlearn.errors import BadShard, InvalidParameter, MissingPackage
+from everlearn.persistence import dumps, loads
+
+# How many unreadable images of a shard are named one by one; the others are counted.
+MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all tasks of a fit have in common.
+
+    Attributes
+    ----------
+    template : bytes
+        The learner, untaught.
+    columns : Columns
+    embedding : str or callable, optional
+    digest : str
+        Of everything above: what decides what a shard teaches.
+    store : str, optional
+        Where finished parts are kept.
+    keep_shards : bool
+        Whether what each shard has taught is kept as well.
+    keep_vectors : bool
+        Whether the vectors of images are kept as well.
+    skip_bad : bool
+    """
+
+    template: bytes
+    columns: Columns
+    embedding: Embedding | None = None
+    digest: str = ""
+    store: str | None = None
+    keep_shards: bool = False
+    keep_vectors: bool = False
+    skip_bad: bool = False
+
+    def identified(self) -> "Job":
+        """The same with its digest."""
+        name = "" if self.embedding is None else embedder_of(self.embedding).name
+        text = f"{self.columns!r}\n{name}\n".encode()
+        return replace(self, digest=hashlib.sha256(text + self.template).hexdigest())
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a driver is told of a finished task; small, whatever the part weighs."""
+
+    name: str
+    shards: int = 0
+    rows: int = 0
+    size: int = 0
+    problems: tuple[tuple[str, str], ...] = ()
+
+
+def work(job: Job, task: Task, parts: Sequence[bytes] = ()) -> tuple[Receipt, bytes]:
+    """Make the part of a task; ``parts`` are the inputs it waited for, in order.
+
+    With one thread: an engine runs as many tasks as it has cores, and how BLAS shares a sum among
+    threads shows in the last bits.
+
+    A task may run again, or beside the same task of an earlier run that was called off. If its part
+    is in the store, that is it. If not, and an input is gone from the store, then the part was made
+    and has become part of a larger one in the meantime: nothing is returned, and nothing is missed.
+    """
+    store = Store(job.store) if job.store else None
+    before = store.read(task.name) if store else None
+    if before is not None:
+        return _receipt(task, before), dumps(before)
+    with threadpool_limits(1, user_api="blas"):
+        return _folded(job, task, store) if task.shards else _merged(task, parts, store)
+
+
+def _folded(job: Job, task: Task, store: Store | None) -> tuple[Receipt, bytes]:
+    whole = Trained(loads(job.template), job=job.digest)
+    for shard in task.shards:
+        part = _kept(job, shard, store) or fold(job, shard)
+        problems = next(iter(part.ledger.values())).problems
+        if problems and not job.skip_bad:
+            return Receipt(task.name, problems=((shard.address, problems[0]),)), b""
+        if store and job.keep_shards and not problems:
+            store.write(name_of_shard(job.digest, shard.identity), dumps(part), SHARDS)
+        whole.merge(part)
+    return _receipt(task, whole), _finished(whole, task, store)
+
+
+def _merged(task: Task, parts: Sequence[bytes], store: Store | None) -> tuple[Receipt, bytes]:
+    computed = iter(parts)
+    inputs = [
+        store.read(name) if store and name in task.stored else _arrived(next(computed))
+        for name in task.inputs
+    ]
+    found = [part for part in inputs if part is not None]
+    if len(found) < len(inputs):
+        return Receipt(task.name), b""
+    whole = reduce(Trained.merge, found)
+    data = _finished(whole, task, store)
+    if store and not whole.bad:
+        for name in task.inputs:
+            store.remove(name)
+    return Receipt(task.name), data
+
+
+def fold(job: Job, shard: Shard) -> Trained:
+    """What one shard teaches; if it cannot be read, nothing but the reason."""
+    learner = loads(job.template)
+    problems: list[str] = []
+    rows = 0
+    try:
+        require_unchanged(shard)
+        for X, y in _blocks(job, shard, problems):
+            learner.partial_fit(X, y)
+            rows += len(X)
+        require_unchanged(shard)
+        if problems and not job.skip_bad:
+            raise BadShard(problems[0])
+    except (MissingPackage, MemoryError):
+        raise
+    except Exception as error:  # whatever a parser of files from elsewhere may raise
+        reason = str(error) or type(error).__name__
+        learner, rows, problems = loads(job.template), 0, [f"not learned: {reason}"]
+    more = len(problems) - MOST_PROBLEMS
+    if more > 0:
+        problems[MOST_PROBLEMS:] = [f"and {more} more"]
+    return Trained(learner, {shard.identity: Entry(rows, tuple(problems))}, job.digest)
+
+
+def _blocks(job: Job, shard: Shard, problems: list[str]) -> Iterator[Block]:
+    if shard.kind not in (Kind.TAR, Kind.PICTURES):
+        return blocks_of(shard, job.columns)
+    if job.embedding is None:
+        raise InvalidParameter("it holds images; say which embedder turns them into vectors")
+    return in_blocks(_examples(job, job.embedding, shard, problems))
+
+
+def _examples(
+    job: Job, embedding: Embedding, shard: Shard, problems: list[str]
+) -> Iterator[EmbeddedExample]:
+    """The images of a shard as vectors, those of an earlier fit where they were kept."""
+    embedder = embedder_of(embedding)
+    if not (job.store and job.keep_vectors):
+        yield from embedded(shard, embedder, problems.append)
+        return
+    store, name = Store(job.store), name_of_vectors(embedder.name, shard)
+    known = read_vectors(store, name)
+    if known is not None:
+        yield from known
+        return
+    examples = list(embedded(shard, embedder, problems.append))
+    if examples and not problems:
+        write_vectors(store, name, examples)
+    yield from examples
+
+
+def _kept(job: Job, shard: Shard, store: Store | None) -> Trained | None:
+    if store is None or not job.keep_shards:
+        return None
+    return store.read(name_of_shard(job.digest, shard.identity), SHARDS)
+
+
+def _arrived(data: bytes) -> Trained | None:
+    return loads(data) if data else None
+
+
+def _receipt(task: Task, part: Trained) -> Receipt:
+    """What the driver is told of a part; merging is no news of shards."""
+    if not task.shards:
+        return Receipt(task.name)
+    problems = tuple((where, what[0]) for where, what in part.bad.items())
+    size = sum(shard.size for shard in task.shards)
+    return Receipt(task.name, len(task.shards), part.rows, size, problems)
+
+
+def _finished(part: Trained, task: Task, store: Store | None) -> bytes:
+    """The bytes of a part, written to the store as well unless something is missing in it."""
+    data = dumps(part)
+    if store and not part.bad:
+        store.write(task.name, data)
+    return data
+
+
+def with_rows(task: Task, rows: Sequence[Any]) -> Task:
+    """A task whose shards hold these rows instead of an engine's handles of them."""
+    shards = (replace(s, rows=r) for s, r in zip(task.shards, rows, strict=True))
+    return replace(task, shards=tuple(shards))

@@ -1,0 +1,119 @@
+"""Augmentation on the device: many pictures at once, no picture leaves the GPU.
+
+    crop      the picture is padded by its mirror image and a window of its size cut out
+    mirror    left and right change places, for every second picture
+    cut-out   a square somewhere becomes the mean colour (DeVries and Taylor 2017)
+    light     brightness and contrast, as End-to-End (Castro et al. 2018) varies them
+
+Each picture draws its own numbers from the generator, so the same seed gives the same pictures.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# Brightness is moved by up to this much of the full scale, contrast by this factor (Castro et al.
+# 2018, Sec. 5: intensities within ±63 of 255, contrast between 0.2 and 1.8).
+BRIGHTNESS, CONTRAST = 63.0 / 255.0, 0.8
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What happens to a picture before the network sees it; the default is nothing.
+
+    Parameters
+    ----------
+    padding : int
+        How far a crop may move, in pixels.
+    mirror : bool
+    cut_out : int
+        Side of the square that is covered, in pixels; 0 for none.
+    light : bool
+        Vary brightness and contrast.
+    """
+
+    padding: int = 0
+    mirror: bool = False
+    cut_out: int = 0
+    light: bool = False
+
+
+def normalised(pictures: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
+    """8-bit pictures (n, height, width, 3) as (n, 3, height, width), (value − mean) / scale."""
+    return _channels_first((pictures.float() - mean) / scale)
+
+
+def augmented(
+    pictures: Tensor,
+    how: Augmentation,
+    mean: Tensor,
+    scale: Tensor,
+    generator: torch.Generator,
+) -> Tensor:
+    """8-bit pictures (n, height, width, 3), varied and normalised, as (n, 3, height, width)."""
+    rows, columns = _windows(pictures, how, generator)
+    chosen = torch.arange(len(pictures), device=pictures.device)[:, None, None]
+    values = pictures[chosen, rows[:, :, None], columns[:, None, :]].float()
+    if how.light:
+        values = _lit(values, generator)
+    values = (values - mean) / scale
+    if how.cut_out:
+        values = values.masked_fill(_covered(values, how.cut_out, generator)[..., None], 0.0)
+    return _channels_first(values)
+
+
+def _channels_first(values: Tensor) -> Tensor:
+    """(n, height, width, 3) as (n, 3, height, width).
+
+    On a GPU the order in memory stays, which convolutions there are fastest in. On a CPU it does
+    not: torch 2.13 corrupts its heap in the backward pass of small convolutions in that order.
+    """
+    turned = values.permute(0, 3, 1, 2)
+    return turned if values.device.type == "cuda" else turned.contiguous()
+
+
+def _windows(
+    pictures: Tensor, how: Augmentation, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Which row and which column of the picture each row and column of the crop shows."""
+    n, height, width, _ = pictures.shape
+    down = _shifts(n, how.padding, pictures, generator)
+    across = _shifts(n, how.padding, pictures, generator)
+    rows = _reflected(torch.arange(height, device=pictures.device) + down[:, None], height)
+    columns = _reflected(torch.arange(width, device=pictures.device) + across[:, None], width)
+    if how.mirror:
+        turned = torch.rand(n, device=pictures.device, generator=generator) < 0.5
+        columns = torch.where(turned[:, None], columns.flip(1), columns)
+    return rows, columns
+
+
+def _shifts(n: int, padding: int, like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randint(-padding, padding + 1, (n,), device=like.device, generator=generator)
+
+
+def _reflected(positions: Tensor, length: int) -> Tensor:
+    """Positions beyond an edge, mirrored at it (the edge itself is not repeated)."""
+    positions = positions.abs()
+    return torch.where(positions >= length, 2 * (length - 1) - positions, positions)
+
+
+def _lit(values: Tensor, generator: torch.Generator) -> Tensor:
+    n = len(values)
+    draw = torch.rand(2, n, 1, 1, 1, device=values.device, generator=generator) * 2 - 1
+    brighter = values + 255.0 * BRIGHTNESS * draw[0]
+    middle = brighter.mean((1, 2, 3), keepdim=True)
+    return ((brighter - middle) * (1 + CONTRAST * draw[1]) + middle).clamp(0.0, 255.0)
+
+
+def _covered(values: Tensor, side: int, generator: torch.Generator) -> Tensor:
+    """A square of this side around a point anywhere in the picture; parts may lie outside."""
+    n, height, width, _ = values.shape
+    draw = torch.rand(2, n, 1, device=values.device, generator=generator)
+    top = (draw[0] * height).floor() - side // 2
+    left = (draw[1] * width).floor() - side // 2
+    row = torch.arange(height, device=values.device)
+    column = torch.arange(width, device=values.device)
+    in_rows = (row >= top) & (row < top + side)
+    in_columns = (column >= left) & (column < left + side)
+    return in_rows[:, :, None] & in_columns[:, None, :]

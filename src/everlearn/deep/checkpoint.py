@@ -1,0 +1,163 @@
+"""The file of a training under way, so that a killed run goes on where it was.
+
+One file in the format of :func:`everlearn.save` (no code inside, digest checked, replaced in one
+step): the weights now, the best so far, and the optimiser's momentum; beside them which network,
+which pictures and which recipe they belong to, and how many epochs are done. A file of another
+network, other pictures or another recipe is refused: going on from it would be a training that
+nobody asked for.
+"""
+
+import dataclasses
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from everlearn.deep.descent import Recipe
+from everlearn.deep.networks import fingerprint
+from everlearn.deep.pictures import Pictures
+from everlearn.errors import DamagedModel, OtherNetwork
+from everlearn.persistence import load_arrays, save_arrays
+
+KIND = "training"
+
+
+@dataclass
+class Progress:
+    """How far a training is."""
+
+    epochs_done: int = 0
+    best: float = -1.0
+    best_epoch: int = -1
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+class Checkpoint:
+    """A training's file.
+
+    Parameters
+    ----------
+    path : path-like
+    classifier : the network with its output layer
+    recipe : Recipe
+    pictures : Pictures
+        What it is trained on.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        classifier: nn.Module,
+        recipe: Recipe,
+        pictures: Pictures,
+    ) -> None:
+        self.path = Path(path)
+        self._belongs_to = {
+            "network": fingerprint(classifier),
+            "pictures": digest_of(pictures),
+            "recipe": repr(dataclasses.asdict(recipe)),
+        }
+
+    def save(
+        self, classifier: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
+    ) -> None:
+        """Replace the file with where the training is now."""
+        arrays = _arrays("now.", classifier.state_dict())
+        arrays |= _arrays("best.", progress.best_weights)
+        arrays |= _arrays("momentum.", _momenta(optimizer))
+        description = {
+            "belongs to": self._belongs_to,
+            "epochs done": progress.epochs_done,
+            "best": progress.best,
+            "best epoch": progress.best_epoch,
+            "history": progress.history,
+        }
+        save_arrays(self.path, KIND, description, arrays)
+
+    def load(self, classifier: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+        """Bring a classifier and its optimiser to where the file says; no file is a beginning.
+
+        Raises
+        ------
+        OtherNetwork
+            The file is of another network, other pictures or another recipe.
+        DamagedModel, NotAModel, NewerFormat
+            The file cannot be read; delete it to begin anew.
+        """
+        if not self.path.exists():
+            return Progress()
+        kind, description, arrays = load_arrays(self.path)
+        if kind != KIND:
+            raise OtherNetwork(f"{self.path} holds a {kind}, not a training; use another path")
+        self._require_same(description.get("belongs to", {}))
+        try:
+            progress = Progress(
+                int(description["epochs done"]),
+                float(description["best"]),
+                int(description["best epoch"]),
+                _tensors("best.", arrays),
+                list(description["history"]),
+            )
+            classifier.load_state_dict(_tensors("now.", arrays))
+            _restore_momenta(optimizer, _tensors("momentum.", arrays))
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            raise DamagedModel(
+                f"{self.path} is intact but does not describe a training: {error}"
+            ) from None
+        return progress
+
+    def _require_same(self, other: dict[str, Any]) -> None:
+        differing = [key for key, value in self._belongs_to.items() if other.get(key) != value]
+        if differing:
+            raise OtherNetwork(
+                f"{self.path} belongs to a training with another {' and other '.join(differing)}; "
+                "use another path, or delete it to begin anew"
+            )
+
+
+def digest_of(pictures: Pictures) -> str:
+    """Which pictures under which labels, in which order."""
+    digest = hashlib.sha256(np.ascontiguousarray(pictures.pixels).data)
+    digest.update("\n".join(map(str, pictures.labels.tolist())).encode())
+    return digest.hexdigest()[:16]
+
+
+def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights that further training does not change."""
+    return {key: value.detach().clone() for key, value in weights.items()}
+
+
+def _momenta(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The momentum of each parameter, by its place in the optimiser."""
+    found = {}
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for number, parameter in enumerate(parameters):
+        buffer = optimizer.state[parameter].get("momentum_buffer")
+        if buffer is not None:
+            found[str(number)] = buffer
+    return found
+
+
+def _restore_momenta(optimizer: torch.optim.Optimizer, momenta: dict[str, Tensor]) -> None:
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for number, buffer in momenta.items():
+        parameter = parameters[int(number)]
+        optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter.device)
+
+
+def _arrays(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    return {f"{prefix}{key}": t.detach().cpu().contiguous().numpy() for key, t in tensors.items()}
+
+
+def _tensors(prefix: str, arrays: dict[str, Any]) -> dict[str, Tensor]:
+    return {
+        key.removeprefix(prefix): torch.from_numpy(value.copy())
+        for key, value in arrays.items()
+        if key.startswith(prefix)
+    }

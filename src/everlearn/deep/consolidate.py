@@ -1,0 +1,269 @@
+"""Day and night (Hayes and Kanan 2020, Sec. 5): stream at once, train the network now and then.
+
+By day a Memory is taught in one pass and answers at once; its network stays as it is. In a night
+the network is trained further on what the Memory has kept of its teachings, everything is embedded
+anew, and the classifier learns all of it from the new vectors. The pictures are the files that were
+taught: a night keeps nothing that the day does not, but it needs the files to be there still. Where
+one is gone nothing is changed, for embedding anew would lose what it taught.
+
+A night is taken only if it helps. A share of every name's pictures is held out of it; a classifier
+of the Memory's kind is taught the others, once in the old vectors and once in the new, and asked
+about those held out. Where the new ones are not better, nothing changes.
+
+Nothing half-done is left behind, whenever the power fails:
+
+    training        resumes from its checkpoint in the Memory's folder
+    new network     is written under a name of its own before anything refers to it
+    new vectors     replace the old ones by the Memory's own ``reembed``, in one step
+    old networks    go after that
+"""
+
+import copy
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from everlearn.deep.descent import Recipe
+from everlearn.deep.embedding import DeepEmbedder, load_embedder, save_embedder
+from everlearn.deep.pictures import Pictures, require_trainable
+from everlearn.deep.streaming import StreamingNetwork
+from everlearn.deep.trainer import BaseTrainer, Epoch
+from everlearn.errors import CannotRead, EverlearnError, NeverLearned, OtherNetwork, WrongEmbedder
+from everlearn.images.decode import opened_picture
+from everlearn.images.embedders import centre_crop
+
+# A network that knows much already is not shaken as one that knows nothing.
+NIGHT = Recipe(epochs=30, batch_size=256, learning_rate=0.1, label_smoothing=0.0)
+HELD_OUT = 0.1
+
+logger = logging.getLogger("everlearn")
+
+
+class Sleeper(Protocol):
+    """What a night needs of a Memory."""
+
+    path: Path
+
+    @property
+    def classifier(self) -> Any: ...
+
+    @property
+    def embedder(self) -> Any: ...
+
+    def teachings(self) -> Sequence[Any]: ...
+
+    def reembed(self, embedder: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a night came to.
+
+    Attributes
+    ----------
+    embedder : DeepEmbedder
+        The network trained further; the old one if the night was not taken.
+    before, after : float
+        Accuracy on held-out pictures with the old and with the new network.
+    taken : bool
+    """
+
+    embedder: DeepEmbedder
+    before: float
+    after: float
+    taken: bool
+
+
+def night(
+    embedder: DeepEmbedder,
+    pixels: NDArray[np.uint8],
+    labels: ArrayLike,
+    learner: Any,
+    *,
+    recipe: Recipe = NIGHT,
+    held_out: float = HELD_OUT,
+    unit: bool = False,
+    checkpoint: Path | None = None,
+    progress: Callable[[Epoch], None] | None = None,
+) -> Night:
+    """Train a network further on kept pictures, and see whether it helps a learner.
+
+    Parameters
+    ----------
+    embedder : DeepEmbedder
+        Not changed.
+    pixels : uint8 array of shape (n, size, size, 3)
+    labels : array of shape (n,)
+    learner : an everlearn classifier
+        Cloned, and taught vectors of both networks.
+    recipe : Recipe
+    held_out : float, default=0.1
+    unit : bool, default=False
+        Whether the learner is taught vectors at length one.
+    checkpoint : path-like, optional
+        Where a training that is interrupted goes on from.
+    progress : callable, optional
+        Told each epoch as it ends.
+    """
+    pictures = Pictures(pixels, np.asarray(labels))
+    require_trainable(pictures)
+    held = pictures.held_out(held_out, recipe.seed)
+    trainer = BaseTrainer(
+        copy.deepcopy(embedder.network),
+        size=embedder.size,
+        crop=embedder.crop,
+        recipe=recipe,
+        held_out=0.0,
+        device=str(embedder.device),
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    trained = trainer.train(pixels[~held], pictures.labels[~held]).embedder
+    trained.architecture = embedder.architecture
+    before, after = (
+        _held_out_accuracy(StreamingNetwork(each, clone(learner), unit=unit), pictures, held)
+        for each in (embedder, trained)
+    )
+    taken = after > before
+    return Night(trained if taken else embedder, before, after, taken)
+
+
+def consolidate(
+    memory: Sleeper,
+    *,
+    recipe: Recipe = NIGHT,
+    held_out: float = HELD_OUT,
+    progress: Callable[[Epoch], None] | None = None,
+) -> Night:
+    """Let a Memory's network learn from what the Memory was taught; taken only if it helps.
+
+    Interrupted, it goes on where it was when it is called again, provided that nothing was taught
+    in between; otherwise it begins anew.
+
+    Parameters
+    ----------
+    memory : Memory
+        Opened to be taught, with a :class:`~everlearn.deep.embedding.DeepEmbedder`.
+    recipe : Recipe
+    held_out : float, default=0.1
+        Share of every name's pictures by which the night is judged.
+    progress : callable, optional
+        Told each epoch as it ends.
+
+    Raises
+    ------
+    WrongEmbedder
+        The Memory's embedder is no network that could be trained here.
+    CannotRead
+        A picture that was taught is gone, or a vector was taught; nothing was changed.
+    TooFewClasses, TooFewExamples
+        One name alone, or a name with one picture.
+
+    Returns
+    -------
+    Night
+        Open the Memory with ``embedder_of(folder, memory.info()["embedder"])`` from then on.
+    """
+    embedder = memory.embedder
+    if not isinstance(embedder, DeepEmbedder):
+        raise WrongEmbedder(
+            f"{type(embedder).__name__} cannot be trained here; a night needs a network from "
+            "everlearn.deep (train_base, load_embedder)"
+        )
+    names, pixels = _kept(memory, embedder)
+    checkpoint = _checkpoint_of(memory.path, embedder.name)
+
+    def slept() -> Night:
+        return night(
+            embedder,
+            pixels,
+            names,
+            memory.classifier,
+            recipe=recipe,
+            held_out=held_out,
+            unit=True,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
+
+    try:
+        result = slept()
+    except OtherNetwork as error:
+        logger.warning("a night that was interrupted begins anew: %s", error)
+        checkpoint.unlink()
+        result = slept()
+    if result.taken:
+        save_embedder(result.embedder, network_file(memory.path, result.embedder.name))
+        memory.reembed(result.embedder)
+        _remove_networks(memory.path, keep=result.embedder.name)
+    checkpoint.unlink(missing_ok=True)
+    return result
+
+
+def network_file(folder: Path, name: str) -> Path:
+    """Where the network of this name is, beside the journal of its Memory."""
+    return folder / f"network-{_short(name)}.safetensors"
+
+
+def embedder_of(folder: Path, name: str, **settings: Any) -> DeepEmbedder:
+    """The network that the last night of a Memory left; ``settings`` as in ``load_embedder``."""
+    return load_embedder(network_file(Path(folder), name), **settings)
+
+
+def _held_out_accuracy(
+    network: StreamingNetwork, pictures: Pictures, held: NDArray[np.bool_]
+) -> float:
+    network.partial_fit(pictures.pixels[~held], pictures.labels[~held])
+    answers = network.predict(pictures.pixels[held])
+    return float(np.mean(answers == pictures.labels[held]))
+
+
+def _kept(memory: Sleeper, embedder: DeepEmbedder) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """Names and pictures of all teachings, in the order they were taught."""
+    names: list[str] = []
+    pixels: list[NDArray[np.uint8]] = []
+    for teaching in memory.teachings():
+        names.append(teaching.name)
+        pixels.append(_picture(teaching, embedder))
+    if not names:
+        raise NeverLearned("nothing was taught yet, so there is nothing to learn in a night")
+    return np.array(names), np.stack(pixels)
+
+
+def _picture(teaching: Any, embedder: DeepEmbedder) -> NDArray[np.uint8]:
+    """The picture a teaching came from."""
+    try:
+        picture = opened_picture(teaching.source, at_least=embedder.at_least)
+    except (EverlearnError, ValueError) as error:
+        raise CannotRead(
+            f"teaching {teaching.id} of {teaching.name!r} cannot be embedded anew, since its "
+            f"picture is no longer where it was: {error}; put it back, or forget that teaching"
+        ) from None
+    return np.asarray(centre_crop(picture, embedder.size, embedder.crop))
+
+
+def _checkpoint_of(folder: Path, name: str) -> Path:
+    """The checkpoint of a night that starts from this network; those of others are removed."""
+    file = folder / f"night-{_short(name)}.training"
+    for other in folder.glob("night-*.training"):
+        if other != file:
+            other.unlink(missing_ok=True)
+    return file
+
+
+def _remove_networks(folder: Path, *, keep: str) -> None:
+    kept = network_file(folder, keep)
+    for path in folder.glob("network-*.safetensors"):
+        if path != kept:
+            path.unlink(missing_ok=True)
+
+
+def _short(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]

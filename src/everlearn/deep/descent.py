@@ -1,0 +1,259 @@
+"""Gradient descent through augmented pictures: what every training here shares.
+
+The pictures lie on the device as 8-bit numbers and are varied there. One epoch is one pass over a
+permutation of them. The rate follows one cycle (Smith 2018): up in a straight line over the first
+part of the training, then down along half a cosine to nothing,
+
+    p ≤ w:   rate · p / w            p > w:   rate · (1 + cos(π (p − w) / (1 − w))) / 2
+
+p being the share of all steps made. Everything random is drawn from the seed and the number of the
+epoch, and the rate is a function of the step: an interrupted training needs nothing else to go on.
+
+On a GPU, products are computed in bfloat16 and weights kept in float32.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from everlearn.deep.augment import Augmentation, augmented, normalised
+from everlearn.deep.networks import as_vectors, width_of
+from everlearn.errors import InvalidParameter, NotFinite, OutOfMemory
+
+ASKED_AT_ONCE = 1024
+# Mean and scale of a picture's channels, from 0 to 255: those ImageNet networks are trained with.
+MEAN = (123.675, 116.28, 103.53)
+SCALE = (58.395, 57.12, 57.375)
+STANDARD = Augmentation(padding=4, mirror=True, cut_out=8)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained.
+
+    Parameters
+    ----------
+    epochs : int
+    batch_size : int
+    learning_rate : float
+        The highest, reached after ``warm_up`` of all steps.
+    momentum, weight_decay : float
+        Nesterov's momentum; the decay pulls weights alone, not biases and scales.
+    label_smoothing : float
+    warm_up : float
+        Share of all steps in which the rate rises.
+    augmentation : Augmentation
+    seed : int
+    """
+
+    epochs: int = 60
+    batch_size: int = 512
+    learning_rate: float = 0.4
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    label_smoothing: float = 0.1
+    warm_up: float = 0.2
+    augmentation: Augmentation = field(default=STANDARD)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 1:
+            raise InvalidParameter(
+                f"epochs and batch_size are at least 1, not {self.epochs} and {self.batch_size}"
+            )
+        if not self.learning_rate > 0:
+            raise InvalidParameter(f"learning_rate is above 0, not {self.learning_rate}")
+        if not 0.0 <= self.warm_up < 1.0:
+            raise InvalidParameter(f"warm_up is a share below 1, not {self.warm_up}")
+
+    def rate(self, share: float) -> float:
+        """The learning rate when this share of all steps is made."""
+        if share < self.warm_up:
+            return self.learning_rate * share / self.warm_up
+        done = (share - self.warm_up) / (1.0 - self.warm_up)
+        return self.learning_rate * (1.0 + math.cos(math.pi * done)) / 2.0
+
+
+class Classifier(nn.Module):
+    """F(G(x)): a network and a linear output layer."""
+
+    def __init__(self, network: nn.Module, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.network = network
+        self.output = nn.Linear(n_features, n_classes)
+
+    def features(self, pictures: Tensor) -> Tensor:
+        return as_vectors(self.network(pictures))
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        scores: Tensor = self.output(self.features(pictures))
+        return scores
+
+
+def classifier_over(network: nn.Module, n_classes: int, size: int, seed: int) -> Classifier:
+    """A network with a fresh output layer, which depends on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Classifier(network, width_of(network, size), n_classes)
+
+
+class Shown:
+    """Labelled pictures on a device, as a network is shown them."""
+
+    def __init__(
+        self,
+        pixels: NDArray[np.uint8] | Tensor,
+        slots: NDArray[np.int64] | Tensor,
+        device: torch.device,
+        mean: Any = MEAN,
+        scale: Any = SCALE,
+    ) -> None:
+        self.pixels = torch.as_tensor(pixels).to(device)
+        self.slots = torch.as_tensor(slots).to(device)
+        self.mean = torch.as_tensor(np.array(mean, dtype=np.float32), device=device)
+        self.scale = torch.as_tensor(np.array(scale, dtype=np.float32), device=device)
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    @property
+    def device(self) -> torch.device:
+        return self.pixels.device
+
+    def epoch(self, number: int, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
+        """Batches of varied pictures and their slots, each picture once.
+
+        A last batch of a single picture is left out: batch normalisation has nothing to compare
+        it with.
+        """
+        generator = torch.Generator(self.device).manual_seed(recipe.seed * 1_000_003 + number)
+        order = torch.randperm(len(self), device=self.device, generator=generator)
+        for chosen in order.split(recipe.batch_size):
+            if len(chosen) == 1 and len(self) > 1:
+                continue
+            pictures = augmented(
+                self.pixels[chosen], recipe.augmentation, self.mean, self.scale, generator
+            )
+            yield pictures, self.slots[chosen]
+
+    def steps(self, recipe: Recipe) -> int:
+        """How many batches an epoch has."""
+        whole, rest = divmod(len(self), recipe.batch_size)
+        return whole + (rest > 1 or len(self) == 1)
+
+    def plain(self, at_once: int = ASKED_AT_ONCE) -> Iterator[Tensor]:
+        """The pictures as they are, normalised, in order."""
+        for part in self.pixels.split(at_once):
+            yield normalised(part, self.mean, self.scale)
+
+
+def optimiser(module: nn.Module, recipe: Recipe) -> torch.optim.SGD:
+    """Stochastic gradient descent over what may change; decay on matrices and filters alone."""
+    free = [p for p in module.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in free if p.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in free if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.SGD(
+        [group for group in groups if group["params"]],
+        lr=recipe.learning_rate,
+        momentum=recipe.momentum,
+        nesterov=recipe.momentum > 0,
+    )
+
+
+def one_epoch(
+    classifier: nn.Module,
+    shown: Shown,
+    number: int,
+    recipe: Recipe,
+    optimizer: torch.optim.Optimizer,
+) -> float:
+    """Cross-entropy descent through one epoch; the mean loss, or ``NotFinite``."""
+    steps = shown.steps(recipe)
+    losses = []
+    for step, (pictures, slots) in enumerate(shown.epoch(number, recipe)):
+        set_rate(optimizer, recipe.rate((number * steps + step) / (recipe.epochs * steps)))
+        with precision(shown.device):
+            loss = nn.functional.cross_entropy(
+                classifier(pictures), slots, label_smoothing=recipe.label_smoothing
+            )
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    mean = float(torch.stack(losses).mean())
+    if not math.isfinite(mean):
+        raise NotFinite(
+            f"the loss is {mean} in epoch {number + 1}; try a learning_rate below "
+            f"{recipe.learning_rate}"
+        )
+    return mean
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+@torch.no_grad()
+def outputs(module: nn.Module, shown: Shown) -> Tensor:
+    """What a module in its evaluation mode says about every picture, in float32."""
+    module.eval()
+    rows = []
+    for pictures in shown.plain():
+        with precision(shown.device):
+            rows.append(module(pictures))
+    return torch.cat(rows).float()
+
+
+def hit_rate(classifier: nn.Module, shown: Shown) -> float:
+    """The share of pictures whose best class is the right one."""
+    return float((outputs(classifier, shown).argmax(1) == shown.slots).float().mean())
+
+
+def precision(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Products in bfloat16 on a GPU, in float32 elsewhere."""
+    if device.type == "cuda":
+        return torch.autocast("cuda", torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def on_device(module: nn.Module, device: torch.device) -> nn.Module:
+    """The module on a device, in the memory layout that convolutions there are fastest in."""
+    if device.type == "cuda":
+        return module.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return module.to(device)
+
+
+def chosen_device(device: str | None) -> torch.device:
+    """The device named, or the GPU where there is one."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+@contextlib.contextmanager
+def memory_guard(recipe: Recipe) -> Iterator[None]:
+    """Running out of memory gets a name, and the advice to use smaller batches."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise OutOfMemory(
+            f"the device has no room for batches of {recipe.batch_size}: {error}; "
+            f"try batch_size={max(1, recipe.batch_size // 2)}, or smaller pictures"
+        ) from None
+
+
+@contextlib.contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Draws that modules make on their own (dropout) follow the seed; the caller's go on."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield

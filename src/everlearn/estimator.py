@@ -1,0 +1,192 @@
+"""What everything that is taught shares, classifiers and transformers alike.
+
+Turns: whoever teaches or asks takes the estimator's lock, so an answer comes from before or after
+a change and never from the middle of one.
+
+Drafts: a change is made on a shallow copy and put in place whole. What validation notes on the way
+(the number of features, their names) goes with the draft if the change is refused.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from enum import StrEnum
+from threading import RLock
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from everlearn.arrays import AnyArray, Array, State
+from everlearn.errors import NotMergeable, OtherFeatures, WrongWidth
+from everlearn.statistics.stored import stored_flag, stored_whole, stored_words
+from everlearn.validation import checked_rows, checked_vector
+
+# A file that claims more features than this would only use up memory.
+MOST_FEATURES = 10_000_000
+
+
+class Promise(StrEnum):
+    """What a learner may promise beyond the contract; ``check_learner`` tests what is promised."""
+
+    BATCH_IS_LOOP = "a batch teaches the same as its rows one by one"
+    ANY_ORDER = "the order of the examples does not matter"
+    MERGE = "merging two learners equals one learner taught both streams"
+    FORGET = "forgetting an example equals never having learned it"
+    FORGET_CLASS = "forgetting a class equals never having learned it"
+    BOUNDED_MEMORY = "memory does not grow with the number of examples"
+
+
+EXACT = frozenset(Promise) - {Promise.BOUNDED_MEMORY}
+BOUNDED = frozenset({Promise.BOUNDED_MEMORY})
+
+
+class StreamingEstimator(BaseEstimator):  # type: ignore[misc]
+    """What everything that is taught shares: validation first, and no change on an error."""
+
+    n_features_in_: int
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        estimator = super().__new__(cls)
+        estimator._turn = RLock()
+        return estimator
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        """What this estimator, with these parameters, promises beyond the contract."""
+        return frozenset()
+
+    # Hooks.
+
+    def _check_parameters(self) -> None:
+        """Raise ``InvalidParameter`` for a constructor argument out of range."""
+
+    def _is_begun(self) -> bool:
+        """Whether there is any state, be it that of a learner that has forgotten everything."""
+        raise NotImplementedError
+
+    def _begin(self, n_features: int) -> None:
+        """Empty state."""
+        raise NotImplementedError
+
+    def _require_fitted(self) -> None:
+        raise NotImplementedError
+
+    def _own_state(self) -> State:
+        """Everything learned, as named arrays and notes made of plain values."""
+        raise NotImplementedError
+
+    def _own_restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
+        """Take over what :meth:`_own_state` gave; ``_begin`` was called before."""
+        raise NotImplementedError
+
+    # Turns and drafts.
+
+    def _draft(self) -> Self:
+        """A shallow copy to make a change on."""
+        draft = object.__new__(type(self))
+        draft.__dict__.update(self.__dict__)
+        return draft
+
+    def _drafted(self, change: Callable[[Self], None]) -> Self:
+        """Make a change on a draft and put it in place; an error leaves everything as it was."""
+        with self._turn:
+            draft = self._draft()
+            change(draft)
+            self.__dict__.update(draft.__dict__)
+            for name in self.__dict__.keys() - draft.__dict__.keys():
+                del self.__dict__[name]
+        return self
+
+    def _turns_with(self, other: "StreamingEstimator") -> ExitStack:
+        """The turns of both, always taken in the same order, so that none waits for ever."""
+        turns = ExitStack()
+        for estimator in sorted((self, other), key=id):
+            turns.enter_context(estimator._turn)
+        return turns
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_turn", None)  # a copy takes turns of its own
+        return state
+
+    # Validation.
+
+    def _rows(
+        self,
+        X: ArrayLike,
+        *,
+        reset: bool | None = None,
+        missing: bool = False,
+        single: bool = False,
+    ) -> Array:
+        """Rows of features as they were taught, or taken for the ones to be taught (``reset``).
+
+        float64, or with ``single`` float32 where the caller's are.
+        """
+        if reset is None:
+            self._require_fitted()
+        rows = checked_rows(X, missing=missing, single=single)
+        if reset:
+            self.n_features_in_ = rows.shape[1]
+        elif rows.shape[1] != self.n_features_in_:
+            raise WrongWidth(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input; give the features it was taught"
+            )
+        if hasattr(X, "columns") or "feature_names_in_" in self.__dict__:
+            self._compare_feature_names(X, bool(reset))
+        return rows
+
+    def _vector(self, x: ArrayLike, method: str) -> Array:
+        vector = checked_vector(x, method)
+        width = self.__dict__.get("n_features_in_")
+        if width is not None and len(vector) != width:
+            raise WrongWidth(
+                f"{method} got {len(vector)} features, this learner was taught {width}"
+            )
+        return vector
+
+    def _compare_feature_names(self, X: ArrayLike, reset: bool) -> None:
+        """Scikit-learn's rules for the names of columns, which are all that is left to complain."""
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        except (ValueError, TypeError) as error:
+            raise OtherFeatures(str(error)) from None
+
+    def _require_same_parameters(self, other: "StreamingEstimator") -> None:
+        theirs = other.get_params(deep=False)
+        for name, ours in self.get_params(deep=False).items():
+            if not np.array_equal(ours, theirs[name]):
+                raise NotMergeable(
+                    f"{name} differs: {ours!r} here, {theirs[name]!r} there; "
+                    "learners must have the same parameters to be merged"
+                )
+
+    # What persistence asks of anything it saves.
+
+    def _state(self) -> State:
+        """Everything learned, at one moment: arrays of its own, and notes of plain values."""
+        with self._turn:
+            if not self._is_begun():
+                return {}, {"taught": False}
+            arrays, notes = self._own_state()
+            names = getattr(self, "feature_names_in_", None)
+            return {key: np.array(value) for key, value in arrays.items()}, notes | {
+                "taught": True,
+                "n_features": self.n_features_in_,
+                "feature_names": None if names is None else [str(name) for name in names],
+            }
+
+    def _restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
+        """Take over what :meth:`_state` gave."""
+        self._check_parameters()
+        if not stored_flag(notes, "taught"):
+            return
+        self.n_features_in_ = stored_whole(notes, "n_features", least=1, most=MOST_FEATURES)
+        if notes.get("feature_names") is not None:
+            names = stored_words(notes, "feature_names", self.n_features_in_)
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._begin(self.n_features_in_)
+        self._own_restore(arrays, notes)

@@ -1,1 +1,0 @@
-"""Images in, vectors out: decoding under hard limits, and embedders."""

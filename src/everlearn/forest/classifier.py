@@ -1,0 +1,291 @@
+"""What all forests share as learners.
+
+A forest promises less than the closed-form learners: what it becomes depends on the order in which
+classes arrive, two forests have no sum, and forgetting takes an example out of the statistics but
+not out of the splitting functions it helped to choose. What holds is said in ``docs/forests.md``.
+
+While one thread teaches, others may ask: teaching builds new trees beside the old ones and puts
+labels and trees in place in one step, so an answer comes from the forest before or after a batch,
+never from one in between.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import partial
+from threading import RLock
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from everlearn.base import BOUNDED, Array, Promise, Slots, State, StreamingClassifier
+from everlearn.errors import DamagedModel
+from everlearn.forest.grove import Batch, Grove
+from everlearn.forest.settings import (
+    NodeSampling,
+    Settings,
+    Update,
+    entropy_table,
+    smallest_leaf,
+)
+from everlearn.learners.whitening import Whitening
+from everlearn.parameters import require_flag, require_number, require_one_of, require_whole
+from everlearn.statistics.labels import Label, Labels
+from everlearn.statistics.stored import stored_whole
+
+# More would take hours for one tree, whoever asked for it.
+MOST_TREES = 100_000
+MOST_CANDIDATES = 1_000_000
+MOST_EPOCHS = 100_000
+# Parameters that two forests need not share to be merged.
+PRIVATE_PARAMETERS = ("random_state", "n_jobs", "n_estimators")
+
+
+class ForestClassifier(StreamingClassifier):
+    """A forest whose leaves refer to stored examples. Its subclasses say how nodes split."""
+
+    n_estimators: int
+    update: str
+    update_fraction: float
+    node_sampling: str
+    min_samples: float
+    n_candidates: int
+    memory: int | None
+    whiten: bool
+    random_state: Any
+    n_jobs: int | None
+
+    groves_: tuple[Grove, ...]
+    seed_: int
+    n_batches_: int
+
+    _updates: Sequence[Update] = tuple(Update)
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return frozenset() if self.memory is None else BOUNDED
+
+    @property
+    def n_trees_(self) -> int:
+        """How many trees there are; more than ``n_estimators`` after a merge."""
+        return sum(len(grove.trees) for grove in self.groves_)
+
+    @property
+    def n_nodes_(self) -> NDArray[np.int64]:
+        """The number of nodes of each tree."""
+        from everlearn.forest.tree import subtree
+
+        return np.array([len(subtree(tree, 0)) for tree in self._trees()])
+
+    @property
+    def n_stored_(self) -> int:
+        """How many examples are stored."""
+        return sum(len(grove.examples.stored) for grove in self.groves_)
+
+    # Parameters.
+
+    def _check_parameters(self) -> None:
+        require_whole("n_estimators", self.n_estimators, most=MOST_TREES)
+        require_whole("n_candidates", self.n_candidates, most=MOST_CANDIDATES)
+        require_number("min_samples", self.min_samples, least=0.0)
+        require_number("update_fraction", self.update_fraction, least=0.0, most=1.0)
+        require_whole("memory", self.memory, or_none=True)
+        require_flag("whiten", self.whiten)
+        if self.n_jobs != -1:
+            require_whole("n_jobs", self.n_jobs, or_none=True)
+        require_one_of("update", self.update, [way.name.lower() for way in self._updates])
+        require_one_of(
+            "node_sampling", self.node_sampling, [way.name.lower() for way in NodeSampling]
+        )
+
+    def _require_same_parameters(self, other: StreamingClassifier) -> None:
+        theirs = other.get_params(deep=False)
+        twin = type(self)(**{n: v for n, v in theirs.items() if n not in PRIVATE_PARAMETERS})
+        ours = self.get_params(deep=False)
+        mine = type(self)(**{n: v for n, v in ours.items() if n not in PRIVATE_PARAMETERS})
+        super(ForestClassifier, mine)._require_same_parameters(twin)
+
+    def _split(self, n_classes: int) -> Any:
+        """The parameters of this kind of splitting function, for so many known classes."""
+        raise NotImplementedError
+
+    def _settings(self, n_classes: int, seen: Array) -> Settings:
+        """All that growing and updating need to know, when so much of each class was seen."""
+        split = self._split(n_classes)
+        members_per_node, vectors_per_node = split.room(len(seen))
+        return Settings(
+            split,
+            len(seen),
+            members_per_node,
+            vectors_per_node,
+            smallest_leaf(self.min_samples, seen),
+            int(Update[self.update.upper()]),
+            int(NodeSampling[self.node_sampling.upper()]),
+            float(self.update_fraction),
+            entropy_table(),
+        )
+
+    # Teaching.
+
+    def _changeable_registry(self) -> Labels:
+        # A copy, so that whoever is asking at this moment keeps the one it has.
+        return self.registry_.copy()
+
+    def _encode(self, registry: Labels, labels: NDArray[Any]) -> tuple[Slots, list[Label]]:
+        # Sorted, so that slots do not depend on the order within a batch.
+        try:
+            order = np.argsort(labels, kind="stable")
+        except TypeError:  # labels of two kinds, which the registry is about to reject
+            order = np.arange(len(labels))
+        slots = np.empty(len(labels), dtype=np.intp)
+        slots[order], new = registry.encode(labels[order])
+        return slots, new
+
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        order = _canonical_order(X, slots)
+        batch = self._batch(X, order, slots[order], None if weights is None else weights[order])
+        self.groves_ = self._groves_taught(batch)
+        self.n_batches_ += 1
+
+    def _batch(self, X: Array, order: Slots, slots: Slots, weights: Array | None) -> Batch:
+        random = np.random.default_rng([self.seed_, self.n_batches_])
+        # ln(u) / w orders examples as u^(1/w) does.
+        keys = np.log(random.random(len(X)))
+        return Batch(X, order, slots, weights, keys if weights is None else keys / weights)
+
+    def _groves_taught(self, batch: Batch) -> tuple[Grove, ...]:
+        groves = self.groves_
+        known = {slot for grove in groves for slot in np.flatnonzero(grove.examples.seen).tolist()}
+        brought = set(batch.slots.tolist())
+        has_new = not brought <= known
+        if not any(len(grove.examples.stored) for grove in groves):
+            groves = (self._planted(batch),)
+        settings_for = partial(self._settings, len(known | brought))
+        return tuple(
+            grove.taught(
+                batch,
+                self.memory,
+                settings_for,
+                1.0 if has_new else _intensity(grove, batch),
+                self._workers(),
+            )
+            for grove in groves
+        )
+
+    def _planted(self, batch: Batch) -> Grove:
+        """Trees that know nothing, and a whitening that suits their first batch."""
+        n_features = batch.X.shape[1]
+        whitening = Whitening.none(n_features)
+        if self.whiten:
+            weights = batch.weights
+            if weights is not None:
+                weights = np.empty_like(weights)
+                weights[batch.order] = batch.weights
+            whitening = Whitening.of(batch.X, weights)
+        return Grove.planted(self._split(2), whitening, self._tree_seeds())
+
+    def _begin(self, n_features: int) -> None:
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.n_batches_ = 0
+        self.groves_ = ()
+
+    def _tree_seeds(self) -> NDArray[np.uint64]:
+        children = np.random.SeedSequence([self.seed_, self.n_batches_]).spawn(self.n_estimators)
+        return np.array([child.generate_state(1, np.uint64)[0] for child in children])
+
+    # Forgetting takes examples out of the leaves, exactly; splitting functions stay as they are.
+
+    def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
+        self.groves_ = tuple(grove.forgotten(X, slots, weights) for grove in self.groves_)
+        touched = np.unique(slots).tolist()
+        return [slot for slot in touched if not any(_has(grove, slot) for grove in self.groves_)]
+
+    def _forget_class(self, slot: int) -> None:
+        self.groves_ = tuple(grove.without_class(slot) for grove in self.groves_)
+
+    def _merge(self, other: Any, slots: Slots) -> None:
+        self.groves_ += tuple(grove.relabelled(slots) for grove in other.groves_)
+
+    # Asking.
+
+    def _as_it_is(self) -> Self:
+        """This forest at this moment; teaching goes on beside it."""
+        now = self._draft()
+        now._turn = RLock()
+        return now
+
+    def _scores(self, X: Array) -> Array:
+        n_slots = max(self.registry_.n_slots, *(grove.examples.n_slots for grove in self.groves_))
+        answers = np.zeros((len(X), n_slots))
+        for grove in self.groves_:
+            if len(grove.examples.stored):
+                grove.add_answers(X, self._workers(), answers)
+        # Rounded, so that a tie is a tie in whatever order its halves were added up.
+        shares: Array = np.round(answers / self.n_trees_, 12)
+        return shares
+
+    def _probabilities(self, scores: Array) -> Array:
+        """The class distributions at the leaves, averaged over the trees (Eq. 2).
+
+        Of some classes, the shares of those alone; even shares where none of them has any.
+        """
+        asked = np.isfinite(scores)
+        shares: Array = np.where(asked, scores, 0.0)
+        totals = shares.sum(axis=1, keepdims=True)
+        shares = np.where(totals > 0, shares, asked)
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    def _trees(self) -> list[Any]:
+        return [tree for grove in self.groves_ for tree in grove.trees]
+
+    def _workers(self) -> int:
+        if self.n_jobs is None:
+            return 1
+        return (os.cpu_count() or 1) if self.n_jobs == -1 else int(self.n_jobs)
+
+    # State.
+
+    def _own_state(self) -> State:
+        arrays: dict[str, NDArray[Any]] = {}
+        for index, grove in enumerate(self.groves_):
+            arrays |= {f"{index}.{name}": value for name, value in grove.state().items()}
+        notes = {
+            "seed": self.seed_,
+            "n_batches": self.n_batches_,
+            "n_groves": len(self.groves_),
+        }
+        return arrays, notes
+
+    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        self.seed_ = stored_whole(notes, "seed", most=2**31)
+        self.n_batches_ = stored_whole(notes, "n_batches", most=2**62)
+        groves = []
+        for index in range(stored_whole(notes, "n_groves")):
+            prefix = f"{index}."
+            own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
+            groves.append(Grove.from_state(own, self._split(2), self.n_features_in_))
+        taught = {slot for grove in groves for slot in np.flatnonzero(grove.examples.seen).tolist()}
+        named = {slot for slot, label in enumerate(self.registry_.by_slot) if label is not None}
+        if taught != named:
+            raise DamagedModel("labels are not those of the classes in examples.seen")
+        self.groves_ = tuple(groves)
+
+
+def _canonical_order(rows: Array, slots: Slots) -> Slots:
+    """An order of the examples that depends on what they are, not on how they are listed."""
+    content = np.ascontiguousarray(rows).view(f"V{rows.shape[1] * rows.itemsize}").ravel()
+    by_content = np.argsort(content, kind="stable")
+    order: Slots = by_content[np.argsort(slots[by_content], kind="stable")]
+    return order
+
+
+def _intensity(grove: Grove, batch: Batch) -> float:
+    """What a batch without new classes brings, as a share of an average class, at most one."""
+    seen = grove.examples.seen
+    brought = len(batch.slots) if batch.weights is None else float(batch.weights.sum())
+    return min(1.0, brought * np.count_nonzero(seen) / max(float(seen.sum()), 1.0))
+
+
+def _has(grove: Grove, slot: int) -> bool:
+    return slot < grove.examples.n_slots and bool(grove.examples.seen[slot] > 0)

@@ -1,0 +1,228 @@
+"""Trees over the same examples: teach, forget, ask.
+
+A grove is a whitening, the stored examples in whitened coordinates, and trees whose leaves refer
+to them. A forest has one; merging two forests puts their groves side by side, because each has a
+whitening of its own. Like its parts, a grove is never changed under a reader: each change is
+another grove.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.base import Array, Slots
+from everlearn.errors import DamagedModel
+from everlearn.forest.examples import Examples, Ints
+from everlearn.forest.settings import NONE, Settings, Update
+from everlearn.forest.tree_state import plain_arrays, tree_from
+from everlearn.learners.whitening import Whitening, blocks
+from everlearn.statistics.stored import stored
+
+if TYPE_CHECKING:
+    from everlearn.forest.tree import Tree
+    from everlearn.forest.update import Lesson
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Rows asked at a time: many, so that those that pass the same node share its vectors.
+ASK_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples to be learned: those of ``X[order]``, and all else in that order already."""
+
+    X: Array
+    order: Slots
+    slots: Slots
+    weights: Array | None
+    keys: Array
+
+    def part(self, mask: NDArray[np.bool_]) -> "Batch":
+        weights = None if self.weights is None else self.weights[mask]
+        return Batch(self.X, self.order[mask], self.slots[mask], weights, self.keys[mask])
+
+
+@dataclass(frozen=True)
+class Grove:
+    """Trees of one kind of split, what they were taught, and the whitening it went through."""
+
+    split: Any
+    whitening: Whitening
+    examples: Examples
+    trees: tuple["Tree", ...]
+
+    @classmethod
+    def planted(cls, split: Any, whitening: Whitening, seeds: NDArray[np.uint64]) -> "Grove":
+        """Trees that have learned nothing yet."""
+        from everlearn.forest.tree import planted
+
+        n_features = len(whitening.mean)
+        trees = tuple(planted(n_features, seed) for seed in seeds)
+        return cls(split, whitening, Examples.none(n_features), trees)
+
+    def taught(
+        self,
+        batch: "Batch",
+        budget: int | None,
+        settings_for: Callable[[Array], Settings],
+        intensity: float,
+        workers: int,
+    ) -> "Grove":
+        """With these examples learned, by the update that the settings name."""
+        from everlearn.forest.grow import first_grown
+        from everlearn.forest.tree import own_copy, take_out
+        from everlearn.forest.update import Lesson
+
+        evicted, stays = self.examples.evicted(batch.slots, batch.keys, budget)
+        kept = batch if stays.all() else batch.part(stays)
+        examples, index = self.examples.with_batch(
+            self.whitening(kept.X, kept.order), kept.slots, kept.weights, kept.keys, kept.order
+        )
+        examples = examples.with_seen(batch.slots, batch.weights).without(evicted)
+        settings = settings_for(examples.seen)
+        lesson = Lesson(examples.rows(), index, intensity)
+        update, first = _update(settings), self.examples.n_taught == 0
+
+        def teach(tree: "Tree") -> "Tree":
+            tree = own_copy(tree, len(examples.slot))
+            if first:
+                return first_grown(tree, lesson.rows, index, settings)
+            if len(evicted):
+                take_out(tree, evicted)
+            return update(tree, lesson, settings)
+
+        trees = tuple(in_parallel(teach, self.trees, workers))
+        return replace(self, split=settings.split, examples=examples, trees=trees)
+
+    def forgotten(self, X: Array, slots: Slots, weights: Array | None) -> "Grove":
+        """Without these examples; raises ``NeverLearned``."""
+        rows, taken, missing = self.examples.find(self.whitening(X), slots, weights)
+        return self._lightened(rows, taken, missing)
+
+    def without_class(self, slot: int) -> "Grove":
+        """Without any example of a class."""
+        rows = self.examples.of_class(slot)
+        missing = np.zeros(self.examples.n_slots)
+        return self._lightened(rows, self.examples.weight[rows], missing)
+
+    def relabelled(self, slots: Slots) -> "Grove":
+        """A copy that shares nothing, in which slot i is ``slots[i]``."""
+        from everlearn.forest.tree import apart
+
+        trees = []
+        for tree in self.trees:
+            copy = apart(tree)
+            members = copy.members["slot"][: copy.used["members"][0]]
+            members[members != NONE] = slots[members[members != NONE]]
+            trees.append(copy)
+        return replace(self, examples=self.examples.relabelled(slots), trees=tuple(trees))
+
+    def add_answers(self, X: Array, workers: int, answers: Array) -> None:
+        """Add every tree's class distribution for each row to ``answers``."""
+        from everlearn.forest.answer import add_answers
+
+        rows = self.examples.rows()
+
+        def ask_all(part: slice) -> None:
+            whitened = self.whitening(X[part])
+            for tree in self.trees:
+                add_answers(tree, self.split, rows, whitened, answers[part])
+
+        size = min(ASK_ROWS, -(-len(X) // workers))
+        in_parallel(ask_all, list(blocks(len(X), size)), workers)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything, as named arrays; trees one after another."""
+        arrays = {"mean": self.whitening.mean, "deviation": self.whitening.scale}
+        arrays |= {f"examples.{name}": value for name, value in self.examples.arrays().items()}
+        trees = [plain_arrays(tree) for tree in self.trees]
+        for name in trees[0]:
+            arrays[f"trees.{name}"] = np.concatenate([tree[name] for tree in trees])
+            arrays[f"lengths.{name}"] = np.array([len(tree[name]) for tree in trees])
+        return arrays
+
+    @classmethod
+    def from_state(cls, arrays: dict[str, NDArray[Any]], split: Any, n_features: int) -> "Grove":
+        """What :meth:`state` gave; ``DamagedModel`` with the name of the array that is wrong."""
+        whitening = Whitening(
+            stored(arrays, "mean", n_features),
+            stored(arrays, "deviation", n_features, least=math.ulp(0.0)),
+        )
+        examples = Examples.from_arrays(_under("examples.", arrays), n_features)
+        columns = {
+            name: _parted(
+                together,
+                stored(arrays, f"lengths.{name}", None, dtype=np.int64, least=0, most=2**40),
+                name,
+            )
+            for name, together in _under("trees.", arrays).items()
+        }
+        n_trees = {len(parts) for parts in columns.values()}
+        if len(n_trees) != 1:
+            raise DamagedModel("lengths.* do not agree on the number of trees")
+        trees = (
+            tree_from(dict(zip(columns, parts, strict=True)), split, examples)
+            for parts in zip(*columns.values(), strict=True)
+        )
+        return cls(split, whitening, examples, tuple(trees))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For ``pickle`` and ``copy``: without the room that arrays have for more."""
+        return type(self).from_state, (self.state(), self.split, self.examples.X.shape[1])
+
+    def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
+        from everlearn.forest.tree import own_copy, take_out
+
+        examples = self.examples.lightened(rows, taken, missing)
+        gone = rows[examples.slot[rows] == NONE]
+        emptied = np.flatnonzero((self.examples.seen > 0) & (examples.seen == 0))
+        trees = []
+        for tree in self.trees:
+            copy = own_copy(tree, len(examples.slot))
+            take_out(copy, gone)
+            # The slot may be given to another class one day.
+            members = tree.members.copy()
+            members["slot"][np.isin(members["slot"], emptied)] = NONE
+            trees.append(copy._replace(members=members))
+        examples.X[gone] = 0.0
+        return replace(self, examples=examples, trees=tuple(trees))
+
+
+def _update(settings: Settings) -> "Callable[[Tree, Lesson, Settings], Tree]":
+    from everlearn.forest.update import auto, igt, rtst, rust, uls
+
+    ways = {
+        Update.ULS: uls.taught,
+        Update.IGT: igt.taught,
+        Update.RTST: rtst.taught,
+        Update.RUST: rust.taught,
+        Update.AUTO: auto.taught,
+    }
+    return ways[Update(settings.update)]
+
+
+def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays whose names start so, by the rest of their names."""
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def _parted(together: NDArray[Any], lengths: NDArray[np.int64], name: str) -> list[NDArray[Any]]:
+    """What belongs to each tree."""
+    if not len(lengths) or lengths.sum() != len(together):
+        raise DamagedModel(f"lengths.{name} does not add up to the length of trees.{name}")
+    return np.split(together, np.cumsum(lengths)[:-1])
+
+
+def in_parallel(work: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]:
+    """Do the same to each; the results are in order whatever the number of workers."""
+    if workers == 1 or len(items) == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, items))

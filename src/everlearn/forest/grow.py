@@ -1,0 +1,166 @@
+"""Growing leaves into subtrees (Sec. 3).
+
+A node is split by the best of some random splitting functions (Eq. 1) as long as one gains and
+leaves more than μ on both sides, depth first. What is grown depends on the examples at a node and
+on the tree's own random numbers only. Cost: one splitting function per node; a node of n examples
+costs O(n) times what its kind of split costs per example.
+
+Compiled code works within the room a tree has. When that is used up it stops, and goes on where
+it was when there is more.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.compiled import by_type, compiled, inner
+from everlearn.forest.buffers import Ints
+from everlearn.forest.gain import AtNode, census, total_of
+from everlearn.forest.randomness import random_unit
+from everlearn.forest.route import partition, push
+from everlearn.forest.settings import DEAD, NONE, Settings
+from everlearn.forest.tree import (
+    SEGMENT,
+    Records,
+    Rows,
+    Tree,
+    compacted,
+    link,
+    make_leaf,
+    rows_of,
+    with_room,
+)
+
+# With update="auto" a node is grown again when it is PATIENCE^(1 ± PATIENCE_SPREAD) times as heavy
+# as when it was grown, a random power for each node; a leaf that could not be split is tried again
+# when it is LEAF_PATIENCE times as heavy. Chosen on held-out training examples of CIFAR-100.
+PATIENCE = 8.0
+PATIENCE_SPREAD = 0.75
+LEAF_PATIENCE = 3.0
+# Room for splits is made for so many nodes at a time.
+NODES_AT_A_TIME = 8
+
+
+@by_type
+def find_split(
+    split: Any, tree: Tree, node: int, rows: Rows, at: AtNode, settings: Settings
+) -> float:
+    """Give a node a splitting function and its examples their sides; a body per kind of split.
+
+    Returns the gain. Where none gains, returns 0 and leaves the node as it is.
+    """
+    raise NotImplementedError
+
+
+class Front(NamedTuple):
+    """Leaves that are being grown: runs of ``rows``, the last of ``segments`` to be next."""
+
+    rows: Ints
+    sides: Ints
+    segments: Records
+    n_open: NDArray[np.int64]
+
+
+def first_grown(tree: Tree, rows: Rows, index: Ints, settings: Settings) -> Tree:
+    """A tree trained on these examples, from a root without any."""
+    n_leaves = len(index) / (1.0 + 2.0 * settings.smallest)
+    n_nodes, n_vectors = int(2 * n_leaves), int(n_leaves * settings.vectors_per_node)
+    # Memory that is not written to costs nothing; still no more than the examples themselves.
+    tree = with_room(tree, n_nodes, 0, min(n_vectors, len(index)))
+    front = front_of(np.zeros(1, np.int32), index.copy(), np.array([len(index)]))
+    return _grown(tree, rows, front, settings)
+
+
+def with_leaves_grown(
+    tree: Tree, rows: Rows, touched: NDArray[np.bool_], settings: Settings
+) -> Tree:
+    """The tree with every touched leaf grown; what was cut makes room for it first."""
+    tree, touched = compacted(tree, touched)
+    leaves = np.flatnonzero(touched).astype(np.int32)
+    nodes = tree.nodes[leaves]
+    leaves = leaves[(nodes["left"] == NONE) & (nodes["parent"] != DEAD)]
+    if not len(leaves):
+        return tree
+    index, counts = rows_of(tree, leaves)
+    tree.nodes["head"][leaves] = NONE
+    return _grown(tree, rows, front_of(leaves, index, counts), settings)
+
+
+def front_of(leaves: Ints, index: Ints, counts: NDArray[Any]) -> Front:
+    """Leaves to be grown, first to last, from the examples they have, one leaf after another."""
+    # A split leaves at least one example on each side, so no more than these are open at a time.
+    segments = np.empty(len(leaves) + len(index), SEGMENT)
+    opened = segments[len(leaves) - 1 :: -1]  # the last of the segments is next
+    ends = counts.cumsum()
+    opened["node"], opened["begin"], opened["end"] = leaves, ends - counts, ends
+    return Front(index, np.empty(len(index), np.int32), segments, np.array([len(leaves)]))
+
+
+def _grown(tree: Tree, rows: Rows, front: Front, settings: Settings) -> Tree:
+    while front.n_open[0]:
+        grow_within_room(tree, rows, front, settings)
+        if front.n_open[0]:
+            tree = with_room(
+                tree,
+                2 * NODES_AT_A_TIME,
+                settings.members_per_node * NODES_AT_A_TIME,
+                settings.vectors_per_node * NODES_AT_A_TIME,
+            )
+    return tree
+
+
+@compiled
+def grow_within_room(tree: Tree, rows: Rows, front: Front, settings: Settings) -> None:
+    """Grow what is open until nothing is, or the next split might not find room."""
+    while front.n_open[0] and has_room(tree, settings):
+        front.n_open[0] -= 1
+        place = front.n_open[0]
+        node = front.segments[place].node
+        begin, end = front.segments[place].begin, front.segments[place].end
+        here, sides = front.rows[begin:end], front.sides[begin:end]
+        at = census(rows, here, sides, settings.n_slots)
+        weight, gain = total_of(at.weights), 0.0
+        if at.slots.shape[0] > 1 and weight > 2.0 * settings.smallest:
+            gain = find_split(settings.split, tree, node, rows, at, settings)
+        tree.nodes[node].limit = limit_of(at, weight, gain > 0.0, settings, tree)
+        if gain <= 0.0:
+            for i in range(end - begin - 1, -1, -1):
+                link(tree, here[i], node)
+            continue
+        left = tree.used[0].nodes
+        right = left + 1
+        tree.used[0].nodes += 2
+        make_leaf(tree, left, node)
+        make_leaf(tree, right, node)
+        tree.nodes[node].left, tree.nodes[node].right = left, right
+        middle = begin + partition(here, sides)
+        push(front.segments, place, right, middle, end)
+        push(front.segments, place + 1, left, begin, middle)
+        front.n_open[0] += 2
+
+
+@inner
+def has_room(tree: Tree, settings: Settings) -> bool:
+    """Whether one more split can be stored, whatever it is."""
+    used = tree.used[0]
+    return (
+        used.nodes + 2 <= tree.nodes.shape[0]
+        and used.members + settings.members_per_node <= tree.members.shape[0]
+        and used.vectors + settings.vectors_per_node <= tree.vectors.shape[0]
+    )
+
+
+@inner
+def limit_of(at: AtNode, weight: float, splits: bool, settings: Settings, tree: Tree) -> float:
+    """How heavy a node grown from these examples may become before it is worth growing again.
+
+    The factor for splitting nodes is random, so that the trees of a forest come due in turn. A
+    leaf that was never tried, because it is too light or of one class, is due at once.
+    """
+    if splits:
+        power = 1.0 + PATIENCE_SPREAD * (2.0 * random_unit(tree.random) - 1.0)
+        return weight * PATIENCE**power
+    if at.slots.shape[0] == 1 or weight <= 2.0 * settings.smallest:
+        return weight
+    return weight * LEAF_PATIENCE

@@ -1,0 +1,100 @@
+"""How trees are grown and updated: one record, made from a forest's parameters.
+
+Plain and compiled code read the same record and the same enumerations.
+"""
+
+import math
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# No node, no row, no class; and the parent of a node that was cut.
+NONE = -1
+DEAD = -2
+# A leaf need not hold more than this share of an average class: with few examples of each class,
+# leaves of a fixed size would mix classes for no reason.
+SMALLEST_SHARE = 0.1
+
+
+class Side(IntEnum):
+    """Where a splitting node sends an example."""
+
+    LEFT = 0
+    RIGHT = 1
+
+
+class Update(IntEnum):
+    """What happens to trees that exist when more is taught (Sec. 4, and our own)."""
+
+    ULS = 0
+    IGT = 1
+    RTST = 2
+    RUST = 3
+    AUTO = 4
+
+
+class NodeSampling(IntEnum):
+    """How RTST and RUST draw nodes (Sec. 4.5)."""
+
+    QUALITY = 0
+    SIZE = 1
+    UNIFORM = 2
+
+
+class Settings(NamedTuple):
+    """What growing and updating need to know.
+
+    Attributes
+    ----------
+    split : NCMSplit or SVMSplit
+        The parameters of one kind of splitting function; compiled code is chosen by its type.
+    n_slots : int
+        Classes are numbers below this.
+    members_per_node, vectors_per_node : int
+        The most that one node needs to be stored.
+    smallest : float
+        μ: both sides of a split keep more than this.
+    update, node_sampling : int
+        Of the enumerations; compiled code recognises plain numbers faster.
+    update_fraction : float
+        π, the share of splitting nodes that RTST and RUST draw.
+    entropies : table of f(v) = v ln v for small whole numbers
+    """
+
+    split: Any
+    n_slots: int
+    members_per_node: int
+    vectors_per_node: int
+    smallest: float
+    update: int
+    node_sampling: int
+    update_fraction: float
+    entropies: NDArray[np.float64]
+
+
+def smallest_leaf(min_samples: float, seen: NDArray[np.float64]) -> float:
+    """μ, or a tenth of an average class where that is less."""
+    average = float(seen.sum()) / max(1, int(np.count_nonzero(seen)))
+    return min(float(min_samples), average * SMALLEST_SHARE)
+
+
+def subset_size(subset: str | float, n_classes: int) -> int:
+    """|K^n|, how many centroids a node has, for so many known classes; at least two."""
+    if subset == "sqrt":
+        size = math.sqrt(n_classes)
+    elif subset == "log2":
+        size = math.log2(n_classes)
+    else:
+        size = float(subset) * n_classes
+    return max(2, round(size))
+
+
+@lru_cache(maxsize=1)
+def entropy_table() -> NDArray[np.float64]:
+    """f(v) = v ln v for small whole numbers."""
+    values = np.arange(4096.0)
+    table: NDArray[np.float64] = values * np.log(np.maximum(values, 1.0))
+    return table

@@ -1,0 +1,88 @@
+"""``update="auto"``, our own: a node is grown again when it has been outgrown.
+
+A splitting function that was the best for w examples is kept while no more than w·p have come to
+its node; when more come, the node and all below it are grown again, from all of them. A leaf that
+could not be split is tried again when it is q times as heavy. (p and q: ``PATIENCE``,
+``LEAF_PATIENCE`` in grow.py, where each node is given its ``limit``.) Between two renewals of a
+node the examples that pay for the second arrive, so an example costs O(p / (p − 1)) growths of each
+node it passes, however many came before it and however small the batches are. Drawing a share of
+all nodes at every call, as RTST and RUST do, costs in proportion to what was learned before.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.compiled import compiled, inner
+from everlearn.forest.buffers import Floats64, Ints, ints, zeros
+from everlearn.forest.grow import with_leaves_grown
+from everlearn.forest.route import partition, push, send
+from everlearn.forest.settings import NONE, Settings
+from everlearn.forest.tree import (
+    SEGMENT,
+    Rows,
+    Tree,
+    collapse,
+    leaf_weight,
+    link,
+    subtree,
+)
+from everlearn.forest.update import Lesson
+
+
+def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
+    """The tree with new examples passed down, and what they outgrow grown again."""
+    touched = np.zeros(len(tree.nodes), np.bool_)
+    pass_down_or_renew(tree, lesson.rows, lesson.arrived.copy(), touched, settings)
+    return with_leaves_grown(tree, lesson.rows, touched, settings)
+
+
+@inner
+def node_weights(tree: Tree, rows: Rows) -> Floats64:
+    """The weight of the examples below each node (indexed by node)."""
+    nodes = subtree(tree, 0)
+    weights = zeros(tree.nodes.shape[0])
+    for i in range(nodes.shape[0] - 1, -1, -1):
+        node = nodes[i]
+        if tree.nodes[node].left == NONE:
+            weights[node] = leaf_weight(tree, rows, node)
+        else:
+            weights[node] = weights[tree.nodes[node].left] + weights[tree.nodes[node].right]
+    return weights
+
+
+@compiled
+def pass_down_or_renew(
+    tree: Tree, rows: Rows, index: Ints, touched: NDArray[np.bool_], settings: Settings
+) -> None:
+    """Pass new examples down to leaves; a node they make too heavy is cut to a leaf with them all.
+
+    Leaves that are due to be grown are marked as touched. ``index`` is reordered.
+    """
+    weights = node_weights(tree, rows)
+    sides = ints(index.shape[0], 0)
+    segments = np.empty(tree.used[0].nodes + 1, SEGMENT)
+    push(segments, 0, 0, 0, index.shape[0])
+    depth = 1
+    while depth:
+        depth -= 1
+        node, begin, end = segments[depth].node, segments[depth].begin, segments[depth].end
+        if begin == end:
+            continue
+        arriving, part = index[begin:end], sides[begin:end]
+        weight = weights[node]
+        for i in range(arriving.shape[0]):
+            weight += rows.weight[arriving[i]]
+        outgrown = weight > tree.nodes[node].limit
+        if outgrown and tree.nodes[node].left != NONE:
+            collapse(tree, node)
+        left, right = tree.nodes[node].left, tree.nodes[node].right
+        if left == NONE:
+            for i in range(arriving.shape[0] - 1, -1, -1):
+                link(tree, arriving[i], node)
+            touched[node] = outgrown
+            continue
+        send(settings.split, tree, node, rows.X, arriving, part)
+        middle = begin + partition(arriving, part)
+        push(segments, depth, right, middle, end)
+        push(segments, depth + 1, left, begin, middle)
+        depth += 2

@@ -1,0 +1,16 @@
+"""IGT, incrementally grow tree (Sec. 4.2): leaves that received examples grow on.
+
+Splitting functions that were there stay. ULS, and the growth of the leaves reached.
+"""
+
+from everlearn.forest.grow import with_leaves_grown
+from everlearn.forest.settings import Settings
+from everlearn.forest.tree import Tree
+from everlearn.forest.update import Lesson
+from everlearn.forest.update.uls import pass_down
+
+
+def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
+    """The tree with new examples in its leaves, and those leaves grown."""
+    touched = pass_down(tree, lesson, settings)
+    return with_leaves_grown(tree, lesson.rows, touched, settings)

@@ -1,0 +1,27 @@
+"""ULS, update leaf statistics (Sec. 4.1): new examples join the leaves they fall into.
+
+P_l(κ) changes, the tree does not. O(depth) splitting functions per example.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.forest.route import leaves_of
+from everlearn.forest.settings import Settings
+from everlearn.forest.tree import Tree, put_in
+from everlearn.forest.update import Lesson
+
+
+def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
+    """The tree with new examples in its leaves."""
+    pass_down(tree, lesson, settings)
+    return tree
+
+
+def pass_down(tree: Tree, lesson: Lesson, settings: Settings) -> NDArray[np.bool_]:
+    """Put new examples into the leaves they fall into; says which nodes those are."""
+    leaves = leaves_of(tree, settings.split, 0, lesson.rows.X, lesson.arrived)
+    put_in(tree, lesson.arrived, leaves)
+    touched = np.zeros(len(tree.nodes), np.bool_)
+    touched[leaves] = True
+    return touched

@@ -1,0 +1,20 @@
+"""Images in, vectors out: decoding under hard limits, and embedders."""
+
+from everlearn.images.decode import Limits, decode
+from everlearn.images.embedders import (
+    EfficientNetLite0,
+    Embedder,
+    OnnxEmbedder,
+    Pixels,
+    TorchEmbedder,
+)
+
+__all__ = [
+    "EfficientNetLite0",
+    "Embedder",
+    "Limits",
+    "OnnxEmbedder",
+    "Pixels",
+    "TorchEmbedder",
+    "decode",
+]

@@ -1,0 +1,165 @@
+"""Many pictures through an embedder, with every core busy.
+
+Each thread takes a few pictures all the way: read, decode, prepare, model. Neither Pillow nor
+onnxruntime holds the interpreter lock while it works, so decoding hides behind the model of another
+thread. Results come in the order of the sources, only a few batches are in flight at a time, and a
+picture that cannot be read is a result too: its error.
+"""
+
+import hashlib
+import io
+import math
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from everlearn.errors import EverlearnError
+from everlearn.images.decode import (
+    DEFAULT_LIMITS,
+    RGB,
+    Limits,
+    Source,
+    opened_picture,
+    read_bytes,
+)
+from everlearn.images.embedders import Embedder, Vectors, as_picture
+from everlearn.images.video import VideoFrame
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+THUMBNAIL_SIDE = 96
+THUMBNAIL_QUALITY = 75
+# Batches waiting per thread: enough that no thread ever waits for the reader of the results.
+AHEAD = 4
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What became of one picture."""
+
+    source: Source
+    vector: Vectors
+    digest: bytes
+    thumbnail: bytes
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A picture that could not be read, and why."""
+
+    source: Source
+    error: EverlearnError
+
+
+def embed_sources(
+    embedder: Embedder,
+    sources: Iterable[Source],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    threads: int | None = None,
+) -> Iterator[Embedded | Unreadable]:
+    """Embed files, in order; ``sources`` is read as the results are taken.
+
+    Parameters
+    ----------
+    embedder : Embedder
+    sources : iterable of bytes or path-like
+    limits : Limits
+    threads : int, optional
+        By default what the embedder asks for, at most one per core.
+    """
+    workers = threads or embedder.threads or os.cpu_count() or 1
+    waiting: deque[Future[list[Embedded | Unreadable]]] = deque()
+    remaining = iter(sources)
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="embed")
+    try:
+        while True:
+            while len(waiting) < AHEAD * workers:
+                part = list(islice(remaining, embedder.batch_size))
+                if not part:
+                    break
+                waiting.append(pool.submit(_embed_part, embedder, part, limits))
+            if not waiting:
+                return
+            yield from waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def embed_source(
+    embedder: Embedder, source: Source, *, limits: Limits = DEFAULT_LIMITS
+) -> Embedded:
+    """Embed one file, or raise the error it deserves."""
+    (result,) = _embed_part(embedder, [source], limits)
+    if isinstance(result, Unreadable):
+        raise result.error
+    return result
+
+
+def embed_picture(embedder: Embedder, image: RGB) -> Embedded:
+    """Embed a picture that is already decoded."""
+    picture = as_picture(image)
+    vector = embedder.run(embedder.prepare(picture)[None])[0]
+    return Embedded(b"", vector, _digest_of_pixels(image), thumbnail(picture))
+
+
+def thumbnail(picture: "Image.Image") -> bytes:
+    """A small JPEG to show what was taught."""
+    small = picture.reduce(max(1, math.ceil(max(picture.size) / THUMBNAIL_SIDE)))
+    file = io.BytesIO()
+    small.save(file, "JPEG", quality=THUMBNAIL_QUALITY)
+    return file.getvalue()
+
+
+def _embed_part(
+    embedder: Embedder, sources: Sequence[Source], limits: Limits
+) -> list[Embedded | Unreadable]:
+    failed: dict[int, Unreadable] = {}
+    prepared: list[Vectors] = []
+    read: list[tuple[bytes, bytes]] = []
+    for index, source in enumerate(sources):
+        try:
+            picture, digest = _read(source, limits, embedder.at_least)
+        except EverlearnError as error:
+            failed[index] = Unreadable(source, _named_after(source, error))
+            continue
+        prepared.append(embedder.prepare(picture))
+        read.append((digest, thumbnail(picture)))
+    embedded = zip(embedder.run(np.stack(prepared)) if prepared else [], read, strict=True)
+    results: list[Embedded | Unreadable] = []
+    for index, source in enumerate(sources):
+        if index in failed:
+            results.append(failed[index])
+        else:
+            vector, (digest, small) = next(embedded)
+            results.append(Embedded(source, vector, digest, small))
+    return results
+
+
+def _read(source: Source, limits: Limits, at_least: int | None) -> tuple["Image.Image", bytes]:
+    """A picture, and the digest by which it is known again."""
+    if isinstance(source, VideoFrame):
+        pixels = source.opened()
+        return as_picture(pixels), _digest_of_pixels(pixels)
+    data = read_bytes(source, limits)
+    picture = opened_picture(data, limits=limits, at_least=at_least)
+    return picture, hashlib.sha256(data).digest()
+
+
+def _digest_of_pixels(image: RGB) -> bytes:
+    height, width = image.shape[:2]
+    return hashlib.sha256(f"{width} {height} ".encode() + image.tobytes()).digest()
+
+
+def _named_after(source: Source, error: EverlearnError) -> EverlearnError:
+    """The error with the file's name in it, since only its bytes were decoded."""
+    if isinstance(source, bytes):
+        return error
+    return type(error)(str(error).replace("the image", os.fspath(source), 1))

@@ -1,0 +1,251 @@
+"""Bytes to RGB, under hard limits: the one way to open an image in this house.
+
+An image from outside is hostile until shown otherwise: a few kilobytes can declare a picture of
+gigabytes, a progressive JPEG can make its decoder pass over the same pixels hundreds of times, and
+any decoder may stumble over a byte turned round. So a file is first stripped of all that makes no
+pixels (containers.py), its declared size and the work it asks for are compared with the limits
+before a pixel is decoded, only the formats below are tried, and whatever the decoder complains
+about comes out as one of three named errors. What a file is called plays no role; its bytes decide.
+
+    JPEG, PNG, WebP, GIF, BMP     decoded here
+    AVIF, HEIC                    decoded in a process of its own with limits (isolated.py), since
+                                  nothing in the file bounds what they cost
+
+What comes out is always upright (EXIF orientation applied), 8 bits a channel, RGB. Of an animation
+it is the first frame; transparent parts are laid on white; 16-bit grey keeps its upper 8 bits;
+colour profiles are ignored.
+"""
+
+import io
+import os
+import stat
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.errors import (
+    CannotRead,
+    DamagedImage,
+    ImageTooLarge,
+    InvalidParameter,
+    MissingPackage,
+    NotAnImage,
+)
+from everlearn.images.containers import Essence, essence
+from everlearn.images.isolated import decoded_alone
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+RGB = NDArray[np.uint8]
+Source = bytes | str | os.PathLike[str]
+
+SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif"}
+)
+# Formats whose decoder holds several copies of the picture at a time count as that much larger.
+COPIES = {"WEBP": 2}
+ISOLATED = ("AVIF", "HEIF")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an image may cost at most; the defaults keep one decode below 2 s and 512 MB.
+
+    Parameters
+    ----------
+    bytes : int
+        Size of the file.
+    pixels : int
+        Width times height; the default is that of a 24-megapixel camera. WebP, whose decoder
+        keeps several copies of the picture, may have half as many.
+    side : int
+        Width or height; the default is the most that JPEG can have.
+    work : int
+        Pixels that all passes of a progressive JPEG go over together, each of its components
+        counted. Cameras and browsers write about fourteen passes, which the default allows for
+        every picture within the limit of pixels.
+    """
+
+    bytes: int = 32 * 1024 * 1024
+    pixels: int = 25_000_000
+    side: int = 65_535
+    work: int = 600_000_000
+
+    def __post_init__(self) -> None:
+        for what, most in vars(self).items():
+            if most < 1:
+                raise InvalidParameter(f"the limit of {what} is at least 1, not {most}")
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def decode(source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | None = None) -> RGB:
+    """An image file, or its bytes, as an array of shape (height, width, 3).
+
+    Parameters
+    ----------
+    source : bytes or path-like
+    limits : Limits
+    at_least : int, optional
+        A JPEG may be decoded at a half, quarter or eighth of its size as long as both sides keep
+        this many pixels, which is several times faster for large photographs.
+
+    Raises
+    ------
+    CannotRead, NotAnImage, DamagedImage, ImageTooLarge
+
+    Examples
+    --------
+    >>> from everlearn.images.decode import decode
+    >>> dot = bytes.fromhex("424d1e000000000000001a0000000c00000001000100010018000000ff00")
+    >>> decode(dot).tolist()
+    [[[255, 0, 0]]]
+    """
+    return np.asarray(opened_picture(source, limits=limits, at_least=at_least))
+
+
+def opened_picture(
+    source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | None = None
+) -> "Image.Image":
+    """As :func:`decode`, as an upright RGB image of Pillow's, which saves copying the pixels."""
+    data = read_bytes(source, limits)
+    name = "the image" if isinstance(source, bytes) else os.fspath(source)
+    parts = essence(data, name)
+    if parts.kind in ISOLATED:
+        stored, orientation = decoded_alone(
+            data, parts.kind, name, pixels=limits.pixels, side=limits.side
+        )
+        return upright(as_rgb(stored), orientation)
+    _require_within(parts.size, parts, name, limits)
+    image = _opened(parts, name)
+    _require_within(image.size, parts, name, limits)
+    try:
+        if at_least is not None and parts.kind == "JPEG":
+            image.draft("RGB", (at_least, at_least))
+        image.load()
+        return upright(as_rgb(image), parts.orientation)
+    except Exception as error:
+        raise DamagedImage(
+            f"{name} is damaged ({_reason(error)}); open and save it again with an image editor"
+        ) from None
+
+
+def read_bytes(source: Source, limits: Limits = DEFAULT_LIMITS) -> bytes:
+    """The bytes of an image file, if they are within the limit."""
+    if isinstance(source, bytes):
+        data, name = source, "the image"
+    else:
+        data, name = _read_file(source, limits.bytes), os.fspath(source)
+    if len(data) > limits.bytes:
+        raise ImageTooLarge(
+            f"{name} has more than {limits.bytes:,} bytes; make it smaller, or raise the limit"
+        )
+    if not data:
+        raise NotAnImage(f"{name} is empty")
+    return data
+
+
+def _read_file(path: str | os.PathLike[str], most: int) -> bytes:
+    """The file, or its first ``most`` + 1 bytes."""
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise CannotRead(f"{path} is not a regular file")
+            return file.read(min(about.st_size, most + 1))
+    except CannotRead:
+        raise
+    except OSError as error:
+        raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise CannotRead(f"{path!r} cannot be read: {error}") from None
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Opening a pipe must not wait for somebody to write into it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _opened(parts: Essence, name: str) -> "Image.Image":
+    pillow = pillow_image()
+    try:
+        return pillow.open(io.BytesIO(parts.data), formats=(parts.kind,))
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+        raise ImageTooLarge(f"{name} declares far more pixels than any limit allows") from None
+    except Exception as error:
+        raise DamagedImage(
+            f"{name} is damaged ({_reason(error)}); open and save it again with an image editor"
+        ) from None
+
+
+def _require_within(
+    size: tuple[int, int] | None, parts: Essence, name: str, limits: Limits
+) -> None:
+    if size is None:
+        return
+    width, height = size
+    if width < 1 or height < 1:
+        raise DamagedImage(f"{name} is damaged: it declares a size of {width} x {height} pixels")
+    most = limits.pixels // COPIES.get(parts.kind, 1)
+    if width * height > most or max(size) > limits.side:
+        raise ImageTooLarge(
+            f"{name} has {width} x {height} pixels; allowed are {most:,}, and {limits.side:,} on a "
+            "side. Make it smaller, or raise the limit"
+        )
+    if parts.passes * width * height > limits.work:
+        raise ImageTooLarge(
+            f"{name} is a {parts.kind} of {width} x {height} pixels in {parts.passes} passes, more "
+            f"work than {limits.work:,} pixels; save it again with an image editor, or raise the "
+            "limit of work"
+        )
+
+
+def as_rgb(image: "Image.Image") -> "Image.Image":
+    """Eight bits of red, green and blue, on white."""
+    if image.mode.startswith("I"):
+        grey = (np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)
+        image = pillow_image().fromarray(grey)
+    elif image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        return _on_white(image if image.mode == "RGBA" else image.convert("RGBA"))
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _on_white(image: "Image.Image") -> "Image.Image":
+    canvas: Image.Image = pillow_image().new("RGB", image.size, "white")
+    canvas.paste(image, mask=image.getchannel("A"))
+    return canvas
+
+
+def upright(image: "Image.Image", orientation: int) -> "Image.Image":
+    """Undo how the camera was held, as EXIF numbers it."""
+    turn = pillow_image().Transpose
+    undo = {
+        2: turn.FLIP_LEFT_RIGHT,
+        3: turn.ROTATE_180,
+        4: turn.FLIP_TOP_BOTTOM,
+        5: turn.TRANSPOSE,
+        6: turn.ROTATE_270,
+        7: turn.TRANSVERSE,
+        8: turn.ROTATE_90,
+    }
+    return image.transpose(undo[orientation]) if orientation in undo else image
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def pillow_image() -> ModuleType:
+    """Pillow's Image module."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingPackage(
+            "reading images needs pillow; install it with: pip install 'everlearn[images]'"
+        ) from None
+    return Image

@@ -1,0 +1,474 @@
+"""RGB to vector: what turns a picture into the numbers a learner is taught.
+
+An embedder does two things, so that threads can share the work: ``prepare`` brings one picture to
+the size and scale the model wants, ``run`` takes a batch of prepared pictures through the model.
+Both are deterministic: the vector of a picture does not depend on the batch it came in, on threads,
+or on the run. A vector is float32.
+
+``name`` says which embedder a vector came from, weights included, so that vectors of different
+embedders are never mixed up.
+"""
+
+import hashlib
+import json
+import math
+import os
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.errors import (
+    CannotRead,
+    DamagedModel,
+    InvalidParameter,
+    MissingData,
+    MissingPackage,
+    NotAModel,
+    WrongKind,
+    WrongShape,
+)
+from everlearn.images.decode import RGB, pillow_image
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Vectors = NDArray[np.float32]
+
+# Under this key an ONNX file of everlearn's says how pictures are prepared, and which name it has.
+ONNX_METADATA = "everlearn.embedder"
+WEIGHTS = resources.files("everlearn.images") / "weights"
+# The files of the network that everlearn brings along.
+SHIPPED = {"float32": "efficientnet_lite0", "int8": "efficientnet_lite0_int8"}
+# Where timm finds weights, and how long to wait for a sign of it.
+WEIGHTS_HUB = "huggingface.co"
+HUB_SECONDS = 3.0
+DEFAULT_PRECISION: Literal["float32", "int8"] = "float32"
+
+
+class Embedder(ABC):
+    """Turns pictures into vectors.
+
+    Attributes
+    ----------
+    name : str
+        Which embedder this is, weights included.
+    n_features : int
+        The length of a vector.
+    at_least : int or None
+        How many pixels each side of a picture should have for nothing to be lost.
+    batch_size : int
+        How many pictures are best taken through the model together.
+    threads : int or None
+        How many threads may call ``run`` at a time; ``None`` for as many as there are cores.
+    """
+
+    name: str
+    n_features: int
+    at_least: int | None = None
+    batch_size: int = 4
+    threads: int | None = None
+
+    @abstractmethod
+    def prepare(self, picture: "Image.Image") -> Vectors:
+        """One RGB picture as the model wants it."""
+
+    @abstractmethod
+    def run(self, batch: Vectors) -> Vectors:
+        """Vectors of prepared pictures, one row each."""
+
+    def embed(self, images: Sequence[RGB]) -> Vectors:
+        """Vectors of some pictures, one row each.
+
+        Parameters
+        ----------
+        images : sequence of uint8 arrays of shape (height, width, 3)
+        """
+        vectors = np.empty((len(images), self.n_features), dtype=np.float32)
+        for start in range(0, len(images), self.batch_size):
+            part = images[start : start + self.batch_size]
+            vectors[start : start + len(part)] = self.run(
+                np.stack([self.prepare(as_picture(image)) for image in part])
+            )
+        return vectors
+
+
+class Pixels(Embedder):
+    """The picture itself, made small: no model at all.
+
+    Good enough for digits and letters, and for objects that always look the same.
+
+    Parameters
+    ----------
+    size : int, default=16
+        The picture is squeezed to size × size pixels.
+    colour : bool, default=False
+        Keep red, green and blue, or brightness alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn.images.embedders import Pixels
+    >>> Pixels(size=2).embed([np.full((9, 5, 3), 255, dtype=np.uint8)]).tolist()
+    [[1.0, 1.0, 1.0, 1.0]]
+    """
+
+    def __init__(self, *, size: int = 16, colour: bool = False) -> None:
+        if size < 1:
+            raise InvalidParameter(f"size is at least 1, not {size}")
+        self.size = size
+        self.colour = colour
+        self.name = f"pixels {size} {'colour' if colour else 'grey'}"
+        self.n_features = size * size * (3 if colour else 1)
+        self.at_least = 2 * size
+
+    def prepare(self, picture: "Image.Image") -> Vectors:
+        box = pillow_image().Resampling.BOX
+        picture = picture if self.colour else picture.convert("L")
+        small = picture.resize((self.size, self.size), box)
+        return np.asarray(small, dtype=np.float32).ravel() / np.float32(255)
+
+    def run(self, batch: Vectors) -> Vectors:
+        return batch
+
+
+class NetworkEmbedder(Embedder):
+    """What networks share: a centre crop, scaled, channels first."""
+
+    def __init__(
+        self,
+        size: int,
+        crop: float,
+        mean: float | Sequence[float],
+        scale: float | Sequence[float],
+    ) -> None:
+        if not 0.0 < crop <= 1.0:
+            raise InvalidParameter(f"crop is a share between 0 and 1, not {crop}")
+        if size < 1:
+            raise InvalidParameter(f"size is at least 1, not {size}")
+        self.size = size
+        self.crop = crop
+        self.mean = _per_channel(mean)
+        self.scale = _per_channel(scale)
+        self.at_least = 2 * math.ceil(size / crop)
+
+    def prepare(self, picture: "Image.Image") -> Vectors:
+        square = np.asarray(centre_crop(picture, self.size, self.crop)).astype(np.float32)
+        square -= self.mean
+        square /= self.scale
+        return square.transpose(2, 0, 1)
+
+    def _probed_width(self) -> int:
+        return int(self.run(np.zeros((1, 3, self.size, self.size), np.float32)).shape[1])
+
+
+class OnnxEmbedder(NetworkEmbedder):
+    """Any model in an ONNX file that takes NCHW pictures and gives vectors.
+
+    Runs in onnxruntime on the CPU. Outputs with more than two dimensions are averaged over all but
+    the first two (a feature map becomes its global average).
+
+    Parameters
+    ----------
+    path : path-like
+    size : int, optional
+        Side of the square the model takes; read from the file where the file says it.
+    crop : float, optional
+        Share of the shorter side that the centre crop keeps; 0.875 where nothing is said.
+    mean, scale : float or sequence of three, optional
+        Pixels go in as (value − mean) / scale; 127 and 128 where nothing is said.
+    threads : int, optional
+        Threads onnxruntime uses for one call. With the default of one, calls from several threads
+        run side by side, which is the fastest way through many pictures.
+    mirror : bool, default=False
+        Average the vectors of a picture and of its mirror image: a little more accurate, for twice
+        the time.
+    sha256 : str, optional
+        What the file must have; ``DamagedModel`` if it has not.
+
+    Notes
+    -----
+    A file that :func:`everlearn.deep.embedding.export_onnx` wrote says itself how pictures are
+    prepared for it, and has the name of the embedder it was made from: vectors of the one can be
+    compared with vectors of the other. What is given here goes before what the file says, and
+    makes it another embedder.
+    """
+
+    # One picture at a time keeps its layers in the cache of its core.
+    batch_size = 1
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        size: int | None = None,
+        crop: float | None = None,
+        mean: float | Sequence[float] | None = None,
+        scale: float | Sequence[float] | None = None,
+        threads: int = 1,
+        mirror: bool = False,
+        sha256: str | None = None,
+    ) -> None:
+        model = _read_model(Path(path))
+        digest = hashlib.sha256(model).hexdigest()
+        if sha256 is not None and digest != sha256:
+            raise DamagedModel(
+                f"{path} is not the file it should be: its SHA-256 is {digest}, not {sha256}; "
+                "install everlearn again"
+            )
+        self._session = _session(model, Path(path), threads)
+        self._input, side = _picture_input(self._session, Path(path), size)
+        written = _written_preparation(self._session, Path(path))
+        as_written = crop is None and mean is None and scale is None
+        crop = written["crop"] if crop is None else crop
+        mean = written["mean"] if mean is None else mean
+        scale = written["scale"] if scale is None else scale
+        super().__init__(side, crop, mean, scale)
+        self.mirror = mirror
+        own_name = f"{Path(path).stem} {digest[:16]} {side} {crop} {mean} {scale}"
+        self.name = written["name"] if as_written and written["name"] else own_name
+        if mirror:
+            self.name += " mirror"
+        self.n_features = self._probed_width()
+
+    def run(self, batch: Vectors) -> Vectors:
+        vectors = self._through_model(batch)
+        if self.mirror:
+            vectors += self._through_model(np.ascontiguousarray(batch[..., ::-1]))
+            vectors /= 2
+        return vectors
+
+    def _through_model(self, batch: Vectors) -> Vectors:
+        output = np.asarray(self._session.run(None, {self._input: batch})[0], dtype=np.float32)
+        if output.ndim < 2:
+            raise NotAModel(f"the model gives shape {output.shape}; it should give one row each")
+        return output.mean(axis=tuple(range(2, output.ndim))) if output.ndim > 2 else output
+
+
+class EfficientNetLite0(OnnxEmbedder):
+    """The embedder everlearn brings along: 1,280 features, CPU alone.
+
+    EfficientNet-Lite0 (trained on ImageNet by Google; Apache-2.0) without its classifier. Where
+    the weights come from is in the files ``weights/*.json``, whose digests are checked on loading.
+
+    Parameters
+    ----------
+    precision : {"float32", "int8"}, default="float32"
+        ``"int8"`` takes about two thirds of the time (half on processors with VNNI), 3.8 MB instead
+        of 6.8, and gives vectors of its own: the two are different embedders and are never mixed.
+        Its answers do not depend on the processor.
+    threads, mirror
+        As in :class:`OnnxEmbedder`.
+    """
+
+    def __init__(
+        self,
+        *,
+        precision: Literal["float32", "int8"] = DEFAULT_PRECISION,
+        threads: int = 1,
+        mirror: bool = False,
+    ) -> None:
+        if precision not in SHIPPED:
+            raise InvalidParameter(f"precision is one of {', '.join(SHIPPED)}, not {precision!r}")
+        self.precision = precision
+        about = json.loads((WEIGHTS / f"{SHIPPED[precision]}.json").read_text())
+        with resources.as_file(WEIGHTS / f"{SHIPPED[precision]}.onnx") as path:
+            super().__init__(path, threads=threads, mirror=mirror, sha256=about["sha256"])
+
+
+class TorchEmbedder(NetworkEmbedder):
+    """Any ``torch.nn.Module`` that gives vectors, or a model of timm by its name.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or str
+        Takes float32 NCHW. A name is looked up in timm, with its pretrained weights, which are
+        fetched from Hugging Face if they are not in its cache.
+    name : str, optional
+        What to call it; by default the class and a digest of the weights.
+    size, crop, mean, scale
+        As in :class:`OnnxEmbedder`; the defaults are those of ImageNet models in torch.
+    device : str, default="cpu"
+    """
+
+    threads = 1
+    batch_size = 32
+
+    def __init__(
+        self,
+        module: Any,
+        *,
+        name: str | None = None,
+        size: int = 224,
+        crop: float = 0.875,
+        mean: float | Sequence[float] = (123.675, 116.28, 103.53),
+        scale: float | Sequence[float] = (58.395, 57.12, 57.375),
+        device: str = "cpu",
+    ) -> None:
+        try:
+            import torch
+        except ImportError:
+            raise MissingPackage(
+                "TorchEmbedder needs torch; install it with: pip install 'everlearn[torch]'"
+            ) from None
+        super().__init__(size, crop, mean, scale)
+        self._torch = torch
+        self._module = (_timm_model(module) if isinstance(module, str) else module).eval()
+        self._module.to(device)
+        self.device = device
+        weights = _digest_of_weights(self._module)
+        self.name = name or f"{type(self._module).__name__} {weights} {size} {crop} {mean} {scale}"
+        self.n_features = self._probed_width()
+
+    def run(self, batch: Vectors) -> Vectors:
+        with self._torch.inference_mode():
+            output = self._module(self._torch.from_numpy(batch).to(self.device))
+        if output.ndim > 2:
+            output = output.flatten(2).mean(2)
+        return np.asarray(output.float().cpu().numpy())
+
+
+def centre_crop(picture: "Image.Image", size: int, crop: float) -> "Image.Image":
+    """The centre of a picture, size × size pixels.
+
+    As if the shorter side were brought to size / crop and a square of ``size`` cut out of the
+    middle; only the square is computed.
+    """
+    width, height = picture.size
+    enlarge = round(size / crop) / min(height, width)
+    full_width, full_height = round(width * enlarge), round(height * enlarge)
+    left, top = (full_width - size) // 2, (full_height - size) // 2
+    across, down = width / full_width, height / full_height
+    box = (left * across, top * down, (left + size) * across, (top + size) * down)
+    return picture.resize((size, size), pillow_image().Resampling.BICUBIC, box=box)
+
+
+def as_picture(image: RGB) -> "Image.Image":
+    """Pixels as an image of Pillow's, after a look at their shape and kind."""
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8:
+        raise WrongKind(f"a picture holds whole numbers from 0 to 255 (uint8), not {pixels.dtype}")
+    if pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
+        raise WrongShape(f"a picture has shape (height, width, 3), not {pixels.shape}")
+    picture: Image.Image = pillow_image().fromarray(pixels)
+    return picture
+
+
+def _per_channel(value: float | Sequence[float]) -> Vectors:
+    values = np.asarray(value, dtype=np.float32)
+    if values.shape not in ((), (3,)):
+        raise InvalidParameter(f"mean and scale are one number or three, not {value!r}")
+    return values
+
+
+def _read_model(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _session(model: bytes, path: Path, threads: int) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingPackage(
+            "embedding images needs onnxruntime; install it with: pip install 'everlearn[images]'"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise NotAModel(f"{path} is not an ONNX model that onnxruntime can run: {error}") from None
+
+
+def _picture_input(session: Any, path: Path, size: int | None) -> tuple[str, int]:
+    """The name of the model's input, and the side of the square it takes."""
+    inputs = session.get_inputs()
+    shape = inputs[0].shape if len(inputs) == 1 else []
+    if len(shape) != 4 or (shape[1] not in (3, None) and not isinstance(shape[1], str)):
+        raise NotAModel(f"{path} does not take one batch of RGB pictures (n, 3, height, width)")
+    sides = {side for side in shape[2:] if isinstance(side, int)} | ({size} if size else set())
+    if len(sides) != 1:
+        raise InvalidParameter(
+            f"{path} takes pictures of {shape[2]} x {shape[3]} pixels, size={size}; "
+            "give the size of the square it should get"
+        )
+    return inputs[0].name, int(sides.pop())
+
+
+def _written_preparation(session: Any, path: Path) -> dict[str, Any]:
+    """How pictures are prepared, as the file itself says it; else the usual way, and no name."""
+    text = session.get_modelmeta().custom_metadata_map.get(ONNX_METADATA)
+    if text is None:
+        return {"name": None, "crop": 0.875, "mean": 127.0, "scale": 128.0}
+    try:
+        written = json.loads(text)
+        return {
+            "name": str(written["name"]),
+            "crop": float(written["crop"]),
+            "mean": np.asarray(written["mean"], dtype=np.float32).tolist(),
+            "scale": np.asarray(written["scale"], dtype=np.float32).tolist(),
+        }
+    except (ValueError, TypeError, KeyError) as error:
+        raise NotAModel(f"{path} does not say how its pictures are prepared: {error!r}") from None
+
+
+def _timm_model(name: str) -> Any:
+    try:
+        import timm
+    except ImportError:
+        raise MissingPackage(
+            f"{name!r} is looked up in timm, which is not installed; pip install timm, "
+            "or pass the module itself"
+        ) from None
+    with _without_waiting_for_a_network():
+        try:
+            return timm.create_model(name, pretrained=True, num_classes=0)
+        except Exception as error:
+            raise MissingData(
+                f"the model {name!r} of timm, or its weights, cannot be had: {error}. Load it once "
+                "where there is a network (its weights stay in the cache of Hugging Face), or pass "
+                "a module with weights of your own"
+            ) from None
+
+
+@contextmanager
+def _without_waiting_for_a_network() -> Iterator[None]:
+    """Let the hub of weights use its cache alone where it cannot be reached.
+
+    It would try again and again, for most of a minute.
+    """
+    try:
+        socket.create_connection((WEIGHTS_HUB, 443), timeout=HUB_SECONDS).close()
+        offline = False
+    except OSError:
+        offline = True
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        yield
+        return
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = before or offline
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def _digest_of_weights(module: Any) -> str:
+    digest = hashlib.sha256()
+    for key, value in module.state_dict().items():
+        digest.update(key.encode())
+        digest.update(value.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]

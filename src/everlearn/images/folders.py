@@ -1,0 +1,265 @@
+"""Folders of images: the name of a folder is the name of what is in it.
+
+Nothing is left out without a word: whatever lies in a folder is either taken or counted under the
+reason why it is not. What a file is called decides little; a file whose suffix says nothing is
+looked into.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from everlearn.errors import CannotRead, InvalidInput, InvalidLabel
+from everlearn.images import video
+from everlearn.images.containers import kind_of
+from everlearn.images.decode import SUFFIXES
+
+LabelledFile = tuple[Path, str]
+
+LONGEST_NAME = 200
+
+IMAGES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF", "HEIF")
+# How deep folders may lie in each other.
+DEEPEST = 32
+
+HIDDEN = "hidden"
+NO_IMAGE = "no image"
+NOT_READ = "in a format that is not read; save as JPEG or PNG"
+VIDEO = "videos, of which frames are taken with --every SECONDS"
+LOOSE = "images beside the class folders, which have no name; move them, or add --as NAME"
+BAD_NAME = "in a folder whose name cannot be a name"
+BAD_LINK = "links that lead nowhere, or back to where they lie"
+CLOSED = "folders that cannot be opened"
+TOO_DEEP = f"folders more than {DEEPEST} deep"
+# What nobody misses.
+ORDINARY = (HIDDEN, NO_IMAGE)
+
+
+def require_name(name: object) -> None:
+    """A name can be printed on one line of a table."""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InvalidLabel(f"a name is a word of printable characters, not {name!r}")
+    if len(name) > LONGEST_NAME:
+        raise InvalidLabel(f"a name has at most {LONGEST_NAME} characters, this has {len(name)}")
+
+
+@dataclass
+class Survey:
+    """What was found in some folders.
+
+    Attributes
+    ----------
+    files : list of (path, name)
+        In a fixed order.
+    left_out : dict of lists of paths
+        By reason.
+    nested : dict of counters
+        Images by the folder they lie in, for names whose images lie deeper than in one folder.
+    """
+
+    files: list[LabelledFile] = field(default_factory=list)
+    left_out: dict[str, list[Path]] = field(default_factory=dict)
+    nested: dict[str, Counter[str]] = field(default_factory=dict)
+
+    @property
+    def is_unusual(self) -> bool:
+        """Whether somebody should have a look before it is taught."""
+        return bool(self.nested) or any(reason not in ORDINARY for reason in self.left_out)
+
+    def leave_out(self, reason: str, path: Path) -> None:
+        self.left_out.setdefault(reason, []).append(path)
+
+
+def survey(
+    paths: Iterable[Path],
+    name: str | None = None,
+    *,
+    by_innermost: bool = False,
+    videos: bool = False,
+) -> Survey:
+    """What lies in some folders, or files with a name given.
+
+    Parameters
+    ----------
+    paths : iterable of paths
+        A folder of folders gives each image the name of the folder it lies in.
+    name : str, optional
+        The name of all, however deep it lies; files may then be given on their own.
+    by_innermost : bool, default=False
+        Where folders lie in folders, the name is that of the innermost, not of the outermost.
+    videos : bool, default=False
+        Take videos, too.
+    """
+    found = Survey()
+    for path in paths:
+        if not path.exists():
+            raise CannotRead(f"{path} does not exist")
+        if path.is_dir():
+            _look_through(found, path, name, by_innermost, videos)
+        elif name is not None:
+            found.files.append((path, name))
+        else:
+            raise InvalidInput(
+                f"{path} is a file, so it needs a name: add --as NAME, or teach a folder of folders"
+            )
+    return found
+
+
+def labelled_files(paths: Iterable[Path], name: str | None = None) -> Iterator[LabelledFile]:
+    """Image files with their names, in a fixed order; as :func:`survey` finds them."""
+    return iter(survey(paths, name).files)
+
+
+def _look_through(
+    found: Survey, folder: Path, name: str | None, by_innermost: bool, videos: bool
+) -> None:
+    before = len(found.files)
+    deeper: dict[str, Counter[str]] = {}
+    for path in _walk(found, folder):
+        reason = _reason_against(path, videos)
+        if reason is not None:
+            found.leave_out(reason, path)
+        elif name is not None:
+            found.files.append((path, name))
+        elif path.parent == folder:
+            found.leave_out(LOOSE, path)
+        else:
+            inside = path.relative_to(folder).parts[:-1]
+            label = inside[-1] if by_innermost else inside[0]
+            if not _can_be_a_name(label):
+                found.leave_out(BAD_NAME, path)
+                continue
+            found.files.append((path, label))
+            deeper.setdefault(label, Counter())["/".join(inside)] += 1
+    if not by_innermost:
+        found.nested |= {label: where for label, where in deeper.items() if set(where) != {label}}
+    if len(found.files) == before:
+        where = f"{folder} holds no images" if name else f"{folder} holds no folders with images"
+        hint = "" if name else "; put the images of each class into a folder, or add --as NAME"
+        raise InvalidInput(where + hint + _counted(found))
+
+
+def _counted(found: Survey) -> str:
+    if not found.left_out:
+        return ""
+    parts = (f"{len(paths)} {reason}" for reason, paths in found.left_out.items())
+    return f" (left out: {'; '.join(parts)})"
+
+
+def _walk(found: Survey, folder: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Every file below a folder, links to folders followed, sorted."""
+    here = os.path.realpath(folder)
+    if here in above or len(above) > DEEPEST:
+        found.leave_out(BAD_LINK if here in above else TOO_DEEP, folder)
+        return
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        found.leave_out(CLOSED, folder)
+        return
+    folders = []
+    for entry in entries:
+        path = Path(entry.path)
+        if entry.name.startswith("."):
+            found.leave_out(HIDDEN, path)
+        elif entry.is_dir():
+            folders.append(path)
+        elif entry.is_symlink() and not path.exists():
+            found.leave_out(BAD_LINK, path)
+        else:
+            yield path
+    for path in folders:
+        yield from _walk(found, path, (*above, here))
+
+
+def _reason_against(path: Path, videos: bool) -> str | None:
+    """Why a file is left out; ``None`` if it is taken."""
+    suffix = path.suffix.lower()
+    if suffix in SUFFIXES:
+        return None
+    if suffix in video.SUFFIXES:
+        return None if videos else VIDEO
+    kind = kind_of(_start(path))
+    if kind in IMAGES:
+        return None
+    if "video" in kind:
+        return VIDEO
+    return NOT_READ if kind or suffix in UNREAD_SUFFIXES else NO_IMAGE
+
+
+UNREAD_SUFFIXES = frozenset(
+    {".tif", ".tiff", ".psd", ".svg", ".jp2", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw"}
+)
+
+
+def _start(path: Path) -> bytes:
+    """The first bytes of a plain file."""
+    try:
+        if not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            return file.read(64)
+    except OSError:
+        return b""
+
+
+def _can_be_a_name(label: str) -> bool:
+    try:
+        require_name(label)
+    except InvalidLabel:
+        return False
+    return True
+
+
+class FolderWatch:
+    """Notices files that were dropped into the class folders of a folder.
+
+    A file is reported once, when it has not changed between two looks, so that nothing is read
+    while it is still being copied; when it changes later, it is reported again. What is left out
+    is in ``left_out``, by reason.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise CannotRead(f"{folder} is not a folder")
+        self.folder = folder
+        self.left_out: dict[str, list[Path]] = {}
+        self._seen: dict[Path, tuple[int, int]] = {}
+        self._reported: dict[Path, tuple[int, int]] = {}
+
+    def look(self) -> list[LabelledFile]:
+        """The files that are new and complete since the last look."""
+        ready: list[LabelledFile] = []
+        seen: dict[Path, tuple[int, int]] = {}
+        found = Survey()
+        for path in _walk(found, self.folder):
+            label = path.relative_to(self.folder).parts[0]
+            reason = _reason_against(path, False)
+            if reason is None and path.parent == self.folder:
+                reason = LOOSE
+            if reason is None and not _can_be_a_name(label):
+                reason = BAD_NAME
+            if reason is not None:
+                found.leave_out(reason, path)
+                continue
+            try:
+                about = path.stat()
+            except OSError:
+                continue
+            mark = about.st_size, about.st_mtime_ns
+            seen[path] = mark
+            if self._seen.get(path) == mark and self._reported.get(path) != mark:
+                self._reported[path] = mark
+                ready.append((path, label))
+        self._seen, self.left_out = seen, found.left_out
+        self._reported = {path: mark for path, mark in self._reported.items() if path in seen}
+        return ready
+
+    def forever(self, seconds: float) -> Iterator[list[LabelledFile]]:
+        """Looks, one after the other, with a pause between."""
+        while True:
+            yield self.look()
+            time.sleep(seconds)

@@ -1,0 +1,112 @@
+"""Pictures whose cost nothing in the file bounds, decoded in a process of their own.
+
+A still picture in AVIF or HEIC is a frame of a video codec in a container that may refer to itself
+and be put together from hundreds of tiles. No walk over its parts tells what it will cost, so the
+system does: the process has two seconds and half a gigabyte, and is ended when it takes more. That
+costs about a tenth of a second a picture, which these formats take several times over to decode;
+the formats that can be bounded beforehand do not pay it.
+
+Where the system has no such limits (Windows) or does not keep that of memory (macOS), a picture is
+still ended after thirty seconds.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from everlearn.errors import CannotRead, DamagedImage, ImageTooLarge, MissingPackage
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SECONDS = 2
+MEGABYTES = 448  # of data; the interpreter and its libraries take the rest of the 512
+PATIENCE_SECONDS = 30.0
+LONGEST_ANSWER = 4096
+SCRIPT = Path(__file__).with_name("alone.py")
+MODES = ("RGB", "RGBA", "L", "LA")
+ADVICE = {
+    "HEIF": "reading HEIC needs pillow-heif; install it with: pip install 'everlearn[heif]'",
+    "AVIF": "this build of pillow reads no AVIF; install the wheel of PyPI: pip install -U pillow",
+}
+
+
+def decoded_alone(
+    data: bytes, kind: str, name: str, *, pixels: int, side: int
+) -> tuple["Image.Image", int]:
+    """The picture as it is stored, and its orientation.
+
+    Parameters
+    ----------
+    data : the file
+    kind : ``"AVIF"`` or ``"HEIF"``
+    name : what to call it in errors
+    pixels, side : how large it may be
+    """
+    from PIL import Image
+
+    try:
+        about, raw = _answer(data, [kind, SECONDS, MEGABYTES, pixels, side], 4 * pixels)
+    except OSError as error:
+        raise CannotRead(
+            f"{name} cannot be read: no process could be started to decode it ({error.strerror})"
+        ) from None
+    match about.get("error"):
+        case None:
+            mode, width, height = about["mode"], about["width"], about["height"]
+            if mode in MODES and len(raw) == width * height * len(mode):
+                return Image.frombytes(mode, (width, height), raw), about["orientation"]
+            raise DamagedImage(f"{name} is damaged: its pixels are incomplete")
+        case "missing":
+            raise MissingPackage(ADVICE[kind])
+        case "large":
+            raise ImageTooLarge(
+                f"{name} has {about['width']} x {about['height']} pixels; allowed are {pixels:,} "
+                f"and {side:,} a side. Make it smaller, or raise the limit"
+            )
+        case "cost":
+            raise ImageTooLarge(
+                f"{name} takes more than {SECONDS} s or {MEGABYTES} MB to decode; make it smaller"
+            )
+    raise DamagedImage(
+        f"{name} is damaged ({about.get('reason', 'its decoder crashed')}); open and save it again "
+        "with an image editor"
+    )
+
+
+def _answer(data: bytes, words: list[Any], longest: int) -> tuple[dict[str, Any], bytes]:
+    """What the process says about the picture, and its pixels."""
+    command = [sys.executable, "-P", str(SCRIPT), *map(str, words)]
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        process = subprocess.Popen(
+            command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    ended = threading.Timer(PATIENCE_SECONDS, process.kill)
+    ended.start()
+    with process:
+        assert process.stdout is not None
+        line = process.stdout.readline(LONGEST_ANSWER)
+        raw = process.stdout.read(longest)
+        process.kill()
+    ended.cancel()
+    try:
+        about = json.loads(line)
+    except ValueError:
+        about = {}
+    if about.get("error") == "memory" or (not about and _was_ended(process.returncode)):
+        return {"error": "cost"}, b""
+    return about or {"error": "crashed"}, raw
+
+
+def _was_ended(code: int) -> bool:
+    """Whether the system ended it for its time, and not for a fault of its own."""
+    import signal
+
+    over = (getattr(signal, "SIGXCPU", None), getattr(signal, "SIGKILL", None))
+    return -code in [signal_.value for signal_ in over if signal_ is not None]

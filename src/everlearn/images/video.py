@@ -1,0 +1,136 @@
+"""Frames of a video file, one every so many seconds.
+
+A video is a folder of frames that happen to be in one file: a frame of ``clip.mp4`` at two seconds
+is known as ``clip.mp4/2.000s``, so that what came from a video can be forgotten by its path.
+
+Only MP4, QuickTime, Matroska, WebM and AVI are opened, as what their first bytes say they are:
+FFmpeg knows formats that are lists of other files and would open those. The decoders of videos are
+large and run in this process; unlike images, videos are not bounded in time, and a file from a
+stranger is better converted somewhere else.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from everlearn.errors import (
+    CannotRead,
+    DamagedImage,
+    EverlearnError,
+    ImageTooLarge,
+    InvalidParameter,
+    MissingPackage,
+    NotAnImage,
+)
+from everlearn.images.decode import DEFAULT_LIMITS, RGB, Limits
+
+SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"})
+
+
+@dataclass(frozen=True)
+class VideoFrame(os.PathLike[str]):
+    """One frame, or why there is none; a path of its own below that of the file."""
+
+    path: str
+    seconds: float
+    pixels: RGB | None = field(default=None, repr=False)
+    error: EverlearnError | None = None
+
+    def __fspath__(self) -> str:
+        return self.path if self.error else f"{self.path}/{self.seconds:.3f}s"
+
+    def opened(self) -> RGB:
+        """Its pixels, or the error it deserves."""
+        if self.pixels is None:
+            raise self.error or DamagedImage(f"{self.path} has no frame at {self.seconds} s")
+        return self.pixels
+
+
+def frames(
+    path: str | os.PathLike[str], every: float, *, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[VideoFrame]:
+    """Frames of a video, the first and then one every so many seconds.
+
+    A file that cannot be read, or breaks off, gives a last frame with the error.
+
+    Parameters
+    ----------
+    path : path-like
+    every : float
+        Seconds between two frames.
+    limits : Limits
+        Of which ``pixels`` and ``side`` hold for a frame.
+    """
+    if not (math.isfinite(every) and every > 0.0):
+        raise InvalidParameter(f"frames are taken every so many seconds, more than 0, not {every}")
+    name = os.fspath(path)
+    last = 0.0
+    try:
+        for seconds, pixels in _decoded(name, every, limits):
+            last = seconds
+            yield VideoFrame(name, seconds, pixels)
+    except EverlearnError as error:
+        yield VideoFrame(name, last, error=error)
+
+
+def _decoded(name: str, every: float, limits: Limits) -> Iterator[tuple[float, RGB]]:
+    av = _av()
+    try:
+        with open(name, "rb") as file:
+            container_kind = _kind(file.read(64), name)
+            file.seek(0)
+            with av.open(file, format=container_kind) as container:
+                yield from _taken(container, name, every, limits)
+    except EverlearnError:
+        raise
+    except (av.FFmpegError, ValueError, IndexError) as error:
+        raise DamagedImage(f"{name} is damaged: {error}") from None
+    except OSError as error:
+        raise CannotRead(f"{name} cannot be read: {error.strerror}") from None
+
+
+def _taken(container: Any, name: str, every: float, limits: Limits) -> Iterator[tuple[float, RGB]]:
+    if not container.streams.video:
+        raise NotAnImage(f"{name} holds no pictures, only sound")
+    stream = container.streams.video[0]
+    due = -math.inf
+    for frame in container.decode(stream):
+        if (
+            frame.width * frame.height > limits.pixels
+            or max(frame.width, frame.height) > limits.side
+        ):
+            raise ImageTooLarge(
+                f"{name} has frames of {frame.width} x {frame.height} pixels; allowed are "
+                f"{limits.pixels:,}, and {limits.side:,} on a side"
+            )
+        seconds = 0.0 if frame.time is None else float(frame.time)
+        if seconds + 1e-9 < due:
+            continue
+        due = seconds + every if due == -math.inf else due + every
+        pixels = frame.to_ndarray(format="rgb24")
+        yield seconds, np.ascontiguousarray(np.rot90(pixels, round(frame.rotation / 90) % 4))
+
+
+def _kind(start: bytes, name: str) -> str:
+    """FFmpeg's word for a container, by its first bytes."""
+    if start[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free"):
+        return "mov"
+    if start.startswith(b"\x1aE\xdf\xa3"):
+        return "matroska"
+    if start[:4] == b"RIFF" and start[8:12] == b"AVI ":
+        return "avi"
+    raise NotAnImage(f"{name} is no MP4, QuickTime, Matroska, WebM or AVI video")
+
+
+def _av() -> Any:
+    try:
+        import av
+    except ImportError:
+        raise MissingPackage(
+            "frames of videos need PyAV; install it with: pip install 'everlearn[video]'"
+        ) from None
+    return av

@@ -1,0 +1,93 @@
+"""Transformers that learn nothing: a function of one example, the same for ever.
+
+A learner behind such a transformer keeps every promise it makes on its own: what it adds up is
+measured along axes that never move, so examples come in any order, and merging and forgetting are
+exact (see :class:`everlearn.StreamPipeline`).
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from everlearn.arrays import AnyArray, Array, State
+from everlearn.estimator import Promise, StreamingEstimator
+
+
+class FixedMap(TransformerMixin, StreamingEstimator):  # type: ignore[misc]
+    """What fixed transformers share; each says what it makes of rows in ``_map``."""
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return frozenset(Promise)
+
+    def _map(self, rows: Array) -> Array:
+        raise NotImplementedError
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Take note of the number of features; nothing is learned."""
+        return self._drafted(lambda draft: draft._note(X, reset=True))
+
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """The first time as ``fit``; after that only a look at the number of features."""
+        return self._drafted(lambda draft: draft._note(X, reset=not draft._is_begun()))
+
+    def learn_one(self, x: ArrayLike) -> Self:
+        """As ``partial_fit``, for one vector."""
+        if not self._is_begun():
+            return self.partial_fit(self._vector(x, "learn_one")[None])
+        self._vector(x, "learn_one")
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """The examples as this transformer sees them, one row each."""
+        return self._map(self._rows(X))
+
+    def transform_one(self, x: ArrayLike) -> Array:
+        """One example as this transformer sees it."""
+        self._require_fitted()
+        seen: Array = self._map(self._vector(x, "transform_one")[None])[0]
+        return seen
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._is_begun()
+
+    def _note(self, X: ArrayLike, *, reset: bool) -> None:
+        self._check_parameters()
+        self._rows(X, reset=reset)
+
+    def _require_fitted(self) -> None:
+        if not self._is_begun():
+            name = type(self).__name__
+            raise NotFittedError(
+                f"This {name} instance is not fitted yet: it does not know how many features there "
+                "are. Call fit or partial_fit first."
+            )
+
+    def _is_begun(self) -> bool:
+        return "n_features_in_" in self.__dict__
+
+    def _begin(self, n_features: int) -> None:
+        """There is no state to begin with."""
+
+    def _own_state(self) -> State:
+        return {}, {}
+
+    def _own_restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
+        """There is no state to take over."""
+
+
+def in_blocks(n_rows: int, size: int) -> list[slice]:
+    """Consecutive parts of at most ``size`` rows."""
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def signed_power(rows: Array, power: float) -> Array:
+    """sign(x) |x|^p, element by element."""
+    if power == 1.0:
+        return rows
+    size = np.abs(rows)
+    raised = np.sqrt(size) if power == 0.5 else size**power
+    return np.copysign(raised, rows)

@@ -1,0 +1,131 @@
+"""Connections that read the journal, whatever they are allowed to do in its folder.
+
+SQLite's readers take part in the write-ahead log through a file beside the journal (``-shm``).
+Where the folder may not be written, three cases are left:
+
+- somebody writes now: their file is there, and it is enough to read it;
+- nobody does and all is in the journal: it is read as a file that does not change, without any
+  lock, and every answer is thrown away and asked anew if the file did change meanwhile;
+- a writer ended without tidying up, so that part of the truth is in the ``-wal`` file: journal and
+  log are copied to a place of our own, and read there.
+"""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from everlearn.errors import CannotRead, NotAMemory
+
+# No row is longer, so no forged length makes anybody reserve more memory than this.
+LONGEST_BYTES = 1 << 28
+COPIES = 5
+# The clock that files are stamped with moves in steps of up to ten milliseconds.
+CLOCK_TICK_SECONDS = 0.02
+
+Signature = tuple[object, ...]
+
+
+@dataclass
+class Reader:
+    """A connection, and what has to be looked at or tidied up because of how it was made."""
+
+    db: sqlite3.Connection
+    path: Path
+    unlocked_since: Signature | None = None
+    copy: tempfile.TemporaryDirectory[str] | None = field(default=None)
+
+    def moved_on(self) -> bool:
+        """Whether the journal changed although no lock told its writer to wait."""
+        return self.unlocked_since is not None and _signature(self.path) != self.unlocked_since
+
+    def close(self) -> None:
+        self.db.close()
+        if self.copy is not None:
+            self.copy.cleanup()
+
+
+def reader_of(path: Path) -> Reader:
+    """Open a journal to read it."""
+    if not path.exists():
+        raise NotAMemory(f"there is no Memory in {path.parent}; teach one first")
+    log, shared = (path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))
+    if os.access(path.parent, os.W_OK):
+        return Reader(_connected(path, "mode=ro"), path)
+    if log.exists() and shared.exists():
+        with contextlib.suppress(sqlite3.OperationalError):
+            return Reader(_connected(path, "mode=ro"), path)
+    signature = _settled(path)
+    if not log.exists() or not log.stat().st_size:
+        return Reader(_connected(path, "mode=ro&immutable=1"), path, signature)
+    copy = _copied(path, log)
+    return Reader(_connected(Path(copy.name, path.name), "mode=rw"), path, signature, copy)
+
+
+def longest_value(db: sqlite3.Connection) -> None:
+    """Refuse rows of absurd length."""
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BYTES)
+
+
+def _connected(path: Path, options: str) -> sqlite3.Connection:
+    db = sqlite3.connect(
+        f"file:{quote(str(path))}?{options}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        longest_value(db)
+        for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
+            db.execute(f"PRAGMA {setting}")
+        db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _copied(path: Path, log: Path) -> tempfile.TemporaryDirectory[str]:
+    """Journal and write-ahead log of one moment, elsewhere."""
+    for _ in range(COPIES):
+        before = _settled(path)
+        copy = tempfile.TemporaryDirectory(prefix="everlearn-")
+        try:
+            for file in (path, log):
+                shutil.copyfile(file, Path(copy.name, file.name))
+        except OSError as error:
+            copy.cleanup()
+            if not isinstance(error, FileNotFoundError):
+                raise CannotRead(f"{path} cannot be copied to read it: {error}") from None
+        else:
+            if _settled(path) == before:
+                return copy
+            copy.cleanup()
+    raise CannotRead(f"{path} changes too often to be read from a folder without write permission")
+
+
+def _settled(path: Path) -> Signature:
+    """A signature after which any change shows: times of files are only so exact."""
+    for _ in range(COPIES):
+        signature = _signature(path)
+        time.sleep(CLOCK_TICK_SECONDS)
+        if _signature(path) == signature:
+            break
+    return signature
+
+
+def _signature(path: Path) -> Signature:
+    """Changes when the journal or its write-ahead log does."""
+    marks: list[object] = []
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        try:
+            about = file.stat()
+            marks.append((about.st_ino, about.st_size, about.st_mtime_ns))
+        except FileNotFoundError:
+            marks.append(None)
+    return tuple(marks)

@@ -1,0 +1,41 @@
+"""Everything that counts, as one matrix: what exact answers about single teachings need."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from everlearn.errors import NeverLearned
+from everlearn.memory.influence import Influence
+from everlearn.memory.journal import Journal
+from everlearn.memory.model import Model, unit
+
+
+@dataclass(frozen=True)
+class Taught:
+    """All teachings that count, and the effect of each on any answer.
+
+    Attributes
+    ----------
+    influence : Influence
+    names : list of str
+        What the classes are called, in the order of the classifier's.
+    ids : list of int
+    sources : list of str
+        Of every row of ``influence.X``.
+    """
+
+    influence: Influence
+    names: list[str]
+    ids: list[int]
+    sources: list[str]
+
+
+def everything_taught(model: Model, journal: Journal) -> Taught:
+    """What counts, in the order it was taught; inside one view of the journal."""
+    if not model.taught:
+        raise NeverLearned("nothing was taught yet, so there is nothing to ask about")
+    ids, named, sources, vectors = journal.everything()
+    classes = model.classifier.classes_
+    words = journal.name_ids()
+    influence = Influence(model.classifier, unit(vectors), np.searchsorted(classes, named))
+    return Taught(influence, [words[int(number)] for number in classes], ids, sources)

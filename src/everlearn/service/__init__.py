@@ -1,0 +1,16 @@
+"""The service: an HTTP API over Memories, a page with a camera, and a client.
+
+gate.py       who may come in: Host, Origin, token, rate
+bodies.py     what a request may bring, and how an example is read from it
+routes.py     what can be asked for                        (models.py: in which words)
+served.py     a Memory with its one writer                 (writer.py: the queue)
+events.py     what happens, told to whoever listens
+app.py        all of it put together
+server.py     the process
+page/         what a browser is given
+client.py     the same methods as a Memory's, from another process; needs no package
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,137 @@
+"""The application: routes, page, health and metrics, behind the gate."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import ASGIApp
+
+from everlearn import __version__
+from everlearn.errors import EverlearnError
+from everlearn.memory.memory import Memory
+from everlearn.service.bodies import Bodies
+from everlearn.service.failures import body_of, headers_of, status_of
+from everlearn.service.gate import HEALTH, Gate
+from everlearn.service.routes import router
+from everlearn.service.served import Service
+from everlearn.service.settings import Settings
+
+KINDS = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "webmanifest": "application/manifest+json",
+}
+
+
+def create_app(
+    memories: Mapping[str, Memory], settings: Settings | None = None
+) -> tuple[ASGIApp, Service]:
+    """The application as ASGI servers take it, and the service inside.
+
+    Parameters
+    ----------
+    memories : mapping of str to Memory
+        Open Memories by the names that clients use; the first is meant where a request names none.
+        They stay the caller's to close, after the service.
+    settings : Settings, optional
+    """
+    settings = settings or Settings()
+    service = Service(memories, settings)
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="everlearn",
+        version=__version__,
+        summary="Show it an example and a name, and it knows it at once.",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+    )
+    app.state.service = service
+    app.include_router(router)
+    _answer_failures(app)
+    _serve_health(app, service)
+    _serve_page(app)
+    return Gate(Bodies(app, settings), settings, service.metrics), service
+
+
+def _answer_failures(app: FastAPI) -> None:
+    """Everything that goes wrong has one shape."""
+
+    @app.exception_handler(EverlearnError)
+    async def ours(_: Request, error: EverlearnError) -> Response:
+        return _failure(status_of(error), type(error).__name__, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    @app.exception_handler(ValidationError)
+    async def invalid(_: Request, error: RequestValidationError | ValidationError) -> Response:
+        return _failure(422, "InvalidInput", _complaint(error.errors()[0]))
+
+    @app.exception_handler(StarletteHTTPException)
+    async def other(_: Request, error: StarletteHTTPException) -> Response:
+        return _failure(error.status_code, "InvalidRequest", str(error.detail))
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        return _failure(500, "ServiceFailed", "the service failed; see its log")
+
+
+def _serve_health(app: FastAPI, service: Service) -> None:
+    @app.get(HEALTH)
+    async def healthz() -> dict[str, str]:
+        """Whether the service answers; needs no token and tells nothing else."""
+        return {"status": "ok"}
+
+    @app.get("/metrics", response_class=Response)
+    async def metrics() -> Response:
+        """Numbers for Prometheus."""
+        gauges: list[tuple[str, str, float]] = [
+            ("everlearn_listeners", "", service.events.listeners)
+        ]
+        for name, served in service.served.items():
+            label = f'memory="{name}"'
+            known = await served.question(lambda memory: memory.names())
+            taught = sum(record.count for record in known.values())
+            gauges.append(("everlearn_names", label, len(known)))
+            gauges.append(("everlearn_teachings", label, taught))
+            gauges.append(("everlearn_changes_waiting", label, served.writer.waiting))
+        return Response(
+            service.metrics.text(sorted(gauges)), media_type="text/plain; version=0.0.4"
+        )
+
+
+def _serve_page(app: FastAPI) -> None:
+    """The page's files, read once; no path of a client's is ever looked for on disk."""
+    folder = files("everlearn.service") / "page"
+    pages = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return Response(pages["index.html"], media_type=KINDS["html"])
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def part(name: str) -> Response:
+        if name not in pages:
+            raise HTTPException(404, "there is no such page")
+        return Response(pages[name], media_type=KINDS[name.rpartition(".")[2]])
+
+
+def _failure(status: int, kind: str, message: str) -> Response:
+    return Response(body_of(kind, message), status, headers_of(status))
+
+
+def _complaint(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"] if part not in ("body", "query", "header"))
+    return f"{where}: {error['msg']}" if where else str(error["msg"])

@@ -1,0 +1,326 @@
+"""A Memory somewhere else: the same methods, over HTTP.
+
+    with Memory("memory") as memory:                                 in this process
+    with Client("http://127.0.0.1:8737", token=…) as memory:         in another one
+
+Errors are the same exceptions. A change is sent with a key of its own, so that one whose answer was
+lost is sent again without being made twice. Needs nothing but the standard library.
+"""
+
+import http.client
+import json
+import os
+import ssl
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+
+from everlearn import errors
+from everlearn.errors import (
+    CannotReach,
+    EverlearnError,
+    InvalidParameter,
+    NotAllowed,
+    ServiceFailed,
+)
+from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
+from everlearn.memory.answers import Answer, Answers
+from everlearn.memory.correcting import Correction
+from everlearn.memory.erase import Receipt
+from everlearn.memory.forgetting import Forgotten
+from everlearn.memory.journal import NameRecord, Teaching
+from everlearn.memory.operations import Change
+from everlearn.memory.verify import Verification
+from everlearn.persistence import replace_file
+
+# A request whose connection broke is sent once more: by then the service has closed an idle one.
+TRIES = 2
+PAGE = 1_000
+# As many answers as the service gives at most.
+ALL = 10_000
+
+
+class Client:
+    """A Memory that ``everlearn serve`` serves.
+
+    Parameters
+    ----------
+    address : str
+        Such as ``http://127.0.0.1:8737``.
+    token : str, optional
+        By default the environment variable ``EVERLEARN_TOKEN``.
+    memory : str, optional
+        Which Memory, where several are served; by default the first.
+    timeout : float, default=60
+        Seconds to wait for an answer.
+
+    Notes
+    -----
+    For one thread; make one for each. Images are sent as files, read here: the service opens no
+    path.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str | None = None,
+        memory: str | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidParameter(f"an address looks like http://127.0.0.1:8737, not {address!r}")
+        token = token or os.environ.get("EVERLEARN_TOKEN")
+        if not token:
+            raise InvalidParameter("give token=, or set EVERLEARN_TOKEN to what serve printed")
+        self.address = f"{parts.scheme}://{parts.netloc}"
+        self._token = token
+        self._memory = memory
+        self._connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            self._connection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=timeout, context=context
+            )
+        else:
+            self._connection = http.client.HTTPConnection(
+                parts.hostname, parts.port, timeout=timeout
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the service goes on."""
+        self._connection.close()
+
+    def teach(
+        self,
+        example: Any,
+        name: str,
+        *,
+        source: str | None = None,
+        again: bool = False,
+        also: bool = False,
+    ) -> bool:
+        """As :meth:`everlearn.Memory.teach`."""
+        if source is None and isinstance(example, (str, os.PathLike)):
+            source = os.path.abspath(example)
+        said = {"name": name, "again": again, "also": also}
+        said |= {"source": source} if source else {}
+        return bool(self._change("teach", said | _sent(example))["new"])
+
+    def correct(self, example: Any, name: str, *, also: bool = False) -> Correction:
+        """As :meth:`everlearn.Memory.correct`."""
+        done = self._change("correct", {"name": name, "also": also} | _sent(example))
+        return Correction(done["name"], tuple(done["moved_from"]), done["taught"])
+
+    def ask(self, example: Any, *, top: int | None = 5) -> Answers:
+        """As :meth:`everlearn.Memory.ask`."""
+        said = self._json("POST", "ask", {"top": ALL if top is None else top} | _sent(example))
+        nothing = not said["answers"]
+        return Answers(
+            [Answer(**answer) for answer in said["answers"]],
+            unknown=said["unknown"],
+            familiarity=-np.inf if nothing else said["familiarity"],
+            threshold=np.inf if nothing else said["threshold"],
+        )
+
+    def forget(
+        self,
+        what: Any = None,
+        *,
+        id: int | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        erase: bool = False,
+    ) -> Forgotten:
+        """As :meth:`everlearn.Memory.forget`; a word is said as ``name=`` or ``source=``."""
+        return _forgotten(self._change("forget", _choice(what, id, name, source, erase)))
+
+    def would_forget(
+        self,
+        what: Any = None,
+        *,
+        id: int | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        erase: bool = False,
+    ) -> Forgotten:
+        """As :meth:`everlearn.Memory.would_forget`."""
+        choice = _choice(what, id, name, source, erase)
+        return _forgotten(self._json("POST", "would-forget", choice))
+
+    def rename(self, old: str, new: str) -> None:
+        """As :meth:`everlearn.Memory.rename`."""
+        self._change("rename", {"old": old, "new": new})
+
+    def undo(self) -> Change:
+        """As :meth:`everlearn.Memory.undo`."""
+        return _change(self._change("undo", {}))
+
+    def redo(self) -> Change:
+        """As :meth:`everlearn.Memory.redo`."""
+        return _change(self._change("redo", {}))
+
+    def history(self, limit: int | None = None) -> list[Change]:
+        """As :meth:`everlearn.Memory.history`; at most 1,000."""
+        return [_change(row) for row in self._json("GET", "history", limit=limit or PAGE)]
+
+    def names(self) -> Mapping[str, NameRecord]:
+        """As :meth:`everlearn.Memory.names`."""
+        rows = self._json("GET", "names")
+        return {row["name"]: NameRecord(row["count"], row["last_taught"]) for row in rows}
+
+    def teachings(
+        self, name: str | None = None, *, limit: int | None = None, offset: int = 0
+    ) -> list[Teaching]:
+        """As :meth:`everlearn.Memory.teachings`."""
+        found: list[Teaching] = []
+        while limit is None or len(found) < limit:
+            most = PAGE if limit is None else min(PAGE, limit - len(found))
+            start = offset + len(found)
+            rows = self._json("GET", "teachings", name=name, limit=most, offset=start)
+            found += [Teaching(**row) for row in rows]
+            if len(rows) < most:
+                break
+        return found
+
+    def thumbnail(self, id: int) -> bytes | None:
+        """As :meth:`everlearn.Memory.thumbnail`."""
+        status, data = self._send("GET", f"thumbnails/{int(id)}", b"", {})
+        if status == 404:
+            return None
+        return _good(status, data)
+
+    def info(self) -> dict[str, Any]:
+        """As :meth:`everlearn.Memory.info`; the path is one on the service's machine."""
+        found: dict[str, Any] = self._json("GET", "info")
+        return found
+
+    def verify(self) -> Verification:
+        """As :meth:`everlearn.Memory.verify`."""
+        found = self._json("POST", "verify", {})
+        return Verification(**(found | {"problems": tuple(found["problems"])}))
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """As :meth:`everlearn.Memory.export`; the file is written here."""
+        replace_file(Path(path), _good(*self._send("GET", "export", b"", {})))
+
+    # Inside.
+
+    def _change(self, address: str, said: dict[str, Any]) -> Any:
+        return self._json("POST", address, said, key=uuid.uuid4().hex)
+
+    def _json(
+        self, method: str, address: str, said: Any = None, key: str | None = None, **query: Any
+    ) -> Any:
+        headers = {"idempotency-key": key} if key else {}
+        body, kind = _encoded(said)
+        headers |= {"content-type": kind} if kind else {}
+        return json.loads(_good(*self._send(method, address, body, headers, **query)))
+
+    def _send(
+        self, method: str, address: str, body: bytes, headers: dict[str, str], **query: Any
+    ) -> tuple[int, bytes]:
+        given = {name: value for name, value in query.items() if value is not None}
+        given |= {"memory": self._memory} if self._memory else {}
+        target = f"/v1/{address}" + (f"?{urlencode(given)}" if given else "")
+        headers = headers | {"authorization": f"Bearer {self._token}"}
+        # Any request may be sent twice: a question changes nothing, and a change has its key.
+        for left in reversed(range(TRIES)):
+            try:
+                self._connection.request(method, target, body, headers)
+                answer = self._connection.getresponse()
+                return answer.status, answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                if not left:
+                    raise CannotReach(
+                        f"{self.address} does not answer ({error}); is everlearn serve running?"
+                    ) from None
+        raise AssertionError("unreachable")
+
+
+def _sent(example: Any) -> dict[str, Any]:
+    if isinstance(example, (str, bytes, os.PathLike)):
+        return {"image": read_bytes(example, DEFAULT_LIMITS)}
+    if getattr(example, "ndim", None) == 3 or hasattr(example, "getexif"):
+        return {"image": _as_png(example)}
+    return {"vector": np.asarray(example, dtype=np.float64).tolist()}
+
+
+def _as_png(picture: Any) -> bytes:
+    """Pixels as a file that keeps every one of them."""
+    import io
+
+    from everlearn.images.embedders import as_picture
+
+    image = picture if hasattr(picture, "getexif") else as_picture(np.asarray(picture))
+    stream = io.BytesIO()
+    image.convert("RGB").save(stream, "PNG", compress_level=1)
+    return stream.getvalue()
+
+
+def _encoded(said: Any) -> tuple[bytes, str]:
+    """JSON, or a form where there is an image, whose bytes then travel as they are."""
+    if said is None:
+        return b"", ""
+    if "image" not in said:
+        return json.dumps(said).encode(), "application/json"
+    boundary = uuid.uuid4().hex
+    parts = []
+    for name, value in said.items():
+        if value is None:
+            continue
+        file = '; filename="image"' if name == "image" else ""
+        head = f'--{boundary}\r\ncontent-disposition: form-data; name="{name}"{file}\r\n\r\n'
+        text = value if isinstance(value, bytes) else _word(value).encode()
+        parts.append(head.encode() + text + b"\r\n")
+    parts.append(f"--{boundary}--\r\n".encode())
+    return b"".join(parts), f"multipart/form-data; boundary={boundary}"
+
+
+def _word(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _good(status: int, data: bytes) -> bytes:
+    if status == 200:
+        return data
+    try:
+        error = json.loads(data)["error"]
+        kind, message = str(error["kind"]), str(error["message"])
+    except (ValueError, KeyError, TypeError):
+        raise ServiceFailed(f"the service answered {status} and said nothing of use") from None
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, EverlearnError):
+        raise found(message)
+    raise (NotAllowed if status in (401, 403) else ServiceFailed)(message)
+
+
+def _choice(
+    what: Any, id: int | None, name: str | None, source: str | None, erase: bool
+) -> dict[str, Any]:
+    if isinstance(what, str):
+        raise InvalidParameter("say a word as name= or source=; a file as bytes or a Path")
+    said = {"id": id, "name": name, "source": source}
+    given = {key: value for key, value in said.items() if value is not None}
+    return given | {"erase": erase} | ({} if what is None else _sent(what))
+
+
+def _forgotten(row: dict[str, Any]) -> Forgotten:
+    receipt = None if row["receipt"] is None else Receipt(**row["receipt"])
+    return Forgotten(row["count"], row["names"], receipt)
+
+
+def _change(row: dict[str, Any]) -> Change:
+    return Change(**(row | {"names": tuple(row["names"])}))

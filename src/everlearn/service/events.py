@@ -1,0 +1,97 @@
+"""What happens, told to whoever listens, as server-sent events.
+
+A listener that does not keep up is dropped rather than waited for: it connects again and reads the
+state anew, which is always the truth.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from everlearn.errors import TooBusy
+
+# So many events wait for a listener before it is dropped.
+PATIENCE = 256
+# A comment is sent this often, so that a connection nobody reads is noticed.
+ALIVE_SECONDS = 15.0
+
+Listener = asyncio.Queue[str | None]
+
+
+class Events:
+    """Everything told is heard by all who listen; may be told from any thread.
+
+    Parameters
+    ----------
+    most : int
+        How many may listen at a time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._told = 0
+        self._listeners: dict[Listener, str] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    @property
+    def listeners(self) -> int:
+        return len(self._listeners)
+
+    def tell(self, memory: str, kind: str, /, **facts: Any) -> None:
+        """Something happened to a Memory."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._spread, memory, kind, facts)
+
+    def listen(self, memory: str) -> AsyncIterator[str]:
+        """Events of a Memory from when the first line is read, as text to be sent."""
+        self._loop = asyncio.get_running_loop()
+        if len(self._listeners) >= self._most:
+            raise TooBusy(f"{self._most} listen to events already; close one of them")
+        return self._heard(memory)
+
+    def close(self) -> None:
+        """Send everybody home; may be called from any thread."""
+        self._closed = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._dismiss)
+
+    def _dismiss(self) -> None:
+        for listener in list(self._listeners):
+            self._drop(listener)
+
+    def _spread(self, memory: str, kind: str, facts: dict[str, Any]) -> None:
+        self._told += 1
+        text = json.dumps(facts | {"memory": memory}, ensure_ascii=False)
+        message = f"id: {self._told}\nevent: {kind}\ndata: {text}\n\n"
+        for listener, wanted in list(self._listeners.items()):
+            if wanted != memory:
+                continue
+            try:
+                listener.put_nowait(message)
+            except asyncio.QueueFull:
+                self._drop(listener)
+
+    def _drop(self, listener: Listener) -> None:
+        self._listeners.pop(listener, None)
+        if listener.full():
+            listener.get_nowait()
+        listener.put_nowait(None)
+
+    async def _heard(self, memory: str) -> AsyncIterator[str]:
+        listener: Listener = asyncio.Queue(PATIENCE)
+        self._listeners[listener] = memory
+        try:
+            yield ": listening\n\n"
+            while not self._closed:
+                try:
+                    message = await asyncio.wait_for(listener.get(), ALIVE_SECONDS)
+                except TimeoutError:
+                    yield ": alive\n\n"
+                    continue
+                if message is None:
+                    return
+                yield message
+        finally:
+            self._listeners.pop(listener, None)

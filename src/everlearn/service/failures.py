@@ -1,0 +1,99 @@
+"""What went wrong, as a status and one shape of JSON.
+
+    {"error": {"kind": "NotAnImage", "message": "…what was wrong, and what to do"}}
+
+The kind is the name of the exception that the same call raises in a program.
+"""
+
+import json
+import logging
+
+from everlearn.errors import (
+    EverlearnError,
+    ImageTooLarge,
+    InvalidInput,
+    KeyReused,
+    MemoryBusy,
+    MissingPackage,
+    NeverLearned,
+    NotForgettable,
+    NothingToUndo,
+    OtherName,
+    OutOfMemory,
+    TooBusy,
+    UnknownLabel,
+    UnknownMemory,
+)
+
+LOG = logging.getLogger("everlearn.service")
+
+# The first that fits counts, so the narrow ones come first.
+STATUSES: tuple[tuple[type[EverlearnError], int], ...] = (
+    (UnknownMemory, 404),
+    (UnknownLabel, 404),
+    (NeverLearned, 404),
+    (OtherName, 409),
+    (NothingToUndo, 409),
+    (KeyReused, 409),
+    (ImageTooLarge, 413),
+    (InvalidInput, 422),
+    (NotForgettable, 501),
+    (MissingPackage, 501),
+    (TooBusy, 503),
+    (MemoryBusy, 503),
+    (OutOfMemory, 503),
+)
+
+# Every status an answer can have, for the documentation of the API.
+MEANINGS = {
+    400: "The request is not well formed.",
+    401: "No token, or a wrong one.",
+    403: "The Host or Origin is none of this service's.",
+    404: "No such address, name, teaching or Memory.",
+    405: "This address takes another method.",
+    408: "The client took too long to send its request.",
+    409: "It contradicts what is there: taught under another name, nothing to undo, a key reused.",
+    413: "The request or the image is too large.",
+    415: "The content type is none that is read here.",
+    422: "A value cannot be used; the message says which and why.",
+    429: "Too many requests from this address; wait a second.",
+    500: "The service failed; its log says why.",
+    501: "This Memory or this installation cannot do that; the message says what is missing.",
+    503: "Too much is waiting; send it again in a second.",
+}
+
+AGAIN = {429, 503}
+
+
+class Refused(Exception):
+    """A request that is turned away before it reaches a Memory."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+
+
+def status_of(error: EverlearnError) -> int:
+    """The status for an exception of everlearn's."""
+    for kind, status in STATUSES:
+        if isinstance(error, kind):
+            return status
+    LOG.error("%s: %s", type(error).__name__, error)
+    return 500
+
+
+def body_of(kind: str, message: str) -> bytes:
+    """The JSON of an error."""
+    # Words of a client may hold halves of characters, which UTF-8 cannot write but JSON can.
+    return json.dumps({"error": {"kind": kind, "message": message}}).encode("ascii")
+
+
+def headers_of(status: int) -> dict[str, str]:
+    """What an error says beside its body."""
+    headers = {"content-type": "application/json"}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if status in AGAIN:
+        headers["retry-after"] = "1"
+    return headers

@@ -1,0 +1,260 @@
+"""Who may come in: the first and last thing every request passes.
+
+    Host      has to be ours, so that no web site can point a name of its own at this machine
+              (DNS rebinding) and have a browser talk to it
+    Origin    has to be the page's own, so that no other site, nor another port of this machine,
+              can send requests through a browser
+    token     as ``Authorization: Bearer``, or as the cookie that the page was given for the
+              address printed at the start; for everything but ``/healthz``
+    rate      of requests, and more narrowly of wrong tokens, for each address
+
+The cookie is derived from the token and is not the token: browsers send cookies to every port of a
+host. It is ``HttpOnly`` and ``SameSite=Strict``.
+"""
+
+import asyncio
+import hmac
+import ipaddress
+import logging
+import time
+from collections import OrderedDict
+from http import HTTPStatus
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from everlearn.service.failures import Refused, body_of, headers_of
+from everlearn.service.metrics import Metrics
+from everlearn.service.settings import Settings
+
+LOG = logging.getLogger("everlearn.service")
+
+HEALTH = "/healthz"
+COOKIE_DAYS = 30
+# So many addresses are told apart; the one not heard of for longest is forgotten first.
+ADDRESSES = 4096
+
+POLICY = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "permissions-policy": "camera=(self), microphone=(), geolocation=()",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Allowance:
+    """So many a second for each address, twice as many at once."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, address: str, amount: float = 1.0) -> bool:
+        """Whether there is one left; takes it if so. An amount of 0 only looks."""
+        now = time.monotonic()
+        left, then = self._left.pop(address, (2.0 * self._rate, now))
+        left = min(2.0 * self._rate, left + (now - then) * self._rate)
+        enough = left >= 1.0
+        self._left[address] = (left - amount if enough else left, now)
+        if len(self._left) > ADDRESSES:
+            self._left.popitem(last=False)
+        return enough
+
+
+class Gate:
+    """Around the whole application; also counts, logs, and answers what went wrong.
+
+    Parameters
+    ----------
+    app : ASGI application
+    settings : Settings
+    metrics : Metrics
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
+        self._rate = Allowance(settings.rate)
+        self._failures = Allowance(settings.failures)
+        self._token = settings.token.encode()
+        self._page_secret = hmac.digest(self._token, b"everlearn page", "sha256").hex().encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._request(scope, receive, send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = _Answer(send, self._settings.send_seconds)
+        began = time.monotonic()
+        try:
+            await self._admitted(scope, receive, answer)
+        except Refused as refused:
+            await answer.give(refused.status, body_of(refused.kind, str(refused)))
+        except TimeoutError:
+            LOG.warning("a client did not read its answer and was cut off")
+            raise
+        except Exception:
+            LOG.exception("a request failed")
+            await answer.give(500, body_of("ServiceFailed", "the service failed; see its log"))
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            took = time.monotonic() - began
+            self._metrics.count(route, answer.status, took)
+            # What a client sent is not logged: neither its address line, which may hold the token.
+            LOG.info("%s %s %d %.1f ms", scope["method"], route, answer.status, 1000 * took)
+
+    async def _admitted(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        headers = Headers(scope=scope)
+        address = (scope.get("client") or ("",))[0]
+        self._require_host(headers)
+        _require_own_origin(scope, headers)
+        if not self._rate.take(address):
+            raise Refused(429, "TooBusy", "too many requests from this address; wait a second")
+        if scope["path"] == HEALTH:
+            await self._app(scope, receive, answer.send)
+        elif scope["path"] == "/" and scope["query_string"]:
+            await self._exchange(scope, address, answer)
+        else:
+            self._require_token(scope, headers, address)
+            await self._app(scope, receive, answer.send)
+
+    def _require_host(self, headers: Headers) -> None:
+        hosts = headers.getlist("host")
+        name = _host_name(hosts[0]) if len(hosts) == 1 else None
+        if name is None or not (
+            name == "localhost" or _is_address(name) or name in self._settings.hosts
+        ):
+            raise Refused(
+                403,
+                "NotAllowed",
+                "this service is not called that; use its address, or start it with --allow-host",
+            )
+
+    def _require_token(self, scope: Scope, headers: Headers, address: str) -> None:
+        if not self._failures.take(address, 0.0):
+            raise Refused(429, "TooBusy", "too many wrong tokens from this address; wait a second")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._is_token(token.strip()):
+            return
+        cookie = _cookie(headers.getlist("cookie"), _cookie_name(scope))
+        if hmac.compare_digest(cookie.encode("utf-8", "replace"), self._page_secret):
+            return
+        self._failures.take(address)
+        raise Refused(
+            401,
+            "NotAllowed",
+            "open the address that everlearn serve printed when it started, "
+            "or send its token as Authorization: Bearer TOKEN",
+        )
+
+    async def _exchange(self, scope: Scope, address: str, answer: "_Answer") -> None:
+        """The token in the address becomes a cookie, and leaves the address."""
+        if not self._failures.take(address, 0.0):
+            raise Refused(429, "TooBusy", "too many wrong tokens from this address; wait a second")
+        given = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=8).get("token", [])
+        if scope["method"] != "GET" or len(given) != 1 or not self._is_token(given[0]):
+            self._failures.take(address)
+            raise Refused(
+                401, "NotAllowed", "open the address that everlearn serve printed when it started"
+            )
+        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        cookie = (
+            f"{_cookie_name(scope)}={self._page_secret.decode()}; Path=/; HttpOnly; "
+            f"SameSite=Strict; Max-Age={COOKIE_DAYS * 86_400}{secure}"
+        )
+        await answer.give(303, b"", {"location": "/", "set-cookie": cookie})
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+
+class _Answer:
+    """What is sent back: always with the policy, never waiting for ever."""
+
+    def __init__(self, send: Send, seconds: float) -> None:
+        self._send = send
+        self._seconds = seconds
+        self.status = 499
+        self._started = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._started = True
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in POLICY.items():
+                headers.setdefault(name, value)
+        async with asyncio.timeout(self._seconds):
+            await self._send(message)
+
+    async def give(self, status: int, body: bytes, extra: dict[str, str] | None = None) -> None:
+        """A whole answer, unless one has begun."""
+        if self._started:
+            return
+        headers = (extra if extra is not None else headers_of(status)) | {
+            "content-length": str(len(body))
+        }
+        raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        await self.send(
+            {"type": "http.response.start", "status": HTTPStatus(status), "headers": raw}
+        )
+        await self.send({"type": "http.response.body", "body": body})
+
+
+def _require_own_origin(scope: Scope, headers: Headers) -> None:
+    """A browser says where a request comes from; a program says nothing."""
+    origins = headers.getlist("origin")
+    own = f"{scope.get('scheme', 'http')}://{headers['host']}".lower()
+    foreign = any(origin.lower() != own for origin in origins)
+    site = headers.get("sec-fetch-site", "none")
+    # Following a link to the page is fine; it brings nothing and shows nothing to the other site.
+    visit = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
+    if foreign or (site not in ("none", "same-origin") and not visit):
+        raise Refused(403, "NotAllowed", "requests from other sites are not taken")
+
+
+def _host_name(host: str) -> str | None:
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port
+    except ValueError:
+        return None
+    if parts.path or parts.query or parts.fragment or "@" in host:
+        return None
+    return parts.hostname
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _cookie_name(scope: Scope) -> str:
+    """One per port, since browsers do not tell ports apart."""
+    return f"everlearn-{(scope.get('server') or ('', 0))[1]}"
+
+
+def _cookie(headers: list[str], name: str) -> str:
+    for header in headers:
+        for pair in header.split(";"):
+            key, _, value = pair.strip().partition("=")
+            if key == name:
+                return value
+    return ""

@@ -1,0 +1,212 @@
+"""The words of the API: what is sent and what comes back."""
+
+import base64
+import binascii
+import math
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from everlearn.images.folders import LONGEST_NAME
+from everlearn.memory.answers import Answers
+from everlearn.memory.forgetting import Forgotten
+
+WIDEST = 65_536
+LONGEST_SOURCE = 1_000
+
+Number = Annotated[float, Field(strict=True)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+Source = Annotated[str, Field(min_length=1, max_length=LONGEST_SOURCE)]
+
+
+def _decoded(value: Any) -> Any:
+    """An image in JSON is text in base64; anywhere else it is bytes."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("an image in JSON is written in base64") from None
+
+
+Image = Annotated[
+    bytes,
+    BeforeValidator(_decoded),
+    WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
+]
+
+
+class Sent(BaseModel):
+    """What a client sends holds nothing we do not know."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class OneExample(Sent):
+    """A vector or an image, one of them."""
+
+    vector: Annotated[list[Number], Field(min_length=1, max_length=WIDEST)] | None = None
+    image: Image | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.vector is None) == (self.image is None):
+            raise ValueError("send one example: a vector or an image")
+        return self
+
+    @property
+    def example(self) -> Any:
+        """As a Memory takes it: never a word, which could be the path of a file."""
+        return self.image if self.vector is None else self.vector
+
+
+class TeachRequest(OneExample):
+    name: Name
+    source: Source | None = None
+    again: bool = False
+    also: bool = False
+
+
+class CorrectRequest(OneExample):
+    name: Name
+    also: bool = False
+
+
+class AskRequest(OneExample):
+    top: Annotated[int, Field(ge=1, le=10_000)] | None = 5
+
+
+class ForgetRequest(Sent):
+    """An example, a number, or a name and a source."""
+
+    vector: Annotated[list[Number], Field(min_length=1, max_length=WIDEST)] | None = None
+    image: Image | None = None
+    id: Annotated[int, Field(ge=1, lt=1 << 63)] | None = None
+    name: Name | None = None
+    source: Source | None = None
+    erase: bool = False
+
+    @model_validator(mode="after")
+    def _one_example_at_most(self) -> Self:
+        if self.vector is not None and self.image is not None:
+            raise ValueError("send one example: a vector or an image")
+        return self
+
+    @property
+    def choice(self) -> dict[str, Any]:
+        """As a Memory takes it."""
+        return {
+            "what": self.image if self.vector is None else self.vector,
+            "id": self.id,
+            "name": self.name,
+            "source": self.source,
+            "erase": self.erase,
+        }
+
+
+class RenameRequest(Sent):
+    old: Name
+    new: Name
+
+
+class Taught(BaseModel):
+    new: bool = Field(description="False where the same image is taught under this name already.")
+
+
+class Corrected(BaseModel):
+    name: str
+    moved_from: list[str]
+    taught: bool
+
+
+class OneAnswer(BaseModel):
+    name: str
+    probability: float
+
+
+class Answered(BaseModel):
+    unknown: bool = Field(description="Whether it resembles nothing that was taught.")
+    familiarity: float | None
+    threshold: float | None
+    answers: list[OneAnswer] = Field(description="The best first.")
+
+    @classmethod
+    def of(cls, answers: Answers) -> Self:
+        return cls(
+            unknown=answers.unknown,
+            familiarity=_finite(answers.familiarity),
+            threshold=_finite(answers.threshold),
+            answers=[OneAnswer(name=a.name, probability=a.probability) for a in answers],
+        )
+
+
+class Forgot(BaseModel):
+    count: int
+    names: dict[str, int]
+    receipt: dict[str, Any] | None = Field(description="Of an erase.")
+
+    @classmethod
+    def of(cls, forgotten: Forgotten) -> Self:
+        receipt = None if forgotten.receipt is None else dict(vars(forgotten.receipt))
+        return cls(count=forgotten.count, names=forgotten.names, receipt=receipt)
+
+
+class Done(BaseModel):
+    """One operation, done, undone or redone."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    kind: str
+    count: int
+    names: list[str]
+    time: float
+    undone: bool
+
+
+class OneName(BaseModel):
+    name: str
+    count: int
+    last_taught: float
+
+
+class OneTeaching(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    name: str
+    source: str
+    taught_at: float
+    has_thumbnail: bool
+
+
+class Verified(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    problems: list[str]
+    teachings: int
+    log_entries: int
+    log: str
+    model: str
+    erase_pending: bool
+
+
+class Failure(BaseModel):
+    """What went wrong."""
+
+    class Details(BaseModel):
+        kind: str
+        message: str
+
+    error: Details
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

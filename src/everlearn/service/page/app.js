@@ -1,0 +1,411 @@
+// The page: look, answer, teach. State lives in the service; closing this tab loses nothing.
+
+import * as camera from "./camera.js";
+import * as names from "./names.js";
+import * as service from "./service.js";
+
+const $ = (id) => document.getElementById(id);
+const FRAME_PAUSE = 120;
+const TEACH_PAUSE = 130;
+const SURE_ENOUGH = 5;
+
+const state = {
+  stop: null, // ends the camera
+  looking: null, // the video or image that answers are about
+  shown: null, // the frame the answer on the page is about
+  teaching: false,
+  gestures: [], // how many changes each gesture of this tab made, for undo
+  undone: [], // the same of gestures that were undone, for redo
+};
+
+// Saying things.
+
+let silence = 0;
+function say(text, seconds = 4) {
+  $("notice").textContent = text;
+  $("notice").hidden = false;
+  clearTimeout(silence);
+  silence = setTimeout(() => { $("notice").hidden = true; }, seconds * 1000);
+}
+
+async function trying(action) {
+  try {
+    return await action();
+  } catch (error) {
+    say(error.message, 8);
+    return null;
+  }
+}
+
+function remember(changes) {
+  if (!changes) return;
+  state.gestures.push(changes);
+  state.undone = [];
+}
+
+const typedName = () => $("name").value.trim();
+
+// Answers.
+
+function showAnswer(answered) {
+  const verdict = $("verdict");
+  const best = answered.answers[0];
+  const words = answered.unknown ? "Unknown. What is this?" : best.name;
+  if (verdict.textContent !== words) verdict.textContent = words;
+  verdict.classList.toggle("unknown", answered.unknown);
+  showBars(answered.answers.slice(0, SURE_ENOUGH));
+  $("wrong").hidden = answered.answers.length === 0;
+  readyToTeach();
+  $("wrong-text").textContent = answered.unknown
+    ? "Type its name and hold to teach, or tap the name it has."
+    : "Wrong? Tap the right name, or type it and press Correct.";
+}
+
+// The same buttons are kept, so that a finger or the keyboard does not lose one between frames.
+function showBars(answers) {
+  const list = $("bars");
+  while (list.children.length > answers.length) list.lastChild.remove();
+  answers.forEach((answer, place) => {
+    const bar = list.children[place]?.firstChild ?? newBar(list);
+    const share = `${Math.round(100 * answer.probability)} %`;
+    bar.style.setProperty("--share", answer.probability.toFixed(3));
+    bar.firstChild.textContent = answer.name;
+    bar.lastChild.textContent = share;
+    bar.dataset.name = answer.name;
+    bar.setAttribute("aria-label", `It is ${answer.name} (${share})`);
+  });
+}
+
+function newBar(list) {
+  const bar = document.createElement("button");
+  bar.type = "button";
+  const share = document.createElement("span");
+  share.className = "share";
+  bar.append(document.createElement("span"), share);
+  bar.addEventListener("click", () => correct(bar.dataset.name));
+  const item = document.createElement("li");
+  item.append(bar);
+  list.append(item);
+  return bar;
+}
+
+async function answer(image) {
+  state.shown = image;
+  showAnswer(await service.ask(image));
+}
+
+async function look() {
+  const source = state.looking;
+  if (!source || document.hidden || source !== $("video")) return;
+  const image = await camera.frame(source);
+  if (image) await answer(image);
+}
+
+async function keepLooking() {
+  for (;;) {
+    try {
+      await look();
+    } catch (error) {
+      say(error.message, 8);
+      await pause(2000);
+    }
+    await pause(FRAME_PAUSE);
+  }
+}
+
+const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+async function correct(name) {
+  const image = state.shown;
+  if (!image || !name) return;
+  await trying(async () => {
+    const done = await service.correct(image, name);
+    remember(done.taught || done.moved_from.length ? 1 : 0);
+    say(`Learned: ${name}`);
+    if (state.looking !== $("video")) await answer(image);
+  });
+}
+
+// Teaching.
+
+async function teachWhileHeld() {
+  const name = typedName();
+  if (state.teaching || !name || !state.looking) return;
+  state.teaching = true;
+  $("view").classList.add("teaching");
+  const seen = [];
+  let taught = 0;
+  await trying(async () => {
+    while (state.teaching) {
+      const image = await camera.frame(state.looking);
+      const glance = camera.glance();
+      if (image && !seen.some((one) => camera.nearlySame(one, glance))) {
+        seen.push(glance);
+        const { new: isNew } = await service.teach(image, name, "camera");
+        taught += isNew ? 1 : 0;
+        $("taken").hidden = false;
+        $("taken").textContent = taught === 1 ? "1 picture" : `${taught} pictures`;
+      }
+      if (state.looking !== $("video")) break;
+      await pause(TEACH_PAUSE);
+    }
+  });
+  state.teaching = false;
+  $("view").classList.remove("teaching");
+  $("taken").hidden = true;
+  remember(taught);
+  say(taught ? `Learned ${name} from ${taught === 1 ? "1 picture" : `${taught} pictures`}` : `Nothing new of ${name}`);
+  if (state.looking === $("still")) await trying(() => answer(state.shown));
+}
+
+function release() {
+  state.teaching = false;
+}
+
+function readyToTeach() {
+  $("hold").disabled = !typedName() || !state.looking;
+  $("correct").disabled = !typedName() || !state.shown;
+  $("hold").textContent = state.looking === $("still") ? "Teach this picture" : "Hold to teach";
+}
+
+// Camera and pictures.
+
+function showSource(source) {
+  state.looking = source;
+  $("video").hidden = source !== $("video");
+  $("still").hidden = source !== $("still");
+  $("empty").hidden = source !== null;
+  $("camera-off").hidden = source === null;
+  $("camera-off").textContent = source === $("still") ? "Close picture" : "Stop camera";
+  $("view").classList.toggle("full", source !== null);
+  readyToTeach();
+}
+
+async function startCamera() {
+  try {
+    state.stop = await camera.start($("video"));
+    showSource($("video"));
+  } catch (error) {
+    const refused = error.name === "NotAllowedError";
+    const missing = error.name === "NotFoundError";
+    if (refused) say("The camera was refused. Allow it in the browser, or drop pictures here.", 8);
+    else if (missing) say("There is no camera. Drop pictures here instead.", 8);
+    else say(error.message, 8);
+  }
+}
+
+function stopLooking() {
+  release();
+  state.stop?.();
+  state.stop = null;
+  state.shown = null;
+  showSource(null);
+  $("verdict").textContent = "Nothing to look at yet.";
+  $("verdict").classList.remove("unknown");
+  $("bars").replaceChildren();
+  $("wrong").hidden = true;
+}
+
+async function askAbout(file) {
+  state.stop?.();
+  state.stop = null;
+  const still = $("still");
+  if (still.src) URL.revokeObjectURL(still.src);
+  still.src = URL.createObjectURL(file);
+  await still.decode();
+  showSource(still);
+  await answer(await camera.frame(still));
+  readyToTeach();
+}
+
+async function takeFiles(files) {
+  const pictures = [...files].filter((file) => file.type.startsWith("image/"));
+  if (!pictures.length) {
+    say("Those are no pictures.");
+    return;
+  }
+  const dialog = $("drop");
+  $("drop-name").value = typedName();
+  const choice = await chosen(dialog);
+  const name = $("drop-name").value.trim();
+  if (choice === "ask") await trying(() => askAbout(pictures[0]));
+  if (choice === "teach" && name) await teachFiles(pictures, name);
+  if (choice === "teach" && !name) say("Give the pictures a name to teach them.");
+}
+
+async function teachFiles(pictures, name) {
+  let taught = 0;
+  const refused = [];
+  for (const [place, picture] of pictures.entries()) {
+    say(`Teaching ${name}: ${place + 1} of ${pictures.length}`, 60);
+    try {
+      const done = await service.teach(picture, name, picture.name || "page");
+      taught += done.new ? 1 : 0;
+    } catch (error) {
+      refused.push(`${picture.name}: ${error.message}`);
+      if (error.status === 0 || error.status === 401) break;
+    }
+  }
+  remember(taught);
+  const learned = `Learned ${name} from ${taught} of ${pictures.length} pictures.`;
+  say([learned, ...refused.slice(0, 1)].join(" "), refused.length ? 10 : 4);
+}
+
+// Names.
+
+function chosen(dialog) {
+  dialog.returnValue = "cancel";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue), { once: true });
+  });
+}
+
+const actions = {
+  async rename(name) {
+    $("new-name").value = name;
+    const choice = await chosen($("rename"));
+    const wanted = $("new-name").value.trim();
+    if (choice !== "ok" || !wanted || wanted === name) return;
+    await trying(async () => {
+      await service.rename(name, wanted);
+      remember(1);
+    });
+  },
+  async forget(name, count) {
+    $("forget-text").textContent =
+      `${name} and its ${count === 1 ? "picture" : `${count} pictures`}. ` +
+      "Forgetting can be undone; erasing removes every byte and cannot.";
+    const choice = await chosen($("forget"));
+    if (choice !== "forget" && choice !== "erase") return;
+    await trying(async () => {
+      const done = await service.forget(name, choice === "erase");
+      if (choice === "erase") {
+        state.gestures = [];
+        state.undone = [];
+        saveReceipt(done.receipt);
+      } else {
+        remember(1);
+      }
+      say(choice === "erase" ? "Erased; the receipt was saved." : `Forgot ${name}.`);
+    });
+  },
+};
+
+function saveReceipt(receipt) {
+  const file = new Blob([JSON.stringify(receipt, null, 2)], { type: "application/json" });
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(file);
+  link.download = "everlearn-receipt.json";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+async function showNames() {
+  const known = await service.names();
+  names.show($("names"), known, actions);
+  $("no-names").hidden = known.length > 0;
+  $("export").hidden = known.length === 0;
+  $("export").href = service.exported();
+  const total = known.reduce((sum, one) => sum + one.count, 0);
+  $("total").textContent = known.length ? `${known.length} known from ${total} pictures` : "";
+  $("known").replaceChildren(
+    ...known.map((one) => Object.assign(document.createElement("option"), { value: one.name })),
+  );
+}
+
+let asked = 0;
+function namesSoon() {
+  clearTimeout(asked);
+  asked = setTimeout(() => trying(showNames), 250);
+}
+
+// A gesture is undone, and redone, as one, however many frames it took.
+async function turn(from, to, step, word) {
+  const steps = from.pop() ?? 1;
+  await trying(async () => {
+    let done;
+    for (let count = 0; count < steps; count += 1) done = await step();
+    to.push(steps);
+    const what = steps > 1 ? `${steps} pictures` : done.kind;
+    say(`${word}: ${what} (${done.names.join(", ")})`);
+    if (state.looking === $("still")) await answer(state.shown);
+  });
+}
+
+const undo = () => turn(state.gestures, state.undone, service.undo, "Undone");
+const redo = () => turn(state.undone, state.gestures, service.redo, "Done again");
+
+// Everything together.
+
+function connect() {
+  $("camera").addEventListener("click", startCamera);
+  $("camera-off").addEventListener("click", stopLooking);
+  $("files").addEventListener("change", (event) => {
+    takeFiles(event.target.files).then(() => { event.target.value = ""; });
+  });
+  $("name").addEventListener("input", readyToTeach);
+  $("correct").addEventListener("click", () => correct(typedName()));
+  $("undo").addEventListener("click", undo);
+  $("redo").addEventListener("click", redo);
+  connectHolding($("hold"));
+  connectDropping($("view"));
+}
+
+function connectHolding(hold) {
+  hold.addEventListener("pointerdown", (event) => {
+    hold.setPointerCapture(event.pointerId);
+    teachWhileHeld();
+  });
+  for (const end of ["pointerup", "pointercancel", "blur"]) hold.addEventListener(end, release);
+  hold.addEventListener("contextmenu", (event) => event.preventDefault());
+  hold.addEventListener("keydown", (event) => {
+    if (event.key !== " " && event.key !== "Enter") return;
+    event.preventDefault();
+    if (!event.repeat) teachWhileHeld();
+  });
+  hold.addEventListener("keyup", release);
+  $("teach").addEventListener("submit", (event) => {
+    event.preventDefault();
+    hold.focus();
+  });
+}
+
+function connectDropping(view) {
+  for (const kind of ["dragover", "dragenter"]) {
+    document.addEventListener(kind, (event) => {
+      event.preventDefault();
+      view.classList.add("over-it");
+    });
+  }
+  document.addEventListener("dragleave", () => view.classList.remove("over-it"));
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    view.classList.remove("over-it");
+    if (event.dataTransfer.files.length) takeFiles(event.dataTransfer.files);
+  });
+}
+
+async function chooseMemory() {
+  const served = await service.memories();
+  let hush = service.listen(namesSoon);
+  if (served.length < 2) return;
+  $("which").replaceChildren(
+    ...served.map((name) => Object.assign(document.createElement("option"), { value: name, textContent: name })),
+  );
+  $("which-label").hidden = false;
+  $("which").addEventListener("change", () => {
+    service.choose($("which").value);
+    state.gestures = [];
+    state.undone = [];
+    names.forgetAll();
+    hush();
+    hush = service.listen(namesSoon);
+    namesSoon();
+  });
+}
+
+connect();
+trying(chooseMemory);
+trying(showNames);
+keepLooking();

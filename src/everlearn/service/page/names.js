@@ -1,0 +1,70 @@
+// The names that are known, each with its latest pictures. Names are text and never markup.
+
+import * as service from "./service.js";
+
+const PICTURES = 4;
+const cards = new Map();
+
+function element(kind, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(kind), properties);
+  made.append(...children);
+  return made;
+}
+
+function button(text, label, action) {
+  const made = element("button", { type: "button", textContent: text, onclick: action });
+  made.setAttribute("aria-label", label);
+  return made;
+}
+
+async function showPictures(place, name, count) {
+  const found = await service.teachings(name, PICTURES, Math.max(0, count - PICTURES));
+  const pictures = found
+    .filter((teaching) => teaching.has_thumbnail)
+    .reverse()
+    .map((teaching) => element("img", { src: service.thumbnail(teaching.id), alt: "", loading: "lazy" }));
+  place.replaceChildren(...pictures);
+}
+
+function card({ name, count }, actions) {
+  const pictures = element("div", { className: "pictures" });
+  const counted = element("span", { className: "faint", textContent: spoken(count) });
+  const made = element(
+    "li",
+    {},
+    pictures,
+    element("span", { className: "called", textContent: name }),
+    counted,
+    element(
+      "div",
+      { className: "row" },
+      button("Rename", `Rename ${name}`, () => actions.rename(name)),
+      button("Forget", `Forget ${name}`, () => actions.forget(name, count)),
+    ),
+  );
+  showPictures(pictures, name, count).catch(() => {});
+  return { made, count };
+}
+
+const spoken = (count) => (count === 1 ? "1 picture" : `${count} pictures`);
+
+// Shows what is known; cards that did not change stay as they are.
+export function show(list, known, actions) {
+  for (const name of cards.keys()) {
+    if (!known.some((one) => one.name === name)) cards.delete(name);
+  }
+  for (const one of known) {
+    const there = cards.get(one.name);
+    if (!there || there.count !== one.count) cards.set(one.name, card(one, actions));
+  }
+  const sorted = [...known].sort((a, b) => b.last_taught - a.last_taught);
+  const wanted = sorted.map((one) => cards.get(one.name).made);
+  const there = [...list.children];
+  if (wanted.length !== there.length || wanted.some((one, i) => one !== there[i])) {
+    list.replaceChildren(...wanted);
+  }
+}
+
+export function forgetAll() {
+  cards.clear();
+}

@@ -1,0 +1,96 @@
+// The API as functions. The cookie that came with the printed address lets this page in.
+
+export class Refusal extends Error {
+  constructor(status, kind, message) {
+    super(message);
+    this.status = status;
+    this.kind = kind;
+  }
+}
+
+let memory = null;
+
+export function choose(name) {
+  memory = name;
+}
+
+function address(path, query = {}) {
+  const given = new URLSearchParams(query);
+  if (memory !== null) given.set("memory", memory);
+  const text = given.toString();
+  return `/v1/${path}${text ? `?${text}` : ""}`;
+}
+
+async function send(path, { query, ...options } = {}) {
+  let answer;
+  try {
+    answer = await fetch(address(path, query), { credentials: "same-origin", ...options });
+  } catch {
+    throw new Refusal(0, "CannotReach", "The service does not answer. Is it still running?");
+  }
+  if (answer.ok) return answer.json();
+  let error = {};
+  try {
+    ({ error } = await answer.json());
+  } catch {
+    error = { kind: "ServiceFailed", message: `The service answered ${answer.status}.` };
+  }
+  if (answer.status === 401) {
+    error.message = "The service was started anew. Open the address it printed.";
+  }
+  throw new Refusal(answer.status, error.kind, error.message);
+}
+
+// A change carries a key, so that sending it again after a lost answer makes it once.
+async function change(path, body, headers = {}) {
+  const options = {
+    method: "POST",
+    body,
+    headers: { ...headers, "idempotency-key": newKey() },
+  };
+  try {
+    return await send(path, options);
+  } catch (error) {
+    if (error.status !== 0 && error.status !== 503) throw error;
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    return send(path, options);
+  }
+}
+
+// crypto.randomUUID is only there in secure contexts; this is everywhere.
+function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join("-");
+}
+
+function form(image, fields) {
+  const body = new FormData();
+  body.set("image", image, "image");
+  for (const [name, value] of Object.entries(fields)) body.set(name, value);
+  return body;
+}
+
+const JSON_KIND = { "content-type": "application/json" };
+const changeJson = (path, value) => change(path, JSON.stringify(value), JSON_KIND);
+
+export const ask = (image) =>
+  send("ask", { method: "POST", body: image, headers: { "content-type": "image/jpeg" } });
+export const teach = (image, name, source) => change("teach", form(image, { name, source }));
+export const correct = (image, name) => change("correct", form(image, { name }));
+export const rename = (old, wanted) => changeJson("rename", { old, new: wanted });
+export const forget = (name, erase) => changeJson("forget", { name, erase });
+export const undo = () => change("undo");
+export const redo = () => change("redo");
+export const names = () => send("names");
+export const memories = () => send("memories");
+export const teachings = (name, limit, offset) =>
+  send("teachings", { query: { name, limit, offset } });
+export const thumbnail = (id) => address(`thumbnails/${id}`);
+export const exported = () => address("export");
+
+// Calls back for every event; the browser connects again by itself.
+export function listen(heard) {
+  const source = new EventSource(address("events"));
+  const kinds = ["taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone"];
+  for (const kind of kinds) source.addEventListener(kind, heard);
+  return () => source.close();
+}

@@ -1,0 +1,255 @@
+"""What can be asked for. Every address takes ``?memory=NAME`` where several are served."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from everlearn.memory.memory import Memory
+from everlearn.service.bodies import idempotency, received
+from everlearn.service.failures import MEANINGS
+from everlearn.service.models import (
+    Answered,
+    AskRequest,
+    Corrected,
+    CorrectRequest,
+    Done,
+    Failure,
+    ForgetRequest,
+    Forgot,
+    OneName,
+    OneTeaching,
+    RenameRequest,
+    Taught,
+    TeachRequest,
+    Verified,
+)
+from everlearn.service.served import Served, Service
+from everlearn.service.writer import Key
+
+router = APIRouter(
+    prefix="/v1",
+    responses={
+        status: {"model": Failure, "description": meaning} for status, meaning in MEANINGS.items()
+    },
+)
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+def served_of(
+    request: Request,
+    memory: Annotated[
+        str | None, Query(max_length=100, description="Which Memory; by default the first.")
+    ] = None,
+) -> Served:
+    return service_of(request).find(memory)
+
+
+Chosen = Annotated[Served, Depends(served_of)]
+ChangeKey = Annotated[Key | None, Depends(idempotency)]
+
+
+def takes(model: type[BaseModel], *, bare: bool = False) -> dict[str, Any]:
+    """For the documentation: the bodies that :func:`received` reads."""
+    schema = model.model_json_schema()
+    content: dict[str, Any] = {"application/json": {"schema": schema}}
+    if "image" in model.model_fields:
+        fields = dict(schema["properties"]) | {"image": {"type": "string", "format": "binary"}}
+        content["multipart/form-data"] = {"schema": schema | {"properties": fields}}
+    if bare:
+        content["image/*"] = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+@router.post("/teach", openapi_extra=takes(TeachRequest))
+async def teach(request: Request, served: Chosen, key: ChangeKey) -> Taught:
+    """Teach one example; it is on disk when this is answered, and the next question knows it."""
+    sent = await received(request, TeachRequest)
+
+    def work(memory: Memory) -> bool:
+        new = memory.teach(
+            sent.example, sent.name, source=sent.source, again=sent.again, also=sent.also
+        )
+        served.tell("taught", name=sent.name, new=new)
+        return new
+
+    return Taught(new=await served.change(work, key))
+
+
+@router.post("/correct", openapi_extra=takes(CorrectRequest))
+async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected:
+    """This is a …: teach it, and where it stands under another name, move it."""
+    sent = await received(request, CorrectRequest)
+
+    def work(memory: Memory) -> Corrected:
+        done = memory.correct(sent.example, sent.name, also=sent.also)
+        served.tell("corrected", name=done.name, moved_from=list(done.moved_from))
+        return Corrected(name=done.name, moved_from=list(done.moved_from), taught=done.taught)
+
+    return await served.change(work, key)
+
+
+@router.post("/ask", openapi_extra=takes(AskRequest, bare=True))
+async def ask(request: Request, served: Chosen) -> Answered:
+    """What is this?"""
+    sent = await received(request, AskRequest)
+    answers = await served.question(lambda memory: memory.ask(sent.example, top=sent.top))
+    if answers.unknown:
+        served.tell("unknown", nearest=answers[0].name if answers else None)
+    return Answered.of(answers)
+
+
+@router.post("/forget", openapi_extra=takes(ForgetRequest))
+async def forget(request: Request, served: Chosen, key: ChangeKey) -> Forgot:
+    """Unlearn an example, a name, or all that came from a source."""
+    sent = await received(request, ForgetRequest)
+
+    def work(memory: Memory) -> Forgot:
+        forgotten = Forgot.of(memory.forget(**sent.choice))
+        names = {} if sent.erase else forgotten.names
+        served.tell("erased" if sent.erase else "forgotten", count=forgotten.count, names=names)
+        return forgotten
+
+    return await served.change(work, key)
+
+
+@router.post("/would-forget", openapi_extra=takes(ForgetRequest))
+async def would_forget(request: Request, served: Chosen) -> Forgot:
+    """What ``forget`` would forget; changes nothing."""
+    sent = await received(request, ForgetRequest)
+    return Forgot.of(await served.question(lambda memory: memory.would_forget(**sent.choice)))
+
+
+@router.post("/rename", openapi_extra=takes(RenameRequest))
+async def rename(request: Request, served: Chosen, key: ChangeKey) -> OneName:
+    """Call a name something else; where the new name exists, the two become one."""
+    sent = await received(request, RenameRequest)
+
+    def work(memory: Memory) -> OneName:
+        memory.rename(sent.old, sent.new)
+        served.tell("renamed", old=sent.old, new=sent.new)
+        record = memory.names()[sent.new]
+        return OneName(name=sent.new, count=record.count, last_taught=record.last_taught)
+
+    return await served.change(work, key)
+
+
+@router.post("/undo")
+async def undo(served: Chosen, key: ChangeKey) -> Done:
+    """Take the last operation back."""
+
+    def work(memory: Memory) -> Done:
+        change = Done.model_validate(memory.undo())
+        served.tell("undone", kind=change.kind, count=change.count, names=change.names)
+        return change
+
+    return await served.change(work, key)
+
+
+@router.post("/redo")
+async def redo(served: Chosen, key: ChangeKey) -> Done:
+    """Do again what was undone last."""
+
+    def work(memory: Memory) -> Done:
+        change = Done.model_validate(memory.redo())
+        served.tell("redone", kind=change.kind, count=change.count, names=change.names)
+        return change
+
+    return await served.change(work, key)
+
+
+@router.get("/history")
+async def history(served: Chosen, limit: Annotated[int, Query(ge=1, le=1_000)] = 100) -> list[Done]:
+    """What was done, the latest first."""
+    changes = await served.question(lambda memory: memory.history(limit))
+    return [Done.model_validate(change) for change in changes]
+
+
+@router.get("/names")
+async def names(served: Chosen) -> list[OneName]:
+    """Every name known."""
+    known = await served.question(lambda memory: memory.names())
+    return [
+        OneName(name=name, count=record.count, last_taught=record.last_taught)
+        for name, record in known.items()
+    ]
+
+
+@router.get("/teachings")
+async def teachings(
+    served: Chosen,
+    name: Annotated[str | None, Query(max_length=200)] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    offset: Annotated[int, Query(ge=0, lt=1 << 63)] = 0,
+) -> list[OneTeaching]:
+    """What was taught and counts, in the order it was taught: all of it, or one name's."""
+    found = await served.question(lambda memory: memory.teachings(name, limit=limit, offset=offset))
+    return [OneTeaching.model_validate(teaching) for teaching in found]
+
+
+@router.get(
+    "/thumbnails/{id}",
+    response_class=Response,
+    responses={200: {"content": {"image/jpeg": {}}, "description": "A small JPEG."}},
+)
+async def thumbnail(id: int, served: Chosen) -> Response:
+    """A small picture of a teaching, if one was kept."""
+    picture = await served.question(lambda memory: memory.thumbnail(id))
+    if not picture:
+        raise HTTPException(404, "no picture of this teaching was kept")
+    return Response(picture, media_type="image/jpeg")
+
+
+@router.get("/info")
+async def info(served: Chosen) -> dict[str, Any]:
+    """What there is to know about the Memory."""
+    return await served.question(lambda memory: memory.info())
+
+
+@router.get("/memories")
+async def memories(request: Request) -> list[str]:
+    """The names of the Memories that are served, the first one first."""
+    return list(service_of(request).served)
+
+
+@router.post("/verify")
+async def verify(served: Chosen) -> Verified:
+    """Look at every row and digest, and the model against a replay; changes wait meanwhile."""
+    return Verified.model_validate(await served.change(lambda memory: memory.verify()))
+
+
+@router.get(
+    "/export",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {}}, "description": "ONNX."}},
+)
+async def export(served: Chosen) -> Response:
+    """The classifier as one ONNX file: features in, probabilities out."""
+
+    def work(memory: Memory) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "memory.onnx"
+            memory.export(file)
+            return file.read_bytes()
+
+    named = {"content-disposition": 'attachment; filename="memory.onnx"'}
+    data = await served.change(work)
+    return Response(data, media_type="application/octet-stream", headers=named)
+
+
+@router.get(
+    "/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {}}, "description": "Until either ends."}},
+)
+async def events(request: Request, served: Chosen) -> StreamingResponse:
+    """What happens from now on: taught, corrected, forgotten, erased, renamed, undone, unknown."""
+    heard = service_of(request).events.listen(served.name)
+    return StreamingResponse(heard, media_type="text/event-stream")

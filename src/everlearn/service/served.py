@@ -1,0 +1,114 @@
+"""A Memory that is served: changes through its one writer, questions beside it.
+
+A question sees the Memory at one moment, before or after a change and never within (the Memory sees
+to that itself), so questions need no place in the writer's queue.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from everlearn.errors import InvalidParameter, TooBusy, UnknownMemory
+from everlearn.memory.memory import Memory
+from everlearn.service.events import Events
+from everlearn.service.metrics import Metrics
+from everlearn.service.settings import Settings
+from everlearn.service.writer import Key, Writer
+
+Result = TypeVar("Result")
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+# More threads than this do not decode and embed faster; they only wait for each other.
+ASKERS = max(2, min(4, os.cpu_count() or 2))
+
+
+class Served:
+    """One Memory of a service.
+
+    Parameters
+    ----------
+    name : str
+        What the service calls it.
+    memory : Memory
+    settings : Settings
+    events : Events
+    """
+
+    def __init__(self, name: str, memory: Memory, settings: Settings, events: Events) -> None:
+        self.name = name
+        self.memory = memory
+        self._events = events
+        self._most = settings.waiting
+        self._asking = 0
+        self.writer = Writer(settings.waiting, settings.kept_keys)
+        self._askers = ThreadPoolExecutor(ASKERS, thread_name_prefix="everlearn asker")
+
+    async def change(self, work: Callable[[Memory], Result], key: Key | None = None) -> Result:
+        """Make a change when its turn comes; on disk when this returns."""
+        return await asyncio.wrap_future(self.writer.submit(lambda: work(self.memory), key))
+
+    async def question(self, work: Callable[[Memory], Result]) -> Result:
+        """Ask something that changes nothing."""
+        if self._asking >= self._most:
+            raise TooBusy(f"{self._most} questions are waiting already; ask again in a second")
+        self._asking += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._askers, work, self.memory)
+        finally:
+            self._asking -= 1
+
+    def tell(self, kind: str, /, **facts: object) -> None:
+        """Let those who listen know; from any thread."""
+        self._events.tell(self.name, kind, **facts)
+
+    def close(self) -> None:
+        """Finish what was queued; the Memory stays open, it belongs to who opened it."""
+        self.writer.close()
+        self._askers.shutdown(wait=True)
+
+
+class Service:
+    """All that one process serves.
+
+    Parameters
+    ----------
+    memories : mapping of str to Memory
+        The first one is meant where a request names none.
+    settings : Settings
+    """
+
+    def __init__(self, memories: Mapping[str, Memory], settings: Settings) -> None:
+        if not memories:
+            raise InvalidParameter("a service needs at least one Memory")
+        for name in memories:
+            if not NAME.fullmatch(name):
+                raise InvalidParameter(
+                    "a service calls a Memory by letters, digits, dots, dashes and underscores, "
+                    f"at most 100, not {name!r}"
+                )
+        self.settings = settings
+        self.events = Events(settings.listeners)
+        self.metrics = Metrics()
+        self.served = {
+            name: Served(name, memory, settings, self.events) for name, memory in memories.items()
+        }
+
+    def find(self, name: str | None) -> Served:
+        """The Memory of that name; the first one where none is given."""
+        if name is None:
+            return next(iter(self.served.values()))
+        if name not in self.served:
+            raise UnknownMemory(
+                f"there is no Memory called {name!r} here, only {', '.join(map(repr, self.served))}"
+            )
+        return self.served[name]
+
+    def close(self) -> None:
+        """Finish what was acknowledged and what was queued."""
+        self.events.close()
+        for served in self.served.values():
+            served.close()

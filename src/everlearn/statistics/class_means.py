@@ -1,0 +1,266 @@
+"""Weight and mean of every class: the part of the moments that needs no matrix.
+
+Adding, removing and merging examples move counts and means; what that does to the scatter is left
+to hooks, which :class:`everlearn.statistics.moments.Moments` fills. The formulas are in its header.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from everlearn.arrays import Array, Slots
+from everlearn.errors import DamagedModel, NeverLearned
+from everlearn.statistics.stored import stored
+
+_NONE = np.zeros(0)
+# A class whose remaining weight is below this share of what was removed holds nothing but rounding.
+EMPTY = 1e-9
+# How far a statistic may go below zero before the removed rows cannot have been among the learned.
+ROUNDING = 1e-7
+# A file that claims more than this was not written by a learner: counts would not move any more,
+# or squares overflow.
+MOST_EXAMPLES = 2.0**53
+LARGEST = 1e154
+
+
+class ClassMeans:
+    """Weight and mean of every class, and of everything."""
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+        self.total = 0.0
+        self.mean = np.zeros(n_features)
+        self.version = 0
+        self._n_slots = 0
+        self._counts = np.zeros(0)
+        self._means = np.zeros((0, n_features))
+
+    @property
+    def n_slots(self) -> int:
+        return self._n_slots
+
+    @property
+    def counts(self) -> Array:
+        """n_k by slot, zero where nothing is known."""
+        return self._counts[: self._n_slots]
+
+    @property
+    def means(self) -> Array:
+        """μ_k by slot, one row each."""
+        return self._means[: self._n_slots]
+
+    def reserve(self, n_slots: int) -> None:
+        """Make room for slots below ``n_slots``; amortised constant time per slot."""
+        if n_slots <= self._n_slots:
+            return
+        if n_slots > len(self._counts):
+            self._grow(max(8, n_slots, 2 * len(self._counts)))
+        self._n_slots = n_slots
+
+    def add_one(self, x: Array, slot: int) -> Array:
+        """Add one example of weight 1 and return the row by whose outer product S grew.
+
+        ``x`` is finite, contiguous float64. The row is good until the next change.
+        """
+        self.reserve(slot + 1)
+        row = self._next_row(slot)
+        self._absorb(x, slot, row)
+        self.total += 1.0
+        self.version += 1
+        return row
+
+    def add(self, X: Array, slots: Slots, weights: Array | None = None) -> Array:
+        """Add a block of examples and return the rows by whose outer products S grew.
+
+        ``X`` is finite, contiguous float64; a block should fit the processor's cache.
+        """
+        from everlearn.statistics.moments_kernels import absorb_rows
+
+        self.reserve(int(slots.max()) + 1)
+        rows = np.empty_like(X)
+        given = _NONE if weights is None else weights
+        absorb_rows(X, slots, given, self._counts, self._means, self.mean, self.total, rows)
+        self.total += float(len(X)) if weights is None else float(weights.sum())
+        self.version += 1
+        self._add_scatter(rows, slots)
+        return rows
+
+    def remove(self, X: Array, slots: Slots, weights: Array | None = None) -> Array:
+        """Take a block of learned examples out again; returns the rows S shrank by.
+
+        Raises ``NeverLearned``, and changes nothing, if the statistics show that some of the block
+        cannot have been learned.
+        """
+        block = Block(X, slots, weights)
+        left, means, between = self._without(block.slots, block.counts, block.means)
+        rows = np.concatenate([block.within, between[left > 0]])
+        self._remove_scatter(rows, block, between)
+        self._leave(block.slots, left, means)
+        return rows
+
+    def merge(self, other: "ClassMeans", slots: Slots) -> None:
+        """Add the moments of another set of examples; its slot i is our slot ``slots[i]``."""
+        known = other.counts > 0
+        slots = slots[known]
+        if not len(slots):
+            return
+        self.reserve(int(slots.max()) + 1)
+        theirs, ours = other.counts[known], self._counts[slots]
+        delta = other.means[known] - self._means[slots]
+        between = np.sqrt(ours * theirs / (ours + theirs))[:, None] * delta
+        self._merge_scatter(other, between, slots, known)
+        self._counts[slots] = ours + theirs
+        self._means[slots] += (theirs / (ours + theirs))[:, None] * delta
+        self._recompute_total()
+
+    def unmerge(self, other: "ClassMeans", slots: Slots) -> None:
+        """Take out moments that were merged in; the inverse of :meth:`merge`.
+
+        Raises ``NeverLearned``, and changes nothing, if the statistics show that they cannot have
+        been.
+        """
+        known = other.counts > 0
+        slots = slots[known]
+        if not len(slots):
+            return
+        left, means, between = self._without(slots, other.counts[known], other.means[known])
+        self._unmerge_scatter(other, between, slots, known)
+        self._leave(slots, left, means)
+
+    def remove_class(self, slot: int) -> None:
+        """Forget everything about one class."""
+        self._remove_class_scatter(slot)
+        self._counts[slot] = 0.0
+        self._means[slot] = 0.0
+        self._recompute_total()
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The moments as named arrays."""
+        return {"counts": self.counts, "means": self.means, "mean": self.mean}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take over the moments that :meth:`state` gave."""
+        self._counts = stored(arrays, "counts", None, least=0.0, most=MOST_EXAMPLES)
+        self._n_slots = len(self._counts)
+        self._means = stored(
+            arrays, "means", self._n_slots, self.n_features, least=-LARGEST, most=LARGEST
+        )
+        self._recompute_total()
+        mean = stored(arrays, "mean", self.n_features, least=-LARGEST, most=LARGEST)
+        slack = ROUNDING * float(np.abs(self._means).max(initial=0.0))
+        if np.any(np.abs(mean - self.mean) > slack):
+            raise DamagedModel("mean is not the mean of the classes")
+        self.mean = mean
+
+    # Hooks: what a set of moments with scatter does beside the means.
+
+    def _absorb(self, x: Array, slot: int, row: Array) -> float:
+        """Move the means towards one example and write the row to add; returns its square."""
+        from everlearn.statistics.moments_kernels import absorb_row
+
+        return absorb_row(x, slot, self._counts, self._means, self.mean, self.total, row)
+
+    def _next_row(self, slot: int) -> Array:
+        """Where the row of the next single example goes."""
+        return np.empty(self.n_features)
+
+    def _add_scatter(self, rows: Array, slots: Slots) -> None:
+        pass
+
+    def _remove_scatter(self, rows: Array, block: "Block", between: Array) -> None:
+        pass
+
+    def _merge_scatter(
+        self, other: "ClassMeans", between: Array, slots: Slots, known: NDArray[np.bool_]
+    ) -> None:
+        pass
+
+    def _unmerge_scatter(
+        self, other: "ClassMeans", between: Array, slots: Slots, known: NDArray[np.bool_]
+    ) -> None:
+        pass
+
+    def _remove_class_scatter(self, slot: int) -> None:
+        pass
+
+    def _without(self, slots: Slots, counts: Array, means: Array) -> tuple[Array, Array, Array]:
+        """What is left of classes without so many examples of such means; changes nothing.
+
+        Returns the weights and means that stay, and the rows between both parts of each class.
+        """
+        old = self._counts[slots]
+        left = old - counts
+        empty = np.abs(left) <= EMPTY * counts
+        self._require_learned(slots, means, left, empty)
+        left[empty] = 0.0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shift = np.where(left > 0, counts / left, 0.0)
+        remaining = self._means[slots] + shift[:, None] * (self._means[slots] - means)
+        between = np.sqrt(left * counts / old)[:, None] * (means - remaining)
+        remaining[empty] = 0.0
+        return left, remaining, between
+
+    def _leave(self, slots: Slots, counts: Array, means: Array) -> None:
+        self._counts[slots] = counts
+        self._means[slots] = means
+        self._recompute_total()
+
+    def _grow(self, capacity: int) -> None:
+        self._counts = padded(self._counts, capacity)
+        self._means = padded(self._means, capacity)
+
+    def _recompute_total(self) -> None:
+        self.total = float(self.counts.sum())
+        # From the class means, not by subtraction: removing leaves no rounding behind.
+        self.mean = self.counts @ self.means / self.total if self.total else 0.0 * self.mean
+        self.version += 1
+
+    def _require_learned(
+        self, slots: Slots, means: Array, left: Array, empty: NDArray[np.bool_]
+    ) -> None:
+        if np.any((left < 0) & ~empty):
+            raise NeverLearned(
+                "more examples of a class are to be forgotten than were learned; "
+                "forget only what was taught"
+            )
+        gap = np.abs(means - self._means[slots])[empty]
+        size = 1.0 + np.abs(means)[empty]
+        if np.any(gap > ROUNDING * size):
+            raise NeverLearned(
+                "the last examples of a class are to be forgotten, but they are not the ones that "
+                "were learned (their mean differs); forget only what was taught"
+            )
+
+
+class Block:
+    """Some examples, summed up class by class."""
+
+    def __init__(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        self.slots, self.member_of = np.unique(slots, return_inverse=True)
+        w = np.ones(len(X)) if weights is None else weights
+        self.counts: Array = np.bincount(self.member_of, w, len(self.slots)).astype(np.float64)
+        membership = sp.csr_array(
+            (w / self.counts[self.member_of], (self.member_of, np.arange(len(X)))),
+            shape=(len(self.slots), len(X)),
+        )
+        self.means = np.asarray(membership @ X)
+        within = X - self.means[self.member_of]
+        # One correction step: the mean of large numbers is only as good as their sum.
+        correction = np.asarray(membership @ within)
+        self.means += correction
+        within -= correction[self.member_of]
+        self.within: Array = within if weights is None else np.sqrt(w)[:, None] * within
+
+    def rows_by_class(self, between: Array) -> Any:
+        """Pairs of a slot and the rows of its class."""
+        for index, slot in enumerate(self.slots):
+            members = self.within[self.member_of == index]
+            yield slot, np.concatenate([members, between[index : index + 1]])
+
+
+def padded(array: Array, capacity: int) -> Array:
+    grown = np.zeros((capacity, *array.shape[1:]))
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,135 @@
+"""Class means and what they are read for."""
+
+import numpy as np
+
+from everlearn.arrays import Array, Slots
+from everlearn.compiled import compiled
+
+# Rows of the scatter that are brought up to date together.
+STRIP = 32
+
+
+@compiled
+def absorb_row(
+    x: Array, slot: int, counts: Array, means: Array, grand_mean: Array, total: float, row: Array
+) -> float:
+    """Add one example to its class mean and to the mean of everything; returns ‖row‖².
+
+    δ = x − μ_k,  row = √(n_k / (n_k + 1)) δ,  μ_k += δ / (n_k + 1),  m += (x − m) / (N + 1)
+
+    so that the pooled scatter grows by row rowᵀ.
+    """
+    scale = np.sqrt(counts[slot] / (counts[slot] + 1.0))
+    return move_means(x, slot, 1.0, counts, means, grand_mean, total, scale, row)
+
+
+@compiled
+def absorb_rows(
+    X: Array,
+    slots: Slots,
+    weights: Array,
+    counts: Array,
+    means: Array,
+    grand_mean: Array,
+    total: float,
+    rows: Array,
+) -> float:
+    """:func:`absorb_row` for each row of X in turn, with its weight (none given: one each).
+
+    With weight w, row = √(n_k w / (n_k + w)) δ and the means move by w / (n_k + w) and w / (N + w).
+    """
+    square = 0.0
+    for i in range(X.shape[0]):
+        slot = slots[i]
+        weight = weights[i] if weights.shape[0] else 1.0
+        scale = np.sqrt(counts[slot] * weight / (counts[slot] + weight))
+        square += move_means(X[i], slot, weight, counts, means, grand_mean, total, scale, rows[i])
+        total += weight
+    return square
+
+
+@compiled
+def move_means(
+    x: Array,
+    slot: int,
+    weight: float,
+    counts: Array,
+    means: Array,
+    grand_mean: Array,
+    total: float,
+    scale: float,
+    row: Array,
+) -> float:
+    """Write scale (x − μ_k) to row and return its square; both means step towards x."""
+    mean = means[slot]
+    step = weight / (counts[slot] + weight)
+    grand_step = weight / (total + weight)
+    square = 0.0
+    for j in range(x.shape[0]):
+        delta = x[j] - mean[j]
+        square += delta * delta
+        row[j] = scale * delta
+        mean[j] += step * delta
+        grand_mean[j] += grand_step * (x[j] - grand_mean[j])
+    counts[slot] += weight
+    return scale * scale * square
+
+
+@compiled
+def add_outer_products(upper: Array, rows: Array) -> None:
+    """Upper triangle of ``upper`` += rowsᵀ rows, on one thread.
+
+    BLAS is twice as fast for the few rows that wait to be added, and wakes all its threads for
+    them, which takes ten times as long on a busy machine. Eight rows at a time share one pass over
+    a strip of ``upper`` that stays in the cache.
+    """
+    n, d = rows.shape
+    full = n - n % 8
+    for strip in range(0, d, STRIP):
+        for k in range(0, full, 8):
+            for i in range(strip, min(strip + STRIP, d)):
+                u = upper[i, i:]
+                r0, r1, r2, r3 = rows[k, i:], rows[k + 1, i:], rows[k + 2, i:], rows[k + 3, i:]
+                r4, r5, r6, r7 = rows[k + 4, i:], rows[k + 5, i:], rows[k + 6, i:], rows[k + 7, i:]
+                c0, c1, c2, c3, c4, c5, c6, c7 = (
+                    r0[0],
+                    r1[0],
+                    r2[0],
+                    r3[0],
+                    r4[0],
+                    r5[0],
+                    r6[0],
+                    r7[0],
+                )
+                for j in range(u.shape[0]):
+                    u[j] += (
+                        c0 * r0[j]
+                        + c1 * r1[j]
+                        + c2 * r2[j]
+                        + c3 * r3[j]
+                        + c4 * r4[j]
+                        + c5 * r5[j]
+                        + c6 * r6[j]
+                        + c7 * r7[j]
+                    )
+        for k in range(full, n):
+            for i in range(strip, min(strip + STRIP, d)):
+                u = upper[i, i:]
+                r = rows[k, i:]
+                c = r[0]
+                for j in range(u.shape[0]):
+                    u[j] += c * r[j]
+
+
+@compiled
+def nearest_mean(x: Array, means: Array) -> Array:
+    """−½ ‖x − μ_k‖² for every row μ_k of means, by differences (no cancellation)."""
+    scores = np.empty(means.shape[0])
+    for k in range(means.shape[0]):
+        mean = means[k]
+        total = 0.0
+        for j in range(x.shape[0]):
+            delta = x[j] - mean[j]
+            total += delta * delta
+        scores[k] = -0.5 * total
+    return scores

@@ -1,0 +1,159 @@
+"""Input made sure of before anything is learned from it or asked about it.
+
+Every cause has its own exception. Nothing here knows a learner: functions take what a caller gave
+and return arrays that compiled code may trust, finite, contiguous and of the right shape.
+"""
+
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike
+from scipy.linalg.blas import ddot, sdot
+from sklearn.utils.validation import column_or_1d
+
+from everlearn.arrays import AnyArray, Array, as_numpy
+from everlearn.errors import InvalidWeight, NotFinite, WrongKind, WrongShape
+
+# BLAS takes the product of two vectors of this length on one thread.
+PART = 10_000
+PLAIN_NUMBERS = "features must be plain real numbers in a dense array"
+
+
+def checked_rows(X: ArrayLike, *, missing: bool = False, single: bool = False) -> Array:
+    """Rows of features: two-dimensional, not empty, finite (NaN allowed where ``missing``).
+
+    As float64; float32 stays what it is where ``single``, so that no copy of all of it is made.
+    """
+    if sp.issparse(X):
+        raise WrongKind(f"Sparse data was passed, but {PLAIN_NUMBERS}; use X.toarray()")
+    table = _as_table(X)
+    keep = single and table.dtype == np.float32
+    rows = _as_numbers(table, np.float32 if keep else np.float64)
+    _require_finite(rows, missing)
+    return rows
+
+
+def checked_vector(x: ArrayLike, method: str) -> Array:
+    """One vector of features for a method of the fast path."""
+    if not (type(x) is np.ndarray and x.dtype == np.float64 and x.flags.c_contiguous):
+        x = _as_numbers_of_one(x, method)
+    if x.ndim != 1:
+        raise WrongShape(
+            f"{method} takes one vector, got an array of shape {x.shape}; "
+            "use partial_fit or predict for several rows"
+        )
+    if not squares_are_finite(x):
+        raise NotFinite(f"{method} got NaN, infinity or numbers whose squares overflow")
+    return x
+
+
+def checked_labels(y: ArrayLike) -> AnyArray:
+    """``y`` as one column, without turning the number 1 into the word "1"."""
+    if type(y) is np.ndarray and y.ndim == 1:
+        return y
+    if not hasattr(y, "__array__") and not hasattr(y, "__len__"):
+        raise WrongShape(f"y should be a 1d array of labels, got {y!r}")
+    if isinstance(y, (list, tuple)) and not any(isinstance(v, (list, tuple)) for v in y):
+        column = np.empty(len(y), dtype=object)
+        for index, label in enumerate(y):
+            column[index] = label
+        return column
+    try:
+        return np.asarray(column_or_1d(as_numpy(y) if hasattr(y, "detach") else y, warn=True))
+    except ValueError as error:
+        raise WrongShape(f"{error}; y needs one label per row of X") from None
+
+
+def checked_weights(sample_weight: ArrayLike, n_rows: int) -> Array:
+    """One weight per row, none of them negative and not all of them zero."""
+    weights = as_numpy(sample_weight).astype(np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.ndim != 1 or len(weights) != n_rows:
+        raise WrongShape(
+            f"sample_weight has shape {weights.shape}, expected ({n_rows},): one weight per row"
+        )
+    if not np.all(np.isfinite(weights)):
+        raise NotFinite("sample_weight contains NaN or infinity")
+    if np.any(weights < 0):
+        raise InvalidWeight(
+            f"sample_weight holds {weights.min()}; weights cannot be negative, "
+            "use forget to take examples back"
+        )
+    if not np.any(weights > 0):
+        raise InvalidWeight("all sample weights are zero, so there is nothing to learn")
+    return weights
+
+
+def squares_are_finite(x: AnyArray) -> bool:
+    """Whether the sum of squares is finite in float64."""
+    # BLAS rather than numpy: overflow is what is asked about here, not something to warn of. In
+    # parts for which it wakes no threads, unless there is so much that threads are welcome.
+    dot = sdot if x.dtype == np.float32 else ddot
+    if len(x) <= PART and isfinite(dot(x, x)):
+        return True
+    part = PART if len(x) <= 100 * PART else len(x)
+    if all(isfinite(dot(x[i : i + part], x[i : i + part])) for i in range(0, len(x), part)):
+        return True
+    return x.dtype == np.float32 and squares_are_finite(x.astype(np.float64))
+
+
+def _as_table(X: ArrayLike) -> AnyArray:
+    """``X`` as an array of two dimensions with at least one number in it."""
+    try:
+        table = as_numpy(X)
+    except ValueError as error:
+        raise WrongShape(f"X is no table of numbers: {error}") from None
+    if table.ndim < 2:
+        got = "1D array" if table.ndim else "scalar array"
+        raise WrongShape(
+            f"Expected 2D array, got {got} instead: {_shortened(table)}. Reshape your data: "
+            "X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single row"
+        )
+    if table.ndim > 2:
+        raise WrongShape(
+            f"Found array with dim {table.ndim}, while dim <= 2 is required: one row per example"
+        )
+    for size, word in zip(table.shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise WrongShape(
+                f"Found array with 0 {word}(s) (shape={table.shape}) while a minimum of 1 is "
+                "required."
+            )
+    return table
+
+
+def _as_numbers(table: AnyArray, dtype: DTypeLike) -> Array:
+    if table.dtype.kind == "c":
+        raise WrongKind(f"Complex data not supported; {PLAIN_NUMBERS}")
+    if table.dtype.kind not in "iubfO":
+        raise WrongKind(f"X holds {table.dtype} values; {PLAIN_NUMBERS}")
+    try:
+        return np.ascontiguousarray(table, dtype=dtype)
+    except (ValueError, TypeError) as error:
+        raise WrongKind(f"{error}; {PLAIN_NUMBERS}") from None
+
+
+def _as_numbers_of_one(x: ArrayLike, method: str) -> Array:
+    values = as_numpy(x)
+    if values.dtype.kind not in "iubf":
+        raise WrongKind(f"{method} got {values.dtype} values; features must be plain real numbers")
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _require_finite(rows: Array, missing: bool) -> None:
+    if squares_are_finite(rows.ravel()):
+        return
+    if not missing and np.isnan(rows).any():
+        raise NotFinite("Input X contains NaN; leave such rows out, or fill in what is missing")
+    if np.isinf(rows).any():
+        raise NotFinite("Input X contains infinity; features must be finite")
+    if not (missing and squares_are_finite(np.nan_to_num(rows).ravel())):
+        raise NotFinite("Input X is too large: its squares overflow; scale the features")
+
+
+def _shortened(values: Any, most: int = 80) -> str:
+    text = " ".join(repr(values).split())
+    return text if len(text) <= most else text[: most - 1] + "…"

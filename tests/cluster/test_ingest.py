@@ -1,0 +1,57 @@
+"""``everlearn ingest``: images of any number into a Memory or a model file."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from everlearn import Memory, RecursiveRLSC, load
+from everlearn.cli.app import app
+from everlearn.images.embedders import Pixels
+
+
+@pytest.fixture
+def run(tmp_path, reference):
+    def run(*arguments, code=0):
+        command = ["-m", str(tmp_path / "memory"), "ingest", *map(str, arguments)]
+        result = CliRunner().invoke(app, [*command, "--embedder", "pixels-4"])
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+def test_images_end_in_a_memory_that_knows_where_they_came_from(run, photos, tmp_path):
+    assert "taught 6" in run(photos.folder).output
+    again = json.loads(run(photos.folder, "--json").stdout)
+    assert again["taught"] == 0
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        counts = {name: record.count for name, record in memory.names().items()}
+        assert counts == {"cup": 3, "lamp": 3}
+        assert memory.ask(photos.images[0])[0].name == "cup"
+        assert memory.forget(source=str(photos.folder / "lamp")).count == 3
+
+
+def test_images_end_in_a_model_file_as_one_stream_would_make_it(run, photos, tmp_path):
+    run(photos.folder, "--model", tmp_path / "model")
+    vectors = Pixels(size=4).embed(photos.images)
+    one = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(vectors, photos.y)
+    np.testing.assert_allclose(
+        load(tmp_path / "model").learner.decision_function(vectors),
+        one.decision_function(vectors),
+        atol=1e-9,
+    )
+
+
+def test_what_cannot_be_read_is_fatal_or_listed(run, photos, tmp_path):
+    (photos.folder / "cup" / "1.png").write_bytes(b"no image")
+    assert "cup/1.png" in run(photos.folder, "--model", tmp_path / "model", code=1).output
+    told = run(photos.folder, "--skip-bad", "--model", tmp_path / "model", "--json", code=1)
+    assert json.loads(told.stdout)["taught"] == 5
+    assert load(tmp_path / "model").rows == 5
+
+
+def test_vectors_are_no_images_for_a_memory(run, shards, reference):
+    reference.run = pytest.fail
+    assert "--model" in run(*shards.paths, code=2).output

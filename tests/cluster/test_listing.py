@@ -1,0 +1,80 @@
+import os
+import time
+
+import numpy as np
+import pytest
+
+from everlearn.cluster.listing import PICTURES_PER_SHARD, listed, require_unchanged
+from everlearn.cluster.shards import Kind
+from everlearn.errors import BadShard, CannotRead, InvalidInput, WrongKind, WrongShape
+
+
+def addresses(sources):
+    return [shard.address for shard in listed(sources)]
+
+
+def test_every_spelling_of_a_file_is_one_shard(shards, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.npz").symlink_to(shards.paths[0])
+    spellings = ["000.npz", "./000.npz", shards.paths[0], f"file://{shards.paths[0]}", "link.npz"]
+    assert addresses(spellings) == [shards.paths[0]]
+
+
+def test_a_folder_a_pattern_and_a_list_are_the_same_shards(shards, tmp_path):
+    assert listed(str(tmp_path)) == listed(f"{tmp_path}/*.npz") == listed(shards.paths[::-1])
+
+
+def test_a_shard_that_changes_is_another_shard(shards):
+    before = listed(shards.paths[0])[0]
+    require_unchanged(before)
+    os.utime(shards.paths[0], ns=(time.time_ns(), time.time_ns() + 10**9))
+    after = listed(shards.paths[0])[0]
+    assert before.address == after.address
+    assert before.identity != after.identity
+    with pytest.raises(BadShard, match="changed"):
+        require_unchanged(before)
+
+
+def test_images_of_a_folder_are_dealt_into_shards_that_keep_their_labels(photos, monkeypatch):
+    monkeypatch.setattr("everlearn.cluster.listing.PICTURES_PER_SHARD", 2)
+    found = listed(photos.folder)
+    assert [shard.kind for shard in found] == [Kind.PICTURES] * 4
+    labels = [picture.label for shard in found for picture in shard.pictures]
+    assert labels == photos.y.tolist()
+    assert PICTURES_PER_SHARD > 2
+    (photos.folder / "lamp" / "1.png").write_bytes(b"other")
+    changed = [b.identity != a.identity for a, b in zip(found, listed(photos.folder), strict=True)]
+    assert changed == [False, False, True, False]
+
+
+def test_equal_blocks_of_one_array_are_different_shards(monkeypatch):
+    monkeypatch.setattr("everlearn.cluster.listing.ROWS_PER_SHARD", 2)
+    X, y = np.zeros((6, 3)), np.zeros(6, dtype=int)
+    assert len(listed((X, y))) == 3
+    assert len(listed([(X, y), (X.copy(), y.copy())])) == 3
+    assert len(listed([(X, y), (X, y + 1)])) == 6
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("nowhere.npz", CannotRead),
+        ("nowhere/*.npz", CannotRead),
+        ("unheard-of://bucket/a.npz", CannotRead),
+        ([], InvalidInput),
+        ([42], WrongKind),
+        ((np.zeros((3, 2)), np.zeros(4)), WrongShape),
+    ],
+)
+def test_what_is_no_shard_is_refused_by_name(source, error, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error):
+        listed(source)
+
+
+def test_files_of_no_known_kind_are_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(InvalidInput, match=r"\.npz"):
+        listed(str(tmp_path / "notes.txt"))
+    with pytest.raises(InvalidInput, match="neither"):
+        listed(str(tmp_path))

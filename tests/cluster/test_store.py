@@ -1,0 +1,248 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA, load, save
+from everlearn.cluster import Entry, Trained, fit, take_out
+from everlearn.cluster.listing import listed
+from everlearn.cluster.plan import fixed_runs, planned
+from everlearn.cluster.store import PARTS, SHARDS, Store
+from everlearn.errors import (
+    AlreadyLearned,
+    BadShard,
+    CannotWrite,
+    DamagedModel,
+    InvalidParameter,
+    NeverLearned,
+    NotKept,
+    NotMergeable,
+)
+from everlearn.persistence import dumps
+from tests.cluster.conftest import write_shards
+
+
+def assert_equal_statistics(ours, theirs, tolerance=1e-8):
+    assert ours.classes_.tolist() == theirs.classes_.tolist()
+    a, b = (learner._state()[0] for learner in (ours, theirs))
+    order_a, order_b = ours.registry_.order, theirs.registry_.order
+    np.testing.assert_allclose(a["counts"][order_a], b["counts"][order_b], rtol=tolerance)
+    np.testing.assert_allclose(a["means"][order_a], b["means"][order_b], rtol=0, atol=tolerance)
+    size = np.abs(b["scatter"]).max()
+    np.testing.assert_allclose(a["scatter"] / size, b["scatter"] / size, rtol=0, atol=tolerance)
+
+
+def part_of(X, y, *identities):
+    return Trained(NearestClassMean().fit(X, y), {name: Entry(len(X)) for name in identities}, "j")
+
+
+@pytest.fixture(params=["folder", "memory"])
+def checkpoint(request, tmp_path):
+    """A folder, and an object store as fsspec has one in memory."""
+    return str(tmp_path / "checkpoint") if request.param == "folder" else f"memory://{tmp_path}"
+
+
+def test_what_was_trained_comes_back_with_its_ledger(tmp_path, rng):
+    part = part_of(rng.normal(size=(9, 3)), np.arange(9) % 3, "a\n1\n", "b\n2\n")
+    part.ledger["c\n3\n"] = Entry(0, ("not learned: it is empty",))
+    save(part, tmp_path / "model")
+    back = load(tmp_path / "model")
+    assert back.ledger == part.ledger
+    assert back.bad == {"c": ("not learned: it is empty",)}
+    assert dumps(back.learner) == dumps(part.learner)
+
+
+def test_a_file_that_holds_no_learner_is_damaged(tmp_path):
+    empty = Trained(Trained(NearestClassMean()))
+    save(empty, tmp_path / "model")
+    with pytest.raises(DamagedModel):
+        load(tmp_path / "model")
+
+
+def test_a_shard_in_both_is_never_added_twice(rng):
+    X, y = rng.normal(size=(9, 3)), np.arange(9) % 3
+    whole = part_of(X, y, "a\n1\n1970")
+    before = dumps(whole)
+    for same in ("a\n1\n1970", "a\n1\n2026"):
+        with pytest.raises(AlreadyLearned, match="a is part of both"):
+            whole.merge(part_of(X, y, same))
+        assert dumps(whole) == before
+    with pytest.raises(NotMergeable):
+        whole.merge(Trained(NearestClassMean().fit(X, y), {"b": Entry(9)}, "another job"))
+
+
+def test_a_finished_fit_is_not_done_again(reference, shards, checkpoint):
+    first = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
+    reference.done.clear()
+    again = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
+    assert dumps(again) == dumps(first)
+    assert not reference.done
+    assert len(Store(checkpoint).names()) == 1
+
+
+def test_a_changed_shard_alone_is_read_again(reference, shards, tmp_path):
+    checkpoint = str(tmp_path / "checkpoint")
+    fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, keep_shards=True)
+    np.savez(shards.paths[2], X=shards.X[:5], y=shards.y[:5])
+    others = [path for i, path in enumerate(shards.paths) if i != 2]
+    for path in others:
+        mtime = os.stat(path)
+        with open(path, "r+b") as file:
+            file.write(b"XX")
+        os.utime(path, ns=(mtime.st_atime_ns, mtime.st_mtime_ns))
+    trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, keep_shards=True)
+    kept = np.ones(len(shards.X), dtype=bool)
+    kept[120:180] = False
+    X, y = (np.concatenate([a[kept], a[:5]]) for a in (shards.X, shards.y))
+    assert_equal_statistics(trained.learner, StreamingLDA().fit(X, y))
+
+
+def test_other_parameters_never_find_the_parts_of_these(reference, shards, checkpoint):
+    for learner in (StreamingLDA(), StreamingLDA(shrinkage=0.5)):
+        reference.done = []
+        trained = fit(learner, shards.paths, checkpoint=checkpoint)
+        assert reference.done
+        assert trained.learner.shrinkage == learner.shrinkage
+
+
+def test_a_damaged_part_is_removed_and_made_anew(reference, shards, checkpoint):
+    def interrupt(progress):
+        if progress.shards == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, progress=interrupt)
+    store = Store(checkpoint)
+    for name in store.names():
+        store.write(name, b"\0" * 100)
+    trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
+    assert_equal_statistics(trained.learner, StreamingLDA().fit(shards.X, shards.y))
+
+
+def test_a_late_task_of_an_earlier_run_does_no_harm(reference, shards, tmp_path):
+    """It finishes the parts this run was about to make, and removes what they were made of."""
+    checkpoint = str(tmp_path / "checkpoint")
+
+    def interrupt(progress):
+        if progress.shards == 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, progress=interrupt)
+    start, others = reference.start, []
+
+    def start_after_the_other_run(task, inputs):
+        if not others:
+            others.append(reference.__class__())
+            reference.start = start
+            run_beside(others[0], reference.job, shards, checkpoint)
+        start(task, inputs)
+
+    reference.start = start_after_the_other_run
+    trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
+    assert others
+    assert trained.rows == len(shards.X)
+    assert_equal_statistics(trained.learner, StreamingLDA().fit(shards.X, shards.y))
+
+
+def run_beside(engine, job, shards, checkpoint):
+    stored = Store(checkpoint).names()
+    engine.run(job, planned(job.digest, fixed_runs(listed(shards.paths)), stored), lambda _: None)
+
+
+def test_a_part_with_something_missing_is_not_kept(reference, shards, tmp_path):
+    checkpoint = str(tmp_path / "checkpoint")
+    broken = shards.paths[0]
+    whole = Path(broken).read_bytes()
+    about = os.stat(broken)
+    with open(broken, "r+b") as file:
+        file.write(b"\0" * 400)
+    os.utime(broken, ns=(about.st_atime_ns, about.st_mtime_ns))
+    skipped = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, on_bad="skip")
+    assert list(skipped.bad) == [broken]
+    with open(broken, "wb") as file:
+        file.write(whole)
+    os.utime(broken, ns=(about.st_atime_ns, about.st_mtime_ns))
+    trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, on_bad="skip")
+    assert not trained.bad
+    assert_equal_statistics(trained.learner, StreamingLDA().fit(shards.X, shards.y))
+
+
+def test_a_shard_that_is_taken_out_was_never_there(reference, shards, checkpoint):
+    trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, keep_shards=True)
+    assert take_out(trained, shards.paths[7], checkpoint) == [shards.paths[7]]
+    rest = np.ones(len(shards.X), dtype=bool)
+    rest[7 * 60 : 8 * 60] = False
+    assert_equal_statistics(trained.learner, StreamingLDA().fit(shards.X[rest], shards.y[rest]))
+    assert shards.paths[7] not in trained.addresses
+    with pytest.raises(NeverLearned):
+        take_out(trained, shards.paths[7], checkpoint)
+
+
+def test_a_supplier_is_taken_out_by_a_pattern_and_erased(reference, tmp_path, monkeypatch):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "ours").mkdir()
+    ours = write_shards(tmp_path / "ours", 4, seed=1)
+    theirs = write_shards(tmp_path / "theirs", 5, seed=2)
+    checkpoint = str(tmp_path / "checkpoint")
+    trained = fit(
+        StreamingLDA(), ours.paths + theirs.paths, checkpoint=checkpoint, keep_shards=True
+    )
+    monkeypatch.chdir(tmp_path)
+    assert take_out(trained, "theirs/*", checkpoint) == theirs.paths
+    assert_equal_statistics(trained.learner, StreamingLDA().fit(ours.X, ours.y))
+    assert len(Store(checkpoint).names(SHARDS)) == 4
+
+
+def test_what_was_not_kept_cannot_be_taken_out(reference, shards, checkpoint):
+    trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
+    before = dumps(trained)
+    with pytest.raises(NotKept, match="keep_shards"):
+        take_out(trained, shards.paths[:2], checkpoint)
+    assert dumps(trained) == before
+
+
+def test_a_shard_that_cannot_be_written_down_ends_the_fit(reference, shards, tmp_path):
+    (tmp_path / "checkpoint").write_text("a file where a folder should be")
+    with pytest.raises((CannotWrite, NotADirectoryError)):
+        fit(StreamingLDA(), shards.paths, checkpoint=str(tmp_path / "checkpoint"))
+
+
+def test_results_of_two_fits_merge(reference, shards):
+    first = fit(StreamingLDA(), shards.paths[:4])
+    first.merge(fit(StreamingLDA(), shards.paths[4:]))
+    assert_equal_statistics(first.learner, StreamingLDA().fit(shards.X, shards.y))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"on_bad": "ignore"}, InvalidParameter),
+        ({"keep_shards": True}, InvalidParameter),
+        ({"checkpoint": "memory://x", "deterministic": False}, InvalidParameter),
+        ({"engine": "carrier pigeon"}, InvalidParameter),
+        ({"engine": "dask", "workers": 2}, InvalidParameter),
+        ({"embedder": "unheard-of"}, InvalidParameter),
+    ],
+)
+def test_arguments_are_checked_before_anything_starts(shards, arguments, error):
+    with pytest.raises(error):
+        fit(StreamingLDA(), shards.paths, **arguments)
+
+
+def test_learners_without_an_exact_sum_are_refused(shards):
+    with pytest.raises(NotMergeable, match="exact sum"):
+        fit(RecursiveRLSC(regularization="auto"), shards.paths)
+
+
+def test_the_names_of_folders_are_two():
+    assert {PARTS, SHARDS} == {"parts", "shards"}
+
+
+def test_a_bad_row_condemns_its_shard(reference, tmp_path):
+    X = np.ones((5, 2))
+    X[3] = np.nan
+    np.savez(tmp_path / "a.npz", X=X, y=np.arange(5) % 2)
+    with pytest.raises(BadShard, match=r"a\.npz: not learned: .*NaN"):
+        fit(NearestClassMean(), str(tmp_path))

@@ -1,0 +1,103 @@
+"""Nights: taken only if they help, resumed after a kill, and a Memory that answers from them."""
+
+import pytest
+
+pytest.importorskip("torch", reason="everlearn.deep needs torch: pip install 'everlearn[torch]'")
+
+import numpy as np
+from PIL import Image
+
+from everlearn import Memory, NearestClassMean
+from everlearn.deep.consolidate import consolidate, embedder_of, night
+from everlearn.deep.embedding import DeepEmbedder
+from everlearn.errors import CannotRead, WrongEmbedder
+from everlearn.images.embedders import Pixels
+from tests.deep.small import SIZE, quick, striped, tiny
+
+LONG = quick(epochs=16)
+
+
+def untrained():
+    return DeepEmbedder(tiny(), size=SIZE)
+
+
+@pytest.fixture
+def memory(tmp_path):
+    pictures, labels = striped(16)
+    pairs = []
+    for number, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
+        file = tmp_path / f"{number:03}.png"
+        Image.fromarray(picture).save(file)
+        pairs.append((file, f"kind {label}"))
+    with Memory(tmp_path / "memory", embedder=untrained()) as opened:
+        opened.teach_many(pairs)
+        yield opened
+
+
+def accuracy(memory):
+    asked, truth = striped(16, seed=1)
+    said = [memory.ask(picture)[0].name for picture in asked]
+    return np.mean([name == f"kind {k}" for name, k in zip(said, truth, strict=True)])
+
+
+def test_night_makes_a_memory_better_and_lasts(memory):
+    before, names = accuracy(memory), memory.names()
+    found = consolidate(memory, recipe=LONG, held_out=0.25)
+    assert found.taken
+    assert found.after > found.before
+    assert accuracy(memory) > max(before, 0.8)
+    assert {n: r.count for n, r in memory.names().items()} == {n: r.count for n, r in names.items()}
+    folder, name = memory.path, memory.info()["embedder"]
+    assert name == found.embedder.name
+    memory.close()
+    again = embedder_of(folder, name, network=tiny(seed=9))
+    with Memory(folder, embedder=again, read_only=True) as reopened:
+        assert accuracy(reopened) > 0.8
+    assert not list(folder.glob("night-*"))
+    assert len(list(folder.glob("network-*"))) == 1
+
+
+def test_night_that_does_not_help_changes_nothing(memory, monkeypatch):
+    answers = memory.ask(striped(1)[0][0])[0]
+    as_good = "everlearn.deep.consolidate._held_out_accuracy"
+    monkeypatch.setattr(as_good, lambda network, pictures, held: 0.5)
+    found = consolidate(memory, recipe=quick(epochs=1))
+    assert not found.taken
+    assert memory.ask(striped(1)[0][0])[0] == answers
+    assert not list(memory.path.glob("n*-*.*"))
+
+
+def test_killed_night_goes_on(memory):
+    class Killed(BaseException):
+        pass
+
+    def kill(epoch):
+        if epoch.number == 8:
+            raise Killed
+
+    name = memory.info()["embedder"]
+    with pytest.raises(Killed):
+        consolidate(memory, recipe=LONG, progress=kill)
+    assert memory.info()["embedder"] == name
+    told = []
+    consolidate(memory, recipe=LONG, progress=lambda epoch: told.append(epoch.number))
+    assert told[0] == 6, "the checkpoint was after epoch 5"
+
+
+def test_a_lost_picture_or_another_embedder_is_refused(memory, tmp_path):
+    (tmp_path / "007.png").unlink()
+    with pytest.raises(CannotRead, match="no longer where it was"):
+        consolidate(memory, recipe=LONG)
+    with (
+        Memory(tmp_path / "other", embedder=Pixels()) as other,
+        pytest.raises(WrongEmbedder, match="train_base"),
+    ):
+        consolidate(other)
+
+
+def test_network_given_to_a_night_is_not_changed():
+    embedder = untrained()
+    before = {key: value.clone() for key, value in embedder.network.state_dict().items()}
+    found = night(embedder, *striped(10), NearestClassMean(), recipe=quick(epochs=3))
+    assert found.taken == (found.after > found.before)
+    assert all((before[k] == v).all() for k, v in embedder.network.state_dict().items())

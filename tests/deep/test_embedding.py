@@ -1,0 +1,121 @@
+"""One network, four ways to ask it: as an array, picture by picture, from a file, as ONNX."""
+
+import pytest
+
+pytest.importorskip("torch", reason="everlearn.deep needs torch: pip install 'everlearn[torch]'")
+
+import numpy as np
+
+from everlearn import Memory, OnnxEmbedder, StreamingLDA
+from everlearn.deep.adapt import LowRank, _part, adapt
+from everlearn.deep.embedding import DeepEmbedder, export_onnx, load_embedder, save_embedder
+from everlearn.deep.networks import MobileNetV2, ResNet18
+from everlearn.deep.streaming import StreamingNetwork
+from everlearn.deep.trainer import train_base
+from everlearn.errors import InvalidParameter, NotAModel, OtherNetwork
+from tests.deep.small import SIZE, quick, striped, tiny
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return train_base(
+        *striped(20),
+        network=tiny(),
+        size=SIZE,
+        recipe=quick(epochs=12),
+        device="cpu",
+        held_out=0.0,
+    )
+
+
+def test_many_at_once_equals_one_by_one(embedder, stripes):
+    pictures = stripes[0]
+    together = embedder.embed(pictures)
+    alone = np.concatenate([embedder.embed([picture]) for picture in pictures])
+    assert np.allclose(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_file_gives_the_same_embedder(embedder, stripes, tmp_path):
+    file = tmp_path / "network.safetensors"
+    save_embedder(embedder, file)
+    again = load_embedder(file, tiny(seed=5))
+    assert again.name == embedder.name
+    assert np.array_equal(again.embed(stripes[0]), embedder.embed(stripes[0]))
+    with pytest.raises(OtherNetwork):
+        load_embedder(file, ResNet18(width=8))
+    with pytest.raises(InvalidParameter, match="network="):
+        load_embedder(file)
+    other = tmp_path / "other"
+    other.write_bytes(b"something else")
+    with pytest.raises(NotAModel):
+        load_embedder(other)
+
+
+def test_memory_taught_with_the_network_opens_with_its_onnx_file(embedder, stripes, tmp_path):
+    pytest.importorskip("onnxscript")
+    pictures, labels = stripes
+    with Memory(tmp_path / "memory", embedder=embedder) as memory:
+        memory.teach_many([(p, f"kind {k}") for p, k in zip(pictures, labels, strict=True)])
+    export_onnx(embedder, tmp_path / "network.onnx")
+    elsewhere = OnnxEmbedder(tmp_path / "network.onnx")
+    assert elsewhere.name == embedder.name
+    assert np.allclose(elsewhere.embed(pictures), embedder.embed(pictures), rtol=1e-3, atol=1e-4)
+    asked, truth = striped(10, seed=1)
+    answers = []
+    for each in (embedder, elsewhere):
+        with Memory(tmp_path / "memory", embedder=each, read_only=True) as memory:
+            answers.append([memory.ask(picture)[0].name for picture in asked])
+    assert answers[0] == answers[1]
+    assert np.mean([said == f"kind {k}" for said, k in zip(answers[0], truth, strict=True)]) > 0.8
+    assert OnnxEmbedder(tmp_path / "network.onnx", crop=0.5).name != embedder.name
+
+
+def test_streaming_network_teaches_the_learner_the_networks_vectors(embedder, stripes):
+    pictures, labels = stripes
+    deep = StreamingNetwork(embedder, StreamingLDA())
+    for start in range(0, len(pictures), 7):
+        deep.partial_fit(pictures[start : start + 7], labels[start : start + 7])
+    alone = StreamingLDA().fit(embedder.embed(pictures).astype(float), labels)
+    asked = striped(10, seed=1)[0]
+    assert np.array_equal(deep.predict(asked), alone.predict(embedder.embed(asked).astype(float)))
+
+
+@pytest.mark.parametrize("how", ["last block", "low rank"])
+def test_adapting_changes_what_it_says_and_nothing_else(embedder, how):
+    """Without a held-out share the result is taken; the network given stays as it was."""
+    pictures, labels = striped(12, n_classes=4, seed=3)
+    before = {key: value.clone() for key, value in embedder.network.state_dict().items()}
+    recipe = quick(epochs=2, learning_rate=0.01)
+    adapted = adapt(embedder, pictures, labels, how=how, recipe=recipe, held_out=0.0, rank=2)
+    after = adapted.network.state_dict()
+    assert all((before[key] == value).all() for key, value in embedder.network.state_dict().items())
+    changed = {key for key in before if not (before[key] == after[key]).all()}
+    assert set(after) == set(before), "low-rank parts are still there"
+    if how == "last block":
+        assert changed
+        assert all(key.startswith("layer4.1.") for key in changed)
+    else:
+        assert changed
+        assert all("bn" not in key and "downsample.1" not in key for key in changed)
+        W = after["layer4.1.conv2.weight"] - before["layer4.1.conv2.weight"]
+        assert np.linalg.matrix_rank(W.flatten(1).numpy(), tol=1e-6) <= 2
+    assert adapted.name != embedder.name
+
+
+def test_adapting_that_does_not_help_gives_the_network_back(embedder, stripes):
+    noise = np.random.default_rng(0).integers(0, 256, (40, SIZE, SIZE, 3), dtype=np.uint8)
+    recipe = quick(epochs=1, learning_rate=1e-12)
+    assert adapt(embedder, noise, [0, 1] * 20, recipe=recipe) is embedder
+
+
+def test_low_rank_parts_begin_at_nothing_and_know_their_last_block():
+    weight = tiny().layer1[0].conv1.weight.detach()
+    assert (LowRank(weight, 3)(weight) == weight).all()
+    network = ResNet18(width=4)
+    assert _part(network, None) is network.layer4[1]
+    mobile = MobileNetV2(width=0.25)
+    assert _part(mobile, None) is mobile.features[-1]
+    with pytest.raises(InvalidParameter, match="layer4"):
+        _part(network, "layer5")
+    with pytest.raises(InvalidParameter, match="low rank"):
+        adapt(DeepEmbedder(tiny(), size=SIZE), *striped(4), how="all of it")

@@ -1,0 +1,67 @@
+"""A sample that is a function of the set of examples."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everlearn.learners.sample import Sample, numbers_of
+
+
+def contents(sample):
+    rows = sample.rows()
+    return sorted((int(slot), *row.tolist()) for slot, row in zip(rows.slots, rows.X, strict=True))
+
+
+def stream(seed, n=200, n_classes=5):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 3)), rng.integers(0, n_classes, n).astype(np.intp)
+
+
+@given(st.integers(0, 10_000), st.integers(4, 60))
+def test_any_order_and_any_blocks_give_the_same_sample(seed, size):
+    X, slots = stream(seed)
+    whole, parts = Sample(3, size), Sample(3, size)
+    whole.offer(X, slots, None)
+    order = np.random.default_rng(seed + 1).permutation(len(X))
+    for part in np.array_split(order, 7):
+        parts.offer(X[part], slots[part], None)
+    assert contents(whole) == contents(parts)
+    assert len(whole) <= max(size, 5)
+
+
+@given(st.integers(0, 10_000))
+def test_two_streams_together_are_one(seed):
+    X, slots = stream(seed)
+    one, left, right = Sample(3, 25), Sample(3, 25), Sample(3, 25)
+    one.offer(X, slots, None)
+    left.offer(X[:90], slots[:90], None)
+    right.offer(X[90:], slots[90:], None)
+    left.absorb(right, np.arange(5))
+    assert contents(one) == contents(left)
+
+
+def test_what_is_forgotten_is_gone_and_only_that():
+    X, slots = stream(0, n=20)
+    sample, rest = Sample(3, 100), Sample(3, 100)
+    sample.offer(X, slots, None)
+    sample.discard(X[5:9], slots[5:9])
+    kept = np.r_[0:5, 9:20]
+    rest.offer(X[kept], slots[kept], None)
+    assert contents(sample) == contents(rest)
+
+
+def test_the_sample_is_not_of_the_smallest_or_first(rng):
+    """Numbers look random: kept examples have the mean of all, within four standard errors."""
+    X = rng.normal(size=(20_000, 4))
+    sample = Sample(4, 1000)
+    sample.offer(X, np.zeros(len(X), dtype=np.intp), None)
+    assert len(sample) == 1000
+    assert np.abs(sample.rows().X.mean(axis=0)).max() < 4 / np.sqrt(1000)
+    assert len(np.unique(numbers_of(X))) == len(X)
+
+
+def test_the_last_bits_of_a_row_do_not_matter(rng):
+    X = rng.normal(size=(500, 40))
+    noise = 1.0 + 1e-15 * rng.normal(size=X.shape)
+    assert np.array_equal(numbers_of(X), numbers_of(X * noise))
+    assert not np.any(numbers_of(X) == numbers_of(2.0 * X))

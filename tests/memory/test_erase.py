@@ -1,0 +1,177 @@
+"""After an erase, no byte of what was erased is in any file of the folder."""
+
+import json
+
+import numpy as np
+import pytest
+
+from everlearn import Memory
+from everlearn.errors import NothingToUndo, UnknownLabel
+from everlearn.memory import erase as erasing
+from everlearn.memory.database import Database
+from everlearn.memory.journal import Example
+from everlearn.memory.writing import Writer
+from tests.memory.conftest import same_bits, state_of
+
+SECRET = np.full(16, 0.123456, dtype=np.float32)
+THUMBNAIL = b"a small picture of somebody" * 5
+TRACES = (SECRET.tobytes(), b"secret name", b"/secret/place.jpg", THUMBNAIL)
+
+
+@pytest.fixture
+def filled(tmp_path, clusters):
+    """A Memory with a secret among many others."""
+    X, names = clusters(each=80)
+    memory = Memory(tmp_path / "memory")
+    memory.teach_many(zip(X[:300], names[:300], strict=True))
+    teach_secret(memory)
+    yield memory, X, names
+    memory.close()
+
+
+def teach_secret(memory):
+    example = Example(SECRET, "/secret/place.jpg", bytes(32), THUMBNAIL)
+    Writer(memory._store.journal, "teach", again=False, also=True).write([("secret name", example)])
+
+
+def traces_in(folder):
+    data = b"".join(path.read_bytes() for path in folder.iterdir())
+    return [trace for trace in TRACES if trace in data]
+
+
+def test_before_an_erase_the_search_finds_something(filled):
+    memory, *_ = filled
+    assert len(traces_in(memory.path)) == len(TRACES)
+
+
+def test_the_model_is_that_of_a_memory_taught_what_is_left(filled, tmp_path):
+    """Also where the erased teaching lay in the first window and shifts all later ones."""
+    memory, X, names = filled
+    memory.forget(X[3], erase=True)
+    memory.forget(name="secret name", erase=True)
+    left = [pair for i, pair in enumerate(zip(X[:300], names[:300], strict=True)) if i != 3]
+    with Memory(tmp_path / "never") as never:
+        never.teach_many(left)
+        assert same_bits(state_of(memory), state_of(never))
+    assert memory.verify().problems == ()
+    assert traces_in(memory.path) == []
+
+
+def test_what_was_forgotten_before_is_erased_too(filled):
+    memory, *_ = filled
+    memory.forget(name="secret name")
+    done = memory.forget(name="secret name", erase=True)
+    assert (done.count, done.names) == (1, {"secret name": 1})
+    assert traces_in(memory.path) == []
+
+
+def test_whatever_is_erased_what_no_longer_counts_goes_as_well(filled):
+    memory, *_ = filled
+    memory.forget(name="secret name")
+    done = memory.forget(name="class 0", erase=True)
+    assert done.receipt.also_removed == 1
+    assert traces_in(memory.path) == []
+
+
+def test_an_old_word_of_a_renamed_name_is_erased(filled):
+    memory, *_ = filled
+    memory.rename("secret name", "harmless")
+    memory.forget(name="secret name", erase=True)
+    assert memory.names()["harmless"].count == 1
+    assert b"secret name" not in (memory.path / "journal.sqlite").read_bytes()
+    with pytest.raises(UnknownLabel):
+        memory.forget(name="secret name", erase=True)
+
+
+def test_a_reader_in_the_middle_of_a_read_makes_the_erase_pending(filled, monkeypatch):
+    memory, *_ = filled
+    monkeypatch.setattr("everlearn.memory.database.PATIENCE_SECONDS", 0.05)
+    with Memory(memory.path, read_only=True) as reader:
+        with reader._store.journal.db.one_view():
+            reader.names()
+            reader._store.journal.db.run("BEGIN")
+            reader._store.journal.names()
+            done = memory.forget(name="secret name", erase=True)
+            assert done.receipt.pending
+            assert memory.info()["erase_pending"]
+            assert traces_in(memory.path) != []
+        memory.teach(np.ones(16), "after")
+        assert not memory.info()["erase_pending"]
+    assert traces_in(memory.path) == []
+    assert not reader_sees(memory.path, "secret name")
+
+
+def reader_sees(folder, name):
+    with Memory(folder, read_only=True) as reader:
+        return name in reader.names()
+
+
+def test_an_erase_killed_after_its_commit_is_finished_at_the_next_opening(filled, monkeypatch):
+    memory, *_ = filled
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "rebuild", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            memory.forget(name="secret name", erase=True)
+    memory._store.closed = True
+    memory._store.release()
+    with Memory(memory.path, read_only=True) as reader:
+        assert reader.verify().erase_pending
+    Memory(memory.path).close()
+    assert traces_in(memory.path) == []
+
+
+def test_temporary_files_of_killed_processes_do_not_keep_what_was_erased(filled):
+    memory, *_ = filled
+    (memory.path / ".snapshot-256-abc.def").write_bytes(SECRET.tobytes())
+    memory.forget(name="secret name", erase=True)
+    assert traces_in(memory.path) == []
+
+
+def test_undo_does_not_cross_an_erase(filled):
+    memory, X, _ = filled
+    memory.forget(name="secret name", erase=True)
+    with pytest.raises(NothingToUndo, match="erase"):
+        memory.undo()
+    memory.teach(-X[0], "new")
+    assert memory.undo().kind == "teach"
+    with pytest.raises(NothingToUndo, match="erase"):
+        memory.undo()
+    kinds = [change.kind for change in memory.history()]
+    assert kinds == ["teach", "erase"]
+
+
+def test_numbers_of_erased_teachings_are_not_given_again(filled):
+    memory, *_ = filled
+    last = memory.teachings()[-1].id
+    memory.forget(id=last, erase=True)
+    memory.teach(np.ones(16), "new")
+    assert memory.teachings()[-1].id == last + 1
+
+
+def test_a_receipt_is_checked_and_finds_what_came_back(filled, tmp_path):
+    memory, *_ = filled
+    receipt = memory.forget(name="secret name", erase=True).receipt
+    path = tmp_path / "receipt.json"
+    receipt.save(path)
+    assert memory.verify(path).problems == ()
+    assert not any(trace in path.read_bytes() for trace in TRACES)
+    teach_secret(memory)
+    found = " ".join(memory.verify(path).problems)
+    assert "a name" in found
+    assert "a vector" in found
+    facts = json.loads(path.read_text())
+    facts["teachings"] = []
+    path.write_text(json.dumps(facts))
+    assert "or was altered" in " ".join(memory.verify(path).problems)
+
+
+def test_an_erase_whose_pages_cannot_be_rewritten_is_pending_and_not_lost(filled, monkeypatch):
+    memory, *_ = filled
+    with monkeypatch.context() as patch:
+        patch.setattr(erasing, "finish", lambda *_, **__: False)
+        patch.setattr("everlearn.memory.store.finish", lambda *_, **__: False)
+        done = memory.forget(name="secret name", erase=True)
+        assert done.receipt.pending
+        assert "secret name" not in memory.names()
+    memory.teach(np.ones(16), "after")
+    assert traces_in(memory.path) == []

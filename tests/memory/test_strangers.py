@@ -1,0 +1,105 @@
+"""Unknown pictures, kept, grouped, named, ignored and dropped."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from everlearn import Memory
+from everlearn.cli.app import app
+from everlearn.errors import DamagedJournal, InvalidInput
+from everlearn.memory import strangers as room
+
+
+@pytest.fixture
+def visited(tmp_path, rng):
+    """A Memory of four things, asked about two kinds of strangers; and how they look."""
+    centres = rng.normal(size=(6, 24))
+
+    def draw(kind):
+        return (centres[kind] + 0.25 * rng.normal(size=24)).astype(np.float32)
+
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach_many((draw(i % 4), f"thing {i % 4}") for i in range(160))
+        for index in range(9):
+            memory.ask(draw(4 + index % 3 // 2), remember=True)
+        memory.ask(draw(0), remember=True)
+        yield memory, draw
+
+
+def test_strangers_that_are_alike_are_one_group(visited):
+    memory, _ = visited
+    first, second = memory.strangers()
+    assert (first.count, second.count) == (6, 3)
+    assert first.likely.startswith("thing")
+    assert set(first.examples) | set(second.examples) == set(range(1, 10))
+
+
+def test_a_named_group_is_known_and_can_be_taken_back(visited):
+    memory, draw = visited
+    group = memory.strangers()[0]
+    assert memory.name_strangers(group.id, "newcomer") == 6
+    answers = memory.ask(draw(4))
+    assert answers[0].name == "newcomer"
+    assert not answers.unknown
+    assert [g.count for g in memory.strangers()] == [3]
+    undone = memory.undo()
+    assert (undone.kind, undone.count, undone.names) == ("name", 6, ("newcomer",))
+    assert memory.ask(draw(4)).unknown
+
+
+def test_an_ignored_group_stays_quiet(visited):
+    memory, draw = visited
+    first, second = memory.strangers()
+    memory.ignore_strangers(second.id)
+    answers = memory.ask(draw(5), remember=True)
+    assert answers.unknown
+    assert answers.ignored
+    assert not memory.ask(draw(4)).ignored
+    assert [(g.count, g.ignored) for g in memory.strangers()] == [(6, False), (3, True)]
+    memory.drop_strangers(first.id)
+    assert [g.count for g in memory.strangers()] == [3]
+    with pytest.raises(InvalidInput, match="there is no group 99"):
+        memory.drop_strangers(99)
+
+
+def test_strangers_are_bounded_and_survive(visited, monkeypatch):
+    memory, draw = visited
+    monkeypatch.setattr(room, "MOST", 12)
+    for _ in range(10):
+        memory.ask(draw(4), remember=True)
+    assert sum(group.count for group in memory.strangers()) == 12
+    memory.close()
+    with Memory(memory.path, read_only=True) as reader:
+        assert sum(group.count for group in reader.strangers()) == 12
+
+
+def test_an_altered_stranger_is_noticed(visited):
+    memory, _ = visited
+    memory._store.journal.db.run("UPDATE strangers SET source = 'x' WHERE id = 2")
+    with pytest.raises(DamagedJournal, match="stranger"):
+        memory.strangers()
+
+
+def test_an_erased_picture_is_no_stranger_either(visited):
+    memory, draw = visited
+    x = draw(4)
+    memory.ask(x, remember=True)
+    memory.teach(x, "somebody")
+    memory.forget(x, erase=True)
+    files = b"".join(path.read_bytes() for path in memory.path.iterdir())
+    assert x.tobytes() not in files
+
+
+def test_commands(visited):
+    memory, _ = visited
+    memory.close()
+
+    def run(*words):
+        result = CliRunner().invoke(app, ["-m", str(memory.path), *map(str, words)])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert run("strangers").splitlines()[1].split("\t")[1] == "6"
+    group = run("strangers").splitlines()[1].split("\t")[0]
+    assert "taught 6 pictures as newcomer" in run("name", group, "newcomer")
+    assert "undone: name, 6 teachings (newcomer)" in run("undo")

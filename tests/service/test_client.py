@@ -1,0 +1,108 @@
+"""A program changes one line: Client does what Memory does, to the last bit."""
+
+import http.client
+import socket
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+from everlearn import Client, Memory, Pixels, errors
+from tests.service.conftest import TOKEN, picture
+
+
+@pytest.fixture
+def client(live):
+    with Client(live, token=TOKEN) as client:
+        yield client
+
+
+def a_life(memory, folder):
+    """Everything the two have in common; yields what came back, but for times."""
+    file = folder / "red.png"
+    file.write_bytes(picture(200, 0, 0))
+    yield memory.teach(file, "red")
+    yield memory.teach(picture(200, 0, 0), "red", source="twice")
+    yield memory.teach(picture(0, 0, 200), "blue", source="camera")
+    pixels = np.full((16, 16, 3), (0, 200, 0), dtype=np.uint8)
+    yield memory.teach(picture(0, 190, 0), "green")
+    yield [(a.name, a.probability) for a in memory.ask(pixels, top=None)]
+    yield memory.correct(picture(0, 0, 200), "navy")
+    yield memory.rename("navy", "deep blue")
+    yield memory.would_forget(source="camera")
+    yield memory.forget(name="deep blue")
+    yield [(change.kind, change.count, change.names) for change in (memory.undo(), memory.redo())]
+    yield [(change.kind, change.undone) for change in memory.history()]
+    yield {name: record.count for name, record in memory.names().items()}
+    yield [(row.id, row.name, row.source, row.has_thumbnail) for row in memory.teachings()]
+    yield memory.thumbnail(1)
+    yield memory.verify().problems
+    memory.export(folder / "head.onnx")
+    yield (folder / "head.onnx").read_bytes()
+    yield len(memory.forget(name="red", erase=True).receipt.erased)
+    for action, cause in [
+        (lambda: memory.teach([1.0], "red"), errors.InvalidInput),
+        (lambda: memory.teach(b"no image", "red"), errors.NotAnImage),
+        (lambda: memory.forget(name="never"), errors.UnknownLabel),
+        (lambda: memory.undo(), errors.NothingToUndo),
+        (lambda: memory.ask([float("nan")]), errors.NotFinite),
+    ]:
+        with pytest.raises(cause) as found:
+            action()
+        yield type(found.value), str(found.value)
+
+
+def test_a_client_is_a_memory(client, tmp_path):
+    folders = tmp_path / "a", tmp_path / "b"
+    for folder in folders:
+        folder.mkdir()
+    with Memory(tmp_path / "own", embedder=Pixels(size=8, colour=True)) as memory:
+        own = list(a_life(memory, folders[0]))
+    for mine, theirs in zip(own, a_life(client, folders[1]), strict=True):
+        assert str(mine).replace(str(folders[0]), "") == str(theirs).replace(str(folders[1]), "")
+
+
+def test_a_client_says_what_is_wrong(live):
+    with Client(live, token="some-other-token-1") as client, pytest.raises(errors.NotAllowed):
+        client.names()
+    with Client(live, token=TOKEN, memory="cellar") as client, pytest.raises(errors.UnknownMemory):
+        client.names()
+    with (
+        Client("http://127.0.0.1:9", token=TOKEN) as client,
+        pytest.raises(errors.CannotReach, match="everlearn serve"),
+    ):
+        client.names()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        b"POST /v1/ask HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer "
+        + TOKEN.encode()
+        + b"\r\nContent-Length: 1000\r\n\r\nabc",
+    ],
+    ids=["silent", "half of the headers", "half of the body"],
+)
+def test_slow_clients_are_cut_off(live, sent):
+    parts = urlsplit(live)
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
+        connection.sendall(sent)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
+
+
+def test_events_are_heard_over_http(live, client):
+    parts = urlsplit(live)
+    listening = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
+    listening.request("GET", "/v1/events", headers={"authorization": f"Bearer {TOKEN}"})
+    answer = listening.getresponse()
+    assert answer.readline() == b": listening\n"
+    client.teach([0.0, 1.0], "cup")
+    lines = [answer.readline() for _ in range(4)]
+    assert lines[2] == b"event: taught\n"
+    assert b'"name": "cup"' in lines[3]
+    # It still listens when the service is told to stop, which must not keep it from stopping.
+    answer.close()
+    listening.close()

@@ -1,0 +1,229 @@
+"""Who is not let in, and what is not taken."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from everlearn.service.failures import MEANINGS
+from tests.service.conftest import ADDRESS, TOKEN, picture
+
+DOCUMENTED = {200, *MEANINGS}
+
+
+def kind_of(answer):
+    return answer.status_code, answer.json()["error"]["kind"]
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/names", "/metrics", "/v1/openapi.json", "/page/app.js"])
+def test_everything_but_health_needs_the_token(api, path):
+    for header in ("", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x"):
+        assert kind_of(api.get(path, headers={"authorization": header})) == (401, "NotAllowed")
+    assert api.get(path).status_code == 200
+
+
+def test_the_printed_address_becomes_a_cookie_that_is_not_the_token(api):
+    del api.headers["authorization"]
+    wrong = api.get("/?token=guess", follow_redirects=False)
+    assert kind_of(wrong) == (401, "NotAllowed")
+    answer = api.get(f"/?token={TOKEN}", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert TOKEN not in cookie
+    assert api.get("/v1/names").status_code == 200
+    api.cookies.clear()
+    assert api.get("/v1/names").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "", "[::1", "a:b"]
+)
+def test_other_hosts_are_refused(api, host):
+    assert kind_of(api.get("/v1/names", headers={"host": host})) == (403, "NotAllowed")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8737", "localhost:9", "[::1]:8737", "192.168.1.5"])
+def test_addresses_and_localhost_are_hosts(api, host):
+    assert api.get("/v1/names", headers={"host": host}).status_code == 200
+
+
+def test_a_name_of_the_machine_has_to_be_allowed(serve):
+    api = serve(hosts=frozenset({"robot.local"}))
+    assert api.get("/v1/names", headers={"host": "robot.local:8737"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:3000"},
+        {"origin": "https://127.0.0.1:8737"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},
+    ],
+)
+def test_other_origins_are_refused(api, headers):
+    assert kind_of(api.post("/v1/undo", headers=headers)) == (403, "NotAllowed")
+
+
+def test_the_page_s_own_origin_is_taken(api):
+    own = {"origin": ADDRESS, "sec-fetch-site": "same-origin"}
+    answer = api.post("/v1/teach", json={"vector": [1], "name": "a"}, headers=own)
+    assert answer.status_code == 200
+
+
+def test_every_answer_carries_the_policy(api):
+    for answer in (api.get("/v1/names"), api.get("/v1/none"), api.get("/v1/names?memory=x")):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def test_a_large_body_is_refused_before_and_while_it_is_read(serve):
+    api = serve(body_bytes=1000)
+    assert api.post("/v1/ask", content=b"x" * 1001).status_code == 413
+    parts = (b"x" * 300 for _ in range(10))
+    assert api.post("/v1/ask", content=parts).status_code == 413
+    assert api.post("/v1/undo", content=b"x" * 10).status_code == 409
+
+
+def test_wrong_tokens_are_slowed_down_and_right_ones_are_not_confused(serve):
+    api = serve(failures=2)
+    wrong = {"authorization": "Bearer wrong-wrong-wrong"}
+    statuses = [api.get("/v1/names", headers=wrong).status_code for _ in range(12)]
+    assert statuses[0] == 401
+    assert statuses[-1] == 429
+
+
+def test_too_many_requests_are_told_to_wait(serve):
+    api = serve(rate=3)
+    answers = [api.get("/v1/names") for _ in range(20)]
+    assert answers[-1].status_code == 429
+    assert answers[-1].headers["retry-after"] == "1"
+
+
+def test_a_full_queue_refuses_and_changes_nothing(serve, memories):
+    api = serve(waiting=1)
+    served = api.service.find("home")
+    import threading
+
+    hold, begun = threading.Event(), threading.Event()
+
+    def slow():
+        begun.set()
+        hold.wait(30)
+
+    first = served.writer.submit(slow)
+    begun.wait(30)
+    second = served.writer.submit(lambda: None)
+    try:
+        assert kind_of(api.post("/v1/teach", json={"vector": [1], "name": "a"})) == (503, "TooBusy")
+    finally:
+        hold.set()
+    first.result(30)
+    second.result(30)
+    assert not memories["home"].names()
+
+
+def test_stopping_finishes_what_was_queued(serve, memories):
+    api = serve()
+    writer = api.service.find("home").writer
+    done = [writer.submit(lambda n=n: memories["home"].teach([n, 1.0], "a")) for n in range(20)]
+    api.service.close()
+    assert all(future.result(0) for future in done)
+    assert memories["home"].names()["a"].count == 20
+    assert kind_of(api.post("/v1/undo")) == (503, "TooBusy")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("teach", {"vector": [1]}),
+        ("teach", {"vector": [1], "image": "", "name": "a"}),
+        ("teach", {"vector": ["1"], "name": "a"}),
+        ("teach", {"vector": [], "name": "a"}),
+        ("teach", {"vector": [[1]], "name": "a"}),
+        ("teach", {"vector": [1], "name": ""}),
+        ("teach", {"vector": [1], "name": "a\nb"}),
+        ("teach", {"vector": [1], "name": "a" * 201}),
+        ("teach", {"vector": [1], "name": "a", "path": "/etc/passwd"}),
+        ("teach", {"image": "/etc/passwd", "name": "a"}),
+        ("teach", {"image": "no base64!", "name": "a"}),
+        ("teach", {"image": "AAAA", "name": "a"}),
+        ("ask", {"vector": [1], "top": 0}),
+        ("forget", {}),
+        ("forget", {"what": "/etc/passwd"}),
+        ("forget", {"id": 1, "name": "a"}),
+        ("rename", {"old": "a"}),
+        ("rename", [1]),
+    ],
+)
+def test_what_cannot_be_used_changes_nothing(api, memories, path, body):
+    answer = api.post(f"/v1/{path}", json=body)
+    assert answer.status_code == 422
+    assert set(answer.json()["error"]) == {"kind", "message"}
+    assert memories["home"].history() == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[" * 100_000, b'{"vector": [NaN], "name": "a"}', b"\xff\xfe", b"null"]
+)
+def test_broken_json_is_refused(api, content):
+    answer = api.post("/v1/teach", content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+
+
+def test_other_content_is_refused(api):
+    answer = api.post("/v1/teach", content=b"a=b", headers={"content-type": "text/plain"})
+    assert answer.status_code == 415
+    broken = {"content-type": "multipart/form-data; boundary=x"}
+    assert api.post("/v1/teach", content=b"--y", headers=broken).status_code in (400, 422)
+    twice = {"files": [("image", ("a", picture(1, 2, 3))), ("image", ("b", picture(3, 2, 1)))]}
+    assert api.post("/v1/teach", data={"name": "a"}, **twice).status_code in (400, 422)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(["vector", "image", "name", "source", "id", "top", "erase", "old", "new"])
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    path=st.sampled_from(["teach", "ask", "correct", "forget", "would-forget", "rename", "undo"]),
+    body=st.dictionaries(FIELDS, JSON, max_size=4) | JSON,
+    kind=st.sampled_from(["application/json", "multipart/form-data", "image/png", "x", ""]),
+    cut=st.integers(0, 200),
+)
+def test_hostile_bodies_get_documented_answers(api, path, body, kind, cut):
+    content = json.dumps(body).encode()[: cut or None]
+    answer = api.post(f"/v1/{path}", content=content, headers={"content-type": kind})
+    assert answer.status_code in DOCUMENTED - {500}, answer.text
+    assert "Traceback" not in answer.text
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    path=st.text(st.characters(codec="utf-8"), max_size=30),
+    method=st.sampled_from(["GET", "PUT", "POST"]),
+)
+def test_hostile_addresses_get_documented_answers(api, path, method):
+    from urllib.parse import quote
+
+    for place in ("/page/", "/v1/thumbnails/", "/v1/"):
+        answer = api.request(method, place + quote(path, safe=""), follow_redirects=False)
+        assert answer.status_code in DOCUMENTED | {307} - {500}

@@ -1,0 +1,210 @@
+"""The command line and words that mean harm: escape codes, markup, names that are no text."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from benchmarks.hostile_images import photograph, saved
+from everlearn import Memory
+from everlearn.cli import output
+from everlearn.cli.app import app
+
+PICTURE = saved(photograph(40), "PNG")
+# Moves the cursor, sets the title of the window, turns text round, ends a line.
+HOSTILE = "a\x1b[2J\x1b]0;title\x07\u202eb\n\x9bc"
+
+
+def run(folder, *words, expect=0):
+    result = CliRunner().invoke(app, ["-m", str(folder / "memory"), *map(str, words)])
+    assert result.exit_code == expect, result.output + repr(result.exception)
+    return result
+
+
+@given(st.text())
+def test_words_are_printable_and_say_the_same(words):
+    shown = output.spelled_out(words)
+    assert shown.isprintable()
+    if "\\" not in words:
+        assert shown.encode("ascii", "backslashreplace").decode("unicode_escape") == words
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_tables_take_no_word_for_markup_or_commands(monkeypatch, capsys, terminal):
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", "200")
+    output.print_table(["name"], [["[/x]"], ["[bold]loud[/bold]"], [":smile:"], [HOSTILE]])
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)  # rich's own colours
+    assert "[/x]" in shown
+    assert "[bold]loud[/bold]" in shown
+    assert ":smile:" in shown
+    assert "\\x1b]0;title\\x07" in shown
+    assert not set("\x1b\x07\u202e\x9b") & set(shown)
+
+
+def test_a_name_like_markup_is_a_name(tmp_path):
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach([0.0, 1.0], "[/x]")
+        memory.teach([1.0, 0.0], "[red]")
+    assert "[/x]" in run(tmp_path, "names").stdout
+    assert json.loads(run(tmp_path, "names", "--json").stdout)["[/x]"]["count"] == 1
+
+
+def test_messages_about_files_are_escaped(tmp_path):
+    bad = tmp_path / HOSTILE.replace("/", "")
+    bad.write_bytes(b"no image")
+    result = run(tmp_path, "teach", "--as", "thing", bad, expect=1)
+    assert "\\x1b]0;title" in result.stderr
+    assert "\x1b" not in result.output
+    documents = run(tmp_path, "teach", "--as", "thing", "--json", bad, expect=1).stdout
+    assert "\x1b" not in documents
+    assert json.loads(documents)["unreadable"][0]["file"].endswith("\x9bc")
+
+
+@pytest.fixture
+def strange(tmp_path):
+    """One good class among bad names."""
+    place = tmp_path / "photos"
+    for folder in (b"good", b"caf\xe9", b"a\x1b[2Jb", b"x" * 250):
+        inside = Path(os.fsdecode(os.path.join(os.fsencode(place), folder)))
+        inside.mkdir(parents=True)
+        (inside / "1.png").write_bytes(PICTURE)
+    turned = Path(os.fsdecode(os.fsencode(place) + b"/good/caf\xe9.png"))
+    turned.write_bytes(saved(photograph(40).rotate(90), "PNG"))
+    return place
+
+
+def test_one_bad_name_never_stops_the_others(tmp_path, strange):
+    result = run(tmp_path, "teach", strange)
+    assert "taught 2 images of 1 names" in result.stdout
+    assert "left out: 3 in a folder whose name cannot be a name" in result.stderr
+    assert "\x1b" not in result.output
+    run(tmp_path, "ask", *sorted((strange / "good").iterdir()))
+    watched = run(tmp_path, "watch", strange, "--every", "0.01", "--looks", "3")
+    assert "left out: 3 in a folder whose name cannot be a name" in watched.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "--top", "0", "x.jpg"),
+        ("ask", "--top", "-3", "x.jpg"),
+        ("bench", "--images", "0"),
+        ("watch", "--every", "-1", "."),
+        ("watch", "--every", "nan", "."),
+        ("watch", "--looks", "0", "."),
+        ("teach", "--every", "0", "."),
+        ("teach", "--most-megapixels", "0", "."),
+    ],
+)
+def test_numbers_out_of_range_are_wrong_usage(tmp_path, words):
+    result = run(tmp_path, *words, expect=2)
+    assert "Traceback" not in result.output
+    document = json.loads(run(tmp_path, *words, "--json", expect=2).stdout)
+    assert document["kind"] == "WrongUsage"
+
+
+@pytest.mark.parametrize(
+    "words", [("names",), ("ask", "x.jpg"), ("undo",), ("evaluate", "."), ("teach", "missing")]
+)
+def test_json_is_a_document_on_failure_too(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    result = run(tmp_path, *words, "--json", expect=1)
+    document = json.loads(result.stdout)
+    assert document["error"] in result.stderr.replace("everlearn: ", "", 1)
+    assert re.fullmatch(r"[A-Z]\w+", document["kind"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("names",),
+        ("undo",),
+        ("forget", "x"),
+        ("rename", "a", "b"),
+        ("teach", "missing"),
+        ("teach", "--as", "big", "--most-megapixels", "0.0001", "picture.png"),
+        ("teach", "--as", "big", "--most-megabytes", "0.00001", "picture.png"),
+        ("evaluate", "empty"),
+        ("merge", "empty"),
+        ("export", "head.onnx"),
+    ],
+)
+def test_messages_speak_no_python(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "picture.png").write_bytes(PICTURE)
+    (tmp_path / "empty").mkdir()
+    result = run(tmp_path, *words, expect=1)
+    assert not re.search(r"\w=|\bTrue\b|\bNone\b|[A-Z][a-z]+\.[a-z]+\b|\(\)", result.stderr)
+
+
+def test_limits_are_options(tmp_path):
+    (tmp_path / "large.png").write_bytes(saved(Image.new("RGB", (5100, 5000)), "PNG"))
+    result = run(tmp_path, "teach", "--as", "wall", tmp_path / "large.png", expect=1)
+    assert "5100 x 5000 pixels" in result.stderr
+    command = ("teach", "--as", "wall", "--most-megapixels", "26", tmp_path / "large.png")
+    assert "taught 1 images" in run(tmp_path, *command).stdout
+
+
+def everlearn(*words, **how):
+    """The program itself, as a shell starts it."""
+    command = [sys.executable, "-m", "everlearn", *map(str, words)]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **how)
+
+
+@pytest.fixture
+def named(tmp_path):
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach(np.eye(2)[0], "café ☕")
+        memory.teach(np.eye(2)[1], "tea")
+    return tmp_path / "memory"
+
+
+@pytest.mark.parametrize("json_", [True, False])
+def test_an_encoding_without_the_letters_loses_nothing(named, json_):
+    done = everlearn(
+        "-m",
+        named,
+        "names",
+        *(["--json"] if json_ else []),
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"},
+        encoding="latin-1",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\\u2615" in done.stdout
+    assert "Traceback" not in done.stderr
+    if json_:
+        assert json.loads(done.stdout)["café ☕"]["count"] == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
+def test_a_full_disk_under_the_output_is_one_line(named):
+    with open("/dev/full", "w") as full:
+        done = everlearn("-m", named, "names", stdout=full)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "everlearn: the output cannot be written: No space left on device"
+    ]
+
+
+def test_every_line_for_people_goes_through_one_place():
+    """Or the next command would print names as they are again."""
+    folder = Path(output.__file__).parent
+    raw = [
+        path.name
+        for path in folder.glob("*.py")
+        if path.name != "output.py"
+        and re.search(r"click\.(echo|secho)\(|\bprint\(", path.read_text())
+    ]
+    assert raw == []

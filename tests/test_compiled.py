@@ -1,0 +1,75 @@
+"""How functions are compiled: announced once, kept on disk, chosen by type."""
+
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+from numba import njit
+from numba.core.errors import TypingError
+
+from everlearn.compiled import by_type
+
+PROGRAM = """
+import numpy as np
+from everlearn.forest.randomness import random_units
+print(random_units(np.array([1], np.uint64), 2))
+"""
+
+
+def test_compiling_a_forest_is_announced_in_one_line_and_happens_once(tmp_path):
+    def run():
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    first, second = run(), run()
+    assert first.stderr.splitlines() == [
+        "compiling everlearn.forest for this machine; the result is kept on disk, so this happens "
+        "once"
+    ]
+    assert second.stderr == ""
+    assert first.stdout == second.stdout
+
+
+class Circle(NamedTuple):
+    radius: float
+
+
+class Square(NamedTuple):
+    side: float
+
+
+class Blob(NamedTuple):
+    size: float
+
+
+@by_type
+def area(shape):
+    raise NotImplementedError
+
+
+@area.register(Circle)
+def circle_area(shape):
+    return 3.0 * shape.radius * shape.radius
+
+
+@area.register(Square)
+def square_area(shape):
+    return shape.side * shape.side
+
+
+def test_the_body_is_chosen_by_the_type_of_the_first_argument():
+    @njit
+    def twice(shape):
+        return 2.0 * area(shape)
+
+    assert twice(Circle(2.0)) == 24.0
+    assert twice(Square(3.0)) == 18.0
+    with pytest.raises(TypingError):
+        twice(Blob(1.0))

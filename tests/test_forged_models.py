@@ -1,0 +1,73 @@
+"""Files that are intact and false are refused by name.
+
+The long run is ``benchmarks/forged_models.py``.
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.forged_models import attack, examples, forge, makers, original, write
+from everlearn import load
+from everlearn.errors import DamagedModel
+
+# Forests and learners that transfer have rooms, and tests, of their own.
+ELSEWHERE = (
+    "LeastSquaresSVM",
+    "MultiKT",
+    "NCMForest",
+    "PassiveAggressive",
+    "SVMForest",
+    "TransferClassifier",
+    "TROL",
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [kind for kind in makers() if kind not in ELSEWHERE])
+def test_no_forged_file_raises_anything_but_a_named_error(kind, tmp_path):
+    source, (X, y) = original(kind), examples(kind)
+    outcomes = []
+    with np.errstate(all="ignore"):
+        for number in range(30):
+            write(tmp_path / "model", *forge(np.random.default_rng([number, 1]), *source))
+            outcomes.append(attack(tmp_path / "model", X, y))
+    assert "refused" in outcomes
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("means", np.full((4, 5), np.nan)),
+        ("counts", np.array([1.0, -1.0, 1.0, 1.0])),
+        ("scatter", np.full((5, 5), np.inf)),
+        ("scatter", np.zeros((5, 4))),
+        ("counts", np.array([1, 0, 1, 1], dtype=bool)),
+    ],
+)
+def test_the_error_names_the_field(field, value, tmp_path):
+    description, arrays = original("StreamingLDA")
+    write(tmp_path / "model", description, arrays | {field: value})
+    with pytest.raises(DamagedModel, match=field):
+        load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("shrinkage", 7.0), ("shrinkage", []), ("class_scatter", 10**400)]
+)
+def test_the_error_names_the_parameter(name, value, tmp_path):
+    description, arrays = original("StreamingLDA")
+    description["parameters"][name] = value
+    write(tmp_path / "model", description, arrays)
+    with pytest.raises(DamagedModel, match=name):
+        load(tmp_path / "model")
+
+
+def test_a_description_without_end_is_refused(tmp_path):
+    description, arrays = original("NearestClassMean")
+    description["notes"]["labels"] = "here"
+    endless = json.dumps(description).replace('"here"', "[" * 100_000 + "]" * 100_000)
+    write(tmp_path / "model", endless, arrays)
+    with pytest.raises(DamagedModel):
+        load(tmp_path / "model")

@@ -1,0 +1,64 @@
+"""Files of every version load for ever, and say what they said.
+
+``tests/golden/VERSION`` was written by ``scripts/golden_files.py`` when that version was current.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everlearn import Memory, load
+
+GOLDEN = sorted(path for path in (Path(__file__).parent / "golden").iterdir() if path.is_dir())
+MODELS = [path for version in GOLDEN for path in sorted(version.glob("*.everlearn"))]
+
+
+def read(version, name):
+    return json.loads((version / name).read_text())
+
+
+def test_every_kind_of_learner_is_among_them():
+    assert len(MODELS) >= 22
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_model_answers_as_it_did(path):
+    X, expected = np.array(read(path.parent, "questions.json")), read(path.parent, "answers.json")
+    learner, said = load(path), expected[path.stem]
+    if "transformed" in said:
+        found = np.abs(learner.transform(X))
+        assert np.allclose(found, said["transformed"], rtol=1e-8, atol=1e-10)
+        return
+    assert learner.predict(X).tolist() == said["labels"]
+    assert np.allclose(learner.decision_function(X), said["scores"], rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_model_goes_on_learning(path):
+    learner = load(path)
+    X = np.array(read(path.parent, "questions.json"))
+    if hasattr(learner, "predict"):
+        labels = np.resize(learner.classes_, len(X))
+        learner.partial_fit(X, labels)
+        assert set(learner.predict(X)) <= set(learner.classes_)
+    elif hasattr(learner, "partial_fit"):
+        assert np.all(np.isfinite(learner.partial_fit(X).transform(X)))
+
+
+@pytest.mark.parametrize("version", GOLDEN, ids=lambda version: version.name)
+def test_a_memory_answers_as_it_did_and_is_sound(version, tmp_path):
+    shutil.copytree(version / "memory", tmp_path / "memory")
+    expected = read(version, "answers.json")["memory"]
+    with Memory(tmp_path / "memory") as memory:
+        assert {name: record.count for name, record in memory.names().items()} == expected["names"]
+        for x, (name, probability) in zip(
+            np.array(read(version, "questions.json")), expected["answers"], strict=True
+        ):
+            best = memory.ask(x)[0]
+            assert best.name == name
+            assert best.probability == pytest.approx(probability, rel=1e-6)
+        assert memory.verify().ok
+        assert memory.teach(np.arange(6.0), "something new")
