@@ -8,11 +8,12 @@ seeds that are missing; a result of other settings, or of another version, is ma
 import json
 import os
 import signal
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -78,7 +79,8 @@ def _outcomes(
     with ProcessPoolExecutor(
         jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
     ) as pool:
-        waiting = {pool.submit(_run, experiment, seed, settings): seed for seed in seeds}
+        with _interrupts_held_back():  # submitting starts the workers, which inherit it
+            waiting = {pool.submit(_run, experiment, seed, settings): seed for seed in seeds}
         try:
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
@@ -87,9 +89,28 @@ def _outcomes(
             raise
 
 
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C reaches this process afterwards, and the ones started meanwhile when they let it in.
+
+    A worker interrupted while Python itself starts would print a traceback of its own.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # started later, it would let interrupts in
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _end_with_parent() -> None:
     """An interrupted or killed run takes its workers along, which else would wait for ever."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = parent_process()
     if parent is None:
         return
