@@ -38,6 +38,9 @@ BY_NAME: tuple[str, ...] = (
     "memory_questions",
     "memory_safety",
     "prequential_overhead",
+    "quality",
+    "drift",
+    "full_cifar",
     "first_use",
 )
 # The lines the README shows are those of these benchmarks.

@@ -17,6 +17,7 @@ from .learners.random_features import RandomFeatures as RandomFeatures
 from .learners.rlsc import RecursiveRLSC as RecursiveRLSC
 from .learners.slda import StreamingLDA as StreamingLDA
 from .learners.whitening import InitialWhitening as InitialWhitening
+from .learners.window import SlidingWindow as SlidingWindow
 from .memory.memory import Memory as Memory
 from .persistence import load as load
 from .persistence import save as save

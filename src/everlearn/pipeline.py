@@ -31,8 +31,8 @@ from everlearn.validation import checked_labels, checked_weights
 
 Step = tuple[str, Any]
 
-# Behind transformers that learn nothing, so many rows at a time.
-BLOCK_ROWS = 512
+# Behind transformers that learn nothing, so many rows at a time: as many as moments take at once.
+BLOCK_ROWS = 1024
 # Features of numbers beyond this might overflow.
 LARGE = 1e100
 Method = TypeVar("Method", bound=Callable[..., Any])

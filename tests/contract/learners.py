@@ -9,6 +9,7 @@ from everlearn import (
     PowerNormalizer,
     RandomFeatures,
     RecursiveRLSC,
+    SlidingWindow,
     StreamingLDA,
     StreamPipeline,
     SVMForest,
@@ -36,12 +37,17 @@ LEARNERS = [
 # Not for scikit-learn's suite, which shuffles examples before it compares weights with repetitions
 # (which examples are held out depends on their order), and wants every classifier to tell two
 # blobs in the plane apart (a covariance of ones sees one direction only). Which examples a budget
-# keeps depends on their number, so weights are not repetitions there.
+# keeps depends on their number, and age counts examples, so weights are not repetitions there.
 OTHER_LEARNERS = [
     RecursiveRLSC(regularization="auto", recoding="auto", validation_size=20),
     RecursiveRLSC(regularization="auto", weighting="rebalance", validation_size=20),
     FixedCovarianceLDA(base="ones"),
     AutoClassifier(sample_size=12),
+    NearestClassMean(half_life=20),
+    StreamingLDA(half_life=20, class_scatter=True),
+    RecursiveRLSC(half_life=20, fit_intercept=True),
+    SlidingWindow(size=40),
+    SlidingWindow(learner=RecursiveRLSC(), size=40),
     StreamPipeline(
         [("wide", RandomFeatures(n_components=40)), ("learn", AutoClassifier(sample_size=60))]
     ),

@@ -11,6 +11,7 @@ from everlearn.learners.random_features import RandomFeatures
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.learners.slda import StreamingLDA
 from everlearn.learners.whitening import InitialWhitening
+from everlearn.learners.window import SlidingWindow
 
 __all__ = [
     "AutoClassifier",
@@ -23,5 +24,6 @@ __all__ = [
     "PowerNormalizer",
     "RandomFeatures",
     "RecursiveRLSC",
+    "SlidingWindow",
     "StreamingLDA",
 ]

@@ -26,7 +26,16 @@ class AdditiveClassifier(StreamingClassifier):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        return EXACT | BOUNDED
+        return self._unless_fading(EXACT | BOUNDED)
+
+    @property
+    def _fades(self) -> bool:
+        """Whether examples count for less the longer ago they were learned."""
+        return getattr(self, "half_life", None) is not None
+
+    def _unless_fading(self, promises: frozenset[Promise]) -> frozenset[Promise]:
+        """With a half-life the order matters, and a batch is still its rows one by one."""
+        return promises & (BOUNDED | {Promise.BATCH_IS_LOOP}) if self._fades else promises
 
     def _empty_moments(self, n_features: int) -> ClassMeans:
         raise NotImplementedError
@@ -94,6 +103,11 @@ class AdditiveClassifier(StreamingClassifier):
         self.moments_.add_one(x, slot)
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
+        if self._fades:
+            raise NotForgettable(
+                "with a half-life an example counts for less the longer ago it was learned, and "
+                "when this one was is not kept; to forget old examples exactly use SlidingWindow"
+            )
         # In one block: what cannot be forgotten must be noticed before anything is.
         self._release(X, slots, weights)
         touched = np.unique(slots)

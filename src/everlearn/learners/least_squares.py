@@ -36,6 +36,8 @@ class LeastSquares:
     ) -> None:
         self.moments = moments
         self.regularization = regularization
+        # λ beside examples that weigh so much each.
+        self._ridge = regularization * moments.unit
         self.recoding = recoding
         self.rebalance = rebalance
         self.intercept = intercept
@@ -135,8 +137,9 @@ class LeastSquares:
         W = counts[:, None] * self._solve_all()
         b = counts[:, None] * (self.moments.means - self.origin()[0])
         targets = counts * (1.0 - counts / total) if self.intercept else counts
-        ridge = self.regularization * np.einsum("ij,ij->", W, W)
-        residual = float(targets.sum() - np.einsum("ij,ij->", W, b) - ridge)
+        ridge = self._ridge * np.einsum("ij,ij->", W, W)
+        residual = float(targets.sum() - np.einsum("ij,ij->", W, b) - ridge) / self.moments.unit
+        total /= self.moments.unit
         free = max(total - self._degrees_of_freedom(), 1.0)
         known = self.moments.counts[self.moments.counts > 0]
         variance = max(total * residual / (free**2 * len(known)), LEAST_NOISE)
@@ -152,7 +155,7 @@ class LeastSquares:
 
     def _matrix(self) -> Array:
         matrix = self.system()
-        matrix.flat[:: len(matrix) + 1] += self.regularization
+        matrix.flat[:: len(matrix) + 1] += self._ridge
         return matrix
 
     def _catch_up(self) -> None:
@@ -195,4 +198,4 @@ class LeastSquares:
         self._catch_up()
         inverse, _ = lapack.dtrtri(self._factor.R.T, lower=1)
         square = float(np.sum(np.tril(inverse) ** 2))
-        return self.moments.n_features - self.regularization * square
+        return self.moments.n_features - self._ridge * square

@@ -19,7 +19,7 @@ from everlearn.arrays import Array, Slots, State, unit_rows
 from everlearn.base import BOUNDED, Promise
 from everlearn.errors import NotForgettable, NotMergeable
 from everlearn.learners.additive import AdditiveClassifier
-from everlearn.parameters import require_one_of, require_whole
+from everlearn.parameters import require_number, require_one_of, require_whole
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.products import FEW_ROWS, products
 from everlearn.statistics.stored import stored
@@ -40,6 +40,9 @@ class NearestClassMean(AdditiveClassifier):
         later are only added to it.
     rank : int, default=128
         The number of dimensions a learned metric projects to.
+    half_life : float of at least 1, optional
+        After so many further examples an example counts for half as much: for streams that change.
+        Exact, at the same cost; ``forget`` is refused, and ``merge`` takes both learners as of now.
 
     Attributes
     ----------
@@ -68,9 +71,16 @@ class NearestClassMean(AdditiveClassifier):
 
     projection_: Array | None
 
-    def __init__(self, *, metric: str = "euclidean", rank: int = 128) -> None:
+    def __init__(
+        self,
+        *,
+        metric: str = "euclidean",
+        rank: int = 128,
+        half_life: float | None = None,
+    ) -> None:
         self.metric = metric
         self.rank = rank
+        self.half_life = half_life
 
     @property
     def promises(self) -> frozenset[Promise]:
@@ -91,9 +101,10 @@ class NearestClassMean(AdditiveClassifier):
     def _check_parameters(self) -> None:
         require_one_of("metric", self.metric, ("euclidean", "cosine", "learned"))
         require_whole("rank", self.rank)
+        require_number("half_life", self.half_life, least=1.0, or_none=True)
 
     def _empty_moments(self, n_features: int) -> ClassMeans:
-        return ClassMeans(n_features)
+        return ClassMeans(n_features, half_life=self.half_life)
 
     def _begin(self, n_features: int) -> None:
         super()._begin(n_features)

@@ -47,6 +47,8 @@ from everlearn.statistics.stored import stored_whole
 
 # ``predict_one`` chooses λ and α anew when this share of examples has come in since it last did.
 RESELECT_AFTER = 0.1
+# With a half-life it takes λ from up to so many times fainter examples.
+FADED = 1.05
 
 
 class RecursiveRLSC(AdditiveClassifier):
@@ -79,6 +81,11 @@ class RecursiveRLSC(AdditiveClassifier):
     class_scatter : bool, default=False
         Keep the scatter of each class apart, K d² numbers, so that ``forget_class`` is exact
         without the examples. ``forget`` with the examples is exact anyway.
+    half_life : float of at least 1, optional
+        After so many further examples an example counts for half as much: for streams that change.
+        Exact, at the same cost; ``forget`` is refused, and ``merge`` takes both learners as of now.
+        λ is beside examples as they count now. Not together with ``"auto"``. ``predict_one`` uses
+        a λ up to 5 % smaller.
 
     Attributes
     ----------
@@ -139,6 +146,7 @@ class RecursiveRLSC(AdditiveClassifier):
         hold_out_every: int = 6,
         validation_size: int = 2000,
         class_scatter: bool = False,
+        half_life: float | None = None,
     ) -> None:
         self.regularization = regularization
         self.recoding = recoding
@@ -148,13 +156,14 @@ class RecursiveRLSC(AdditiveClassifier):
         self.hold_out_every = hold_out_every
         self.validation_size = validation_size
         self.class_scatter = class_scatter
+        self.half_life = half_life
 
     @property
     def promises(self) -> frozenset[Promise]:
         if self._chooses:
             return BOUNDED | {Promise.BATCH_IS_LOOP}
         exact = EXACT if self._keeps_class_scatter else EXACT - {Promise.FORGET_CLASS}
-        return BOUNDED | exact
+        return self._unless_fading(BOUNDED | exact)
 
     @property
     def regularization_(self) -> float:
@@ -201,6 +210,12 @@ class RecursiveRLSC(AdditiveClassifier):
         # Every second at most: something has to be left to learn from.
         require_whole("hold_out_every", self.hold_out_every, least=2)
         require_whole("validation_size", self.validation_size)
+        require_number("half_life", self.half_life, least=1.0, or_none=True)
+        if self._fades and self._chooses:
+            raise InvalidParameter(
+                "with a half_life, regularization and recoding are numbers: what was held out to "
+                "choose by has faded since"
+            )
         if self.candidates is None:
             return
         if np.ndim(self.candidates) != 1 or not len(self.candidates):
@@ -209,7 +224,9 @@ class RecursiveRLSC(AdditiveClassifier):
             require_positive("each of candidates", value)
 
     def _empty_moments(self, n_features: int) -> Moments:
-        return Moments(n_features, class_scatter=self._keeps_class_scatter)
+        return Moments(
+            n_features, class_scatter=self._keeps_class_scatter, half_life=self.half_life
+        )
 
     def _begin(self, n_features: int) -> None:
         super()._begin(n_features)
@@ -220,7 +237,8 @@ class RecursiveRLSC(AdditiveClassifier):
 
     def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
         solution = self._running.solution
-        rows = solution.rows_beside(X, weights) if solution else None
+        weighed = self.moments_.weights_of_next(len(X), weights)
+        rows = solution.rows_beside(X, weighed) if solution else None
         super()._absorb(X, slots, weights)
         if solution:
             solution.follow(rows)
@@ -229,7 +247,8 @@ class RecursiveRLSC(AdditiveClassifier):
 
     def _learn_one(self, x: Array, slot: int) -> None:
         solution = self._running.solution
-        rows = solution.rows_beside(x[None], None) if solution else None
+        weighed = self.moments_.weights_of_next(1, None)
+        rows = solution.rows_beside(x[None], weighed) if solution else None
         self.moments_.add_one(x, slot)
         if solution:
             solution.follow_one(rows, slot)
@@ -269,7 +288,7 @@ class RecursiveRLSC(AdditiveClassifier):
 
     def _current(self) -> LeastSquares:
         """The solution for exactly what was taught, with the parameters as they are now."""
-        if not self._chooses:
+        if not self._chooses and not self._fades:
             return self._recent()
         reading = self._fresh
         if reading.solution is None or reading.made_for != (self._asked, self.moments_.version):
@@ -280,13 +299,16 @@ class RecursiveRLSC(AdditiveClassifier):
     def _recent(self) -> LeastSquares:
         """The solution that follows every example, with λ and α chosen not long ago."""
         reading = self._running
+        total, unit = self.moments_.total, self.moments_.unit
         grown = self._chooses and not (
-            reading.total <= self.moments_.total <= reading.total * (1.0 + RESELECT_AFTER)
+            reading.total <= total <= reading.total * (1.0 + RESELECT_AFTER)
         )
+        # λ grows beside examples that fade; a factor cannot follow that.
+        grown = grown or not reading.unit <= unit <= reading.unit * FADED
         if reading.solution is None or reading.made_for != self._asked or grown:
             reading.solution = self._solve()
             reading.made_for = self._asked
-            reading.total = self.moments_.total
+            reading.total, reading.unit = total, unit
         return reading.solution
 
     @property
@@ -345,3 +367,4 @@ class _Reading:
         self.solution: LeastSquares | None = None
         self.made_for: object = None
         self.total = 0.0
+        self.unit = 1.0

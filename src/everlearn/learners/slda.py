@@ -32,7 +32,7 @@ from everlearn.learners.discriminant import (
     Shrinkage,
     shrinkage_named,
 )
-from everlearn.parameters import require_flag, require_share
+from everlearn.parameters import require_flag, require_number, require_share
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products
 
@@ -50,6 +50,9 @@ class StreamingLDA(AdditiveClassifier):
     class_scatter : bool, default=False
         Keep the scatter of each class apart, K d² numbers instead of d². It makes ``forget_class``
         exact without the examples; ``forget`` with the examples is exact anyway.
+    half_life : float of at least 1, optional
+        After so many further examples an example counts for half as much: for streams that change.
+        Exact, at the same cost; ``forget`` is refused, and ``merge`` takes both learners as of now.
 
     Attributes
     ----------
@@ -99,13 +102,21 @@ class StreamingLDA(AdditiveClassifier):
 
     moments_: Moments
 
-    def __init__(self, *, shrinkage: float | str = 0.1, class_scatter: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        shrinkage: float | str = 0.1,
+        class_scatter: bool = False,
+        half_life: float | None = None,
+    ) -> None:
         self.shrinkage = shrinkage
         self.class_scatter = class_scatter
+        self.half_life = half_life
 
     @property
     def promises(self) -> frozenset[Promise]:
-        return BOUNDED | (EXACT if self.class_scatter else EXACT - {Promise.FORGET_CLASS})
+        exact = EXACT if self.class_scatter else EXACT - {Promise.FORGET_CLASS}
+        return self._unless_fading(BOUNDED | exact)
 
     @property
     def coef_(self) -> Array:
@@ -131,9 +142,10 @@ class StreamingLDA(AdditiveClassifier):
     def _check_parameters(self) -> None:
         require_flag("class_scatter", self.class_scatter)
         require_share("shrinkage", self.shrinkage, or_word="oas")
+        require_number("half_life", self.half_life, least=1.0, or_none=True)
 
     def _empty_moments(self, n_features: int) -> Moments:
-        return Moments(n_features, class_scatter=self.class_scatter)
+        return Moments(n_features, class_scatter=self.class_scatter, half_life=self.half_life)
 
     def _begin(self, n_features: int) -> None:
         super()._begin(n_features)

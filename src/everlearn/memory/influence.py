@@ -148,7 +148,8 @@ def require_ridge(classifier: Any) -> None:
             "switch to one that has, for instance with use(classifier=RecursiveRLSC())"
         )
     chosen = isinstance(classifier.regularization, str) or isinstance(classifier.recoding, str)
-    if chosen or classifier.weighting != "recode" or classifier.fit_intercept:
+    weighted = classifier.weighting != "recode" or classifier.half_life is not None
+    if chosen or weighted or classifier.fit_intercept:
         raise NotExplainable(
             f"{classifier!r} chooses parameters from the data, weights examples or has an "
             "intercept, and then the effect of a single teaching has no formula; switch to one "

@@ -4,6 +4,7 @@ Adding, removing and merging examples move counts and means; what that does to t
 to hooks, which :class:`everlearn.statistics.moments.Moments` fills. The formulas are in its header.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array, Slots
 from everlearn.errors import DamagedModel, NeverLearned
+from everlearn.statistics.fading import Fading
 from everlearn.statistics.stored import stored
 
 _NONE = np.zeros(0)
@@ -23,13 +25,23 @@ ROUNDING = 1e-7
 # or squares overflow.
 MOST_EXAMPLES = 2.0**53
 LARGEST = 1e154
+# With a half-life, a class of long ago is never worth less than this of one example.
+FAINTEST = 2.0**-500
 
 
 class ClassMeans:
-    """Weight and mean of every class, and of everything."""
+    """Weight and mean of every class, and of everything.
 
-    def __init__(self, n_features: int) -> None:
+    Parameters
+    ----------
+    n_features : int
+    half_life : float, optional
+        After so many further examples an example counts for half as much.
+    """
+
+    def __init__(self, n_features: int, *, half_life: float | None = None) -> None:
         self.n_features = n_features
+        self._fading = None if half_life is None else Fading(float(half_life))
         self.total = 0.0
         self.mean = np.zeros(n_features)
         self.version = 0
@@ -51,6 +63,15 @@ class ClassMeans:
         """μ_k by slot, one row each."""
         return self._means[: self._n_slots]
 
+    @property
+    def unit(self) -> float:
+        """What one example weighs now in counts, total and scatter; one without a half-life."""
+        return 1.0 if self._fading is None else self._fading.unit
+
+    def weights_of_next(self, n: int, given: Array | None) -> Array | None:
+        """The weights under which :meth:`add` would take n examples now."""
+        return given if self._fading is None else self._fading.weights(n, given)
+
     def reserve(self, n_slots: int) -> None:
         """Make room for slots below ``n_slots``; amortised constant time per slot."""
         if n_slots <= self._n_slots:
@@ -64,6 +85,9 @@ class ClassMeans:
 
         ``x`` is finite, contiguous float64. The row is good until the next change.
         """
+        if self._fading is not None:
+            row: Array = self.add(x[None], np.array([slot]))[0]
+            return row
         self.reserve(slot + 1)
         row = self._next_row(slot)
         self._absorb(x, slot, row)
@@ -76,6 +100,28 @@ class ClassMeans:
 
         ``X`` is finite, contiguous float64; a block should fit the processor's cache.
         """
+        if self._fading is None:
+            return self._add(X, slots, weights)
+        rows = [self._add_fading(self._fading, *part) for part in self._parts(X, slots, weights)]
+        return np.concatenate(rows)
+
+    def _parts(
+        self, X: Array, slots: Slots, weights: Array | None
+    ) -> Iterator[tuple[Array, Slots, Array | None]]:
+        assert self._fading is not None
+        for start in range(0, len(X), self._fading.most_rows):
+            part = slice(start, start + self._fading.most_rows)
+            yield X[part], slots[part], None if weights is None else weights[part]
+
+    def _add_fading(self, fading: Fading, X: Array, slots: Slots, weights: Array | None) -> Array:
+        if fading.is_large:
+            self._rescale(1.0 / fading.unit)
+            fading.start_again()
+        weights = fading.weights(len(X), weights)
+        fading.advance(len(X))
+        return self._add(X, slots, weights)
+
+    def _add(self, X: Array, slots: Slots, weights: Array | None) -> Array:
         from everlearn.statistics.moments_kernels import absorb_rows
 
         self.reserve(int(slots.max()) + 1)
@@ -101,16 +147,20 @@ class ClassMeans:
         return rows
 
     def merge(self, other: "ClassMeans", slots: Slots) -> None:
-        """Add the moments of another set of examples; its slot i is our slot ``slots[i]``."""
+        """Add the moments of another set of examples; its slot i is our slot ``slots[i]``.
+
+        With a half-life both are taken as of now: an example keeps the age it has on its side.
+        """
         known = other.counts > 0
         slots = slots[known]
         if not len(slots):
             return
         self.reserve(int(slots.max()) + 1)
-        theirs, ours = other.counts[known], self._counts[slots]
+        share = self.unit / other.unit
+        theirs, ours = share * other.counts[known], self._counts[slots]
         delta = other.means[known] - self._means[slots]
         between = np.sqrt(ours * theirs / (ours + theirs))[:, None] * delta
-        self._merge_scatter(other, between, slots, known)
+        self._merge_scatter(other, share, between, slots, known)
         self._counts[slots] = ours + theirs
         self._means[slots] += (theirs / (ours + theirs))[:, None] * delta
         self._recompute_total()
@@ -137,8 +187,8 @@ class ClassMeans:
         self._recompute_total()
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The moments as named arrays."""
-        return {"counts": self.counts, "means": self.means, "mean": self.mean}
+        """The moments as named arrays; an example learned now weighs one."""
+        return {"counts": self._in_examples(self.counts), "means": self.means, "mean": self.mean}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take over the moments that :meth:`state` gave."""
@@ -153,6 +203,8 @@ class ClassMeans:
         if np.any(np.abs(mean - self.mean) > slack):
             raise DamagedModel("mean is not the mean of the classes")
         self.mean = mean
+        if self._fading is not None:
+            self._fading.start_again()
 
     # Hooks: what a set of moments with scatter does beside the means.
 
@@ -173,9 +225,21 @@ class ClassMeans:
         pass
 
     def _merge_scatter(
-        self, other: "ClassMeans", between: Array, slots: Slots, known: NDArray[np.bool_]
+        self,
+        other: "ClassMeans",
+        share: float,
+        between: Array,
+        slots: Slots,
+        known: NDArray[np.bool_],
     ) -> None:
         pass
+
+    def _rescale(self, factor: float) -> None:
+        """Multiply every weight."""
+        known = self._counts > 0
+        self._counts[known] = np.maximum(factor * self._counts[known], FAINTEST)
+        self.total *= factor
+        self.version += 1
 
     def _unmerge_scatter(
         self, other: "ClassMeans", between: Array, slots: Slots, known: NDArray[np.bool_]
@@ -210,6 +274,14 @@ class ClassMeans:
     def _grow(self, capacity: int) -> None:
         self._counts = padded(self._counts, capacity)
         self._means = padded(self._means, capacity)
+
+    def _in_examples(self, weights: Array) -> Array:
+        """Weights in units of the latest example; the array itself where that is one."""
+        unit = self.unit
+        if unit == 1.0:
+            return weights
+        counted: Array = weights / unit
+        return counted
 
     def _recompute_total(self) -> None:
         self.total = float(self.counts.sum())

@@ -34,6 +34,8 @@ from everlearn.statistics.stored import stored
 PENDING_ROWS = 128
 # More rows than this at once are worth all threads of BLAS.
 MANY_ROWS = 512
+# Beyond so many features even a few rows are.
+MANY_FEATURES = 4096
 # Examples learned at a time: their rows stay in the cache until they are added to S.
 BLOCK_ROWS = 1024
 # A scatter that was this many times larger before what was removed is rounding, not variance.
@@ -49,10 +51,14 @@ class Moments(ClassMeans):
     class_scatter : bool
         Keep S_k of every class as well: K d² numbers instead of d². It is what forgetting a whole
         class without its examples, or weighting classes after the fact, needs.
+    half_life : float, optional
+        After so many further examples an example counts for half as much.
     """
 
-    def __init__(self, n_features: int, *, class_scatter: bool = False) -> None:
-        super().__init__(n_features)
+    def __init__(
+        self, n_features: int, *, class_scatter: bool = False, half_life: float | None = None
+    ) -> None:
+        super().__init__(n_features, half_life=half_life)
         # Only the upper triangle (in C order) is kept up to date.
         self._scatter = np.zeros((n_features, n_features))
         self._class_scatter = np.zeros((0, n_features, n_features)) if class_scatter else None
@@ -109,10 +115,10 @@ class Moments(ClassMeans):
         return self._with_between(self.mean)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        arrays = super().state() | {"scatter": self.upper_scatter()}
-        arrays["scatter_peak"] = np.array([self._peak])
+        arrays = super().state() | {"scatter": self._in_examples(self.upper_scatter())}
+        arrays["scatter_peak"] = self._in_examples(np.array([self._peak]))
         if self._class_scatter is not None:
-            arrays["class_scatter"] = self._class_scatter[: self.n_slots]
+            arrays["class_scatter"] = self._in_examples(self._class_scatter[: self.n_slots])
         return arrays
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -142,7 +148,10 @@ class Moments(ClassMeans):
 
     def copy(self) -> "Moments":
         """An independent copy."""
-        twin = type(self)(self.n_features, class_scatter=self.keeps_class_scatter)
+        half_life = None if self._fading is None else self._fading.half_life
+        twin = type(self)(
+            self.n_features, class_scatter=self.keeps_class_scatter, half_life=half_life
+        )
         twin.restore({key: array.copy() for key, array in self.state().items()})
         return twin
 
@@ -191,7 +200,8 @@ class Moments(ClassMeans):
             self._class_scatter = padded(self._class_scatter, capacity)
 
     def _add_scatter(self, rows: Array, slots: Slots) -> None:
-        if len(rows) > MANY_ROWS:
+        many = PENDING_ROWS if self.n_features > MANY_FEATURES else MANY_ROWS
+        if len(rows) > many:
             self._grow_scatter(rows, slots)
             self._note_trace()
             return
@@ -214,18 +224,33 @@ class Moments(ClassMeans):
                 _add_outer_products(self._class_scatter[slot], members, sign=-1.0)
         self._drop_rounding()
 
+    def _rescale(self, factor: float) -> None:
+        super()._rescale(factor)
+        self._flush()
+        self._scatter *= factor
+        if self._class_scatter is not None:
+            self._class_scatter *= factor
+        self._peak *= factor
+        self._note_trace()
+
     def _merge_scatter(
-        self, other: ClassMeans, between: Array, slots: Slots, known: NDArray[np.bool_]
+        self,
+        other: ClassMeans,
+        share: float,
+        between: Array,
+        slots: Slots,
+        known: NDArray[np.bool_],
     ) -> None:
         assert isinstance(other, Moments)
-        self.upper_scatter()[:] += other.upper_scatter()
+        theirs_all = other.upper_scatter()
+        self.upper_scatter()[:] += theirs_all if share == 1.0 else share * theirs_all
         _add_outer_products(self._scatter, between)
-        self._peak = max(self._peak, other._peak)
+        self._peak = max(self._peak, share * other._peak)
         self._note_trace()
         if self._class_scatter is not None:
             assert other._class_scatter is not None
             for slot, theirs, row in zip(slots, np.flatnonzero(known), between, strict=True):
-                self._class_scatter[slot] += other._class_scatter[theirs]
+                self._class_scatter[slot] += share * other._class_scatter[theirs]
                 _add_outer_products(self._class_scatter[slot], row[None])
 
     def _unmerge_scatter(
@@ -285,7 +310,7 @@ def _add_outer_products(upper: Array, rows: Array, sign: float = 1.0) -> None:
     """Upper triangle of ``upper`` += sign rowsᵀ rows, in place; few rows on one thread."""
     if not len(rows):
         return
-    if len(rows) <= PENDING_ROWS and sign > 0:
+    if len(rows) <= PENDING_ROWS and len(upper) <= MANY_FEATURES and sign > 0:
         from everlearn.statistics.moments_kernels import add_outer_products
 
         add_outer_products(upper, np.ascontiguousarray(rows))

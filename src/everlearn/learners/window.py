@@ -1,0 +1,161 @@
+"""A learner that knows the latest examples and no others.
+
+The last ``size`` examples are kept; whenever one falls out of the window, the learner forgets it.
+Where forgetting is exact, the learner is at every moment as if it had been taught the window and
+nothing else, whatever came before: a hard edge where ``half_life`` fades.
+
+Cost: one example learned and one forgotten, beside ``size`` × d numbers of memory.
+"""
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from everlearn.arrays import AnyArray, Array, Slots, State
+from everlearn.base import BOUNDED, Promise, StreamingClassifier
+from everlearn.errors import DamagedModel, InvalidParameter
+from everlearn.learners.slda import StreamingLDA
+from everlearn.parameters import require_whole
+from everlearn.statistics.stored import stored
+
+
+class SlidingWindow(StreamingClassifier):
+    """Teach a learner the latest examples only.
+
+    Parameters
+    ----------
+    learner : an everlearn learner that forgets exactly, default=StreamingLDA()
+    size : int, default=1000
+        How many examples are known; each further one takes the place of the oldest.
+
+    Attributes
+    ----------
+    learner_ : the learner as taught, under the numbers of the classes
+    classes_ : ndarray
+        The classes of which the window holds an example.
+    n_features_in_ : int
+
+    See Also
+    --------
+    StreamingLDA : ``half_life=`` lets examples fade instead, without keeping any.
+
+    Examples
+    --------
+    >>> from everlearn import NearestClassMean, SlidingWindow
+    >>> learner = SlidingWindow(learner=NearestClassMean(), size=2)
+    >>> for x, y in (([0.0], "cup"), ([5.0], "chair"), ([0.0], "chair"), ([5.0], "cup")):
+    ...     learner = learner.learn_one(x, y)
+    >>> learner.predict_one([1.0])
+    'chair'
+    """
+
+    learner_: Any
+
+    def __init__(self, *, learner: Any = None, size: int = 1000) -> None:
+        self.learner = learner
+        self.size = size
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return BOUNDED | {Promise.BATCH_IS_LOOP}
+
+    @property
+    def temperature_(self) -> float:
+        return float(self.learner_.temperature_)
+
+    def _check_parameters(self) -> None:
+        require_whole("size", self.size)
+        learner = self._untaught()
+        if Promise.FORGET not in getattr(learner, "promises", ()):
+            raise InvalidParameter(
+                f"learner is one that forgets exactly, and {learner!r} does not promise to; "
+                "NearestClassMean, StreamingLDA, RecursiveRLSC and AutoClassifier do"
+            )
+        learner._check_parameters()
+
+    def _untaught(self) -> Any:
+        return StreamingLDA() if self.learner is None else self.learner
+
+    def _begin(self, n_features: int) -> None:
+        self.learner_ = clone(self._untaught())
+        self._rows_kept = np.zeros((0, n_features))
+        self._slots_kept = np.zeros(0, dtype=np.intp)
+        self._weights_kept = np.zeros(0)
+
+    def _learn_rows(
+        self, rows: Array, labels: AnyArray, weights: Array | None, *, fresh: bool
+    ) -> None:
+        if not fresh:  # so that a refused batch leaves the learner as it was
+            self.learner_ = copy.deepcopy(self.learner_)
+        super()._learn_rows(rows, labels, weights, fresh=fresh)
+        self._release_empty()
+
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        X, slots = X[-self.size :], slots[-self.size :]
+        share = np.ones(len(X)) if weights is None else weights[-self.size :]
+        self.learner_.partial_fit(X, slots, sample_weight=share)
+        self._push(X, slots, share)
+
+    def _learn_one(self, x: Array, slot: int) -> None:
+        self.learner_.learn_one(x, slot)
+        self._push(x[None], np.array([slot]), np.ones(1))
+        self._release_empty()
+
+    def _push(self, X: Array, slots: Slots, weights: Array) -> None:
+        """The window moves on; what falls out of it is forgotten."""
+        rows = np.concatenate([self._rows_kept, X])
+        all_slots = np.concatenate([self._slots_kept, slots])
+        all_weights = np.concatenate([self._weights_kept, weights])
+        out = max(0, len(rows) - self.size)
+        if out:
+            self.learner_.forget(rows[:out], all_slots[:out], all_weights[:out])
+        self._rows_kept, self._slots_kept = rows[out:], all_slots[out:]
+        self._weights_kept = all_weights[out:]
+
+    def _release_empty(self) -> None:
+        """A class without an example in the window is not known any more."""
+        known = set(self._slots_kept.tolist())
+        labels = enumerate(self.registry_.by_slot)
+        gone = [slot for slot, label in labels if label is not None and slot not in known]
+        if gone:
+            self._release_labels(gone)
+
+    def _scores(self, X: Array) -> Array:
+        return self._by_slot(self.learner_._scores(X))
+
+    def _scores_one(self, x: Array) -> Array:
+        return self._by_slot(self.learner_._scores_one(x)[None])[0]
+
+    def _by_slot(self, scores: Array) -> Array:
+        """Columns of the learner, whose labels are our slots, as our columns."""
+        ours = np.full((len(scores), self.registry_.n_slots), -np.inf)
+        for column, slot in enumerate(self.learner_.registry_.by_slot):
+            if slot is not None:
+                ours[:, slot] = scores[:, column]
+        return ours
+
+    def _own_state(self) -> State:
+        arrays = {
+            "window": self._rows_kept,
+            "window_slots": self._slots_kept.astype(np.int64),
+            "window_weights": self._weights_kept,
+        }
+        return arrays, {"learners": [copy.deepcopy(self.learner_)]}
+
+    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        X = stored(arrays, "window", None, self.n_features_in_)
+        last = self.registry_.n_slots - 1
+        slots = stored(arrays, "window_slots", len(X), dtype=np.int64, least=0, most=last)
+        weights = stored(arrays, "window_weights", len(X), least=0.0)
+        if len(X) > self.size:
+            raise DamagedModel(f"window holds {len(X)} examples, more than its size")
+        (learner,) = notes["learners"]
+        known = {slot for slot, label in enumerate(self.registry_.by_slot) if label is not None}
+        if set(slots.tolist()) != known or set(learner.classes_.tolist()) != known:
+            raise DamagedModel("window, learner and labels are of different classes")
+        self.learner_ = learner
+        self._rows_kept, self._slots_kept = X, slots.astype(np.intp)
+        self._weights_kept = weights
