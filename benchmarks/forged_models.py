@@ -44,6 +44,7 @@ def makers() -> dict[str, Any]:
     import everlearn as e
 
     pca = e.StreamingPCA(n_components=3, axes="steady")
+    known = [e.LeastSquaresSVM().fit(*examples("LeastSquaresSVM"))]
     return {
         "NearestClassMean": e.NearestClassMean(),
         "NearestClassMean, learned": e.NearestClassMean(metric="learned", rank=2),
@@ -60,15 +61,29 @@ def makers() -> dict[str, Any]:
         "StreamPipeline": e.StreamPipeline([("pca", pca), ("learner", e.StreamingLDA())]),
         "PassiveAggressive": e.PassiveAggressive(),
         "LeastSquaresSVM": e.LeastSquaresSVM(),
-        "MultiKT": e.MultiKT(),
-        "TROL": e.TROL(),
+        "MultiKT": e.MultiKT(prior_models=known),
+        "TROL": e.TROL(prior_models=known),
+        "TROLPlus": e.TROLPlus(prior_models=known),
+        "OnlineTransfer": e.OnlineTransfer(prior_models=known),
         "TransferClassifier": e.TransferClassifier(),
+        "AutoClassifier": e.AutoClassifier(),
+        "PowerNormalizer": e.PowerNormalizer(),
+        "RandomFeatures": e.StreamPipeline(
+            [("wide", e.RandomFeatures(n_components=16)), ("learner", e.RecursiveRLSC())]
+        ),
         "NCMForest": e.NCMForest(n_estimators=3, random_state=0),
         "SVMForest": e.SVMForest(n_estimators=3, random_state=0),
     }
 
 
-TWO_LABELS = ("PassiveAggressive", "LeastSquaresSVM", "MultiKT", "TROL")
+TWO_LABELS = (
+    "PassiveAggressive",
+    "LeastSquaresSVM",
+    "MultiKT",
+    "TROL",
+    "TROLPlus",
+    "OnlineTransfer",
+)
 
 
 def examples(kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -155,20 +170,26 @@ def _forge_value(rng: np.random.Generator, description: dict[str, Any]) -> None:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
-        yield value, key
-        if isinstance(item, (dict, list)):
-            yield from _places(item)
+    waiting = [value]
+    while waiting:
+        holder = waiting.pop()
+        for key, item in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+            yield holder, key
+            if isinstance(item, (dict, list)):
+                waiting.append(item)
 
 
 def write(path: Path, description: dict[str, Any] | str, arrays: dict[str, np.ndarray]) -> None:
     """An intact file, whatever it says."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)  # what the attacker nests is the loader's trouble, not his own
+    text = description if isinstance(description, str) else json.dumps(description)
+    sys.setrecursionlimit(usual)
     metadata = {
         "format": "everlearn",
         "version": str(persistence.FORMAT_VERSION),
         "learner": "any",
-        "description": description if isinstance(description, str) else json.dumps(description),
+        "description": text,
     }
     metadata["digest"] = persistence._digest(metadata, arrays)
     path.write_bytes(safetensors.numpy.save(arrays, metadata))

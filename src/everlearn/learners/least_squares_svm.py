@@ -22,15 +22,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from everlearn.arrays import Array, Slots
 from everlearn.base import EXACT, Promise, StreamingClassifier
-from everlearn.errors import LostDefiniteness
 from everlearn.learners.binary import BinaryClassifier
 from everlearn.learners.kept_examples import KeptExamples, SolvedFromExamples
 from everlearn.learners.kernel import Kernel
 from everlearn.parameters import require_positive, require_whole
+from everlearn.statistics.definite import definite_factor
 from everlearn.statistics.labels import Label
 
 
@@ -38,13 +38,11 @@ class SaddleSystem:
     """P, the top-left block of the inverse of [[K + diag(1/Cs), 1], [1ᵀ, 0]], as a factor."""
 
     def __init__(self, K: Array, C: float, weights: Array) -> None:
-        try:
-            self._factor = cho_factor(K + np.diag(1.0 / (C * weights)), lower=True)
-        except np.linalg.LinAlgError:
-            raise LostDefiniteness(
-                "the kernel matrix of the examples is not positive definite: if it is precomputed, "
-                "check that rows and columns are in the same order; else scale the features"
-            ) from None
+        self._factor = definite_factor(
+            K + np.diag(1.0 / (C * weights)),
+            "the kernel matrix of the examples is not positive definite: if it is precomputed, "
+            "check that rows and columns are in the same order; else scale the features",
+        )
         self._ones = cho_solve(self._factor, np.ones(len(K)))
         self._sum = float(self._ones.sum())
 

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots, State
-from everlearn.statistics.stored import stored
+from everlearn.statistics.stored import stored, stored_number, stored_whole
+
+NEVER_NEGATIVE = ("ages", "totals", "counts", "exemplar_weights", "exemplar_counts")
 
 
 class Detectors:
@@ -142,17 +144,22 @@ class Detectors:
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        n_classes = len(arrays["b"])
+        n_classes = len(stored(arrays, "b", None))
         memory = self._rooms["exemplars"].shape[1]
         for name, room in self._rooms.items():
-            self._rooms[name] = stored(arrays, name, n_classes, *room.shape[1:], dtype=room.dtype)
-        counts = self._rooms["exemplar_counts"]
-        if np.any((counts < 0) | (counts > memory)):
-            raise ValueError(f"there are {counts.max()} exemplars where {memory} have room")
+            self._rooms[name] = stored(
+                arrays,
+                name,
+                n_classes,
+                *room.shape[1:],
+                dtype=room.dtype,
+                least=0 if name in NEVER_NEGATIVE else None,
+                most=memory if name == "exemplar_counts" else None,
+            )
         self.n_classes = n_classes
-        self._n_examples = int(notes["n_seen"])
-        self._mean_square = float(notes["mean_square"])
-        self._cursor = int(notes["cursor"])
+        self._n_examples = stored_whole(notes, "n_seen")
+        self._mean_square = stored_number(notes, "mean_square", least=0.0)
+        self._cursor = stored_whole(notes, "cursor", most=2**62)
 
     def _view(self, name: str) -> Any:
         return self._rooms[name][: self.n_classes]

@@ -14,11 +14,12 @@ dual value is a lower bound of the minimum.
 """
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 from scipy.optimize import brentq
 
 from everlearn.arrays import Array
 from everlearn.parameters import require_one_of, require_positive
+from everlearn.statistics.definite import definite_factor
 
 PENALTIES = ("ridge", "ball")
 # Below this share of the largest useful ρ the ball does not bind.
@@ -91,7 +92,11 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
         mu = float((room * price).mean())
         if mu <= TOLERANCE * losses and float(np.abs(gradient).max()) <= TOLERANCE * scale:
             break
-        factor = cho_factor(regular + np.diag((price / room).sum(axis=0)), lower=True)
+        factor = definite_factor(
+            regular + np.diag((price / room).sum(axis=0)),
+            "how much to trust each prior model cannot be worked out: their scores on the examples "
+            "are too large; scale the features",
+        )
         # First where a full step would lead, then a step corrected for what that one overlooks.
         step, change = _newton(factor, gradient, room, price, 0.0)
         length = _longest(room, price, step, change, 1.0)
