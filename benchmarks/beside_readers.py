@@ -15,11 +15,18 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.crash import CLASSIFIERS, Folder, apply, apply_plain
-from benchmarks.plain_memory import WIDTH, PlainMemory
+from benchmarks.attacked_folder import (
+    ABOUT_GROUPS,
+    ACCEPT,
+    CLASSIFIERS,
+    Folder,
+    apply_plain,
+    carried_out,
+    every_kind_once,
+)
+from benchmarks.plain_memory import WIDTH
 from everlearn import Memory
 from everlearn.memory import keeping as memory_module
-from everlearn.memory.backup import restore
 
 READERS = 3
 KINDS = (
@@ -27,10 +34,17 @@ KINDS = (
     "teach many",
     "forget",
     "rename",
+    "rename into",
     "erase",
     "undo",
+    "redo",
     "correct",
+    "merge",
     "use",
+    "remember",
+    *ABOUT_GROUPS,
+    "reembed",
+    "backup",
     "reopen",
     "restore",
 )
@@ -64,17 +78,13 @@ def attack(questions: int, seed: int = 0) -> Counter[str]:
     """What the readers found, while changes were made until the last of them was done."""
     memory_module.SNAPSHOT_EVERY = 256
     rng = np.random.default_rng(seed)
+    every_kind_once(rng)
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o755)
         folder = Folder(Path(place), rng)
-        with Memory(folder.path) as memory:
-            _apply(memory, folder, "teach many")
-            memory.backup(Path(place, "backup"))
-            # Every module is imported before anybody gives up the right to read it.
-            for classifier in (*CLASSIFIERS, CLASSIFIERS[0]):
-                memory.use(classifier=classifier)
-                memory.ask(np.ones(WIDTH))
-        kept = folder.plain.copy()
+        with Memory(folder.path, accept=ACCEPT) as memory:
+            for kind in ("teach many", "backup"):
+                _apply(memory, folder, kind)
         pipes, children = [], []
         for number in range(READERS):
             reading, writing = os.pipe()
@@ -91,35 +101,33 @@ def attack(questions: int, seed: int = 0) -> Counter[str]:
             pipes.append(reading)
             children.append(child)
         # Opened only now: SQLite's locks do not survive a fork.
-        memory = Memory(folder.path)
+        memory = Memory(folder.path, accept=ACCEPT)
         changes: Counter[str] = Counter()
         while _still_running(children):
             kind = min(KINDS, key=lambda kind: changes[kind])
             changes[kind] += 1
-            if kind in ("reopen", "restore") or len(folder.plain.taught) > MOST_TAUGHT:
+            if kind == "reopen":
                 memory.close()
-                if kind != "reopen":
-                    restore(Path(place, "backup"), folder.path)
-                    folder.plain = kept.copy()
-                memory = Memory(folder.path)
+                memory = Memory(folder.path, accept=ACCEPT)
             else:
-                _apply(memory, folder, kind)
+                grown = len(folder.plain.taught) > MOST_TAUGHT
+                memory = _apply(memory, folder, "restore" if grown else kind)
         memory.close()
         found = sum((Counter(json.loads(_all(pipe))) for pipe in pipes), Counter())
     found["changes made meanwhile"] = changes.total()
     return found
 
 
-def _apply(memory: Memory, folder: Folder, kind: str) -> None:
-    plain: PlainMemory = folder.plain
-    if len(plain.names()) < 3 or (kind == "undo" and not plain.before):
-        kind = "teach many"
-    many = kind == "teach many"
-    change = folder._many(plain, 30) if many else folder._change(kind, plain)
-    apply(change, memory, folder.place, lambda _: None)
-    apply_plain(change, plain, None)
+def _apply(memory: Memory, folder: Folder, kind: str) -> Memory:
+    """Make a change of some kind, and those it needs; the Memory to go on with."""
+    for change, _ in folder.plan(kind):
+        memory = carried_out(change, memory, folder, lambda _: None)
+        apply_plain(change, folder.plain, folder.backup)
+        if change.kind == "backup" and folder.backup is None:
+            folder.backup = change.values[0], folder.plain.copy()
     if kind == "use":
         memory.use(classifier=CLASSIFIERS[0])
+    return memory
 
 
 def _still_running(children: list[int]) -> bool:

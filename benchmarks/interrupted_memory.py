@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.crash import Folder, _counted, apply, apply_plain
+from benchmarks.attacked_folder import ACCEPT, Folder, apply, apply_plain, held_by
+from benchmarks.plain_memory import WIDTH
 from everlearn import Memory
 
 KINDS = (
@@ -31,6 +32,8 @@ KINDS = (
     "undo",
     "correct",
     "use",
+    "remember",
+    "reembed",
 )
 ASKED = "ask"
 MOST_TAUGHT = 150
@@ -59,7 +62,7 @@ def attack(interrupts: int, seed: int = 0) -> Tally:
         while tally.interrupted < interrupts:
             with tempfile.TemporaryDirectory() as place:
                 folder = Folder(Path(place), rng)
-                with Memory(folder.path) as memory:
+                with Memory(folder.path, accept=ACCEPT) as memory:
                     _one_folder(memory, folder, interrupts, longest, tally)
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -69,7 +72,7 @@ def attack(interrupts: int, seed: int = 0) -> Tally:
 def _one_folder(
     memory: Memory, folder: Folder, interrupts: int, longest: dict[str, float], tally: Tally
 ) -> None:
-    begin = folder._many(folder.plain, 40)
+    begin = folder.many(folder.plain, 40)
     apply(begin, memory, folder.place, lambda _: None)
     apply_plain(begin, folder.plain, None)
     while tally.interrupted < interrupts and len(folder.plain.taught) < MOST_TAUGHT:
@@ -83,7 +86,7 @@ def _one_folder(
 def _one_change(
     memory: Memory, folder: Folder, kind: str, longest: dict[str, float], tally: Tally
 ) -> None:
-    change = None if kind == ASKED else folder._change(kind, folder.plain)
+    change = None if kind == ASKED else folder.change(kind, folder.plain)
     expected = folder.plain.copy()
     if change is not None:
         apply_plain(change, expected, None)
@@ -92,7 +95,7 @@ def _one_change(
         signal.setitimer(signal.ITIMER_REAL, float(folder.rng.uniform(1e-5, longest[kind])))
         try:
             if change is None:
-                memory.ask(np.ones(24))
+                memory.ask(np.ones(WIDTH))
             else:
                 apply(change, memory, folder.place, lambda _: None)
         finally:
@@ -106,17 +109,17 @@ def _one_change(
     tally.inside[kind] += interrupted
     longest[kind] *= 1.05 if interrupted else 0.85
     try:
-        held = _counted(memory)
-        memory.ask(np.ones(24))
+        held = held_by(memory)
+        memory.ask(np.ones(WIDTH))
     except Exception as error:
         tally.wedged += 1
         tally.wrong.append(f"{kind}: {type(error).__name__}: {error}")
         return
-    if held == expected.counted():
+    if held.is_what(expected):
         folder.plain = expected
-    elif held != folder.plain.counted():
-        some = set(held) - set(folder.plain.counted())
-        part = expected.counted() & held == held and folder.plain.counted() <= held
+    elif not held.is_what(folder.plain):
+        some = set(held.taught) - set(folder.plain.counted())
+        part = expected.counted() >= held.taught >= folder.plain.counted()
         if kind == "teach many" and part and some:
             folder.plain.teach_many(sorted(some))
         else:

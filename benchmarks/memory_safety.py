@@ -13,7 +13,7 @@ def lines() -> Iterator[Line]:
     tally = survive(KILLS)
     fewest = min(tally.killed_inside.values(), default=0)
     yield Line(
-        f"kill -9 in every kind of change, {tally.rounds:,} times, at least {fewest} inside each",
+        f"kill -9 in every kind of change, {tally.kills:,} times, at least {fewest} inside each",
         f"{tally.lost} lost, {tally.counted_twice} counted twice, {tally.traces} traces after an "
         f"erase, {tally.not_verified} not verified, {tally.models_that_differ} models that differ "
         "from replay in any bit",

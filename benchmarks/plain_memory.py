@@ -1,42 +1,112 @@
 """What a Memory should hold, as plain lists: slow, obvious, and independent of it.
 
-Examples are numbers. The same number is the same vector and source in every process, and every name
-is a word found nowhere else, so that a trace of it in any file can be searched for.
+Examples are numbers. The same number is the same picture, vector and source in every process, and
+every name is a word found nowhere else, so that a trace of it in any file can be searched for.
+Numbers from ``STRANGERS`` on are kept without their picture, as strangers are.
 """
 
 import hashlib
+import io
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from PIL import Image
+
+from everlearn.images.embedders import Embedder, Vectors
+from everlearn.memory.journal import Example
 
 WIDTH = 24
+STRANGERS = 1 << 22
 
 Taught = list[tuple[int, str]]
 
 
-def vector(number: int) -> np.ndarray:
-    return np.random.default_rng(number).normal(size=WIDTH).astype(np.float32)
+def vector(number: int, network: int = 0) -> np.ndarray:
+    """What one of two networks makes of a picture."""
+    seed = [number, network] if network else number
+    return np.random.default_rng(seed).normal(size=WIDTH).astype(np.float32)
 
 
 def word(number: int) -> str:
     """A name that occurs nowhere else."""
-    return f"name {hashlib.sha256(b'name %d' % number).hexdigest()[:16]}"
+    return f"name {_unlike_any_other('name', number)}"
 
 
 def source(number: int) -> str:
-    return f"/photos/{hashlib.sha256(b'source %d' % number).hexdigest()[:16]}.png"
+    return f"/photos/{number}-{_unlike_any_other('source', number)}.png"
+
+
+def number_in(source: str) -> int:
+    return int(source.removeprefix("/photos/").partition("-")[0])
+
+
+def thumbnail(number: int) -> bytes:
+    return f"thumbnail {_unlike_any_other('thumbnail', number)}".encode()
+
+
+@lru_cache(maxsize=4096)
+def picture(number: int) -> bytes:
+    """A PNG whose first pixels are the number."""
+    file = io.BytesIO()
+    pixels = np.frombuffer(number.to_bytes(12, "little"), dtype=np.uint8).reshape(2, 2, 3)
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def example(number: int, network: int = 0) -> Example:
+    """What is taught, and kept, of a number."""
+    image = picture(number)
+    return Example(
+        vector(number, network),
+        source(number),
+        hashlib.sha256(image).digest(),
+        thumbnail(number),
+        Network(network).name,
+        image if number < STRANGERS else b"",
+    )
+
+
+class Network(Embedder):
+    """Reads the number off a picture."""
+
+    n_features = WIDTH
+
+    def __init__(self, network: int) -> None:
+        self.network = network
+        self.name = f"network {network}"
+
+    def prepare(self, picture: Any) -> Vectors:
+        number = int.from_bytes(np.asarray(picture).tobytes(), "little")
+        return np.array([number], dtype=np.float32)
+
+    def run(self, batch: Vectors) -> Vectors:
+        return np.stack([vector(int(number), self.network) for number in batch[:, 0]])
 
 
 @dataclass
 class PlainMemory:
-    """What counts, and a copy of all of it before every operation."""
+    """What counts, a copy of all of it before every operation, and the strangers.
+
+    Attributes
+    ----------
+    strangers : dict of int to bool
+        Whether each is ignored.
+    unsure : set of int
+        Strangers that were taught and forgotten before something was erased: which name they were
+        forgotten under decides whether they went, and that is not written down here.
+    """
 
     taught: Taught = field(default_factory=list)
     before: list[Taught] = field(default_factory=list)
     undone: list[Taught] = field(default_factory=list)
     erased_names: set[str] = field(default_factory=set)
     erased_numbers: set[int] = field(default_factory=set)
+    strangers: dict[int, bool] = field(default_factory=dict)
+    unsure: set[int] = field(default_factory=set)
+    network: int = 0
 
     def names(self) -> list[str]:
         return sorted({name for _, name in self.taught})
@@ -46,8 +116,16 @@ class PlainMemory:
 
     def copy(self) -> "PlainMemory":
         """Independent of this one; what was taught is never changed in place."""
-        names, numbers = set(self.erased_names), set(self.erased_numbers)
-        return PlainMemory(self.taught, list(self.before), list(self.undone), names, numbers)
+        return PlainMemory(
+            self.taught,
+            list(self.before),
+            list(self.undone),
+            set(self.erased_names),
+            set(self.erased_numbers),
+            dict(self.strangers),
+            set(self.unsure),
+            self.network,
+        )
 
     def teach_many(self, pairs: Taught) -> None:
         self._remember()
@@ -75,11 +153,59 @@ class PlainMemory:
 
     def erase(self, name: str) -> None:
         everything = [pair for state in (self.taught, *self.before, *self.undone) for pair in state]
+        counting = {number for number, own in self.taught if own == name}
         left = [pair for pair in self.taught if pair[1] != name]
-        self.erased_numbers |= {number for number, _ in everything} - {n for n, _ in left}
+        for number in counting:
+            self.strangers.pop(number, None)
+        gone = {number for number, _ in everything} - {number for number, _ in left}
+        self.unsure |= gone & set(self.strangers)
+        self.erased_numbers |= gone - set(self.strangers)
         self.erased_names |= {name for _, name in everything} - {name for _, name in left}
         self.taught, self.before, self.undone = left, [], []
+
+    def remember(self, number: int) -> None:
+        self.strangers[number] = False
+
+    def name(self, members: list[int], name: str) -> None:
+        self.teach_many([(number, name) for number in members])
+        self.drop(members)
+
+    def ignore(self, members: list[int]) -> None:
+        self.strangers.update(dict.fromkeys(members, True))
+
+    def drop(self, members: list[int]) -> None:
+        for number in members:
+            del self.strangers[number]
+
+    def reembed(self, network: int) -> None:
+        """What has no picture is left out of everything, strangers too."""
+        self.taught, *self.before = map(_pictured, (self.taught, *self.before))
+        self.undone = [_pictured(state) for state in self.undone]
+        self.strangers, self.unsure = {}, set()
+        self.network = network
+
+    def restore(self, backup: "PlainMemory") -> None:
+        kept = backup.copy()
+        states = (kept.taught, *kept.before, *kept.undone)
+        kept.erased_names = self.erased_names - {n for state in states for _, n in state}
+        kept.erased_numbers = self.erased_numbers - {i for state in states for i, _ in state}
+        kept.erased_numbers -= set(kept.strangers)
+        vars(self).update(vars(kept))
+
+    def settle(self, strangers: dict[int, bool]) -> None:
+        """What was not sure is as it is."""
+        for number in self.unsure - set(strangers):
+            self.strangers.pop(number, None)
+        self.unsure = set()
 
     def _remember(self) -> None:
         self.before.append(self.taught)
         self.undone = []
+
+
+def _pictured(state: Taught) -> Taught:
+    return [pair for pair in state if pair[0] < STRANGERS]
+
+
+def _unlike_any_other(kind: str, number: int) -> str:
+    return hashlib.sha256(f"{kind} {number}".encode()).hexdigest()[:16]
