@@ -37,6 +37,22 @@ def test_compiling_a_forest_is_announced_in_one_line_and_happens_once(tmp_path):
     assert first.stdout == second.stdout
 
 
+def test_a_folder_that_can_no_longer_be_written_is_no_reason_to_fail(tmp_path):
+    """As for a server that gives up its rights after it has started."""
+    cache = tmp_path / "cache"
+    taken_away = PROGRAM.replace(
+        "print", f"import shutil; shutil.rmtree({str(cache)!r}); open({str(cache)!r}, 'w'); print"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", taken_away],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("[0.")
+
+
 class Circle(NamedTuple):
     radius: float
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from numba import njit
 from numba.core import event
+from numba.core.caching import FunctionCache
 from numba.extending import overload
 
 from everlearn.arrays import Array
@@ -34,15 +35,17 @@ UNWRAPPED: Any = {"no_cpython_wrapper": True, "error_model": "numpy"}
 # Rooms that compile long enough for a person to wonder.
 SLOW_ROOMS = ("everlearn.forest",)
 
+logger = logging.getLogger("everlearn")
+
 
 def compiled(function: F) -> F:
     """Compile at first use, keep the result on disk, release the interpreter lock while running."""
-    return cast(F, njit(cache=True, **OPTIONS)(function))
+    return cast(F, _kept_on_disk(njit(**OPTIONS)(function)))
 
 
 def inner(function: F) -> F:
     """As :func:`compiled`, for functions that only compiled functions call."""
-    return cast(F, njit(cache=True, **(OPTIONS | UNWRAPPED))(function))
+    return cast(F, _kept_on_disk(njit(**(OPTIONS | UNWRAPPED))(function)))
 
 
 class ByType(Protocol):
@@ -74,6 +77,33 @@ def by_type(name: Callable[..., Any]) -> ByType:
     return cast(ByType, name)
 
 
+class _Kept(FunctionCache):  # type: ignore[misc]
+    """Compiled code on disk. Where it cannot be written or read, it is compiled in each process."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except OSError as error:
+            logger.info("compiled code cannot be read: %s", error)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            logger.info("compiled code cannot be kept on disk: %s", error)
+
+
+def _kept_on_disk(dispatcher: Any) -> Any:
+    """As ``cache=True``, but a folder that cannot be written is no reason to fail."""
+    if hasattr(dispatcher, "enable_caching"):
+        try:
+            dispatcher._cache = _Kept(dispatcher.py_func)
+        except RuntimeError as error:
+            logger.info("compiled code cannot be kept on disk: %s", error)
+    return dispatcher
+
+
 class _Announcement(event.Listener):
     """One line on the log when a room is compiled for the first time in this process."""
 
@@ -85,7 +115,7 @@ class _Announcement(event.Listener):
         if not room.startswith("everlearn.") or room in self._announced:
             return
         self._announced.add(room)
-        logging.getLogger("everlearn").log(
+        logger.log(
             logging.WARNING if room.startswith(SLOW_ROOMS) else logging.INFO,
             "compiling %s for this machine; the result is kept on disk, so this happens once",
             room,
