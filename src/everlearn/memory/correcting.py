@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from everlearn.memory.journal import Example, Journal
 from everlearn.memory.operations import begin
-from everlearn.memory.writing import require_comparable
+from everlearn.memory.writing import settle_kind
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Cor
 
     With ``also`` it keeps the names it has. Nothing is done where nothing is wrong.
     """
-    require_comparable(journal, example, settle=True)
+    settle_kind(journal, example)
     known = journal.find(digest=example.digest)
     right = journal.find(name=name, digest=example.digest)
     wrong = [] if also else [teaching for teaching in known if teaching not in right]

@@ -31,6 +31,7 @@ DISK = (
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PROTOCOL,
 )
 # Text that is no text fails while it is read, or while SQLite's own message is.
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
@@ -38,6 +39,10 @@ FAILURES = (sqlite3.Error, UnicodeDecodeError)
 FLUSH = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 # How long the writer waits for readers to finish a question before it gives up a checkpoint.
 PATIENCE_SECONDS = 2.0
+
+
+class CannotReadNow(CannotRead):
+    """The file could not be read, perhaps because of what its writer does at this moment."""
 
 
 class Database:
@@ -223,7 +228,7 @@ class Database:
                 "or try 'sqlite3 journal.sqlite .recover' on a copy"
             )
         if not self.writes:
-            return CannotRead(f"{self.path} cannot be read: {error}")
+            return CannotReadNow(f"{self.path} cannot be read: {error}")
         return CannotWrite(
             f"{self.path} cannot be written: {error}; nothing of this change was kept and nothing "
             "before it was lost. Check the space left and the permissions; a Memory that cannot "

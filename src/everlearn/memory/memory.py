@@ -56,7 +56,7 @@ from everlearn.memory.strangers import (
 from everlearn.memory.strangers import remember as kept_stranger
 from everlearn.memory.taught import Taught, everything_taught
 from everlearn.memory.why import Why, explain
-from everlearn.memory.writing import require_comparable
+from everlearn.memory.writing import Kind, kind_of_vectors, require_alike, settle_kind
 from everlearn.persistence import replace_file
 
 
@@ -119,6 +119,7 @@ class Memory(Keeping):
         )
         self._reading: Reading | None = None
         self._names: dict[int, str] = {}
+        self._kind: Kind = {}
         self._read_at: tuple[int, int] | None = None
         self._everything: tuple[tuple[int, int], Taught] | None = None
 
@@ -228,7 +229,7 @@ class Memory(Keeping):
         taken = self._intake.one(example)
 
         def look() -> Why:
-            require_comparable(self._store.journal, taken)
+            require_alike(kind_of_vectors(self._store.journal), taken, self.path)
             taught, x = self._taught(), unit(taken.vector)
             best = int(taught.influence.scores(x).argmax())
             if name is not None and name not in taught.names:
@@ -278,8 +279,7 @@ class Memory(Keeping):
 
     def _up_to_date(self) -> Reading | None:
         """The model, ready to be asked; ``None`` before anything was taught."""
-        db = self._store.journal.db
-        if self._read_at is None or db.moved_on() or db.stamp() != self._read_at:
+        if self._read_at is None or self._store.stamp() != self._read_at:
             self._store.read(self._refresh)
         return self._reading
 
@@ -287,7 +287,7 @@ class Memory(Keeping):
         answers = self._answer(taken, top)
         if remember and answers.unknown and not answers.ignored:
             with self._store.one_change() as journal:
-                require_comparable(journal, taken, settle=True)
+                settle_kind(journal, taken)
                 kept_stranger(journal, taken)
         return answers
 
@@ -337,12 +337,13 @@ class Memory(Keeping):
         elif self._reading is None or not self._reading.is_of(model):
             self._reading = Reading(model, self._store.journal)
         self._names = self._store.journal.name_ids()
+        self._kind = kind_of_vectors(self._store.journal)
         self._read_at = self._store.journal.db.stamp()
 
     def _answer(self, example: Example, top: int | None) -> Answers:
         with self._store.guard:
             reading = self._up_to_date()
-            require_comparable(self._store.journal, example)
+            require_alike(self._kind, example, self.path)
             if reading is None:
                 return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf)
             x = unit(example.vector)

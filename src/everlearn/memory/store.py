@@ -7,6 +7,7 @@ whoever writes meanwhile, the other that there is one writer and that what an er
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from everlearn.errors import (
     MemoryClosed,
     ReadOnlyMemory,
 )
+from everlearn.memory.database import CannotReadNow
 from everlearn.memory.erase import finish
 from everlearn.memory.history import History
 from everlearn.memory.journal import Journal
@@ -29,6 +31,8 @@ from everlearn.memory.soundness import require_sound
 
 # How often a question is asked anew because the folder changed under it.
 LOOKS = 20
+# How much longer to wait each time it could not be read at all: two seconds in all.
+PAUSE_SECONDS = 0.01
 
 Result = TypeVar("Result")
 
@@ -52,14 +56,15 @@ class Store:
         self.closed = False
         self.erase_pending = False
         self._sound = False
+        # Whoever only reads opens the journal at the first look, and anew where it moved on.
+        self._old = read_only
         self.guard = threading.RLock()
         self._lock = None if read_only else _locked(path)
         try:
             if not read_only:
                 remove_leftovers(path)
-            self.journal = Journal(path, write=not read_only)
-            self.read(lambda: None)
-            self.history = History(path, self.journal, classifier, default)
+                self.journal = Journal(path, write=True)
+            self.history = self.read(lambda: History(path, self.journal, classifier, default))
             self.erase_pending = not read_only and not finish(path, self.journal)
         except BaseException:
             self.release()
@@ -70,21 +75,36 @@ class Store:
         with self.guard:
             if self.closed:
                 raise MemoryClosed(f"{self.path} was closed; open it again")
-            for _ in range(LOOKS):
+            for look in range(LOOKS):
                 try:
+                    if self._old:
+                        self._look_again()
                     with self.journal.db.one_view():
                         self._require_sound()
                         result = action()
-                except (DamagedJournal, CannotRead):
-                    if not self.journal.db.moved_on():
+                except CannotReadNow:
+                    if not self.read_only or look == LOOKS - 1:
                         raise
+                    self._old = True
+                    time.sleep(look * PAUSE_SECONDS)
+                except (DamagedJournal, CannotRead):
+                    if self._old or not self.journal.db.moved_on():
+                        raise
+                    self._old = True
                 except SnapshotVanished:
                     continue
                 else:
-                    if not self.journal.db.moved_on():
+                    self._old = self.journal.db.moved_on()
+                    if not self._old:
                         return result
-                self._look_again()
             raise CannotRead(f"{self.path} changes too fast to be read; try again")
+
+    def stamp(self) -> tuple[int, int] | None:
+        """Two equal stamps: nothing changed between them; ``None`` where that cannot be told."""
+        try:
+            return None if self._old or self.journal.db.moved_on() else self.journal.db.stamp()
+        except CannotReadNow:
+            return None
 
     def model(self) -> Model:
         """The model at the end of the log; inside :meth:`read`."""
@@ -145,9 +165,10 @@ class Store:
 
     def _look_again(self) -> None:
         """Open the journal anew: somebody wrote who could not know that it was being read."""
-        self.journal.close()
+        if hasattr(self, "journal"):
+            self.journal.close()
         self.journal = Journal(self.path, write=False)
-        self._sound = False
+        self._sound = self._old = False
         if hasattr(self, "history"):
             self.history.journal = self.journal
 

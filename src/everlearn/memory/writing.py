@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from everlearn.errors import InvalidInput, OtherName, WrongEmbedder, WrongWidth
@@ -12,6 +13,8 @@ from everlearn.memory.soundness import LONGEST_SOURCE
 # Many teachings share one transaction: until there are this many, or this long has passed.
 COMMIT_ROWS = 64
 COMMIT_SECONDS = 0.25
+
+Kind = dict[str, str]
 
 
 class Writer:
@@ -41,7 +44,7 @@ class Writer:
         outcomes: list[bool | OtherName] = []
         with self.journal.transaction():
             for name, example in examples:
-                require_comparable(self.journal, example, settle=True)
+                settle_kind(self.journal, example)
                 refusal = None if self.also else self._other_name(name, example)
                 new = self.again or not self.journal.counts(name, example.digest)
                 if refusal is None and new:
@@ -63,15 +66,19 @@ class Writer:
         )
 
 
-def require_comparable(journal: Journal, example: Example, *, settle: bool = False) -> None:
-    """Vectors must be alike; the first ones settle how."""
+def kind_of_vectors(journal: Journal) -> Kind:
+    """What the first vectors settled: how long they are, and which embedder made them."""
+    return {key: journal.fact(key) or "" for key in ("n_features", "embedder")}
+
+
+def require_alike(known: Kind, example: Example, folder: Path) -> Kind:
+    """Vectors must be of one kind; returns that of the example."""
     if len(example.source) > LONGEST_SOURCE:
         raise InvalidInput(f"a source has at most {LONGEST_SOURCE} characters")
     mine = {"n_features": str(len(example.vector)), "embedder": example.embedder}
-    known = {key: journal.fact(key) for key in mine}
     if known["embedder"] and mine["embedder"] and known["embedder"] != mine["embedder"]:
         raise WrongEmbedder(
-            f"{journal.path.parent} was taught with the embedder {known['embedder']!r}, this is "
+            f"{folder} was taught with the embedder {known['embedder']!r}, this is "
             f"{mine['embedder']!r}; vectors of two embedders cannot be compared: open it with "
             "the first, or change it over with reembed"
         )
@@ -80,7 +87,13 @@ def require_comparable(journal: Journal, example: Example, *, settle: bool = Fal
             f"the vector has {mine['n_features']} features, this Memory was taught "
             f"{known['n_features']}; give vectors of one kind, or images"
         )
-    for key, value in mine.items() if settle else ():
+    return mine
+
+
+def settle_kind(journal: Journal, example: Example) -> None:
+    """Vectors must be of one kind, and the first ones settle which; inside a transaction."""
+    known = kind_of_vectors(journal)
+    for key, value in require_alike(known, example, journal.path.parent).items():
         if value and not known[key]:
             journal.set_fact(key, value)
 
