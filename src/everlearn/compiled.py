@@ -77,19 +77,19 @@ def by_type(name: Callable[..., Any]) -> ByType:
     return cast(ByType, name)
 
 
-class _Kept(FunctionCache):  # type: ignore[misc]
+class _Kept(FunctionCache):
     """Compiled code on disk. Where it cannot be written or read, it is compiled in each process."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except OSError as error:
             logger.info("compiled code cannot be read: %s", error)
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
-            super().save_overload(sig, data)
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:
             logger.info("compiled code cannot be kept on disk: %s", error)
 
@@ -98,7 +98,7 @@ def _kept_on_disk(dispatcher: Any) -> Any:
     """As ``cache=True``, but a folder that cannot be written is no reason to fail."""
     if hasattr(dispatcher, "enable_caching"):
         try:
-            dispatcher._cache = _Kept(dispatcher.py_func)
+            dispatcher._cache = _Kept(dispatcher.py_func)  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             logger.info("compiled code cannot be kept on disk: %s", error)
     return dispatcher
