@@ -25,6 +25,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from everlearn.arrays import Array, Slots
+from everlearn.statistics.definite import spectrum
 from everlearn.statistics.moments import Moments
 
 # Beyond so many features, a factor for each strength instead of one eigendecomposition.
@@ -59,7 +60,7 @@ class LeastSquaresPath:
         self.mean_variance = float(self._upper.diagonal().mean())
         self._eigenvalues: Array | None = None
         if moments.n_features <= WIDE:
-            eigenvalues, Q = np.linalg.eigh(self._upper, UPLO="U")
+            eigenvalues, Q = spectrum(self._upper)
             self._eigenvalues = np.maximum(eigenvalues, 0.0)
             self._X, self._means = self._X @ Q, self._means @ Q
 
@@ -95,7 +96,7 @@ class DiscriminantPath:
     """Scores of examples without themselves, by a discriminant, for any ρ; NCM for infinite ρ."""
 
     def __init__(self, moments: Moments, rows: Rows) -> None:
-        eigenvalues, Q = np.linalg.eigh(moments.upper_scatter(), UPLO="U")
+        eigenvalues, Q = spectrum(moments.upper_scatter())
         self._eigenvalues = np.maximum(eigenvalues, 0.0)
         self._X = (rows.X - moments.mean) @ Q
         self._means = (moments.means - moments.mean) @ Q

@@ -22,6 +22,7 @@ from everlearn.arrays import Array, Slots
 from everlearn.errors import DamagedModel
 from everlearn.learners.least_squares import LeastSquares
 from everlearn.statistics.class_means import LARGEST
+from everlearn.statistics.definite import spectrum
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.stored import stored
 
@@ -214,7 +215,7 @@ def _plateau_candidate(
     """The middle one of the λ whose accuracy is within a standard error of the highest."""
     training = solution.moments
     origin, offset = solution.origin()
-    eigenvalues, Q = np.linalg.eigh(system, UPLO="U")
+    eigenvalues, Q = spectrum(system)
     eigenvalues = np.maximum(eigenvalues, 0.0)
     examples = (rows - origin) @ Q
     means = (training.means - origin) @ Q
