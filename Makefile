@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo serve test lint bench clean
+.PHONY: demo serve test lint bench docs coverage package oldest clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -21,6 +21,21 @@ lint: .venv/.installed
 
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks
+
+docs: .venv/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "the site is out/site/index.html"
+
+coverage: .venv/.installed
+	$(BIN)/pytest -n auto --dist loadgroup --cov --cov-report=term:skip-covered
+
+# Distributions that were checked: reproducible, complete, installable. TAG is compared if given.
+package: .venv/.installed
+	$(BIN)/python scripts/package.py all $(TAG)
+
+# The oldest versions of everything that pyproject.toml allows.
+oldest: .venv/.installed
+	$(BIN)/python scripts/package.py oldest
 
 .venv/.installed: pyproject.toml papers/pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -1,7 +1,7 @@
 """``python -m benchmarks [NAME … | all]``: run them, print their lines, write the table.
 
 A benchmark is a module of this package with a function ``lines()`` that yields ``Line`` objects.
-A full run writes RESULTS.md and puts the headlines into the README.
+A full run writes RESULTS.md, which is a page of the documentation.
 """
 
 import importlib
@@ -43,8 +43,6 @@ BY_NAME: tuple[str, ...] = (
     "full_cifar",
     "first_use",
 )
-# The lines the README shows are those of these benchmarks.
-HEADLINES = ("one_at_a_time", "fixed_cost", "accuracy")
 HERE = Path(__file__).parent
 HEADER = ["| claim | measured | wanted |", "|---|---|---|"]
 
@@ -80,13 +78,7 @@ def chosen(names: list[str]) -> tuple[str, ...]:
 def write(rows: dict[str, list[str]]) -> None:
     every = [row for name in rows for row in rows[name]]
     (HERE / "RESULTS.md").write_text("\n".join(["# Results", "", *HEADER, *every]) + "\n")
-    readme = HERE.parent / "README.md"
-    before, rest = readme.read_text().split("<!-- results -->\n")
-    after = rest.split("<!-- /results -->")[1]
-    shown = [row for name in HEADLINES for row in rows[name]]
-    table = "\n".join([*HEADER, *shown])
-    readme.write_text(f"{before}<!-- results -->\n{table}\n<!-- /results -->{after}")
-    print("written to benchmarks/RESULTS.md and README.md")
+    print("written to benchmarks/RESULTS.md")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ def numbers(text: str) -> set[str]:
 def prose(page: Path) -> str:
     """A page without links, commands and code."""
     text = page.read_text("utf-8")
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^    .*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"`[^`]*`", "", text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)

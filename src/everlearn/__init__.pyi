@@ -5,7 +5,7 @@ from .forest.svm_forest import SVMForest as SVMForest
 from .images.embedders import EfficientNetLite0 as EfficientNetLite0
 from .images.embedders import OnnxEmbedder as OnnxEmbedder
 from .images.embedders import Pixels as Pixels
-from .images.embedders import TorchEmbedder as TorchEmbedder
+from .images.torch_embedder import TorchEmbedder as TorchEmbedder
 from .learners.auto import AutoClassifier as AutoClassifier
 from .learners.exstream import ExStream as ExStream
 from .learners.fixed_lda import FixedCovarianceLDA as FixedCovarianceLDA

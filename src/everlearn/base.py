@@ -166,6 +166,12 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
         with now._turn:
             return now._answer_with_probabilities(X, among)
 
+    def predict_log_proba(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> Array:
+        """Logarithms of :meth:`predict_proba`; −∞ where a class is not asked about."""
+        with np.errstate(divide="ignore"):
+            logarithms: Array = np.log(self.predict_proba(X, among=among))
+        return logarithms
+
     def predict_one(self, x: ArrayLike, *, among: Iterable[Label] | None = None) -> Label:
         """The most likely class of one vector; the fast path."""
         now = self._as_it_is()

@@ -85,6 +85,10 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[mis
 
     A batch that the learner refuses leaves the transformers as they were.
 
+    *Cost*: the sum over its steps.
+
+    *Promises*: those of its learner, behind transformers that learn nothing.
+
     Examples
     --------
     >>> from everlearn import NearestClassMean, StreamingPCA, StreamPipeline

@@ -23,6 +23,7 @@ LEARNERS = [
     NearestClassMean(metric="learned"),
     StreamingLDA(),
     StreamingLDA(shrinkage="oas", class_scatter=True),
+    StreamingLDA(priors="empirical"),
     FixedCovarianceLDA(),
     FixedCovarianceLDA(base="oas"),
     RecursiveRLSC(),

@@ -24,6 +24,18 @@ def test_a_table_in_three_forms():
     assert frame["accuracy"][0] == 0.12345678
 
 
+def test_a_table_as_values_and_on_a_page():
+    import csv
+
+    table = Table([*ROWS, {"learner": "d, e", "accuracy": np.float32(0.5)}])
+    rows = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert rows[0] == {"learner": "a|b", "accuracy": "0.12345678", "bytes": ""}
+    assert rows[2]["learner"] == "d, e"
+    assert repr(table) == table.to_markdown()
+    assert "<td>c</td>" in table._repr_html_()
+    assert "<script>" not in Table([{"name": "<script>"}])._repr_html_()
+
+
 def test_a_table_of_numpy_numbers_is_json():
     table = Table()
     table.add(n=np.int64(3), x=np.float32(0.5))

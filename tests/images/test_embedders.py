@@ -21,7 +21,7 @@ from everlearn.errors import (
     WrongKind,
     WrongShape,
 )
-from everlearn.images import embedders
+from everlearn.images import embedders, torch_embedder
 from everlearn.images.batches import Embedded, Unreadable, embed_picture, embed_sources
 from everlearn.images.decode import decode
 from everlearn.images.embedders import (
@@ -30,10 +30,10 @@ from everlearn.images.embedders import (
     EfficientNetLite0,
     OnnxEmbedder,
     Pixels,
-    TorchEmbedder,
     as_picture,
     centre_crop,
 )
+from everlearn.images.torch_embedder import TorchEmbedder
 from everlearn.memory.onnx_head import linear_head_model
 
 
@@ -292,9 +292,9 @@ def test_weights_that_cannot_be_fetched_are_refused_at_once(monkeypatch):
     timm.create_model = create_model
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
     monkeypatch.setitem(sys.modules, "timm", timm)
-    monkeypatch.setattr(embedders.socket, "create_connection", no_network)
+    monkeypatch.setattr(torch_embedder.socket, "create_connection", no_network)
     with pytest.raises(MissingData, match=r"'resnet18'.*not in the cache.*there is a network"):
-        embedders._timm_model("resnet18")
+        torch_embedder._timm_model("resnet18")
     assert hub.constants.HF_HUB_OFFLINE is False
 
 

@@ -192,3 +192,36 @@ def test_forgetting_is_exact_one_by_one(examples):
             rtol=1e-7,
             atol=1e-9,
         )
+
+
+def test_priors_means_and_directions_are_those_of_scikit_learn(rng):
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    y = np.repeat(["a", "b", "c"], [60, 30, 10])
+    X = (
+        rng.normal(size=(100, 5)) @ rng.normal(size=(5, 5))
+        + (y == "b")[:, None]
+        - 2.0 * (y == "c")[:, None]
+    )
+    theirs = LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-9).fit(X, y)
+    ours = StreamingLDA(shrinkage=1e-9, priors="empirical").fit(X, y)
+    assert np.allclose(ours.priors_, theirs.priors_)
+    assert np.allclose(ours.means_, theirs.means_)
+    assert np.allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+    assert np.allclose(ours.predict_log_proba(X), theirs.predict_log_proba(X), atol=1e-4)
+    weights, bias = ours.linear_head()
+    assert (ours.classes_[(X @ weights.T + bias).argmax(axis=1)] == theirs.predict(X)).all()
+    assert [ours.predict_one(x) for x in X[:20]] == theirs.predict(X[:20]).tolist()
+    # The same plane, axis by axis, up to signs and where it is centred.
+    a, b = ours.transform(X), theirs.transform(X)
+    assert a.shape == b.shape == (100, 2)
+    a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+    assert np.allclose(np.abs(a), np.abs(b), atol=1e-5)
+
+
+def test_directions_come_as_a_frame_where_one_is_wanted(rng):
+    pandas = pytest.importorskip("pandas")
+    X, y = rng.normal(size=(30, 4)), np.arange(30) % 3
+    frame = StreamingLDA().set_output(transform="pandas").fit(X, y).transform(X)
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.columns) == ["streaminglda0", "streaminglda1"]

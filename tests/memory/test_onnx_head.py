@@ -8,7 +8,7 @@ import pytest
 
 from everlearn import Memory, NearestClassMean, RecursiveRLSC, StreamingLDA
 from everlearn.errors import CannotWrite, NotExportable
-from everlearn.memory.onnx_head import _varint
+from everlearn.memory.onnx_file import varint
 
 
 @pytest.mark.parametrize("classifier", [None, NearestClassMean(), StreamingLDA(shrinkage=0.1)])
@@ -58,4 +58,4 @@ def test_the_head_scores_like_the_classifier(rng, memory):
     ("value", "written"), [(0, b"\x00"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02")]
 )
 def test_whole_numbers_as_protocol_buffers_write_them(value, written):
-    assert _varint(value) == written
+    assert varint(value) == written

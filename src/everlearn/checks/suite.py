@@ -39,6 +39,18 @@ def check_learner(learner: Any, *, on_fail: str = "raise", seed: int = 0) -> lis
     -------
     list of CheckResult
         Name, status ("passed", "failed", "skipped") and reason of each check.
+
+    Notes
+    -----
+    *Cost*: some seconds; learners with compiled parts compile them first.
+
+    *Promises*: the learner itself is not changed; the same seed checks with the same examples.
+
+    Examples
+    --------
+    >>> from everlearn import NearestClassMean, check_learner
+    >>> {result.status for result in check_learner(NearestClassMean())}
+    {'passed'}
     """
     if on_fail not in ("raise", "report"):
         raise ValueError(f"on_fail is 'raise' or 'report', not {on_fail!r}")

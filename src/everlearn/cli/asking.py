@@ -155,16 +155,18 @@ def _some(files: tuple[str, ...]) -> str:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--with-embedder", is_flag=True, help="The network as well: pixels in, names out.")
 @as_json
 @click.pass_context
-def export(ctx: click.Context, file: Path, as_json: bool) -> None:
+def export(ctx: click.Context, file: Path, with_embedder: bool, as_json: bool) -> None:
     """Write the classifier to one ONNX file."""
     memory = opened(ctx, read_only=True)
-    memory.export(file)
+    memory.export(file, with_embedder=with_embedder)
     if as_json:
         print_json({"file": str(file), "names": list(memory.names())})
     else:
-        say(f"wrote {file}: features in, probabilities of {len(memory.names())} names out")
+        taken = "pixels" if with_embedder else "features"
+        say(f"wrote {file}: {taken} in, probabilities of {len(memory.names())} names out")
 
 
 def _described(file: Path, found: Answers | Exception) -> dict[str, Any]:

@@ -41,6 +41,21 @@ class Trained:
     Notes
     -----
     ``everlearn.save(trained, path)`` writes both to one file; ``everlearn.load`` reads it.
+
+    *Cost*: that of the learner, and some 150 bytes a shard.
+
+    *Promises*: a shard counts once; merging two that share one raises ``AlreadyLearned`` and
+    changes nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import NearestClassMean
+    >>> from everlearn.cluster import fit
+    >>> shard = np.array([[0.0], [1.0]]), np.array(["cup", "pen"])
+    >>> trained = fit(NearestClassMean(), [shard], engine="local")  # doctest: +SKIP
+    >>> len(trained.ledger), trained.learner.predict([[0.2]]).tolist()  # doctest: +SKIP
+    (1, ['cup'])
     """
 
     def __init__(

@@ -31,7 +31,8 @@ from everlearn.errors import (
     NotExportable,
     OtherNetwork,
 )
-from everlearn.images.embedders import ONNX_METADATA, TorchEmbedder, Vectors
+from everlearn.images.embedders import ONNX_METADATA, Vectors
+from everlearn.images.torch_embedder import TorchEmbedder
 from everlearn.persistence import load_arrays, replace_file, save_arrays
 
 KIND = "embedder"
@@ -46,7 +47,7 @@ class DeepEmbedder(TorchEmbedder):
     architecture : str, optional
         Its name in ``everlearn.deep.networks.NETWORKS``, by which a file of it finds the code.
     name, size, crop, mean, scale, device
-        As in :class:`~everlearn.images.embedders.TorchEmbedder`.
+        As in :class:`~everlearn.images.torch_embedder.TorchEmbedder`.
     """
 
     def __init__(

@@ -1,5 +1,8 @@
 """Results as a plain table: rows of named values."""
 
+import csv
+import html
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -21,6 +24,18 @@ class Table:
     def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         self.rows = [dict(row) for row in rows]
 
+    def __repr__(self) -> str:
+        return self.to_markdown() if self.rows else "Table()"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        rows = (
+            "".join(f"<td>{html.escape(_text(row.get(name)))}</td>" for name in self.columns)
+            for row in self.rows
+        )
+        return f"<table><tr>{head}</tr>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>"
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -41,6 +56,14 @@ class Table:
             for line in lines
             if line
         )
+
+    def to_csv(self) -> str:
+        """Comma-separated values with a line of names; numbers in full, what is missing empty."""
+        file = io.StringIO()
+        writer = csv.DictWriter(file, self.columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _plain(value) for name, value in row.items()} for row in self.rows)
+        return file.getvalue()
 
     def to_json(self) -> str:
         """A list of objects; numbers that JSON does not have become null."""

@@ -72,7 +72,7 @@ class NCMForest(ForestClassifier):
 
     Notes
     -----
-    Promises: a class exists from its first example, a rejected batch changes nothing, a file
+    *Promises*: a class exists from its first example, a rejected batch changes nothing, a file
     holds the whole forest, and threads may ask while another teaches. Not promised: a batch is not
     the same as its rows one by one, order matters, and ``forget`` takes examples out of the leaves
     exactly but leaves the splitting functions they helped to choose. ``merge`` puts the trees of

@@ -6,8 +6,8 @@ from everlearn.images.embedders import (
     Embedder,
     OnnxEmbedder,
     Pixels,
-    TorchEmbedder,
 )
+from everlearn.images.torch_embedder import TorchEmbedder
 
 __all__ = [
     "EfficientNetLite0",

@@ -13,10 +13,8 @@ import hashlib
 import json
 import math
 import os
-import socket
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +26,6 @@ from everlearn.errors import (
     CannotRead,
     DamagedModel,
     InvalidParameter,
-    MissingData,
     MissingPackage,
     NotAModel,
     WrongKind,
@@ -46,9 +43,6 @@ ONNX_METADATA = "everlearn.embedder"
 WEIGHTS = resources.files("everlearn.images") / "weights"
 # The files of the network that everlearn brings along.
 SHIPPED = {"float32": "efficientnet_lite0", "int8": "efficientnet_lite0_int8"}
-# Where timm finds weights, and how long to wait for a sign of it.
-WEIGHTS_HUB = "huggingface.co"
-HUB_SECONDS = 3.0
 DEFAULT_PRECISION: Literal["float32", "int8"] = "float32"
 
 
@@ -110,6 +104,13 @@ class Pixels(Embedder):
         The picture is squeezed to size × size pixels.
     colour : bool, default=False
         Keep red, green and blue, or brightness alone.
+
+    Notes
+    -----
+    *Cost*: that of making the picture small.
+
+    *Promises*: a vector depends on the picture and the weights alone: not on its batch, on threads
+    or on the run.
 
     Examples
     --------
@@ -198,6 +199,20 @@ class OnnxEmbedder(NetworkEmbedder):
     prepared for it, and has the name of the embedder it was made from: vectors of the one can be
     compared with vectors of the other. What is given here goes before what the file says, and
     makes it another embedder.
+
+    *Cost*: that of the network, on ``threads`` cores.
+
+    *Promises*: a vector depends on the picture and the weights alone: not on its batch, on threads
+    or on the run.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> import numpy as np
+    >>> from everlearn import OnnxEmbedder
+    >>> file = files("everlearn.images") / "weights" / "efficientnet_lite0.onnx"
+    >>> OnnxEmbedder(str(file)).embed([np.zeros((40, 30, 3), dtype=np.uint8)]).shape
+    (1, 1280)
     """
 
     # One picture at a time keeps its layers in the cache of its core.
@@ -222,6 +237,7 @@ class OnnxEmbedder(NetworkEmbedder):
                 f"{path} is not the file it should be: its SHA-256 is {digest}, not {sha256}; "
                 "install everlearn again"
             )
+        self._path = Path(path)
         self._session = _session(model, Path(path), threads)
         self._input, side = _picture_input(self._session, Path(path), size)
         written = _written_preparation(self._session, Path(path))
@@ -236,6 +252,16 @@ class OnnxEmbedder(NetworkEmbedder):
         if mirror:
             self.name += " mirror"
         self.n_features = self._probed_width()
+
+    @property
+    def model(self) -> bytes:
+        """The file."""
+        return _read_model(self._path)
+
+    @property
+    def output_rank(self) -> int:
+        """How many dimensions the model's output has: two, unless it gives feature maps."""
+        return len(self._session.get_outputs()[0].shape)
 
     def run(self, batch: Vectors) -> Vectors:
         vectors = self._through_model(batch)
@@ -265,6 +291,20 @@ class EfficientNetLite0(OnnxEmbedder):
         Its answers do not depend on the processor.
     threads, mirror
         As in :class:`OnnxEmbedder`.
+
+    Notes
+    -----
+    *Cost*: about 10 ms of one core for a picture; 25 MB of memory.
+
+    *Promises*: a vector depends on the picture and the weights alone: not on its batch, on threads
+    or on the run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import EfficientNetLite0
+    >>> EfficientNetLite0().embed([np.zeros((40, 30, 3), dtype=np.uint8)]).shape
+    (1, 1280)
     """
 
     def __init__(
@@ -280,58 +320,6 @@ class EfficientNetLite0(OnnxEmbedder):
         about = json.loads((WEIGHTS / f"{SHIPPED[precision]}.json").read_text())
         with resources.as_file(WEIGHTS / f"{SHIPPED[precision]}.onnx") as path:
             super().__init__(path, threads=threads, mirror=mirror, sha256=about["sha256"])
-
-
-class TorchEmbedder(NetworkEmbedder):
-    """Any ``torch.nn.Module`` that gives vectors, or a model of timm by its name.
-
-    Parameters
-    ----------
-    module : torch.nn.Module or str
-        Takes float32 NCHW. A name is looked up in timm, with its pretrained weights, which are
-        fetched from Hugging Face if they are not in its cache.
-    name : str, optional
-        What to call it; by default the class and a digest of the weights.
-    size, crop, mean, scale
-        As in :class:`OnnxEmbedder`; the defaults are those of ImageNet models in torch.
-    device : str, default="cpu"
-    """
-
-    threads = 1
-    batch_size = 32
-
-    def __init__(
-        self,
-        module: Any,
-        *,
-        name: str | None = None,
-        size: int = 224,
-        crop: float = 0.875,
-        mean: float | Sequence[float] = (123.675, 116.28, 103.53),
-        scale: float | Sequence[float] = (58.395, 57.12, 57.375),
-        device: str = "cpu",
-    ) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise MissingPackage(
-                "TorchEmbedder needs torch; install it with: pip install 'everlearn[torch]'"
-            ) from None
-        super().__init__(size, crop, mean, scale)
-        self._torch = torch
-        self._module = (_timm_model(module) if isinstance(module, str) else module).eval()
-        self._module.to(device)
-        self.device = device
-        weights = _digest_of_weights(self._module)
-        self.name = name or f"{type(self._module).__name__} {weights} {size} {crop} {mean} {scale}"
-        self.n_features = self._probed_width()
-
-    def run(self, batch: Vectors) -> Vectors:
-        with self._torch.inference_mode():
-            output = self._module(self._torch.from_numpy(batch).to(self.device))
-        if output.ndim > 2:
-            output = output.flatten(2).mean(2)
-        return np.asarray(output.float().cpu().numpy())
 
 
 def centre_crop(picture: "Image.Image", size: int, crop: float) -> "Image.Image":
@@ -421,54 +409,3 @@ def _written_preparation(session: Any, path: Path) -> dict[str, Any]:
         }
     except (ValueError, TypeError, KeyError) as error:
         raise NotAModel(f"{path} does not say how its pictures are prepared: {error!r}") from None
-
-
-def _timm_model(name: str) -> Any:
-    try:
-        import timm
-    except ImportError:
-        raise MissingPackage(
-            f"{name!r} is looked up in timm, which is not installed; pip install timm, "
-            "or pass the module itself"
-        ) from None
-    with _without_waiting_for_a_network():
-        try:
-            return timm.create_model(name, pretrained=True, num_classes=0)
-        except Exception as error:
-            raise MissingData(
-                f"the model {name!r} of timm, or its weights, cannot be had: {error}. Load it once "
-                "where there is a network (its weights stay in the cache of Hugging Face), or pass "
-                "a module with weights of your own"
-            ) from None
-
-
-@contextmanager
-def _without_waiting_for_a_network() -> Iterator[None]:
-    """Let the hub of weights use its cache alone where it cannot be reached.
-
-    It would try again and again, for most of a minute.
-    """
-    try:
-        socket.create_connection((WEIGHTS_HUB, 443), timeout=HUB_SECONDS).close()
-        offline = False
-    except OSError:
-        offline = True
-    try:
-        from huggingface_hub import constants
-    except ImportError:
-        yield
-        return
-    before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = before or offline
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
-
-
-def _digest_of_weights(module: Any) -> str:
-    digest = hashlib.sha256()
-    for key, value in module.state_dict().items():
-        digest.update(key.encode())
-        digest.update(value.detach().cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]

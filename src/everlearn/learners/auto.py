@@ -117,6 +117,9 @@ class AutoClassifier(AdditiveClassifier):
     the sample one smaller than if it had never been learned, and the choice may differ.
     ``forget_class`` would need the scatter of each class; pass its examples to ``forget``.
 
+    *Cost*: O(d²) to learn an example; choosing anew costs O(d³ + m d (d + K)) for m kept
+    examples, when the learner is asked in a batch after a change.
+
     References
     ----------
     Allen, *The relationship between variable selection and data augmentation*, Technometrics 1974

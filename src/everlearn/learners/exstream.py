@@ -66,6 +66,9 @@ class ExStream(StreamingClassifier):
     ``fit`` and ``partial_fit`` learn the rows one by one. Defaults are those Hayes and Kanan (2020)
     give for CORe50.
 
+    *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
+    forgotten (``NotMergeable``, ``NotForgettable``). Memory is bounded.
+
     References
     ----------
     Hayes, Cahill and Kanan, ICRA 2019. Hayes and Kanan, CVPRW 2020.

@@ -103,6 +103,11 @@ class LeastSquaresSVM(BinaryClassifier):
     classes_ : ndarray
     n_features_in_ : int
 
+    Notes
+    -----
+    *Promises*: exact: batch = loop = any order, merge, forget, forget a class. It keeps its
+    examples, so memory grows with them up to ``max_examples``.
+
     References
     ----------
     Suykens et al., Least Squares Support Vector Machines, World Scientific, 2002.

@@ -61,6 +61,9 @@ class NearestClassMean(AdditiveClassifier):
     ``decision_function`` is −½ ‖x − μ_k‖² (or the cosine), and ``predict_proba`` its softmax: the
     posterior if classes were spheres of unit variance. It is not calibrated.
 
+    *Promises*: everything is exact: batch = loop = any order, merge, forget, forget a class; with
+    ``metric="learned"`` none of it.
+
     Examples
     --------
     >>> from everlearn import NearestClassMean

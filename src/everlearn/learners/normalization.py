@@ -36,6 +36,12 @@ class PowerNormalizer(OneToOneFeatureMixin, FixedMap):  # type: ignore[misc]
     InitialWhitening : Mean zero and deviation one, as the first batch had them.
     RandomFeatures : Wide random features of what comes out of this.
 
+    Notes
+    -----
+    *Cost*: O(d) a row.
+
+    *Promises*: all of them: nothing is learned, so a learner behind it keeps its own.
+
     References
     ----------
     Perronnin, Sánchez, Mensink. Improving the Fisher Kernel for Large-Scale Image Classification.

@@ -81,6 +81,10 @@ class PassiveAggressive(BinaryClassifier):
     scikit-learn's ``PassiveAggressiveClassifier`` leaves the intercept out of ‖x‖², here it is a
     feature like any other; without it the two agree to rounding.
 
+    *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
+    forgotten (``NotMergeable``, ``NotForgettable``). Memory is
+    bounded (rbf: with ``budget``).
+
     References
     ----------
     Crammer et al., Online passive-aggressive algorithms, JMLR 7, 2006.

@@ -67,6 +67,8 @@ class RandomFeatures(FixedMap):
 
     *Promises*: all of them; see :mod:`everlearn.learners.fixed_map`.
 
+    *Cost*: O(d D) a row.
+
     References
     ----------
     Rahimi and Recht, NeurIPS 2007. Cho and Saul, NeurIPS 2009. McDonnell et al., NeurIPS 2023.

@@ -22,6 +22,11 @@ and ask with ``learn_one`` / ``predict_one``; the published form needs O(d³ + K
 d² + K d numbers.
 """
 
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh, solve_triangular
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
 from everlearn.arrays import Array, Slots
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.errors import NotForgettable
@@ -32,12 +37,14 @@ from everlearn.learners.discriminant import (
     Shrinkage,
     shrinkage_named,
 )
-from everlearn.parameters import require_flag, require_number, require_share
+from everlearn.parameters import require_flag, require_number, require_one_of, require_share
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products
 
 
-class StreamingLDA(AdditiveClassifier):
+class StreamingLDA(  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveClassifier
+):
     """Linear discriminant analysis that learns one example at a time.
 
     Learning costs O(d²) per example however much was learned before, asking O(d² + K d).
@@ -47,6 +54,8 @@ class StreamingLDA(AdditiveClassifier):
     shrinkage : float in (0, 1) or "oas", default=0.1
         ε: how much of the mean variance is mixed into the covariance. ``"oas"`` computes it from
         the data (Oracle Approximating Shrinkage), anew whenever the learner is asked.
+    priors : {"equal", "empirical"}, default="equal"
+        How likely each class is before anything is seen: all alike, or as often as it was taught.
     class_scatter : bool, default=False
         Keep the scatter of each class apart, K d² numbers instead of d². It makes ``forget_class``
         exact without the examples; ``forget`` with the examples is exact anyway.
@@ -61,8 +70,11 @@ class StreamingLDA(AdditiveClassifier):
     coef_ : ndarray of shape (n_classes, n_features)
     intercept_ : ndarray of shape (n_classes,)
         W and b of Eq. 1, in the order of ``classes_``, up to a term that all classes share.
+    means_ : ndarray of shape (n_classes, n_features)
+        μ, in the order of ``classes_``.
     covariance_ : ndarray of shape (n_features, n_features)
         Σ, before shrinkage.
+    priors_ : ndarray of shape (n_classes,)
     moments_ : the statistics all this is read from
 
     See Also
@@ -78,7 +90,7 @@ class StreamingLDA(AdditiveClassifier):
     5 % smaller than asked for (the term ε ν I of Eq. 6 cannot follow N by rank-one updates).
 
     ``decision_function`` is Eq. 1 up to a term that is the same for all classes, which keeps full
-    precision for features far from zero. ``predict_proba`` is the posterior with equal priors.
+    precision for features far from zero. ``predict_proba`` is the posterior.
 
     *Promises*: everything is exact: batch = loop = any order, merge, forget. Scaling all features
     by the same number changes no answer.
@@ -106,10 +118,12 @@ class StreamingLDA(AdditiveClassifier):
         self,
         *,
         shrinkage: float | str = 0.1,
+        priors: str = "equal",
         class_scatter: bool = False,
         half_life: float | None = None,
     ) -> None:
         self.shrinkage = shrinkage
+        self.priors = priors
         self.class_scatter = class_scatter
         self.half_life = half_life
 
@@ -128,12 +142,53 @@ class StreamingLDA(AdditiveClassifier):
     def intercept_(self) -> Array:
         with self._turn:
             weights, bias, origin = self._linear()
-            return (bias - weights @ origin)[self.registry_.order]
+            return (bias + self._log_priors() - weights @ origin)[self.registry_.order]
+
+    @property
+    def means_(self) -> Array:
+        with self._turn:
+            means: Array = self.moments_.means[self.registry_.order]
+            return means.copy()
+
+    @property
+    def priors_(self) -> Array:
+        with self._turn:
+            counts = self.moments_.counts[self.registry_.order]
+        if self.priors == "equal":
+            counts = np.ones_like(counts)
+        shares: Array = counts / counts.sum()
+        return shares
 
     @property
     def covariance_(self) -> Array:
         with self._turn:
             return self.moments_.scatter() / self.moments_.total
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Coordinates along which the classes lie furthest apart, in units of their spread.
+
+        The directions v solve B v = λ Λ⁻¹ v, with B the covariance of the class means, weighted by
+        ``priors_``; the largest λ first. There is one less than there are classes, and no more than
+        features. O(d³ + K d²) for the directions.
+        """
+        with self._turn:
+            rows = self._rows(X)
+            return (rows - self.moments_.mean) @ self._directions()
+
+    @property
+    def _n_features_out(self) -> int:
+        return min(len(self.registry_) - 1, self.n_features_in_)
+
+    def _directions(self) -> Array:
+        share, floor = self._shrinkage()(self.moments_)
+        within = (1.0 - share) * self.covariance_ + floor * np.eye(self.n_features_in_)
+        gaps = self.means_ - self.priors_ @ self.means_
+        lower = np.linalg.cholesky(within)
+        whitened = solve_triangular(lower, gaps.T * np.sqrt(self.priors_), lower=True)
+        _, vectors = eigh(whitened @ whitened.T)
+        wanted = vectors[:, ::-1][:, : self._n_features_out]
+        directions: Array = solve_triangular(lower.T, wanted, lower=False)
+        return directions * np.where(directions.sum(axis=0) < 0, -1.0, 1.0)
 
     def linear_head(self) -> tuple[Array, Array]:
         with self._turn:
@@ -143,6 +198,7 @@ class StreamingLDA(AdditiveClassifier):
         require_flag("class_scatter", self.class_scatter)
         require_share("shrinkage", self.shrinkage, or_word="oas")
         require_number("half_life", self.half_life, least=1.0, or_none=True)
+        require_one_of("priors", self.priors, ("equal", "empirical"))
 
     def _empty_moments(self, n_features: int) -> Moments:
         return Moments(n_features, class_scatter=self.class_scatter, half_life=self.half_life)
@@ -176,10 +232,18 @@ class StreamingLDA(AdditiveClassifier):
 
     def _scores(self, X: Array) -> Array:
         weights, bias, origin = self._linear()
-        return products(X - origin, weights) + bias
+        return products(X - origin, weights) + (bias + self._log_priors())
 
     def _scores_one(self, x: Array) -> Array:
-        return self._running.scores_one(x, self.moments_, self._shrinkage())
+        scores = self._running.scores_one(x, self.moments_, self._shrinkage())
+        return scores if self.priors == "equal" else scores + self._log_priors()
+
+    def _log_priors(self) -> Array:
+        """By slot, up to a term all classes share; a slot that was emptied is asked by nobody."""
+        counts = self.moments_.counts
+        if self.priors == "equal":
+            return np.zeros(len(counts))
+        return np.log(np.maximum(counts, 1e-300))
 
     def _linear(self) -> tuple[Array, Array, Array]:
         return self._exact.linear(self.moments_, self._shrinkage())

@@ -101,6 +101,11 @@ class InitialWhitening(
     A feature whose deviation is less than a tenth of the root mean square deviation is divided by
     that tenth; if no feature varies, all are divided by one. Values are cut off at ±10⁹.
 
+    *Cost*: O(d) a row.
+
+    *Promises*: the same map for ever after the first batch, so a learner behind it keeps its own
+    promises from then on.
+
     References
     ----------
     Ristin, Guillaumin, Gall, Van Gool. Incremental Learning of Random Forests for Large-Scale

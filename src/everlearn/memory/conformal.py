@@ -61,6 +61,16 @@ class Acceptance:
         lowest = int((1.0 - accept) * (len(ranks) + 1))
         return float(ranks[lowest - 1]) if lowest >= 1 else -np.inf
 
+    def table(self, names: NDArray[np.int64]) -> tuple[NDArray[np.intp], Array, Array]:
+        """All ranks as arrays: for each name its row, the rows (∞ at their ends), their lengths."""
+        rows = [self._shared, *self._own.values()]
+        row_of = {name: row for row, name in enumerate(self._own, start=1)}
+        ranks = np.full((len(rows), max(1, *(len(row) for row in rows))), np.inf)
+        for place, row in zip(ranks, rows, strict=True):
+            place[: len(row)] = row
+        groups = np.array([row_of.get(name, 0) for name in names.tolist()], dtype=np.intp)
+        return groups, ranks, np.array([len(row) for row in rows], dtype=np.float64)
+
     def _among(self, nearest: int) -> Array:
         return self._own.get(nearest, self._shared)
 

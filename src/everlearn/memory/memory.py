@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from everlearn.errors import NeverLearned
+from everlearn.errors import NeverLearned, NotExportable
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
@@ -29,6 +29,7 @@ from everlearn.memory.intake import Intake
 from everlearn.memory.journal import Example
 from everlearn.memory.keeping import Keeping, require_count
 from everlearn.memory.model import unit
+from everlearn.memory.onnx_chain import chain_model
 from everlearn.memory.onnx_head import linear_head_model
 from everlearn.memory.reading import Reading, familiarity_of
 from everlearn.memory.reembed import (
@@ -84,6 +85,9 @@ class Memory(Keeping):
     Notes
     -----
     A change is on disk when its method returns. Vectors are taught and asked at length one.
+
+    *Promises*: what was acknowledged survives a crash; forgetting is exact, erasing exact to the
+    bit; of new pictures of taught things the share ``accept`` is not called unknown.
 
     Examples
     --------
@@ -263,17 +267,33 @@ class Memory(Keeping):
         """The classifier, up to date; its labels are the numbers of the names. Not to be taught."""
         return self._store.read(lambda: self._store.model().classifier)
 
-    def export(self, path: str | os.PathLike[str]) -> None:
+    def export(self, path: str | os.PathLike[str], *, with_embedder: bool = False) -> None:
         """Write the classifier as one ONNX file: features in, probabilities out.
 
         The names are in its metadata under ``names``, a JSON list in the order of the columns.
+
+        Parameters
+        ----------
+        path : path-like
+        with_embedder : bool, default=False
+            The whole chain in one file: pixels in (n, size, size, 3), one byte each; out come
+            ``name``, ``probabilities``, ``unknown`` and ``p_value``.
         """
         reading = self._up_to_date()
         if reading is None:
             raise NeverLearned("nothing was taught yet, so there is nothing to export")
+        names = [self._names[number] for number in reading.classes.tolist()]
+        if with_embedder:
+            embedder, taught_by = self._intake.embedder, self._store.journal.fact("embedder")
+            if embedder.name != taught_by:
+                raise NotExportable(
+                    f"this Memory was taught vectors of {taught_by!r}; {embedder.name!r} cannot "
+                    "go before them; open it with its own embedder, or export the head alone"
+                )
+            replace_file(Path(path), chain_model(embedder, reading, names, self.accept))
+            return
         weights, bias = reading.classifier.linear_head()
         facts = {"embedder": self._store.journal.fact("embedder") or "vectors"}
-        names = [self._names[number] for number in reading.classes.tolist()]
         T = reading.temperature
         replace_file(Path(path), linear_head_model(weights, bias, T, names, facts))
 

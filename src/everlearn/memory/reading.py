@@ -53,7 +53,7 @@ class Reading:
         self.position = model.position
         self.classifier = model.classifier
         self.classes: NDArray[np.int64] = model.classifier.classes_
-        self._familiar_names: NDArray[np.int64] = model.means.classes_
+        self.familiar_names: NDArray[np.int64] = model.means.classes_
         self.familiarity = familiarity_of(model)
         if not still_calibrated(model, journal):
             model.calibration = calibrated(model, journal, self.familiarity)
@@ -75,7 +75,7 @@ class Reading:
             scores = both[: len(self.classes)] + self._bias
             near = both[len(self.classes) :]
         nearest = int(near.argmax())
-        name, score = int(self._familiar_names[nearest]), float(near[nearest])
+        name, score = int(self.familiar_names[nearest]), float(near[nearest])
         p = self.acceptance.p_value(score, name, tie_of(vector))
         return Verdict(softmax(scores / self.temperature), score, name, p)
 

@@ -62,6 +62,17 @@ class Client:
     -----
     For one thread; make one for each. Images are sent as files, read here: the service opens no
     path.
+
+    *Cost*: one request over HTTP, and the work of the ``Memory`` behind it.
+
+    *Promises*: the methods, answers and exceptions of a ``Memory``; a change is on disk when its
+    method returns.
+
+    Examples
+    --------
+    >>> from everlearn import Client
+    >>> with Client("http://127.0.0.1:8737", token="…") as memory:  # doctest: +SKIP
+    ...     memory.teach("cup.jpg", "cup")
     """
 
     def __init__(

@@ -91,6 +91,10 @@ class RobustStreamingPCA(EigenspaceTransformer):
     a threshold that is estimated; the first images repair each other instead of being chosen
     (``everlearn.subspace.seeding.choose_seed`` chooses as the paper does, for ``start``).
 
+    *Cost*: O(h w k²) an image for h hypotheses from windows of w pixels, and O(k d).
+
+    *Promises*: memory is bounded. The order matters: the first images decide what is normal.
+
     References
     ----------
     D. Skočaj, A. Leonardis, "Incremental approach to robust learning of eigenspaces", 2002.

@@ -83,6 +83,9 @@ class StreamingPCA(EigenspaceTransformer):
     belong to earlier axes. ``coefficients_`` are always those of the present ones, and
     ``axes="steady"`` turns as little as can be (not at all as long as nothing is cut).
 
+    *Promises*: memory is bounded (without ``keep_coefficients``). Until a direction is dropped
+    the order does not matter and ``merge`` is exact; afterwards both are approximate.
+
     References
     ----------
     D. Skočaj, A. Leonardis, "Incremental approach to robust learning of eigenspaces", 2002.

@@ -175,6 +175,11 @@ class MultiKT(BinaryClassifier):
     --------
     TROL : Goes on from here online, at a fixed cost per example.
 
+    Notes
+    -----
+    *Promises*: exact: batch = loop = any order, merge, forget, forget a class. It keeps its
+    examples, so memory grows with them up to ``max_examples``.
+
     References
     ----------
     Tommasi, Orabona, Caputo, Safety in numbers, CVPR 2010; Tommasi et al., BMVC 2012.

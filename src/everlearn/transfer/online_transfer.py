@@ -87,6 +87,11 @@ class OnlineTransfer(BinaryClassifier):
     -----
     ``margin`` is 2 (σΠ(h) + τΠ(f)) − 1, between −1 and 1. Without prior models τ is 1.
 
+    *Cost*: O(k d) an example for k prior models, and that of the learner of its own.
+
+    *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
+    forgotten (``NotMergeable``, ``NotForgettable``).
+
     References
     ----------
     Zhao and Hoi, OTL: a framework of online transfer learning, ICML 2010.

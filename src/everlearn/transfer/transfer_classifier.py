@@ -75,6 +75,11 @@ class TransferClassifier(StreamingClassifier):
     NearestClassMean : Exact in every sense, and as good where classes are round.
     TROL : For two labels, with any prior models and kernels.
 
+    Notes
+    -----
+    *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
+    forgotten (``NotMergeable``, ``NotForgettable``). Memory is bounded.
+
     Examples
     --------
     >>> from everlearn import TransferClassifier

@@ -71,6 +71,13 @@ class TROL(BinaryClassifier):
     TROLPlus : Also goes on weighing what it began with.
     MultiKT : The hypothesis of the opening, for any number of examples.
 
+    Notes
+    -----
+    *Cost*: O(n³) once for the ``n_first`` examples, then O(d) an example (linear).
+
+    *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
+    forgotten (``NotMergeable``, ``NotForgettable``).
+
     References
     ----------
     Tommasi et al., Leveraging over prior knowledge for online learning of visual categories,

@@ -82,6 +82,14 @@ class TROLPlus(BinaryClassifier):
     --------
     TROL : Begins in the same place, and adds to it.
 
+    Notes
+    -----
+    *Cost*: O(n³) once for the ``n_first`` examples, then O(d) an example (linear), O(k d) with
+    ``sources="each"``.
+
+    *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
+    forgotten (``NotMergeable``, ``NotForgettable``).
+
     References
     ----------
     Tommasi et al., Leveraging over prior knowledge for online learning of visual categories,

@@ -1,0 +1,41 @@
+# %% [markdown]
+# # Few-shot birds from a folder of your own
+# `python examples/few_shot_folder.py FOLDER`: one folder per species, a handful of photographs in
+# each. Five of each are taught, the others are asked about.
+
+# %%
+import sys
+import tempfile
+from pathlib import Path
+
+from everlearn import Memory
+
+SHOTS = 5
+
+
+def few_shot(folder: Path) -> float:
+    """The share of the other photographs that are named right."""
+    pictures = {
+        place.name: sorted(p for p in place.iterdir() if p.suffix.lower() in (".jpg", ".png"))
+        for place in sorted(folder.iterdir())
+        if place.is_dir()
+    }
+    taught = [(path, name) for name, paths in pictures.items() for path in paths[:SHOTS]]
+    asked = [(path, name) for name, paths in pictures.items() for path in paths[SHOTS:]]
+    with tempfile.TemporaryDirectory() as place, Memory(place) as memory:
+        memory.teach_many(taught)
+        right = 0
+        for path, name in asked:
+            answers = memory.ask(path)
+            right += answers[0].name == name
+            said = "unknown" if answers.unknown else answers[0].name
+            print(f"{path.name:20} is a {name:12} {said:12} {answers[0].probability:.0%}")
+    print(f"{right} of {len(asked)} right, {len(pictures)} names, {SHOTS} photographs each")
+    return right / len(asked)
+
+
+# %%
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("python examples/few_shot_folder.py FOLDER   (one folder per species in it)")
+    few_shot(Path(sys.argv[1]))

@@ -1,0 +1,68 @@
+"""What the documentation site adds to the files of docs/: see mkdocs.yml.
+
+Pages of the project that live in the root of the repository (CONTRIBUTING, CHANGELOG, SECURITY) and
+the benchmarks' results appear on the site without being copied there. ``{{ public: ROOM … }}`` on a
+page of the reference stands for every public name of these rooms, read from the one list.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+LIST = ROOT / "src" / "everlearn" / "__init__.pyi"
+FOREIGN_SCRIPT = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
+BORROWED = {
+    "project/contributing.md": "CONTRIBUTING.md",
+    "project/changelog.md": "CHANGELOG.md",
+    "project/security.md": "SECURITY.md",
+    "benchmarks.md": "benchmarks/RESULTS.md",
+}
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that live elsewhere."""
+    from mkdocs.structure.files import File
+
+    for place, source in BORROWED.items():
+        files.append(File.generated(config, place, content=borrowed(place, ROOT / source)))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Expand the lists of public names."""
+    return re.sub(r"^\{\{ public: ([\w. ]+) \}\}$", _directives, markdown, flags=re.MULTILINE)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Let the search over files use our own stand-in for a worker, and nobody else's script."""
+    up = "../" * page.file.url.count("/")
+    ours = f'<script src="{up}offline-search.js"></script>'
+    return output.replace(FOREIGN_SCRIPT, ours)
+
+
+def borrowed(place: str, source: Path) -> str:
+    """A page of the root, its links as they have to be on the site."""
+    text = source.read_text("utf-8")
+    up = "../" * place.count("/")
+    text = re.sub(r"\]\(docs/", f"]({up}", text)
+    for other_place, other in BORROWED.items():
+        text = text.replace(f"]({other})", f"]({up}{other_place})")
+    if not text.startswith("# "):
+        text = f"# {Path(place).stem.title()}\n\n{text}"
+    return text
+
+
+def public_homes() -> dict[str, str]:
+    """Where each public name lives: ``StreamingLDA`` in ``learners.slda``."""
+    listed = LIST.read_text("utf-8")
+    return {name: home for home, name in re.findall(r"^from \.(\S+) import (\w+) as", listed, re.M)}
+
+
+def _directives(match: re.Match[str]) -> str:
+    rooms = match[1].split()
+    homes = public_homes()
+    named = sorted(
+        (name for name, home in homes.items() if home.split(".")[0] in rooms), key=str.lower
+    )
+    return "\n".join(f"::: everlearn.{homes[name]}.{name}\n" for name in named)

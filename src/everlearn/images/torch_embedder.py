@@ -1,0 +1,134 @@
+"""A torch module as an embedder; with timm, also a network by its name."""
+
+import hashlib
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from everlearn.errors import MissingData, MissingPackage
+from everlearn.images.embedders import NetworkEmbedder, Vectors
+
+# Where timm finds weights, and how long to wait for a sign of it.
+WEIGHTS_HUB = "huggingface.co"
+HUB_SECONDS = 3.0
+
+
+class TorchEmbedder(NetworkEmbedder):
+    """Any ``torch.nn.Module`` that gives vectors, or a model of timm by its name.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or str
+        Takes float32 NCHW. A name is looked up in timm, with its pretrained weights, which are
+        fetched from Hugging Face if they are not in its cache.
+    name : str, optional
+        What to call it; by default the class and a digest of the weights.
+    size, crop, mean, scale
+        As in :class:`OnnxEmbedder`; the defaults are those of ImageNet models in torch.
+    device : str, default="cpu"
+
+    Notes
+    -----
+    *Cost*: that of the network.
+
+    *Promises*: a vector depends on the picture and the weights alone: not on its batch, on threads
+    or on the run. On another device the last digits differ.
+
+    Examples
+    --------
+    >>> import torch  # doctest: +SKIP
+    >>> from everlearn import TorchEmbedder
+    >>> eye = TorchEmbedder(torch.nn.Conv2d(3, 16, 3), size=64)  # doctest: +SKIP
+    >>> eye.n_features  # doctest: +SKIP
+    16
+    """
+
+    threads = 1
+    batch_size = 32
+
+    def __init__(
+        self,
+        module: Any,
+        *,
+        name: str | None = None,
+        size: int = 224,
+        crop: float = 0.875,
+        mean: float | Sequence[float] = (123.675, 116.28, 103.53),
+        scale: float | Sequence[float] = (58.395, 57.12, 57.375),
+        device: str = "cpu",
+    ) -> None:
+        try:
+            import torch
+        except ImportError:
+            raise MissingPackage(
+                "TorchEmbedder needs torch; install it with: pip install 'everlearn[torch]'"
+            ) from None
+        super().__init__(size, crop, mean, scale)
+        self._torch = torch
+        self._module = (_timm_model(module) if isinstance(module, str) else module).eval()
+        self._module.to(device)
+        self.device = device
+        weights = _digest_of_weights(self._module)
+        self.name = name or f"{type(self._module).__name__} {weights} {size} {crop} {mean} {scale}"
+        self.n_features = self._probed_width()
+
+    def run(self, batch: Vectors) -> Vectors:
+        with self._torch.inference_mode():
+            output = self._module(self._torch.from_numpy(batch).to(self.device))
+        if output.ndim > 2:
+            output = output.flatten(2).mean(2)
+        return np.asarray(output.float().cpu().numpy())
+
+
+def _timm_model(name: str) -> Any:
+    try:
+        import timm
+    except ImportError:
+        raise MissingPackage(
+            f"{name!r} is looked up in timm, which is not installed; pip install timm, "
+            "or pass the module itself"
+        ) from None
+    with _without_waiting_for_a_network():
+        try:
+            return timm.create_model(name, pretrained=True, num_classes=0)
+        except Exception as error:
+            raise MissingData(
+                f"the model {name!r} of timm, or its weights, cannot be had: {error}. Load it once "
+                "where there is a network (its weights stay in the cache of Hugging Face), or pass "
+                "a module with weights of your own"
+            ) from None
+
+
+@contextmanager
+def _without_waiting_for_a_network() -> Iterator[None]:
+    """Let the hub of weights use its cache alone where it cannot be reached.
+
+    It would try again and again, for most of a minute.
+    """
+    try:
+        socket.create_connection((WEIGHTS_HUB, 443), timeout=HUB_SECONDS).close()
+        offline = False
+    except OSError:
+        offline = True
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        yield
+        return
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = before or offline
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def _digest_of_weights(module: Any) -> str:
+    digest = hashlib.sha256()
+    for key, value in module.state_dict().items():
+        digest.update(key.encode())
+        digest.update(value.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,96 @@
+"""What an ONNX file is made of, written and read without any package.
+
+An ONNX file is a protocol-buffer message: whole numbers as variable-length integers, everything
+else as bytes with their length in front, each with the number of its field. Field numbers are those
+of onnx.proto3.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from everlearn.arrays import AnyArray
+
+# Kinds of numbers, as a tensor names them.
+FLOAT, UINT8, INT64, STRING, BOOL = 1, 2, 7, 8, 9
+
+
+def node(
+    kind: str, inputs: Sequence[str], *outputs: str, **attributes: int | Sequence[int]
+) -> bytes:
+    body = b"".join(text(1, name) for name in inputs)
+    body += b"".join(text(2, name) for name in outputs) + text(4, kind)
+    for name, given in attributes.items():
+        # A whole number: type INT (2), value in field 3; several: type INTS (7), field 8.
+        if isinstance(given, int):
+            body += message(5, text(1, name) + number(3, given) + number(20, 2))
+        else:
+            several = b"".join(number(8, one) for one in given)
+            body += message(5, text(1, name) + several + number(20, 7))
+    return message(1, body)
+
+
+def tensor(name: str, values: AnyArray) -> bytes:
+    """An initializer: float32, whole numbers as int64, or words."""
+    dims = b"".join(number(1, size) for size in values.shape)
+    if values.dtype.kind in "UO":
+        words = b"".join(text(6, str(word)) for word in values.ravel().tolist())
+        return message(5, dims + number(2, STRING) + text(8, name) + words)
+    kind, stored = (INT64, "<i8") if values.dtype.kind in "iu" else (FLOAT, "<f4")
+    raw = np.ascontiguousarray(values, dtype=stored).tobytes()
+    return message(5, dims + number(2, kind) + text(8, name) + message(9, raw))
+
+
+def value(name: str, shape: Sequence[str | int], kind: int = FLOAT) -> bytes:
+    dims = b"".join(
+        message(1, text(2, size) if isinstance(size, str) else number(1, size)) for size in shape
+    )
+    return text(1, name) + message(2, message(1, number(1, kind) + message(2, dims)))
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value & 0xFFFFFFFFFFFFFFFF)
+
+
+def text(field: int, value: str) -> bytes:
+    return message(field, value.encode())
+
+
+def message(field: int, body: bytes) -> bytes:
+    return varint(field << 3 | 2) + varint(len(body)) + body
+
+
+def varint(value: int) -> bytes:
+    """Seven bits a byte, lowest first; the highest bit says that more follow."""
+    groups = bytearray()
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
+
+
+def fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message: their numbers, and a whole number or bytes each."""
+    at = 0
+    while at < len(body):
+        key, at = _read_varint(body, at)
+        kind = key & 7
+        if kind == 0:
+            whole, at = _read_varint(body, at)
+            yield key >> 3, whole
+            continue
+        size, at = _read_varint(body, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
+        yield key >> 3, body[at : at + size]
+        at += size
+
+
+def _read_varint(body: bytes, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while True:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7

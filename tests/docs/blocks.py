@@ -1,0 +1,67 @@
+"""The code of a page: what is run, what is only read, and what is said about it.
+
+A block is fenced. Its language says what it is:
+
+    python       run, all of a page in one namespace, top to bottom
+    console      run, line by line, in a folder with photographs; ``$`` marks commands, if any
+    text, json   shown, not run
+    anything else is refused, so that no code is forgotten
+
+``<!-- needs: WORDS -->`` in front of a block says what it cannot be run without (a camera, a
+cluster, hours); then it is read instead: Python is compiled and its imports are made, commands
+and their options are looked up. ``<!-- setup … -->`` holds Python that is run and not shown.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LANGUAGES = {"python", "console", "text", "json", "javascript", "html", "nginx", "setup"}
+PARTS = re.compile(
+    r"^<!-- setup\n(?P<setup>.*?)^-->"
+    r"|(?:^<!-- needs: (?P<needs>[^\n]*) -->\n+)?^```(?P<language>[^\n]*)\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of a page."""
+
+    line: int
+    language: str
+    code: str
+    needs: str = ""
+
+
+def pages() -> list[Path]:
+    """Everything a person reads, but what other programs have written."""
+    written = {ROOT / "docs" / "command-line.md"}
+    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "papers" / "README.md"]
+    return sorted(page for page in found if page not in written and page.name != "report.md")
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
+    found = []
+    for match in PARTS.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        if match["setup"] is not None:
+            found.append(Block(line, "setup", match["setup"]))
+        else:
+            found.append(Block(line, match["language"], match["code"], match["needs"] or ""))
+    return found
+
+
+def outside_of_blocks(page: Path) -> str:
+    """The prose of a page, its blocks left out."""
+    return PARTS.sub("", page.read_text("utf-8"))
+
+
+def commands(block: Block) -> list[str]:
+    """The commands of a console block, continued lines joined; what they print is left out."""
+    joined = block.code.replace("\\\n", " ")
+    lines = [line.strip() for line in joined.splitlines() if line.strip()]
+    typed = [line[2:] for line in lines if line.startswith("$ ")]
+    return [line for line in typed or lines if not line.startswith("#")]

@@ -1,0 +1,81 @@
+"""The examples that are notebooks (``# %%``) run from top to bottom, and say what they promise."""
+
+import re
+import runpy
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.docs.photographs import fill
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NEEDS = {"torch_eye": "torch"}
+ARGUMENTS = {"few_shot_folder": ["photographs"]}
+
+
+def printed(name, tmp_path, monkeypatch, capsys) -> str:
+    if name in NEEDS and find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{name} needs {NEEDS[name]}, which is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [name, *ARGUMENTS.get(name, [])])
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_digits(tmp_path, monkeypatch, capsys):
+    told = printed("digits_in_a_minute", tmp_path, monkeypatch, capsys)
+    ours, theirs = map(float, re.search(r"0-9: everlearn (\S+)%, .* (\S+)%", told).groups())
+    assert ours > 85 > theirs
+    assert "and a slash: slash" in told
+
+
+def test_robot(tmp_path, monkeypatch, capsys):
+    told = printed("robot_objects", tmp_path, monkeypatch, capsys)
+    right, asked = map(int, re.search(r"blue square: (\d+) of (\d+)", told).groups())
+    assert right >= 0.8 * asked == 0.8 * 21
+
+
+def test_a_folder_of_photographs(tmp_path, monkeypatch, capsys):
+    fill(tmp_path)
+    for name in ("butterfly", "cup", "pizza"):
+        for part in ("photos", "test"):
+            for picture in (tmp_path / part / name).iterdir():
+                place = tmp_path / "photographs" / name / picture.name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(picture.read_bytes())
+    told = printed("few_shot_folder", tmp_path, monkeypatch, capsys)
+    right, asked = map(int, re.search(r"(\d+) of (\d+) right, 3 names", told).groups())
+    assert asked == 9
+    assert right >= 8
+
+
+def test_faces_are_repaired(tmp_path, monkeypatch, capsys):
+    told = printed("repair_faces", tmp_path, monkeypatch, capsys)
+    before, after = map(float, re.search(r"(\S+) as seen, (\S+) repaired", told).groups())
+    assert after < before / 3
+
+
+def test_a_tree_is_looked_into(tmp_path, monkeypatch, capsys):
+    told = printed("inside_a_tree", tmp_path, monkeypatch, capsys)
+    assert "depth 0: 300 examples" in told
+    assert "a six is now 6" in told
+
+
+def test_sites_add_up(tmp_path, monkeypatch, capsys):
+    told = printed("federated_round", tmp_path, monkeypatch, capsys)
+    gaps = [float(gap) for gap in re.findall(r": (\d(?:\.\d+)?e[-+]\d+)", told)]
+    assert len(gaps) == 2
+    assert max(gaps) < 1e-7
+
+
+def test_a_person_is_forgotten(tmp_path, monkeypatch, capsys):
+    told = printed("forget_a_person", tmp_path, monkeypatch, capsys)
+    assert "before: Ann" in told
+    assert "the same probability: True" in told
+
+
+def test_a_torch_network_sees(tmp_path, monkeypatch, capsys):
+    told = printed("torch_eye", tmp_path, monkeypatch, capsys)
+    assert float(re.search(r"saw: (\S+)%", told)[1]) > 80
