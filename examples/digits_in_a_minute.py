@@ -34,5 +34,5 @@ for digit in range(10):
 
 # %%
 star = np.abs(np.add.outer(np.arange(8) - 3.5, np.arange(8) - 3.5)).ravel() < 1.5
-learner.learn_one(star.astype(float), "slash")
-print("and a slash:", learner.predict_one(star * 0.9))
+learner.learn_one(star.astype(float), 10)
+print("and a slash, called 10:", learner.predict_one(star * 0.9))

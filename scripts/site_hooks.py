@@ -35,10 +35,14 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """Let the search over files use our own stand-in for a worker, and nobody else's script."""
+    """Our own stand-in for a search worker, and what people need who cannot see the page."""
     up = "../" * page.file.url.count("/")
     ours = f'<script src="{up}offline-search.js"></script>'
-    return output.replace(FOREIGN_SCRIPT, ours)
+    output = output.replace(FOREIGN_SCRIPT, ours).replace("<th></th>", "<td></td>")
+    return output.replace(
+        'data-md-component="search" role="dialog"',
+        'data-md-component="search" role="dialog" aria-label="Search"',
+    )
 
 
 def borrowed(place: str, source: Path) -> str:

@@ -236,7 +236,11 @@ class StreamingLDA(  # type: ignore[misc]
 
     def _scores_one(self, x: Array) -> Array:
         scores = self._running.scores_one(x, self.moments_, self._shrinkage())
-        return scores if self.priors == "equal" else scores + self._log_priors()
+        if self.priors == "equal":
+            return scores
+        # These scores are in units of N / (1 − ε), see discriminant.py.
+        share, _ = self._shrinkage()(self.moments_)
+        return scores + self._log_priors() * (1.0 - share) / self.moments_.total
 
     def _log_priors(self) -> Array:
         """By slot, up to a term all classes share; a slot that was emptied is asked by nobody."""

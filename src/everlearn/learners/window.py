@@ -42,6 +42,14 @@ class SlidingWindow(StreamingClassifier):
     --------
     StreamingLDA : ``half_life=`` lets examples fade instead, without keeping any.
 
+    Notes
+    -----
+    *Cost*: to learn one example, that of the learner to learn one and to forget one; ``size``
+    examples are kept.
+
+    *Promises*: a batch equals its rows one by one, and memory is bounded. The order matters,
+    since it says which examples are the latest.
+
     Examples
     --------
     >>> from everlearn import NearestClassMean, SlidingWindow
