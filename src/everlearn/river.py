@@ -21,7 +21,7 @@ except ImportError:
     raise MissingPackage("everlearn.river needs River: pip install river") from None
 
 
-class OneByOne(MiniBatchClassifier):
+class OneByOne(MiniBatchClassifier):  # type: ignore[misc]
     """A learner as a River classifier.
 
     A step costs what the learner's own costs, and O(d) for the dictionary.

@@ -42,8 +42,10 @@ from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products
 
 
-class StreamingLDA(  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveClassifier
+class StreamingLDA(
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    AdditiveClassifier,
 ):
     """Linear discriminant analysis that learns one example at a time.
 
