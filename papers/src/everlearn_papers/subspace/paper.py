@@ -213,7 +213,7 @@ def fig3(setting: Setting) -> Section:
     drawn, axes = plots.figure(2)
     for panel, own, y_label in (
         (axes[0, 0], curves, "precision"),
-        (axes[0, 1], wrong, "100 − precision (%)"),
+        (axes[0, 1], wrong, "1 − precision (%)"),
     ):
         plots.draw_curves(panel, recalls, own, x_label="recall", y_label=y_label)
     axes[0, 1].set_yscale("log")
