@@ -129,7 +129,7 @@ def memory_budget(setting: Setting) -> Section:
     """Accuracy against how many images are kept."""
     size = extent(setting)
     start, last = size.starts[0], size.many[-1]
-    arms = {EVERYTHING: {"update": "rust"}}
+    arms: dict[str, Any] = {EVERYTHING: {"update": "rust"}}
     arms |= {str(kept): {"update": "rust", "memory": kept} for kept in size.budgets}
     found = grow(
         setting,

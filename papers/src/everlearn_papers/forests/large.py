@@ -3,11 +3,12 @@
 Fig. 11-14, Table 1 and Table 2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from everlearn.arrays import Array
 from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
 from everlearn_papers.forests.experiments import RETRAINED, growth
@@ -21,6 +22,7 @@ from everlearn_papers.forests.runs import (
     ORDERS,
     OURS,
     UPDATES,
+    Runs,
     bars,
     claim,
     draw_tradeoff,
@@ -116,7 +118,7 @@ def _batch_rows(
 ) -> Any:
     """The rows of one data set in the table; its figure, a row of panels for each forest."""
     size_of_start = next(iter(runs)).split()[1].split("+")[0]
-    measures = {
+    measures: dict[str, Callable[[Runs], Array]] = {
         "relative performance (%)": lambda found: found.relative("RUST"),
         "µs per image and tree": lambda found: found.values("RUST", "asking"),
         "training seconds per tree": lambda found: found.values("RUST", "training"),
