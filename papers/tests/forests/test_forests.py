@@ -229,7 +229,7 @@ def test_every_figure_is_drawn_and_a_second_run_finds_the_first(quick):
     further = ["leaf", "fifty", "memory"]
     assert list(results) == [*(f"fig{n}" for n in range(4, 16)), "table1", "table2", *further]
     for part in results:
-        names = dict.fromkeys(["table1", "table2", "leaf", "fifty"], [])
+        names = {table: [] for table in ("table1", "table2", "leaf", "fifty")}
         names |= {"fig11": ["fig11", "fig11-omniglot"], "fig15": ["fig15-right", "fig15-wrong"]}
         for name in names.get(part, [part]):
             assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
