@@ -52,6 +52,8 @@ def inner(function: F) -> F:
 
 def _once_for_all_values(dispatcher: Any) -> Any:
     """Compile for the types of arguments alone, where numba would for each constant among them."""
+    if not hasattr(dispatcher, "get_call_template"):  # compiling is switched off
+        return dispatcher
     by_value = dispatcher.get_call_template
     plain: Callable[[Any], Any] = unliteral
 
