@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,13 @@ def test_examples_in_the_documentation_run(name):
         pytest.skip(f"{name} needs {missing.name}, which is not installed")
     failed, _ = doctest.testmod(module)
     assert failed == 0
+
+
+def test_versions_with_known_holes_are_not_allowed():
+    """Pillow before 11.3 could be made to write beyond a buffer."""
+    packaging = pytest.importorskip("packaging.requirements")
+    wanted = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    images = wanted["project"]["optional-dependencies"]["images"]
+    (pillow,) = [packaging.Requirement(words) for words in images if words.startswith("pillow>")]
+    for version in ("10.4.0", "11.0.0", "11.2.1"):
+        assert not pillow.specifier.contains(version)

@@ -205,3 +205,18 @@ def test_the_best_of_all_partitions_is_the_one_that_trying_them_all_finds(
         own = every[code - 1 : code].astype(np.uint8)
         _, own_gain = best_assignment(own, histogram, smallest, entropy_table())
         assert own_gain == pytest.approx(gain, abs=1e-9)
+
+
+def test_passes_end_at_the_most_steps(rng):
+    """Beyond it, more passes are the same forest; below it, another."""
+    X = rng.standard_normal((300, 5))
+    y = np.arange(300) % 6
+    X += y[:, None]
+
+    def plane(epochs, max_steps):
+        forest = SVMForest(n_estimators=1, epochs=epochs, max_steps=max_steps, random_state=0)
+        tree = next(iter(forest.fit(X, y)._trees()))
+        return tree.vectors_of(0).copy()
+
+    np.testing.assert_array_equal(plane(10, 900), plane(50, 900))
+    assert not np.array_equal(plane(10, 900), plane(10, 3000))

@@ -36,6 +36,9 @@ from everlearn.images.embedders import (
 from everlearn.images.torch_embedder import TorchEmbedder
 from everlearn.memory.onnx_head import linear_head_model
 
+# How the network that comes with everlearn wants its pixels; its file does not say.
+SCALED = {"mean": 127.0, "scale": 128.0}
+
 
 @pytest.fixture(scope="module")
 def lite0():
@@ -122,8 +125,8 @@ def test_mirror_is_the_mean_of_a_picture_and_its_mirror_image(lite0, pictures):
     assert both.name != lite0.name
     picture = np.asarray(centre_crop(as_picture(pictures[0]), 224, 1.0))
     turned = np.ascontiguousarray(picture[:, ::-1])
-    plain = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0)
-    mirrored = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, mirror=True)
+    plain = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, **SCALED)
+    mirrored = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, mirror=True, **SCALED)
     expected = plain.embed([picture, turned]).mean(axis=0)
     assert np.allclose(mirrored.embed([picture])[0], expected, rtol=1e-4, atol=1e-4)
 
@@ -169,10 +172,10 @@ def test_a_vector_does_not_depend_on_its_batch_or_on_threads(lite0, pictures):
 def test_any_model_with_the_same_file_is_the_same_embedder(lite0, pictures, tmp_path):
     path = tmp_path / "efficientnet_lite0.onnx"
     path.write_bytes((WEIGHTS / "efficientnet_lite0.onnx").read_bytes())
-    copy = OnnxEmbedder(path)
+    copy = OnnxEmbedder(path, **SCALED)
     assert copy.name == lite0.name
     assert np.array_equal(copy.embed(pictures), lite0.embed(pictures))
-    assert OnnxEmbedder(path, crop=1.0).name != lite0.name
+    assert OnnxEmbedder(path, crop=1.0, **SCALED).name != lite0.name
 
 
 def test_what_is_no_picture_model_is_refused(tmp_path):
@@ -190,7 +193,7 @@ def test_what_is_no_picture_model_is_refused(tmp_path):
     with pytest.raises(InvalidParameter, match="size"):
         OnnxEmbedder(weights, size=100)
     with pytest.raises(InvalidParameter, match="crop"):
-        OnnxEmbedder(weights, crop=0.0)
+        OnnxEmbedder(weights, crop=0.0, **SCALED)
 
 
 def test_pixels_are_means_of_blocks(rng):

@@ -217,6 +217,68 @@ def test_a_read_only_folder_can_be_asked_and_says_why_it_cannot_be_taught(taught
         shutil.rmtree(place)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_what_is_only_in_the_log_of_a_killed_writer_is_read_without_writing(taught):
+    """A folder that may not be written, with a write-ahead log and without its shared memory."""
+    folder, _, _ = taught
+    place = Path(tempfile.mkdtemp())
+    try:
+        frozen = place / "memory"
+        frozen.mkdir()
+        with Memory(folder) as memory:
+            memory.teach(np.arange(16.0), "only in the log")
+            for name in ("journal.sqlite", "journal.sqlite-wal"):
+                shutil.copyfile(folder / name, frozen / name)
+        assert (frozen / "journal.sqlite-wal").stat().st_size > 0
+        before = {path.name: path.read_bytes() for path in frozen.iterdir()}
+        place.chmod(0o755)
+        frozen.chmod(0o555)
+
+        def ask():
+            with Memory(frozen, read_only=True) as memory:
+                known = memory.ask(np.arange(16.0))[0].name == "only in the log"
+                return 0 if known and memory.names()["only in the log"].count == 1 else 2
+
+        assert as_nobody(ask) == 0
+        assert {path.name: path.read_bytes() for path in frozen.iterdir()} == before
+    finally:
+        frozen.chmod(0o755)
+        shutil.rmtree(place)
+
+
+class Unflushed:
+    """A connection whose commits arrive, and whose disk then reports that it could not flush."""
+
+    def __init__(self, db):
+        self._db = db
+
+    def __getattr__(self, name):
+        return getattr(self._db, name)
+
+    def execute(self, statement, *values):
+        done = self._db.execute(statement, *values)
+        if statement == "COMMIT":
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+        return done
+
+
+def test_a_flush_that_fails_after_the_commit_does_not_say_that_nothing_was_kept(taught):
+    folder, X, _ = taught
+    memory = Memory(folder)
+    db = memory._store.journal.db
+    sound, db._db = db._db, Unflushed(db._db)
+    with pytest.raises(CannotWrite, match="not certain") as caught:
+        memory.teach(-X[0], "perhaps")
+    assert "nothing of this change was kept" not in str(caught.value)
+    db._db = sound
+    memory.close()
+    with Memory(folder, read_only=True) as memory:
+        assert memory.names()["perhaps"].count == 1
+        assert memory.verify().ok
+
+
 def test_a_journal_of_a_later_version_is_left_alone(taught):
     folder, _, _ = taught
     with sqlite3.connect(folder / "journal.sqlite") as db:

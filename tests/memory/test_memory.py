@@ -34,7 +34,7 @@ from everlearn.errors import (
     WrongWidth,
 )
 from everlearn.images.embedders import Pixels
-from everlearn.memory.model import unit
+from everlearn.memory.head import unit
 from tests.memory.conftest import same_bits, state_of
 from tests.memory.oracles import PlainMemory
 

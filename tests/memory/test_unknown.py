@@ -6,7 +6,7 @@ import pytest
 from everlearn import Memory
 from everlearn.errors import InvalidParameter
 from everlearn.memory.conformal import Acceptance
-from everlearn.memory.model import unit
+from everlearn.memory.head import unit
 from everlearn.memory.unknown import Familiarity
 from tests.memory.oracles import naive_familiarity
 

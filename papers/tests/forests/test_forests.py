@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from everlearn_papers import reproduce
 from everlearn_papers.forests import protocol
+from everlearn_papers.forests.as_published import LeafAsGivenNCM
 from everlearn_papers.forests.experiments import grown, growth
 from everlearn_papers.forests.protocol import (
     ClassStream,
@@ -17,6 +18,7 @@ from everlearn_papers.forests.rivals import classifiers, metrics
 from everlearn_papers.report import published
 from sklearn.metrics import balanced_accuracy_score
 
+from everlearn.forest.ncm_forest import NCMForest
 from everlearn.streams.examples import DataSet, Examples
 
 
@@ -121,6 +123,14 @@ def test_without_nodes_to_update_retraining_subtrees_is_growing_leaves(toy):
             assert found["ULS"]["accuracy"][0] == found["retrained"]["accuracy"][0]
 
 
+def test_a_leaf_as_given_is_never_smaller(toy):
+    """μ = 10 with 12 examples a class, where the library's forests take 1.2."""
+    given = LeafAsGivenNCM(n_estimators=3, random_state=0).fit(toy.train.X, toy.train.y)
+    free = NCMForest(n_estimators=3, random_state=0).fit(toy.train.X, toy.train.y)
+    most = 2 * (len(toy.train) // 11) - 1  # every leaf has eleven or more
+    assert given.n_nodes_.max() <= most < free.n_nodes_.min()
+
+
 def test_the_test_set_has_no_say_in_a_rival_s_settings(toy, rng, monkeypatch):
     wanted = {"KNN": 12, "RF": 12, "MC SVM": 8}
     common = {"data": "toy", "sizes": [8, 12], "n_trees": 5, "most": wanted}
@@ -216,9 +226,11 @@ def test_a_metric_of_few_classes_does_not_carry_to_many(quick):
 
 def test_every_figure_is_drawn_and_a_second_run_finds_the_first(quick):
     folder, results = quick
-    assert list(results) == [*(f"fig{n}" for n in range(4, 16)), "table1", "table2"]
+    further = ["leaf", "fifty", "memory"]
+    assert list(results) == [*(f"fig{n}" for n in range(4, 16)), "table1", "table2", *further]
     for part in results:
-        names = {"fig15": ["fig15-right", "fig15-wrong"], "table1": [], "table2": []}
+        names = {table: [] for table in ("table1", "table2", "leaf", "fifty")}
+        names |= {"fig11": ["fig11", "fig11-omniglot"], "fig15": ["fig15-right", "fig15-wrong"]}
         for name in names.get(part, [part]):
             assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     kept = {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*.json")}

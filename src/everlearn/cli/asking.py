@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 
-from everlearn.cli.context import opened, with_image_limits
+from everlearn.cli.context import image_limits, opened, with_image_limits
 from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
 from everlearn.errors import EverlearnError
 from everlearn.images.folders import ORDINARY, survey
 from everlearn.memory.answers import Answers
 from everlearn.memory.evaluate import Evaluation, plot_confusion
 from everlearn.memory.evaluate import evaluate as evaluate_files
+from everlearn.memory.prepared import prepared_answers
 
 # So many mistakes are listed.
 MOST_MISTAKES = 10
@@ -32,8 +33,12 @@ def ask(
     ctx: click.Context, files: tuple[Path, ...], top: int, remember: bool, as_json: bool
 ) -> None:
     """What is on these images?"""
-    memory = opened(ctx, read_only=not remember)
-    results = list(memory.ask_many(files, top=top, remember=remember))
+    prepared = None if remember else prepared_answers(ctx.obj)
+    if prepared is not None:
+        results = list(prepared.ask_many(files, top=top, limits=image_limits(ctx)))
+    else:
+        memory = opened(ctx, read_only=not remember)
+        results = list(memory.ask_many(files, top=top, remember=remember))
     if as_json:
         print_json([_described(file, found) for file, found in zip(files, results, strict=True)])
     else:

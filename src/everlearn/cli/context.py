@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
-from everlearn.memory.memory import Memory
+
+if TYPE_CHECKING:
+    from everlearn.memory.memory import Memory
 
 
 class Positive(click.FloatRange):
@@ -35,8 +37,10 @@ _LIMITS = (
 )
 
 
-def opened(ctx: click.Context, *, read_only: bool = False) -> Memory:
+def opened(ctx: click.Context, *, read_only: bool = False) -> "Memory":
     """The Memory named on the command line; closed when the command ends."""
+    from everlearn.memory.memory import Memory
+
     limits = ctx.meta.get("limits", DEFAULT_LIMITS)
     memory = Memory(ctx.obj, read_only=read_only, limits=limits)
     ctx.call_on_close(memory.close)

@@ -1,6 +1,9 @@
 """Commands that change or compare the network that looks at images."""
 
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -8,27 +11,64 @@ from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
 from everlearn.images.embedders import EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
 
-size = click.option("--size", type=int, help="Side of the square the model takes, if it asks.")
+Numbers = tuple[float, ...]
 
 
-def embedder_named(word: str, size: int | None) -> Embedder:
+def of_an_onnx_file(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for what a file does not say itself."""
+    more = "One number, or three with commas. Only if the file does not say."
+    for option in (
+        click.option("--scale", callback=_numbers, help=f"Pixels are divided by this. {more}"),
+        click.option("--mean", callback=_numbers, help=f"Taken off pixels of 0 to 255. {more}"),
+        click.option("--size", type=click.IntRange(1), help="Side of the square the model takes."),
+    ):
+        command = option(command)
+    return command
+
+
+def _numbers(_: click.Context, __: click.Parameter, value: str | None) -> Numbers | None:
+    if value is None:
+        return None
+    try:
+        numbers = tuple(float(word) for word in value.split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) not in (1, 3) or not all(map(math.isfinite, numbers)):
+        raise click.BadParameter(f"{value!r} is not one number or three, as in 123.7,116.3,103.5")
+    return numbers
+
+
+def embedder_named(
+    word: str, size: int | None, mean: Numbers | None, scale: Numbers | None
+) -> Embedder:
     """The embedder a word on the command line stands for."""
     if word == "efficientnet-lite0":
         return EfficientNetLite0()
     if word == "pixels":
         return Pixels() if size is None else Pixels(size=size)
-    return OnnxEmbedder(Path(word), size=size)
+    return OnnxEmbedder(Path(word), size=size, mean=_plain(mean), scale=_plain(scale))
+
+
+def _plain(numbers: Numbers | None) -> float | Numbers | None:
+    return numbers[0] if numbers is not None and len(numbers) == 1 else numbers
 
 
 @click.command()
 @click.argument("model")
-@size
+@of_an_onnx_file
 @as_json
 @click.pass_context
-def reembed(ctx: click.Context, model: str, size: int | None, as_json: bool) -> None:
+def reembed(
+    ctx: click.Context,
+    model: str,
+    size: int | None,
+    mean: Numbers | None,
+    scale: Numbers | None,
+    as_json: bool,
+) -> None:
     """Change to another network: an ONNX file, efficientnet-lite0 or pixels."""
     memory = opened(ctx)
-    embedder = embedder_named(model, size)
+    embedder = embedder_named(model, size, mean, scale)
     with progress("embedding", memory.info()["teachings"]) as step:
         done = memory.reembed(embedder, progress=lambda *_: step())
     if as_json:
@@ -41,15 +81,20 @@ def reembed(ctx: click.Context, model: str, size: int | None, as_json: bool) -> 
 
 @click.command("compare-embedders")
 @click.argument("models", nargs=-1, required=True)
-@size
+@of_an_onnx_file
 @as_json
 @click.pass_context
 def compare_embedders(
-    ctx: click.Context, models: tuple[str, ...], size: int | None, as_json: bool
+    ctx: click.Context,
+    models: tuple[str, ...],
+    size: int | None,
+    mean: Numbers | None,
+    scale: Numbers | None,
+    as_json: bool,
 ) -> None:
     """Which network would know the names best? ONNX files, or words."""
     memory = opened(ctx)
-    embedders = [embedder_named(word, size) for word in models]
+    embedders = [embedder_named(word, size, mean, scale) for word in models]
     with progress("embedding", len(embedders) * memory.info()["teachings"]) as step:
         found = memory.compare_embedders(embedders, progress=lambda *_: step())
     if as_json:

@@ -15,17 +15,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table
-from rich.text import Text
 
 # Without a terminal, one line of progress per this many seconds.
 PLAIN_SECONDS = 5.0
@@ -56,16 +45,25 @@ def print_json(value: Any) -> None:
 
 def print_table(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
     """A table on a terminal, lines with tabs elsewhere."""
-    console = Console(markup=False, highlight=False, emoji=False)
     safe = [[spelled_out(cell) for cell in row] for row in rows]
-    if not console.is_terminal:
+    if not _on_a_terminal(sys.stdout):
         for row in [columns, *safe]:
             click.echo("\t".join(row))
         return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(markup=False, highlight=False, emoji=False)
     table = Table(*columns, title=title)
     for row in safe:
         table.add_row(*map(Text, row))
     console.print(table)
+
+
+def _on_a_terminal(stream: Any) -> bool:
+    """As Rich sees it, which takes a while to import."""
+    return bool(stream.isatty() or os.environ.get("FORCE_COLOR"))
 
 
 @contextmanager
@@ -98,8 +96,18 @@ def ends_well() -> Iterator[None]:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """A function to call once for every step done; shown on standard error."""
-    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
-    if console.is_terminal:
+    if _on_a_terminal(sys.stderr):
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        console = Console(stderr=True, markup=False, highlight=False, emoji=False)
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -31,7 +31,8 @@ from everlearn.errors import (
     NotExportable,
     OtherNetwork,
 )
-from everlearn.images.embedders import ONNX_METADATA, Vectors
+from everlearn.images.embedders import Vectors
+from everlearn.images.onnx_files import ONNX_METADATA
 from everlearn.images.torch_embedder import TorchEmbedder
 from everlearn.persistence import load_arrays, replace_file, save_arrays
 

@@ -38,6 +38,7 @@ from everlearn.statistics.stored import stored_whole
 MOST_TREES = 100_000
 MOST_CANDIDATES = 1_000_000
 MOST_EPOCHS = 100_000
+MOST_STEPS = 10_000_000
 # Parameters that two forests need not share to be merged.
 PRIVATE_PARAMETERS = ("random_state", "n_jobs", "n_estimators")
 

@@ -5,7 +5,8 @@
     RUST: w trained on from where it is, once for either side of a new class; the better stays
 
 w is a node's vector, b its threshold, its members are the classes at the node with their
-meta-labels. Training O(candidates · d) per step, between 200 and 20,000 steps; routing O(d).
+meta-labels. Training O(candidates · d) per step, 200 steps at least and ``max_steps`` at most;
+routing O(d).
 
 Against the paper: hyperplanes have an intercept, the weight of one more feature that is always 1;
 q new classes at once are tried in 2q of the 2^q ways; a known class without a meta-label at a node
@@ -26,17 +27,17 @@ from everlearn.forest.settings import NONE, Settings, Side
 from everlearn.forest.tree import Records, Rows, Tree
 from everlearn.forest.update.rust import extend_split
 
-# Steps of stochastic gradient for one node: at least, so that small nodes converge, and at most.
+# Steps of stochastic gradient for one node, at least, so that small nodes converge.
 FEWEST_STEPS = 200
-MOST_STEPS = 20_000
 
 
 class SVMSplit(NamedTuple):
-    """Nodes of linear SVMs: how many ways are tried, λ of Eq. 4, and passes over the examples."""
+    """Nodes of linear SVMs: how many ways are tried, λ of Eq. 4, passes, and steps at most."""
 
     n_candidates: int
     regularization: float
     epochs: int
+    max_steps: int
 
     def room(self, n_slots: int) -> tuple[int, int]:
         """The most members and vectors that one node needs."""
@@ -138,7 +139,7 @@ def train(split: SVMSplit, tree: Tree, rows: Rows, at: AtNode, planes: Hyperplan
         for j in range(d):
             w[j] *= scale
         z_one[c] *= -scale
-    steps = min(max(int(split.epochs * weight), FEWEST_STEPS), MOST_STEPS)
+    steps = min(max(int(split.epochs * weight), FEWEST_STEPS), split.max_steps)
     for t in range(steps):
         row = at.rows[random_place(cumulative, tree.random)]
         x = rows.X[row]

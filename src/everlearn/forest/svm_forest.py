@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from everlearn.forest.classifier import MOST_EPOCHS, ForestClassifier
+from everlearn.forest.classifier import MOST_EPOCHS, MOST_STEPS, ForestClassifier
 from everlearn.parameters import require_number, require_whole
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ class SVMForest(ForestClassifier):
     regularization : float, default=0.01
         λ of Eq. 4.
     epochs : int, default=5
-        Passes over the examples of a node, between 200 and 20,000 steps in all.
+        Passes over the examples of a node, 200 steps at least.
+    max_steps : int, default=20,000
+        At most so many steps at a node: with five passes, all of them up to 4,000 examples.
     n_candidates : int, default=20
         How many random halves of the classes are tried at a node.
     min_samples : float, default=10
@@ -113,6 +115,7 @@ class SVMForest(ForestClassifier):
         node_sampling: str = "quality",
         regularization: float = 1e-2,
         epochs: int = 5,
+        max_steps: int = 20_000,
         n_candidates: int = 20,
         min_samples: float = 10,
         memory: int | None = None,
@@ -126,6 +129,7 @@ class SVMForest(ForestClassifier):
         self.node_sampling = node_sampling
         self.regularization = regularization
         self.epochs = epochs
+        self.max_steps = max_steps
         self.n_candidates = n_candidates
         self.min_samples = min_samples
         self.memory = memory
@@ -136,9 +140,15 @@ class SVMForest(ForestClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require_whole("epochs", self.epochs, most=MOST_EPOCHS)
+        require_whole("max_steps", self.max_steps, most=MOST_STEPS)
         require_number("regularization", self.regularization, above=0.0, most=1e6)
 
     def _split(self, n_classes: int) -> "SVMSplit":
         from everlearn.forest.split_svm import SVMSplit
 
-        return SVMSplit(int(self.n_candidates), float(self.regularization), int(self.epochs))
+        return SVMSplit(
+            int(self.n_candidates),
+            float(self.regularization),
+            int(self.epochs),
+            int(self.max_steps),
+        )

@@ -32,14 +32,21 @@ from everlearn.errors import (
     WrongShape,
 )
 from everlearn.images.decode import RGB, pillow_image
+from everlearn.images.onnx_files import (
+    USUAL_CROP,
+    Numbers,
+    as_vectors,
+    picture_input,
+    picture_output,
+    required,
+    written_preparation,
+)
 
 if TYPE_CHECKING:
     from PIL import Image
 
 Vectors = NDArray[np.float32]
 
-# Under this key an ONNX file of everlearn's says how pictures are prepared, and which name it has.
-ONNX_METADATA = "everlearn.embedder"
 WEIGHTS = resources.files("everlearn.images") / "weights"
 # The files of the network that everlearn brings along.
 SHIPPED = {"float32": "efficientnet_lite0", "int8": "efficientnet_lite0_int8"}
@@ -170,10 +177,12 @@ class NetworkEmbedder(Embedder):
 
 
 class OnnxEmbedder(NetworkEmbedder):
-    """Any model in an ONNX file that takes NCHW pictures and gives vectors.
+    """Any model in an ONNX file that takes pictures and gives vectors.
 
-    Runs in onnxruntime on the CPU. Outputs with more than two dimensions are averaged over all but
-    the first two (a feature map becomes its global average).
+    Runs in onnxruntime on the CPU. Name, size and layout of the input (channels first or last) are
+    read from the file, and how its pixels are scaled where it, or a ``preprocessor_config.json``
+    beside it, says so. Of several outputs the one is taken that is a vector a picture; a feature
+    map becomes its global average, and tokens their mean.
 
     Parameters
     ----------
@@ -183,7 +192,7 @@ class OnnxEmbedder(NetworkEmbedder):
     crop : float, optional
         Share of the shorter side that the centre crop keeps; 0.875 where nothing is said.
     mean, scale : float or sequence of three, optional
-        Pixels go in as (value − mean) / scale; 127 and 128 where nothing is said.
+        Pixels, from 0 to 255, go in as (value − mean) / scale. Asked for where nothing is said.
     threads : int, optional
         Threads onnxruntime uses for one call. With the default of one, calls from several threads
         run side by side, which is the fastest way through many pictures.
@@ -224,8 +233,8 @@ class OnnxEmbedder(NetworkEmbedder):
         *,
         size: int | None = None,
         crop: float | None = None,
-        mean: float | Sequence[float] | None = None,
-        scale: float | Sequence[float] | None = None,
+        mean: Numbers | None = None,
+        scale: Numbers | None = None,
         threads: int = 1,
         mirror: bool = False,
         sha256: str | None = None,
@@ -239,16 +248,20 @@ class OnnxEmbedder(NetworkEmbedder):
             )
         self._path = Path(path)
         self._session = _session(model, Path(path), threads)
-        self._input, side = _picture_input(self._session, Path(path), size)
-        written = _written_preparation(self._session, Path(path))
+        self._input = picture_input(self._session, Path(path), size)
+        self._output = picture_output(self._session, Path(path))
+        written = written_preparation(self._session, Path(path))
         as_written = crop is None and mean is None and scale is None
-        crop = written["crop"] if crop is None else crop
-        mean = written["mean"] if mean is None else mean
-        scale = written["scale"] if scale is None else scale
-        super().__init__(side, crop, mean, scale)
+        crop = crop if crop is not None else written.crop or USUAL_CROP
+        if self._input.kind == np.uint8:
+            # Such a model scales pixels itself.
+            mean, scale = 0.0, 1.0
+        mean = required(Path(path), mean, written.mean, "mean")
+        scale = required(Path(path), scale, written.scale, "scale")
+        super().__init__(self._input.side, crop, mean, scale)
         self.mirror = mirror
-        own_name = f"{Path(path).stem} {digest[:16]} {side} {crop} {mean} {scale}"
-        self.name = written["name"] if as_written and written["name"] else own_name
+        own_name = f"{Path(path).stem} {digest[:16]} {self.size} {crop} {mean} {scale}"
+        self.name = written.name if as_written and written.name else own_name
         if mirror:
             self.name += " mirror"
         self.n_features = self._probed_width()
@@ -259,9 +272,11 @@ class OnnxEmbedder(NetworkEmbedder):
         return _read_model(self._path)
 
     @property
-    def output_rank(self) -> int:
-        """How many dimensions the model's output has: two, unless it gives feature maps."""
-        return len(self._session.get_outputs()[0].shape)
+    def plain(self) -> bool:
+        """Whether it takes float32 planes and its one output is vectors."""
+        outputs = self._session.get_outputs()
+        takes_planes = self._input.kind == np.float32 and not self._input.channels_last
+        return takes_planes and len(outputs) == 1 and len(outputs[0].shape) == 2
 
     def run(self, batch: Vectors) -> Vectors:
         vectors = self._through_model(batch)
@@ -271,10 +286,11 @@ class OnnxEmbedder(NetworkEmbedder):
         return vectors
 
     def _through_model(self, batch: Vectors) -> Vectors:
-        output = np.asarray(self._session.run(None, {self._input: batch})[0], dtype=np.float32)
-        if output.ndim < 2:
-            raise NotAModel(f"the model gives shape {output.shape}; it should give one row each")
-        return output.mean(axis=tuple(range(2, output.ndim))) if output.ndim > 2 else output
+        pictures = batch.transpose(0, 2, 3, 1) if self._input.channels_last else batch
+        pictures = np.ascontiguousarray(pictures).astype(self._input.kind, copy=False)
+        (output,) = self._session.run([self._output], {self._input.name: pictures})
+        vectors: Vectors = as_vectors(output, self._output)
+        return vectors
 
 
 class EfficientNetLite0(OnnxEmbedder):
@@ -319,7 +335,15 @@ class EfficientNetLite0(OnnxEmbedder):
         self.precision = precision
         about = json.loads((WEIGHTS / f"{SHIPPED[precision]}.json").read_text())
         with resources.as_file(WEIGHTS / f"{SHIPPED[precision]}.onnx") as path:
-            super().__init__(path, threads=threads, mirror=mirror, sha256=about["sha256"])
+            super().__init__(
+                path,
+                crop=USUAL_CROP,
+                mean=127.0,
+                scale=128.0,
+                threads=threads,
+                mirror=mirror,
+                sha256=about["sha256"],
+            )
 
 
 def centre_crop(picture: "Image.Image", size: int, crop: float) -> "Image.Image":
@@ -377,35 +401,3 @@ def _session(model: bytes, path: Path, threads: int) -> Any:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise NotAModel(f"{path} is not an ONNX model that onnxruntime can run: {error}") from None
-
-
-def _picture_input(session: Any, path: Path, size: int | None) -> tuple[str, int]:
-    """The name of the model's input, and the side of the square it takes."""
-    inputs = session.get_inputs()
-    shape = inputs[0].shape if len(inputs) == 1 else []
-    if len(shape) != 4 or (shape[1] not in (3, None) and not isinstance(shape[1], str)):
-        raise NotAModel(f"{path} does not take one batch of RGB pictures (n, 3, height, width)")
-    sides = {side for side in shape[2:] if isinstance(side, int)} | ({size} if size else set())
-    if len(sides) != 1:
-        raise InvalidParameter(
-            f"{path} takes pictures of {shape[2]} x {shape[3]} pixels, size={size}; "
-            "give the size of the square it should get"
-        )
-    return inputs[0].name, int(sides.pop())
-
-
-def _written_preparation(session: Any, path: Path) -> dict[str, Any]:
-    """How pictures are prepared, as the file itself says it; else the usual way, and no name."""
-    text = session.get_modelmeta().custom_metadata_map.get(ONNX_METADATA)
-    if text is None:
-        return {"name": None, "crop": 0.875, "mean": 127.0, "scale": 128.0}
-    try:
-        written = json.loads(text)
-        return {
-            "name": str(written["name"]),
-            "crop": float(written["crop"]),
-            "mean": np.asarray(written["mean"], dtype=np.float32).tolist(),
-            "scale": np.asarray(written["scale"], dtype=np.float32).tolist(),
-        }
-    except (ValueError, TypeError, KeyError) as error:
-        raise NotAModel(f"{path} does not say how its pictures are prepared: {error!r}") from None

@@ -49,6 +49,29 @@ class Rows:
         return Rows(self.X[chosen], self.slots[chosen], self.weights[chosen])
 
 
+def without_themselves(
+    fits: Array, leverages: Array, slots: Slots, weights: Array, counts: Array, recoding: float
+) -> Array:
+    """Least squares: what examples would score had they not been learned, from what they score.
+
+    The identity of the hat matrix, f_k ← (f_k − h [k = s]) / (1 − h), and recoding by the counts
+    that are left. ``fits``, one row per example and one column per class, is overwritten.
+    """
+    own, total = np.arange(len(fits)), counts.sum()
+    # Rounding alone can bring a leverage to one, where λ is tiny and the example stands alone.
+    kept = np.maximum(1.0 - leverages, 1e-12)
+    fits[own, slots] -= leverages
+    fits /= kept[:, None]
+    left = np.broadcast_to(counts, fits.shape).copy()
+    left[own, slots] -= weights
+    gone = left <= GONE * total
+    if recoding:
+        left[gone] = 1.0
+        fits *= ((total - weights)[:, None] / left) ** recoding
+    fits[gone] = -np.inf
+    return fits
+
+
 class LeastSquaresPath:
     """Scores of examples without themselves, by least squares with an intercept, for any λ."""
 
@@ -66,22 +89,10 @@ class LeastSquaresPath:
 
     def scores(self, regularization: float, recoding: float = 0.0) -> Array:
         """One row per example, one column per slot; −∞ for a class that would not exist."""
-        rows, own = self._rows, np.arange(len(self._rows))
-        Z = self._solved(regularization)
-        scores = (Z @ self._means.T + 1.0 / self._total) * self._counts
-        leverage = rows.weights * (1.0 / self._total + np.einsum("ij,ij->i", self._X, Z))
-        # Rounding alone can bring a leverage to one, where λ is tiny and the example stands alone.
-        kept = np.maximum(1.0 - leverage, 1e-12)
-        scores[own, rows.slots] -= leverage
-        scores /= kept[:, None]
-        left = np.broadcast_to(self._counts, scores.shape).copy()
-        left[own, rows.slots] -= rows.weights
-        gone = left <= GONE * self._total
-        if recoding:
-            left[gone] = 1.0
-            scores *= ((self._total - rows.weights)[:, None] / left) ** recoding
-        scores[gone] = -np.inf
-        return scores
+        rows, Z = self._rows, self._solved(regularization)
+        fits = (Z @ self._means.T + 1.0 / self._total) * self._counts
+        leverages = rows.weights * (1.0 / self._total + np.einsum("ij,ij->i", self._X, Z))
+        return without_themselves(fits, leverages, rows.slots, rows.weights, self._counts, recoding)
 
     def _solved(self, regularization: float) -> Array:
         """A⁻¹ (x − m) of every example."""

@@ -167,7 +167,8 @@ class NearestClassMean(AdditiveClassifier):
             return super()._scores_one(x)
         from everlearn.statistics.moments_kernels import nearest_mean
 
-        scores: Array = nearest_mean(x, self.moments_.means)
+        scores = np.empty(self.moments_.n_slots)
+        nearest_mean(x, self.moments_.means, scores)
         return scores
 
     def _own_state(self) -> State:

@@ -1,5 +1,5 @@
 """The durable Memory: images in, names out, nothing lost."""
 
-from everlearn.memory.memory import Memory
+import lazy_loader
 
-__all__ = ["Memory"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

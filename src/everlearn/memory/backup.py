@@ -16,6 +16,7 @@ from everlearn.errors import AlreadyThere, CannotWrite
 from everlearn.memory.database import Database
 from everlearn.memory.journal import FILE, Journal
 from everlearn.memory.lock import WriterLock
+from everlearn.memory.prepared import remove_prepared
 from everlearn.memory.snapshot import remove_snapshots
 from everlearn.memory.soundness import require_sound, require_structure
 from everlearn.memory.verify import require_vectors
@@ -72,6 +73,7 @@ def restore(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> int
                 target.take_over(backup.db)
                 target.checkpoint()
             remove_snapshots(folder)
+            remove_prepared(folder)
         finally:
             lock.release()
     return count

@@ -23,6 +23,7 @@ from typing import Any
 from everlearn.errors import CannotWrite
 from everlearn.memory.journal import Journal
 from everlearn.memory.operations import record_erase
+from everlearn.memory.prepared import remove_prepared
 from everlearn.memory.reembed import remove_collected
 from everlearn.memory.seals import BEGINNING, linked, seal
 from everlearn.memory.snapshot import remove_snapshots
@@ -123,8 +124,8 @@ def finish(folder: Path, journal: Journal, *, wait: bool = True) -> bool:
         return True
     try:
         if state == "pages":
-            remove_snapshots(folder)
-            remove_collected(folder)
+            for remove in (remove_snapshots, remove_prepared, remove_collected):
+                remove(folder)
             journal.db.rebuild()
             with journal.transaction():
                 journal.set_fact(UNFINISHED, "log")

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from everlearn.errors import CannotWrite, EverlearnError, NeverLearned
 from everlearn.images.decode import read_bytes
 from everlearn.memory.answers import Answers
-from everlearn.memory.memory import Memory
+
+if TYPE_CHECKING:
+    from everlearn.memory.memory import Memory
 
 # In a plot, what stands for "called unknown".
 UNKNOWN = "(unknown)"
@@ -95,7 +97,7 @@ class Evaluation:
 
 
 def evaluate(
-    memory: Memory,
+    memory: "Memory",
     files: Iterable[tuple[Any, str]],
     *,
     progress: Callable[[], None] | None = None,
@@ -155,7 +157,7 @@ def _matrix(evaluation: Evaluation) -> tuple[list[str], list[str], np.ndarray[An
     return shown, said, counts
 
 
-def _was_taught(memory: Memory, source: Any) -> bool:
+def _was_taught(memory: "Memory", source: Any) -> bool:
     """Whether the Memory was taught this very file."""
     if not isinstance(source, (bytes, str, os.PathLike)):
         return False

@@ -22,6 +22,7 @@ from everlearn.errors import (
 )
 from everlearn.memory.journal import Journal
 from everlearn.memory.model import Model
+from everlearn.memory.prepared import CLASSIFIER
 from everlearn.memory.snapshot import (
     SnapshotVanished,
     last_window,
@@ -30,8 +31,6 @@ from everlearn.memory.snapshot import (
     write_snapshot,
 )
 from everlearn.persistence import digest_of, dumps, loads
-
-CLASSIFIER = "classifier"
 
 logger = logging.getLogger("everlearn")
 

@@ -8,10 +8,6 @@ matrix is the case x = x_i)
     k ≠ c    b_k·z + v_i t_i / (1 − h_i)
     k = c    b_k·z − t_i + (v_i − h_i) t_i / (1 − h_i)
 
-and of a taught example itself, left out,
-
-    k ≠ c    x_i·w_k / (1 − h_i)            k = c    (x_i·w_c − h_i) / (1 − h_i)
-
 each times the recoding n'_k^−α with the counts that are left. (N^α multiplies the scores of all
 classes alike; it is left away where effects are compared, or every teaching would carry every
 answer a little.) Taking out several at once, S,
@@ -28,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from everlearn.errors import NotExplainable
+from everlearn.learners.leave_one_out import without_themselves
 from everlearn.learners.rlsc import RecursiveRLSC
 
 Array = NDArray[np.float64]
@@ -50,7 +47,6 @@ class Ridge:
         moments, order = classifier.moments_, classifier.registry_.order
         self.recoding = float(classifier.recoding)
         self.counts: Array = moments.counts[order]
-        self.total = float(self.counts.sum())
         # b_k, one row a class.
         self.sums: Array = self.counts[:, None] * moments.means[order]
         A = moments.gram()
@@ -76,14 +72,7 @@ class Ridge:
         """The scores of taught examples under the model that was not taught them, a row each."""
         h = self.leverages(rows) if leverages is None else leverages
         fits = rows @ self.weights.T
-        each = np.arange(len(y))
-        fits[each, y] -= h
-        fits /= (1.0 - h)[:, None]
-        own = fits[each, y] * self._recoded(self.total - 1.0, self.counts - 1.0)[y]
-        fits *= self._recoded(self.total - 1.0, self.counts)
-        # Without its only example a class is not there.
-        fits[each, y] = np.where(self.counts[y] > 1.0, own, -np.inf)
-        return fits
+        return without_themselves(fits, h, y, np.ones(len(y)), self.counts, self.recoding)
 
     def _recoded(self, total: float, counts: Array) -> Array:
         known = counts > 0

@@ -2,6 +2,7 @@
 
     journal.sqlite     what was taught, in order: the truth                    (journal.py)
     snapshot-*         the model at a position of the journal: a cache         (snapshot.py)
+    prepared-*         what a question needs of the model: a cache             (prepared.py)
     writer.lock        held by the one process that teaches                    (lock.py)
 
 Teaching appends to the journal and returns when it is on disk. The model follows the journal when
@@ -24,11 +25,11 @@ from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
 from everlearn.memory import operations
-from everlearn.memory.answers import Answer, Answers
+from everlearn.memory.answers import Answers
+from everlearn.memory.head import as_answers, unit
 from everlearn.memory.intake import Intake
 from everlearn.memory.journal import Example
 from everlearn.memory.keeping import Keeping, require_count
-from everlearn.memory.model import unit
 from everlearn.memory.onnx_chain import chain_model
 from everlearn.memory.onnx_head import linear_head_model
 from everlearn.memory.reading import Reading, familiarity_of
@@ -368,15 +369,12 @@ class Memory(Keeping):
                 return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf)
             x = unit(example.vector)
             verdict = reading.answer(x)
-            unknown = verdict.p_value <= 1.0 - self.accept
-            shares, classes = verdict.shares, reading.classes
-            best = np.argsort(-shares, kind="stable")[:top]
-            answers = [Answer(self._names[int(classes[i])], float(shares[i])) for i in best]
-            return Answers(
-                answers,
-                unknown=unknown,
-                ignored=unknown and self._store.read(lambda: self._is_ignored(x)),
-                familiarity=verdict.familiarity,
-                threshold=reading.acceptance.threshold(self.accept, verdict.nearest),
-                p_value=verdict.p_value,
+            return as_answers(
+                verdict,
+                reading.classes,
+                self._names,
+                top=top,
+                accept=self.accept,
+                threshold=reading.judgement.acceptance.threshold(self.accept, verdict.nearest),
+                ignored=lambda: self._store.read(lambda: self._is_ignored(x)),
             )

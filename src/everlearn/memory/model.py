@@ -9,13 +9,11 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
-from everlearn.arrays import Array, unit_rows
 from everlearn.base import Promise
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.memory.head import unit
 from everlearn.memory.journal import Journal
 from everlearn.memory.seals import BEGINNING
 from everlearn.persistence import digest_of
@@ -62,8 +60,3 @@ class Model:
         """A digest of everything learned: two models with the same one are equal in every bit."""
         both = f"{digest_of(self.classifier)} {digest_of(self.means)}"
         return hashlib.sha256(both.encode()).hexdigest()
-
-
-def unit(vectors: NDArray[Any]) -> Array:
-    """Rows at length one, in double precision; a row of zeros stays zero."""
-    return unit_rows(np.asarray(vectors, dtype=np.float64))

@@ -61,12 +61,17 @@ def chain_model(embedder: Embedder, reading: Reading, names: list[str], accept: 
             "only an embedder that is an ONNX file itself, without mirror images, can be written "
             "into one file with the classifier; export the head alone, or reembed with such a file"
         )
+    if not embedder.plain:
+        raise NotExportable(
+            "the embedder's file takes bytes, or channels last, or gives feature maps; only one that "
+            "takes float (n, 3, side, side) and gives vectors goes into one file; export the head"
+        )
     network = network_of(embedder.model)
     weights, bias = reading.classifier.linear_head()
     graph = [
         *_prepared(embedder, network),
         *network.body,
-        *_features(embedder, network),
+        *_features(network),
         *_named(weights / reading.temperature, bias / reading.temperature, names),
         *_unknown(reading, 1.0 - accept),
         text(2, "everlearn"),
@@ -129,16 +134,9 @@ def _prepared(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
     ]
 
 
-def _features(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
-    """The vector at length one; a feature map becomes its global average first."""
-    if embedder.output_rank == 2:
-        flat = [node("Identity", [network.output], "our:flat")]
-    else:
-        flat = [
-            node("GlobalAveragePool", [network.output], "our:pooled"),
-            node("Flatten", ["our:pooled"], "our:flat", axis=1),
-        ]
-    return [*flat, node("LpNormalization", ["our:flat"], "our:unit", axis=-1, p=2)]
+def _features(network: Network) -> list[bytes]:
+    """The vector at length one."""
+    return [node("LpNormalization", [network.output], "our:unit", axis=-1, p=2)]
 
 
 def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
@@ -156,7 +154,7 @@ def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
 
 def _unknown(reading: Reading, alpha: float) -> list[bytes]:
     """The middle of p = (#{s_i < s} + U) / (m + 1), and whether it is at most alpha."""
-    group, ranks, counts = reading.acceptance.table(reading.familiar_names)
+    group, ranks, counts = reading.judgement.acceptance.table(reading.familiar_names)
     return [
         tensor("our:directions", reading.familiarity.directions.T),
         tensor("our:group", group),

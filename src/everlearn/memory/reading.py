@@ -1,26 +1,20 @@
 """What is read off a model when it is asked: scores, probabilities, familiarity.
 
-Linear classifiers are asked through one matrix in float32 that holds their weights and the class
-directions side by side, so that a question costs one pass over K d numbers each. The pass is a
-plain sum of products and not a call of BLAS, which would wake threads for a fraction of a
-millisecond's work and wait for them on a busy machine.
-
 The *calibration*, a temperature and what taught examples score had they not been taught, is learned
 from a sample of the journal. It is kept while little has changed, and in snapshots.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.arrays import Array, softmax
+from everlearn.arrays import Array
 from everlearn.errors import NotExportable
 from everlearn.memory.calibration import scores_by_class, temperature
-from everlearn.memory.conformal import Acceptance, tie_of
+from everlearn.memory.head import Head, Judgement, Verdict, unit
 from everlearn.memory.journal import Journal
-from everlearn.memory.model import Model, unit
+from everlearn.memory.model import Model
 from everlearn.memory.unknown import Familiarity
 
 # How many teachings the temperature is learned from, and how many familiarity, at most.
@@ -28,16 +22,6 @@ SAMPLE = 512
 RANKED = 4096
 # Both are learned anew when this many times as much has been taught as when they were.
 GROWTH = 1.25
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a model says of one example."""
-
-    shares: Array
-    familiarity: float
-    nearest: int
-    p_value: float
 
 
 class Reading:
@@ -58,37 +42,37 @@ class Reading:
         if not still_calibrated(model, journal):
             model.calibration = calibrated(model, journal, self.familiarity)
         self.temperature = float(model.calibration["temperature"])
-        self.acceptance = Acceptance(
+        facts = (
+            model.means.classes_,
             np.asarray(model.calibration["scores"], dtype=np.float64),
             np.asarray(model.calibration["nearest"], dtype=np.int64),
         )
-        self._stacked, self._bias = self._side_by_side()
+        self.judgement = Judgement(self.temperature, *facts)
+        self.head = self._head(*facts)
 
     def answer(self, unit_vector: Array) -> Verdict:
         """Probability of every class, in the order of ``classes``, and familiarity."""
         vector = unit_vector.astype(np.float32)
-        if self._stacked is None:
+        if self.head is None:
             scores = scores_by_class(self.classifier, unit_vector[None])[0]
-            near = self.familiarity.directions @ unit_vector
+            near = np.vecdot(self.familiarity.directions, unit_vector)
         else:
-            both = np.einsum("ij,j->i", self._stacked, vector)
-            scores = both[: len(self.classes)] + self._bias
-            near = both[len(self.classes) :]
-        nearest = int(near.argmax())
-        name, score = int(self.familiar_names[nearest]), float(near[nearest])
-        p = self.acceptance.p_value(score, name, tie_of(vector))
-        return Verdict(softmax(scores / self.temperature), score, name, p)
+            scores, near = self.head.products(vector)
+        return self.judgement.verdict(scores, near, vector)
 
     def is_of(self, model: Model) -> bool:
         return self.classifier is model.classifier and self.position == model.position
 
-    def _side_by_side(self) -> tuple[NDArray[np.float32] | None, Array]:
+    def _head(self, familiar_names: Any, scores: Array, nearest: Any) -> Head | None:
+        """All of it as arrays, where the classifier is linear."""
         try:
             weights, bias = self.classifier.linear_head()
         except NotExportable:
-            return None, np.zeros(0)
-        stacked = np.concatenate([weights, self.familiarity.directions]).astype(np.float32)
-        return stacked, bias
+            return None
+        rows = np.concatenate([weights, self.familiarity.directions]).astype(np.float32)
+        bias, T = np.asarray(bias, dtype=np.float64), np.array([self.temperature])
+        names = np.asarray(familiar_names, dtype=np.int64)
+        return Head(np.asarray(self.classes), rows, bias, names, scores, nearest, T)
 
 
 def familiarity_of(model: Model) -> Familiarity:

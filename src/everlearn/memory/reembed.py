@@ -21,9 +21,9 @@ from everlearn.errors import CannotWrite, EverlearnError, NeverLearned, NotFinit
 from everlearn.images.batches import Embedded, embed_sources
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
+from everlearn.memory.head import unit
 from everlearn.memory.influence import Influence
 from everlearn.memory.journal import Journal
-from everlearn.memory.model import unit
 from everlearn.memory.seals import BEGINNING, content_of, linked, seal
 
 FILES = "reembed-*"

@@ -91,10 +91,11 @@ def remove_snapshots(folder: Path, *, keep: str = "") -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left of snapshots they were writing."""
-    for path in folder.glob(".snapshot-*"):
-        with contextlib.suppress(OSError):
-            path.unlink()
+    """Remove what killed processes left of caches they were writing."""
+    for pattern in (".snapshot-*", ".prepared-*"):
+        for path in folder.glob(pattern):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def snapshot_position(folder: Path, journal: Journal, untaught: str) -> int:

@@ -6,6 +6,7 @@ whoever writes meanwhile, the other that there is one writer and that what an er
 """
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +26,8 @@ from everlearn.memory.history import History
 from everlearn.memory.journal import Journal
 from everlearn.memory.lock import WriterLock
 from everlearn.memory.model import Model
-from everlearn.memory.reading import calibrate
+from everlearn.memory.prepared import has_head, write_head
+from everlearn.memory.reading import Reading, calibrate
 from everlearn.memory.snapshot import SnapshotVanished, remove_leftovers
 from everlearn.memory.soundness import require_sound
 
@@ -35,6 +37,8 @@ LOOKS = 20
 PAUSE_SECONDS = 0.01
 
 Result = TypeVar("Result")
+
+logger = logging.getLogger("everlearn")
 
 
 class Store:
@@ -144,6 +148,7 @@ class Store:
                 if not self.read_only:
                     self.finish_erase(wait=True)
                     self.history.snapshot(at_least=1, prepare=self._calibrate)
+                    self._leave_prepared()
                     self.journal.db.checkpoint()
             finally:
                 self.closed = True
@@ -154,6 +159,19 @@ class Store:
             self.journal.close()
         if self._lock is not None:
             self._lock.release()
+
+    def _leave_prepared(self) -> None:
+        """Leave behind what the next question needs."""
+        if self.journal.last_position == 0 or has_head(self.path, self.journal):
+            return
+        model = self.history.opened()
+        head = Reading(model, self.journal).head if model.taught else None
+        if head is None:
+            return
+        try:
+            write_head(self.path, self.journal, head)
+        except CannotWrite as error:
+            logger.warning("nothing was prepared for the next question: %s", error)
 
     def _calibrate(self, model: Model) -> bool:
         return calibrate(model, self.journal)

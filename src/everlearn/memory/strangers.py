@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import DamagedJournal, InvalidInput
+from everlearn.memory.head import unit
 from everlearn.memory.journal import Example, Journal, as_kept
-from everlearn.memory.model import unit
 from everlearn.memory.seals import content_of, seal
 
 Array = NDArray[np.float64]

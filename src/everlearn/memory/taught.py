@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from everlearn.errors import NeverLearned
+from everlearn.memory.head import unit
 from everlearn.memory.influence import Influence
 from everlearn.memory.journal import Journal
-from everlearn.memory.model import Model, unit
+from everlearn.memory.model import Model
 
 
 @dataclass(frozen=True)

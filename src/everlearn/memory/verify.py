@@ -14,10 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from everlearn.errors import CannotRead, DamagedJournal, EverlearnError, InvalidInput
 from everlearn.memory.erase import UNFINISHED, sha256
+from everlearn.memory.head import Head
 from everlearn.memory.history import History
 from everlearn.memory.journal import Journal
+from everlearn.memory.prepared import read_head
+from everlearn.memory.reading import Reading
 from everlearn.memory.soundness import damaged, require_sound, require_structure
 
 
@@ -151,4 +156,18 @@ def _model_as_replayed(history: History) -> str:
             f"a snapshot in {history.folder} is not what the journal leads to; remove the files "
             "named snapshot-*, they are made anew"
         )
+    head = read_head(history.folder, history.journal)
+    if head is not None and not _same(head, Reading(model, history.journal).head):
+        raise DamagedJournal(
+            f"what was prepared for questions in {history.folder} is not what the model says; "
+            "remove the files named prepared-*, they are made anew"
+        )
     return digest
+
+
+def _same(one: Head, other: Head | None) -> bool:
+    """Whether two heads are equal in every bit."""
+    if other is None:
+        return False
+    mine, theirs = one.arrays(), other.arrays()
+    return all(np.array_equal(array, theirs[key]) for key, array in mine.items())

@@ -12,6 +12,8 @@ import numpy as np
 
 from everlearn.forest.ncm_forest import NCMForest
 from everlearn.forest.svm_forest import SVMForest
+from everlearn_papers.forests.as_published import LeafAsGivenNCM, LeafAsGivenSVM
+from everlearn_papers.forests.choosing import best_svm
 from everlearn_papers.forests.protocol import (
     ClassStream,
     average_accuracy,
@@ -22,7 +24,13 @@ from everlearn_papers.forests.protocol import (
 )
 from everlearn_papers.repeat import Result
 
-FORESTS = {"NCMF": NCMForest, "SVMF": SVMForest}
+LEAF_AS_GIVEN = ", μ as given"
+FORESTS = {
+    "NCMF": NCMForest,
+    "SVMF": SVMForest,
+    f"NCMF{LEAF_AS_GIVEN}": LeafAsGivenNCM,
+    f"SVMF{LEAF_AS_GIVEN}": LeafAsGivenSVM,
+}
 RETRAINED = "retrained"
 
 
@@ -64,11 +72,14 @@ def grown(
     arms: dict[str, dict[str, Any]],
     n_features: int | None = None,
     per_class: int | None = None,
+    chosen: bool = False,
 ) -> Result:
     """Forests updated in several ways, and retrained ones, at some numbers of classes.
 
-    ``arms`` names the ways: the settings of a forest each. Every forest is grown from every number
-    of ``initials`` by every number of ``steps``; the result is by :func:`growth`, then by arm.
+    ``arms`` names the ways: the settings of a forest each. With ``chosen`` an SVM forest has all
+    its passes and the λ that does best on training examples held out. Every forest is grown from
+    every number of ``initials`` by every number of ``steps``; the result is by :func:`growth`, then
+    by arm.
     Training times add up from the first update on; of retraining, as if done at every update.
     """
     stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
@@ -77,14 +88,21 @@ def grown(
     for kind, initial in product(forests, initials):
         part = stream.whitened(initial)
         asked_at = [size for size in checkpoints if size >= initial]
-        retrained, once = _retrained(part, kind, asked_at, n_trees, seed)
+        is_svm = issubclass(FORESTS[kind], SVMForest)
+        own = best_svm(part, checkpoints[-1], seed) if chosen and is_svm else {}
+        retrained, once = _retrained(part, kind, asked_at, n_trees, seed, own)
         for step in steps:
             sizes = sizes_of_updates(initial, step, checkpoints[-1])
-            updated = {name: _made(kind, n_trees, seed, arm) for name, arm in arms.items()}
+            updated = {name: _made(kind, n_trees, seed, own | arm) for name, arm in arms.items()}
             found = _updated(part, updated, (initial, step), asked_at)
             found[RETRAINED] = retrained | {"training": retraining_seconds(once, sizes)}
-            result[growth(kind, initial, step)] = found
+            result[growth(kind, initial, step)] = found | {"settings": own}
     return result
+
+
+def in_the_third_order(seed: int, **settings: Any) -> Result:
+    """:func:`grown` in an order of the classes that nothing else is run in."""
+    return grown(seed + 2, **settings)
 
 
 def growth(forest: str, initial: int, step: int) -> str:
@@ -93,12 +111,17 @@ def growth(forest: str, initial: int, step: int) -> str:
 
 
 def _retrained(
-    stream: ClassStream, kind: str, checkpoints: list[int], n_trees: int, seed: int
+    stream: ClassStream,
+    kind: str,
+    checkpoints: list[int],
+    n_trees: int,
+    seed: int,
+    settings: dict[str, Any],
 ) -> tuple[Result, dict[int, float]]:
     """What training anew reaches, and its CPU seconds per tree by the number of classes."""
     result, once = _measures(), {}
     for size in checkpoints:
-        everything, fresh = stream.between(0, size), _made(kind, n_trees, seed, {})
+        everything, fresh = stream.between(0, size), _made(kind, n_trees, seed, settings)
         once[size] = cpu_seconds(fresh.fit, everything.X, everything.y) / n_trees
         _note(result, stream, fresh, size, once[size])
     return result, once
@@ -138,7 +161,7 @@ def _compile(kind: str) -> None:
 
 
 def _measures() -> Result:
-    return {"accuracy": [], "training": [], "asking": [], "nodes": []}
+    return {"accuracy": [], "training": [], "asking": [], "nodes": [], "stored": []}
 
 
 def _note(result: Result, stream: ClassStream, forest: Any, size: int, seconds: float) -> None:
@@ -149,3 +172,4 @@ def _note(result: Result, stream: ClassStream, forest: Any, size: int, seconds: 
     result["training"].append(seconds)
     result["asking"].append(1e6 * asking / len(asked) / forest.n_trees_)
     result["nodes"].append(float(np.mean(forest.n_nodes_)))
+    result["stored"].append(float(forest.n_stored_))

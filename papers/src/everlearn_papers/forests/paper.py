@@ -6,6 +6,7 @@ The paper's ILSVRC10 is not at hand; features of CIFAR-100 and Caltech-101 and t
 Omniglot stand in. Its figures print few numbers, so the claims of its text stand beside them.
 """
 
+from everlearn_papers.forests.further import fifty_trees, memory_budget, smallest_leaf
 from everlearn_papers.forests.inside import fig15
 from everlearn_papers.forests.large import fig11, fig12, fig13, fig14, table1, table2
 from everlearn_papers.forests.parameters import fig4, fig5, fig6, fig7, fig8, fig9, fig10
@@ -29,4 +30,7 @@ PARTS = {
     "fig15": fig15,
     "table1": table1,
     "table2": table2,
+    "leaf": smallest_leaf,
+    "fifty": fifty_trees,
+    "memory": memory_budget,
 }

@@ -289,14 +289,22 @@ def fig10(setting: Setting) -> Section:
                     "measured deviation / mean": f"{values.std() / values.mean():.3f}",
                 }
             )
-    drawn, axes = plots.figure(2)
-    relative = np.column_stack([found.relative("RUST")[:, -1] for found in runs.values()])
+    drawn, axes = plots.figure(3, width=3.6)
+    by_start = {
+        RELATIVE: [found.relative("RUST")[:, -1] for found in runs.values()],
+        ASKING: [found.last("RUST", "asking") for found in runs.values()],
+    }
+    for panel, (name, columns) in zip(axes[0], by_start.items(), strict=False):
+        plots.draw_curves(
+            panel,
+            list(runs),
+            {"RUST": np.column_stack(columns)},
+            x_label="initial classes",
+            y_label=name,
+        )
     k, found = next(iter(runs.items()))
     plots.draw_curves(
-        axes[0, 0], list(runs), {"RUST": relative}, x_label="initial classes", y_label=RELATIVE
-    )
-    plots.draw_curves(
-        axes[0, 1],
+        axes[0, 2],
         size.few,
         {f"RUST from {k} classes": found.values("RUST", "training")},
         x_label="classes",

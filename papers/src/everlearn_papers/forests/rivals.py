@@ -4,41 +4,40 @@
     metrics          Table 1, Fig. 14     nearest class means in a learned metric (MET+NCM)
     least_squares    Fig. 13              LS-SVM and MULTIpLE
 
-Settings are chosen on training examples held out, of at most the first 50 classes as in the paper;
-the test set has no say. Features are whitened as for the forests, but for MET+NCM, where the metric
+Settings are chosen on training examples held out (:mod:`everlearn_papers.forests.choosing`).
+Features are whitened as for the forests, but for MET+NCM, where the metric
 takes the place of whitening.
 """
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from everlearn.forest.ncm_forest import NCMForest
 from everlearn.forest.svm_forest import SVMForest
 from everlearn.learners.ncm import NearestClassMean
-from everlearn.streams.examples import Examples
+from everlearn_papers.forests.choosing import (
+    CHOOSING_TREES,
+    EVERY_STEP,
+    REGULARIZATIONS,
+    best_setting,
+    fit,
+)
 from everlearn_papers.forests.conventional import ConventionalForest
 from everlearn_papers.forests.lssvm import IncrementalLSSVM
 from everlearn_papers.forests.mondrian import MondrianForest
-from everlearn_papers.forests.protocol import (
-    ClassStream,
-    average_accuracy,
-    data_set,
-)
+from everlearn_papers.forests.multiclass_svm import MulticlassSVM
+from everlearn_papers.forests.protocol import ClassStream, data_set
 from everlearn_papers.repeat import Result
 
-# To choose a setting, every this-many-th training example of at most so many classes is held out.
-HOLD_OUT_EVERY, CHOOSING_CLASSES = 4, 50
 LEAST_SQUARES = (1e-5, 1e-4, 1e-3, 1e-2)
 SVM_PASSES = 100
 MONDRIAN_TREES = 10  # at most: one takes a second
+LINEAR_CANDIDATES = 20  # as many random directions at a node as an SVM forest has hyperplanes
 NOT_WHITENED = "NCM, not whitened"
 
 Make = Callable[..., Any]
@@ -51,6 +50,10 @@ CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
             multi_class="crammer_singer", C=C, max_iter=SVM_PASSES, random_state=seed
         ),
         (1e-4, 1e-3),
+    ),
+    "MC SVM, by gradient": (
+        lambda lam, seed, trees: MulticlassSVM(lam, seed=seed),
+        (1e-4, 1e-3, 1e-2),
     ),
     "KNN": (lambda k, seed, trees: KNeighborsClassifier(k), (1, 5, 10, 20)),
     "RF": (
@@ -65,14 +68,30 @@ CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
         ),
         (100, 300),
     ),
+    "RF, linear splits in our trees": (
+        lambda _, seed, trees: ConventionalForest(
+            splits="linear",
+            n_estimators=trees,
+            n_candidates=LINEAR_CANDIDATES,
+            whiten=False,
+            random_state=seed,
+        ),
+        (None,),
+    ),
     "MF": (lambda _, seed, trees: MondrianForest(min(trees, MONDRIAN_TREES), seed), (None,)),
     "NCMF": (
         lambda _, seed, trees: NCMForest(n_estimators=trees, whiten=False, random_state=seed),
         (None,),
     ),
     "SVMF": (
-        lambda _, seed, trees: SVMForest(n_estimators=trees, whiten=False, random_state=seed),
-        (None,),
+        lambda lam, seed, trees: SVMForest(
+            n_estimators=trees,
+            regularization=lam,
+            max_steps=EVERY_STEP,
+            whiten=False,
+            random_state=seed,
+        ),
+        REGULARIZATIONS,
     ),
 }
 
@@ -101,12 +120,13 @@ def classifiers(
             if size <= limit
         ]
         last, widest = parts[-1]
-        chosen = _best(partial(make, seed=seed, trees=n_trees), settings, widest, last)
+        few = CHOOSING_TREES if name == "SVMF" else n_trees
+        chosen = best_setting(partial(make, seed=seed, trees=few), settings, widest, last)
         result["setting"][name] = chosen
         result["accuracy"][name] = []
         for size, part in parts:
             made = make(chosen, seed=seed, trees=n_trees)
-            _fit(made, part.between(0, size))
+            fit(made, part.between(0, size))
             result["accuracy"][name].append(part.accuracy(made, size))
     return result
 
@@ -133,7 +153,7 @@ def metrics(
 
     result: Result = {}
     for k in initial:
-        made, known = make(_best(make, ranks, stream, k)), 0
+        made, known = make(best_setting(make, ranks, stream, k)), 0
         result[str(k)] = []
         for size in sorted({k, *checkpoints}):
             more = stream.between(known, size)
@@ -141,7 +161,7 @@ def metrics(
             known = size
             if size in checkpoints:
                 result[str(k)].append(stream.accuracy(made, size))
-    rank = _best(make, ranks, stream, checkpoints[-1])
+    rank = best_setting(make, ranks, stream, checkpoints[-1])
     result["all"] = []
     for size in checkpoints:
         learned = stream.between(0, size)
@@ -155,7 +175,7 @@ def least_squares(
     """LS-SVMs updated one class at a time by MULTIpLE, and trained on all classes at once."""
     stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
     stream = stream.with_examples(per_class).whitened(initial)
-    chosen = _best(lambda C: IncrementalLSSVM(C=C), LEAST_SQUARES, stream, checkpoints[-1])
+    chosen = best_setting(lambda C: IncrementalLSSVM(C=C), LEAST_SQUARES, stream, checkpoints[-1])
     result: Result = {"C": chosen, "MULTIpLE": [], "LSSVM": []}
     first, *updates = stream.batches(initial, 1)
     made = IncrementalLSSVM(C=chosen).fit(first.X, first.y)
@@ -167,28 +187,3 @@ def least_squares(
             result["LSSVM"].append(stream.accuracy(fresh, size))
             result["MULTIpLE"].append(stream.accuracy(made, size))
     return result
-
-
-def _best(
-    make: Callable[[Any], Any], settings: Sequence[Any], stream: ClassStream, n_classes: int
-) -> Any:
-    """The setting that does best on training examples held out; the first among equals."""
-    if len(settings) == 1:
-        return settings[0]
-    known = stream.between(0, min(n_classes, CHOOSING_CLASSES))
-    order = np.argsort(known.y, kind="stable")  # so that some of every class are held out
-    held = known.take(order[::HOLD_OUT_EVERY])
-    learned = known.take(np.delete(order, np.s_[::HOLD_OUT_EVERY]))
-
-    def hits(setting: Any) -> float:
-        made = make(setting)
-        _fit(made, learned)
-        return average_accuracy(held.y, made.predict(held.X))
-
-    return max(settings, key=hits)
-
-
-def _fit(estimator: Any, examples: Examples) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # so many passes are enough
-        estimator.fit(examples.X, examples.y)

@@ -33,14 +33,6 @@ EVERY_WAY = (*UPDATES, RETRAINED)
 KINDS = ("NCMF", "SVMF")
 SAMPLINGS = ("quality", "uniform", "size")
 ALL_FEATURES = 1280
-# As many trees as the paper has, on CIFAR-100.
-FIFTY: dict[str, Any] = {
-    "data": "cifar100",
-    "initials": [10],
-    "steps": [10],
-    "checkpoints": [10, 100],
-    "n_trees": 50,
-}
 # How many orders of the classes, where the paper has one, and where it has ten.
 ORDERS, MANY_ORDERS = 2, 10
 
@@ -62,11 +54,13 @@ class Extent:
     step: int
     batch_start: int
     batch_sizes: tuple[int, ...]
+    character_batches: tuple[int, ...]  # the same for Omniglot
     batch_points: tuple[int, ...]
     least_squares: tuple[int, ...]
     characters: tuple[int, ...]
     character_trees: int
     ranks: tuple[int, ...]  # of a learned metric, to choose from
+    budgets: tuple[int, ...]  # images of a class that are kept
 
 
 FULL = Extent(
@@ -82,12 +76,14 @@ FULL = Extent(
     starts=(10, 20),
     step=10,
     batch_start=20,
-    batch_sizes=(1, 10, 40),
+    batch_sizes=(1, 10, 20, 40),
+    character_batches=(10, 20, 40),
     batch_points=(60, 100),
     least_squares=(50, 100),
     characters=(50, 500, 1000),
     character_trees=5,
     ranks=(32, 128),
+    budgets=(2, 5, 10, 20, 50),
 )
 QUICK = Extent(
     per_class=30,
@@ -103,11 +99,13 @@ QUICK = Extent(
     step=5,
     batch_start=10,
     batch_sizes=(1, 10),
+    character_batches=(10,),
     batch_points=(20, 25),
     least_squares=(20,),
     characters=(20, 60),
     character_trees=4,
     ranks=(32,),
+    budgets=(2, 10),
 )
 
 
@@ -132,6 +130,11 @@ class Runs:
         """Relative performance in per cent."""
         ours, best = self.values(arm, "accuracy"), self.values(RETRAINED, "accuracy")
         return 100 * relative_performance(ours, best)
+
+    def chosen(self) -> str:
+        """The λ chosen for an SVM forest, in words, one for each order."""
+        found = {result["settings"]["regularization"] for result in self.results}
+        return " or ".join(f"{value:g}" for value in sorted(found))
 
     def saving(self, arm: str) -> float:
         """How many times as long retraining at every update takes, at the last checkpoint."""
@@ -205,7 +208,10 @@ def node_sampling(setting: Setting) -> tuple[Runs, dict[str, dict[str, Any]]]:
 def several_at_a_time(
     setting: Setting, data: str, start: int, n_features: int = ALL_FEATURES
 ) -> dict[str, Runs]:
-    """Both forests with all updates from ``start`` classes, ten at a time, to the end."""
+    """Both forests with all updates from ``start`` classes, ten at a time, to the end.
+
+    The SVM forest has all its passes at every node, and λ chosen for the data.
+    """
     size = extent(setting)
     runs = grow(
         setting,
@@ -217,6 +223,7 @@ def several_at_a_time(
         checkpoints=sorted({start, *table_sizes(setting, data)}),
         n_trees=size.character_trees if data == "omniglot" else size.trees,
         n_features=n_features if _width(n_features) else None,
+        chosen=True,
     )
     return {kind: runs[growth(kind, start, size.step)] for kind in KINDS}
 

@@ -150,12 +150,13 @@ def best_answers(
 
     Recoding is a scale per class, (N / n_k)^α, so one solution per λ serves every α.
     """
-    rows = np.concatenate([trial.validation.X, trial.test.X])
+    rows = np.concatenate([trial.validation.X, trial.test.X]).astype(np.float64)
     counts = learner.moments_.counts[learner.registry_.order]
     classes = learner.classes_
     best: dict[float, tuple[NDArray[Any], float]] = {}
     for lam in trial.candidates:
-        scores = learner.set_params(regularization=float(lam)).decision_function(rows)
+        learner.set_params(regularization=float(lam))
+        scores = rows @ learner.coef_.T + learner.intercept_
         for alpha in recodings:
             given = classes[(scores * (counts.sum() / counts) ** alpha).argmax(axis=1)]
             right = accuracy(trial.validation.y, given[: len(trial.validation)])

@@ -126,6 +126,7 @@ def fig1(setting: Setting) -> Section:
     drawn = plots.learning_curves(
         runs[0]["classes seen"], curves, x_label="classes seen", y_label="top-5 accuracy"
     )
+    plots.one_legend(drawn, drawn.axes, n_columns=3)
     return Section(
         "Fig. 1: learning curve, class by class",
         CIFAR,

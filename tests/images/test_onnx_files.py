@@ -1,0 +1,143 @@
+"""What an ONNX file says of its pictures is read, and what it does not say is asked for."""
+
+import json
+
+import numpy as np
+import pytest
+
+from everlearn.errors import InvalidParameter, NotAModel
+from everlearn.images.embedders import OnnxEmbedder
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper  # noqa: E402
+
+FLOAT = TensorProto.FLOAT
+
+
+@pytest.fixture
+def picture(rng):
+    return rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+
+
+def write(path, nodes, shape, outputs, *, kind=FLOAT, name="pixels", metadata=None):
+    taken = helper.make_tensor_value_info(name, kind, shape)
+    given = [helper.make_tensor_value_info(out, FLOAT, form) for out, form in outputs]
+    graph = helper.make_graph(nodes, "tiny", [taken], given)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for key, value in (metadata or {}).items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def first(path, **more):
+    """A model that gives the mean of each channel, channels first."""
+    nodes = [helper.make_node("ReduceMean", ["pixels"], ["v"], axes=[2, 3], keepdims=0)]
+    return write(path, nodes, ["n", 3, 8, 8], [("v", ["n", 3])], **more)
+
+
+def last(path, **more):
+    nodes = [helper.make_node("ReduceMean", ["pixels"], ["v"], axes=[1, 2], keepdims=0)]
+    return write(path, nodes, ["n", 8, 8, 3], [("v", ["n", 3])], **more)
+
+
+@pytest.mark.parametrize("layout", [first, last])
+def test_name_size_and_layout_are_read_from_the_file(tmp_path, picture, layout):
+    embedder = OnnxEmbedder(layout(tmp_path / "model.onnx"), crop=1.0, mean=10.0, scale=2.0)
+    expected = (picture.mean(axis=(0, 1)) - 10.0) / 2.0
+    assert np.allclose(embedder.embed([picture])[0], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"image_mean": "[0.5, 0.25, 0.1]", "image_std": "[0.2, 0.5, 0.4]"},
+        {"mean": "[127.5, 63.75, 25.5]", "std": "[51, 127.5, 102]"},
+    ],
+)
+def test_scaling_is_read_from_metadata(tmp_path, picture, metadata):
+    path = first(tmp_path / "model.onnx", metadata=metadata)
+    expected = (picture.mean(axis=(0, 1)) / 255 - [0.5, 0.25, 0.1]) / [0.2, 0.5, 0.4]
+    assert np.allclose(OnnxEmbedder(path, crop=1.0).embed([picture])[0], expected, atol=1e-3)
+
+
+def test_scaling_and_crop_are_read_from_the_file_beside_it(tmp_path):
+    said = {
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.25, 0.25, 0.25],
+        "do_center_crop": True,
+        "size": {"shortest_edge": 256},
+        "crop_size": {"height": 224, "width": 224},
+    }
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
+    embedder = OnnxEmbedder(first(tmp_path / "model.onnx"))
+    assert np.allclose(embedder.mean, 127.5)
+    assert np.allclose(embedder.scale, 63.75)
+    assert embedder.crop == 0.875
+    plain = said | {"do_normalize": False}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(plain))
+    assert float(OnnxEmbedder(tmp_path / "model.onnx").scale) == pytest.approx(255.0)
+
+
+def test_what_is_not_said_is_asked_for(tmp_path):
+    path = first(tmp_path / "model.onnx")
+    with pytest.raises(InvalidParameter, match=r"give mean= \(--mean\)"):
+        OnnxEmbedder(path)
+    with pytest.raises(InvalidParameter, match=r"give scale= \(--scale\)"):
+        OnnxEmbedder(path, mean=127.0)
+    nodes = [helper.make_node("ReduceMean", ["pixels"], ["v"], axes=[2, 3], keepdims=0)]
+    free = write(tmp_path / "free.onnx", nodes, ["n", 3, "h", "w"], [("v", ["n", 3])])
+    with pytest.raises(InvalidParameter, match="any size"):
+        OnnxEmbedder(free, mean=0.0, scale=1.0)
+    assert OnnxEmbedder(free, mean=0.0, scale=1.0, size=12).size == 12
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[1, 2]", "1e999", '"wide"', "[NaN, 1, 1]"])
+def test_nonsense_in_metadata_is_named(tmp_path, text):
+    path = first(tmp_path / "model.onnx", metadata={"mean": text, "std": "[1, 1, 1]"})
+    with pytest.raises(NotAModel, match="prepared"):
+        OnnxEmbedder(path)
+
+
+def test_a_model_that_takes_bytes_scales_them_itself(tmp_path, picture):
+    nodes = [
+        helper.make_node("Cast", ["pixels"], ["as_float"], to=FLOAT),
+        helper.make_node("ReduceMean", ["as_float"], ["v"], axes=[2, 3], keepdims=0),
+    ]
+    path = write(
+        tmp_path / "m.onnx", nodes, ["n", 3, 8, 8], [("v", ["n", 3])], kind=TensorProto.UINT8
+    )
+    got = OnnxEmbedder(path, crop=1.0).embed([picture])[0]
+    assert np.allclose(got, picture.mean(axis=(0, 1)), atol=1e-3)
+
+
+def test_of_several_outputs_the_vector_is_taken_and_tokens_are_averaged(tmp_path, picture):
+    """As transformers give them: tokens first, then the vector of the picture."""
+    shape = helper.make_tensor("shape", TensorProto.INT64, [3], [0, 3, 64])
+    tokens = [
+        helper.make_node("Constant", [], ["shape"], value=shape),
+        helper.make_node("Reshape", ["pixels", "shape"], ["flat"]),
+        helper.make_node("Transpose", ["flat"], ["last_hidden_state"], perm=[0, 2, 1]),
+    ]
+    pooled = helper.make_node("ReduceMax", ["pixels"], ["pooler_output"], axes=[2, 3], keepdims=0)
+    hidden = ("last_hidden_state", ["n", 64, 3])
+    both = write(
+        tmp_path / "both.onnx",
+        [*tokens, pooled],
+        ["n", 3, 8, 8],
+        [hidden, ("pooler_output", ["n", 3])],
+    )
+    alone = write(tmp_path / "alone.onnx", tokens, ["n", 3, 8, 8], [hidden])
+    scaled = {"crop": 1.0, "mean": 0.0, "scale": 1.0}
+    got = OnnxEmbedder(both, **scaled).embed([picture])[0]
+    assert np.allclose(got, picture.max(axis=(0, 1)))
+    got = OnnxEmbedder(alone, **scaled).embed([picture])[0]
+    assert np.allclose(got, picture.mean(axis=(0, 1)), atol=1e-3)
+
+
+def test_a_model_of_something_else_says_what_it_takes(tmp_path):
+    nodes = [helper.make_node("Identity", ["pixels"], ["v"])]
+    path = write(tmp_path / "m.onnx", nodes, ["n", 7], [("v", ["n", 7])])
+    with pytest.raises(NotAModel, match=r"it takes pixels tensor\(float\) \['n', 7\]"):
+        OnnxEmbedder(path)

@@ -1,0 +1,172 @@
+"""The first question answered without a learner: the same answers, and never old ones."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchmarks.hostile_images import saved
+from everlearn import Memory, NCMForest, RecursiveRLSC
+from everlearn.memory.head import head_of
+from everlearn.memory.prepared import FILES, prepared_answers
+
+CLASSES = 6
+
+
+class OfPictures:
+    """Numbers that belong to a picture, without a network."""
+
+    name = "mean colours"
+    n_features = 48
+    at_least = None
+    batch_size = 4
+    threads = 1
+
+    def prepare(self, picture):
+        return np.asarray(picture.resize((4, 4)), dtype=np.float32).ravel() / 255 - 0.5
+
+    def run(self, batch):
+        return batch
+
+
+@pytest.fixture
+def files(tmp_path, rng):
+    paths = []
+    for thing in range(CLASSES):
+        colours = rng.integers(0, 256, (4, 4, 3))
+        for index in range(5):
+            noisy = np.clip(colours + rng.integers(-30, 30, (4, 4, 3)), 0, 255).astype(np.uint8)
+            paths.append((tmp_path / f"{thing}-{index}.png", f"thing {thing}"))
+            paths[-1][0].write_bytes(saved(Image.fromarray(noisy).resize((32, 32)), "PNG"))
+    return paths
+
+
+@pytest.fixture(autouse=True)
+def small_network(monkeypatch):
+    monkeypatch.setattr("everlearn.memory.intake.EfficientNetLite0", OfPictures)
+
+
+@pytest.fixture
+def taught(tmp_path, files):
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach_many((path, name) for path, name in files if not path.stem.endswith("4"))
+    return tmp_path / "memory"
+
+
+def as_plain(answers):
+    return [(a.name, a.probability) for a in answers], vars(answers)
+
+
+def test_answers_are_those_of_the_memory_to_the_last_bit(taught, files):
+    asked = [path for path, _ in files]
+    prepared = prepared_answers(taught)
+    assert prepared is not None
+    with Memory(taught, read_only=True) as memory:
+        for quick, slow in zip(prepared.ask_many(asked), memory.ask_many(asked), strict=True):
+            assert as_plain(quick) == as_plain(slow)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda memory: memory.teach(np.ones(48), "another"),
+        lambda memory: memory.forget(name="thing 1"),
+        lambda memory: memory.rename("thing 1", "thing 2"),
+        lambda memory: memory.use(classifier=RecursiveRLSC(regularization=1.0)),
+    ],
+)
+def test_whatever_was_changed_since_is_not_answered_from_before(taught, change):
+    memory = Memory(taught)
+    change(memory)
+    assert prepared_answers(taught) is None
+    memory.close()
+    assert prepared_answers(taught) is not None
+
+
+def test_a_new_word_for_a_name_is_answered_at_once(taught, files):
+    with Memory(taught) as memory:
+        memory.rename("thing 1", "thing one")
+        assert next(prepared_answers(taught).ask_many([files[5][0]]))[0].name == "thing one"
+
+
+def test_nothing_prepared_outlives_an_erase(taught):
+    memory = Memory(taught)
+    memory.forget(name="thing 1", erase=True)
+    assert not list(taught.glob(FILES))
+    memory.close()
+    assert prepared_answers(taught) is not None
+
+
+def test_with_ignored_strangers_the_memory_is_asked(taught, files):
+    with Memory(taught, accept=1e-6) as memory:
+        memory.ask(files[4][0], remember=True)
+        memory.ignore_strangers(memory.strangers()[0].id)
+    assert prepared_answers(taught) is None
+
+
+def test_a_classifier_that_is_not_linear_prepares_nothing(tmp_path, files):
+    with Memory(
+        tmp_path / "memory", classifier=NCMForest(n_estimators=2, random_state=0)
+    ) as memory:
+        memory.teach_many(files)
+    assert prepared_answers(tmp_path / "memory") is None
+
+
+def test_an_altered_file_is_passed_over_and_a_false_one_is_noticed(taught):
+    (path,) = taught.glob(FILES)
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    assert prepared_answers(taught) is None
+    path.write_bytes(data[: len(data) // 2])
+    assert prepared_answers(taught) is None
+    path.write_bytes(data)
+    with Memory(taught, read_only=True) as memory:
+        assert memory.verify().ok
+
+
+def test_a_false_head_is_noticed_by_verify(taught):
+    from everlearn.memory.journal import Journal
+    from everlearn.memory.prepared import read_head, write_head
+
+    journal = Journal(taught, write=False)
+    arrays = read_head(taught, journal).arrays()
+    write_head(taught, journal, head_of(arrays | {"bias": arrays["bias"] + 1.0}))
+    journal.close()
+    with Memory(taught, read_only=True) as memory:
+        assert "prepared" in memory.verify().problems[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rows", np.full((12, 48), np.nan, dtype=np.float32)),
+        ("rows", np.zeros((11, 48), dtype=np.float32)),
+        ("bias", np.zeros(CLASSES, dtype=np.float32)),
+        ("temperature", np.zeros(1)),
+        ("nearest", np.zeros(1, dtype=np.int64)),
+    ],
+)
+def test_arrays_that_make_no_sense_are_refused(taught, key, value):
+    from everlearn.memory.journal import Journal
+    from everlearn.memory.prepared import read_head
+
+    journal = Journal(taught, write=False)
+    arrays = read_head(taught, journal).arrays()
+    journal.close()
+    with pytest.raises(ValueError, match=r"kind|fit|temperature"):
+        head_of(arrays | {key: value})
+
+
+def test_asking_imports_none_of_what_learners_are_made_with(taught):
+    program = (
+        "import sys; from pathlib import Path; import everlearn.cli.app, everlearn.cli.asking; "
+        "from everlearn.memory.prepared import prepared_answers; "
+        f"assert prepared_answers(Path({str(taught)!r})) is not None; "
+        "print(*{'sklearn', 'scipy', 'numba', 'rich', 'pandas'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == ""
