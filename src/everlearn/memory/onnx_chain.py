@@ -64,7 +64,7 @@ def chain_model(embedder: Embedder, reading: Reading, names: list[str], accept: 
     if not embedder.plain:
         raise NotExportable(
             "the embedder's file takes bytes, or channels last, or gives feature maps; one that "
-            "takes float (n, 3, side, side) and gives vectors goes into a file whole; export the head"
+            "takes float (n, 3, side, side) and gives vectors goes into one file; export the head"
         )
     network = network_of(embedder.model)
     weights, bias = reading.classifier.linear_head()
