@@ -156,11 +156,17 @@ class Forgot(BaseModel):
     count: int
     names: dict[str, int]
     receipt: dict[str, Any] | None = Field(description="Of an erase.")
+    receipt_file: str | None = Field(description="The same as a file to keep, with its digest.")
 
     @classmethod
     def of(cls, forgotten: Forgotten) -> Self:
-        receipt = None if forgotten.receipt is None else dict(vars(forgotten.receipt))
-        return cls(count=forgotten.count, names=forgotten.names, receipt=receipt)
+        receipt = forgotten.receipt
+        return cls(
+            count=forgotten.count,
+            names=forgotten.names,
+            receipt=None if receipt is None else dict(vars(receipt)),
+            receipt_file=None if receipt is None else receipt.as_json(),
+        )
 
 
 class Done(BaseModel):

@@ -233,7 +233,7 @@ const actions = {
       const done = await service.forget(name, choice === "erase");
       if (choice === "erase") {
         forgetGestures();
-        saveReceipt(done.receipt);
+        saveReceipt(done.receipt_file);
       } else {
         remember(1);
       }
@@ -243,7 +243,7 @@ const actions = {
 };
 
 function saveReceipt(receipt) {
-  const file = new Blob([JSON.stringify(receipt, null, 2)], { type: "application/json" });
+  const file = new Blob([receipt], { type: "application/json" });
   const link = document.createElement("a");
   link.href = URL.createObjectURL(file);
   link.download = "everlearn-receipt.json";
