@@ -211,9 +211,8 @@ def test_every_state_is_accessible_and_explains_itself(browse, live, memories, t
     page.get_by_role("button", name="Why?").click()
     see(page.locator("#why-list img")).to_have_count(5)
     see(page.locator("#why-title")).to_have_text("Why red?")
-    ids = [effect.id for effect in home.why(asked.read_bytes()).effects]
     sources = [image.get_attribute("src") for image in page.locator("#why-list img").all()]
-    assert len(sources) == len(ids)
+    assert all(re.fullmatch(r"/v1/thumbnails/\d+", source) for source in sources)
     accessible(page)
     page.get_by_role("button", name="Close", exact=True).click()
 

@@ -49,15 +49,15 @@ function operationPart(path, method, operation, all) {
   const parts = [element("p", { textContent: operation.description ?? "" })];
   const queries = (operation.parameters ?? []).map((one) => [one.name, { ...one.schema, description: one.description }]);
   if (queries.length) {
-    parts.push(element("h3", { textContent: "In the address and headers" }), fields({ properties: Object.fromEntries(queries) }, all));
+    parts.push(element("h2", { textContent: "In the address and headers" }), fields({ properties: Object.fromEntries(queries) }, all));
   }
   if (body) {
     const kinds = Object.keys(operation.requestBody.content).join(", ");
-    parts.push(element("h3", { textContent: `Sent (${kinds})` }), fields(body, all));
+    parts.push(element("h2", { textContent: `Sent (${kinds})` }), fields(body, all));
   }
   if (answer) {
     const row = named(answer.type === "array" ? answer.items : answer, all);
-    parts.push(element("h3", { textContent: `Answered: ${spoken(answer, all)}` }));
+    parts.push(element("h2", { textContent: `Answered: ${spoken(answer, all)}` }));
     if (row?.properties) parts.push(fields(row, all));
   }
   parts.push(element("pre", { tabIndex: 0 }, element("code", { textContent: example(method, path, operation) })));
