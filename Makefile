@@ -8,7 +8,7 @@ demo: .venv/.installed
 	$(BIN)/python examples/demo.py
 
 serve: .venv/.installed
-	$(BIN)/everlearn --memory out/memory serve
+	$(BIN)/python examples/serve_photographs.py
 
 test: .venv/.installed lint
 	$(BIN)/pytest -n auto --dist loadgroup

@@ -10,30 +10,15 @@ import threading
 import time
 from pathlib import Path
 
-from PIL import Image
 from playwright.sync_api import Page, sync_playwright
-from sklearn.datasets import load_sample_image
 
 from everlearn import Memory
+from everlearn.cli.demo import write_crops
 from everlearn.service import Settings
 from everlearn.service.server import make_server
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 THINGS = {"flower": "flower.jpg", "temple": "china.jpg"}
-CORNERS = ((60, 150), (80, 190), (100, 220), (70, 230), (50, 170))
-SIDE = 300
-
-
-def pieces(place: Path) -> dict[str, list[Path]]:
-    """Squares cut out of each photograph."""
-    found: dict[str, list[Path]] = {}
-    for name, photograph in THINGS.items():
-        pixels = load_sample_image(photograph)
-        for number, (top, left) in enumerate(CORNERS):
-            file = place / f"{name}-{number}.jpg"
-            Image.fromarray(pixels[top : top + SIDE, left : left + SIDE]).save(file, quality=92)
-            found.setdefault(name, []).append(file)
-    return found
 
 
 def draw(page: Page, address: str, asked: Path, target: str) -> None:
@@ -44,14 +29,14 @@ def draw(page: Page, address: str, asked: Path, target: str) -> None:
     page.locator("#drop button[value=ask]").click()
     page.locator("#bars button").first.wait_for()
     page.wait_for_timeout(500)
-    page.screenshot(path=IMAGES / f"{target}.jpg", quality=85, full_page=True)
+    page.screenshot(path=IMAGES / f"{target}.jpg", quality=82)
 
 
 def main() -> None:
     """Serve a Memory for as long as the pictures take."""
     settings = Settings()
     with tempfile.TemporaryDirectory() as folder, Memory(Path(folder) / "memory") as memory:
-        found = pieces(Path(folder))
+        found = {name: write_crops(Path(folder), file) for name, file in THINGS.items()}
         for name, files in found.items():
             for file in files[:-1]:
                 memory.teach(file, name)
@@ -70,9 +55,9 @@ def main() -> None:
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
             for target, scheme, width, height in (
-                ("page-light", "light", 1100, 800),
-                ("page-dark", "dark", 1100, 800),
-                ("page-phone", "light", 390, 844),
+                ("page-light", "light", 1100, 1040),
+                ("page-dark", "dark", 1100, 1040),
+                ("page-phone", "light", 390, 1500),
             ):
                 context = browser.new_context(
                     color_scheme=scheme, viewport={"width": width, "height": height}

@@ -16,7 +16,6 @@ from typing import Any, Protocol, TypeVar, cast
 from numba import njit
 from numba.core import event
 from numba.core.caching import FunctionCache
-from numba.core.types import unliteral
 from numba.extending import overload
 
 from everlearn.arrays import Array
@@ -41,28 +40,12 @@ logger = logging.getLogger("everlearn")
 
 def compiled(function: F) -> F:
     """Compile at first use, keep the result on disk, release the interpreter lock while running."""
-    return cast(F, _kept_on_disk(_once_for_all_values(njit(**OPTIONS)(function))))
+    return cast(F, _kept_on_disk(njit(**OPTIONS)(function)))
 
 
 def inner(function: F) -> F:
     """As :func:`compiled`, for functions that only compiled functions call."""
-    unwrapped = njit(**(OPTIONS | UNWRAPPED))(function)
-    return cast(F, _kept_on_disk(_once_for_all_values(unwrapped)))
-
-
-def _once_for_all_values(dispatcher: Any) -> Any:
-    """Compile for the types of arguments alone, where numba would for each constant among them."""
-    if not hasattr(dispatcher, "get_call_template"):  # compiling is switched off
-        return dispatcher
-    by_value = dispatcher.get_call_template
-    plain: Callable[[Any], Any] = unliteral
-
-    def by_types(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-        types = {name: plain(kind) for name, kind in kws.items()}
-        return by_value(tuple(plain(kind) for kind in args), types)
-
-    dispatcher.get_call_template = by_types
-    return dispatcher
+    return cast(F, _kept_on_disk(njit(**(OPTIONS | UNWRAPPED))(function)))
 
 
 class ByType(Protocol):

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from everlearn import Memory
+from everlearn import InitialWhitening, Memory, RecursiveRLSC, StreamingLDA, StreamPipeline
 from everlearn.cli.app import app
 from everlearn.errors import AlreadyThere, DamagedJournal, NotAMemory
 from everlearn.memory.backup import restore
 from everlearn.memory.journal import FILE
+from everlearn.memory.model import Model
 from everlearn.memory.snapshot import write_snapshot
 from tests.memory.conftest import same_bits, state_of
 
@@ -105,16 +106,55 @@ def test_a_plain_copy_of_two_moments_is_noticed(taught, tmp_path):
         assert not [name for name in memory.names() if not name.startswith("class")]
 
 
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        None,
+        StreamingLDA(),
+        RecursiveRLSC(regularization="auto"),
+        StreamPipeline([("whiten", InitialWhitening()), ("learner", RecursiveRLSC())]),
+    ],
+    ids=["default", "slda", "no forget", "whitened by the first batch"],
+)
+def test_a_memory_asked_at_any_moment_equals_a_replay_bit_for_bit(tmp_path, rng, classifier):
+    """Asked after one entry, after many, across parts and windows, with forgetting in between."""
+    X = rng.normal(size=(700, 12)).astype(np.float32)
+    with Memory(tmp_path / "memory", classifier=classifier) as memory:
+        taught = 0
+        for count in (1, 2, 14, 30, 1, 209, 1, 5, 270, 40, 7):
+            memory.teach_many(
+                (x, f"name {i % 5}") for i, x in enumerate(X[taught : taught + count])
+            )
+            taught += count
+            memory.ask(X[0])
+            if count in (30, 270):
+                memory.forget(name="name 3")
+                memory.undo()
+            live = memory._store.read(lambda: memory._store.model().digest())
+            replayed = memory._store.read(lambda: memory._store.history.replayed().digest())
+            assert live == replayed, taught
+        assert memory.verify().problems == ()
+
+
+def test_verify_finds_a_model_in_use_that_is_not_what_the_journal_leads_to(taught):
+    folder, X, _ = taught
+    with Memory(folder) as memory:
+        memory.ask(X[0])
+        memory.classifier.learn_one(np.ones(16), 1)
+        (problem,) = memory.verify().problems
+        assert "in use" in problem
+
+
 def test_verify_finds_a_snapshot_that_is_not_what_the_journal_leads_to(taught):
     folder, *_ = taught
     with Memory(folder, read_only=True) as memory:
         model = memory._store.read(memory._store.history.opened)
         model.classifier.learn_one(np.ones(16), 1)
         (snapshot,) = folder.glob("snapshot-*")
-        model.position = int(snapshot.name.split("-")[1])
-        model.chain = memory._store.journal.chain_at(model.position)
+        position = int(snapshot.name.split("-")[1])
+        chain = memory._store.journal.chain_at(position)
         untaught = memory._store.history._untaught
-    write_snapshot(folder, model, untaught)
+    write_snapshot(folder, Model(model.classifier, model.means, position, chain), untaught)
     with Memory(folder, read_only=True) as memory:
         (problem,) = memory.verify().problems
         assert "snapshot" in problem

@@ -1,5 +1,6 @@
 """A service of two Memories, and programs that talk to it."""
 
+import contextlib
 import io
 import signal
 import socket
@@ -61,14 +62,14 @@ def api(serve):
     return serve()
 
 
-@pytest.fixture
-def live(memories):
-    """The address of a service that really listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    settings = Settings(token=TOKEN, header_seconds=1.0, body_seconds=1.0)
-    server = make_server(memories, settings, port=port)
+@contextlib.contextmanager
+def listening(memories, port=None, **limits):
+    """A service that really listens; gives its address."""
+    if port is None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+    server = make_server(memories, Settings(token=TOKEN, **limits), port=port)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -78,3 +79,10 @@ def live(memories):
     server.handle_exit(signal.SIGTERM, None)
     thread.join(60)
     assert not thread.is_alive()
+
+
+@pytest.fixture
+def live(memories):
+    """The address of a service that is impatient with slow clients."""
+    with listening(memories, header_seconds=1.0, body_seconds=1.0) as address:
+        yield address

@@ -34,13 +34,15 @@ def run(say: Callable[[str], None]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         _write_digits(place)
-        flowers = _write_crops(place, "flower.jpg")
-        temple = _write_crops(place, "china.jpg")[0]
+        flowers = write_crops(place, "flower.jpg")
+        temple = write_crops(place, "china.jpg")[0]
         with Memory(place / "memory") as memory:
             _tell(memory, place, flowers, temple, say)
     say("")
     say("Now yours: put photographs into one folder per thing and type")
     say("  everlearn teach photos/    and then    everlearn ask something.jpg")
+    say("or show things to a camera: everlearn serve (in a clone: make serve), then open the")
+    say("  address it prints")
 
 
 def _tell(
@@ -80,7 +82,8 @@ def _write_digits(place: Path) -> None:
             _write(place / part / word / f"{index}.png", ink, DIGIT_SIDE)
 
 
-def _write_crops(place: Path, photograph: str) -> list[Path]:
+def write_crops(place: Path, photograph: str) -> list[Path]:
+    """Squares cut out of one of scikit-learn's photographs, as files."""
     pixels: Pixels = load_sample_image(photograph)
     paths = []
     for index, (top, left) in enumerate(CORNERS):

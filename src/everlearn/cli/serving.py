@@ -2,13 +2,18 @@
 
 import contextlib
 import ipaddress
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from everlearn.cli.output import as_json, print_json, say
 from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.memory.memory import Memory
+
+if TYPE_CHECKING:
+    from everlearn.service.served import Service
 
 LOOPBACK = "127.0.0.1"
 
@@ -38,6 +43,21 @@ LOOPBACK = "127.0.0.1"
     help="A name of this machine that clients may use; may be repeated.",
 )
 @click.option(
+    "--webhook",
+    "webhooks",
+    multiple=True,
+    metavar="URL",
+    help="Post what happens to this address, signed with the word in EVERLEARN_WEBHOOK_SECRET; "
+    "may be repeated.",
+)
+@click.option(
+    "--mqtt",
+    metavar="HOST[:PORT]",
+    help="Tell this MQTT broker, where Home Assistant finds it; EVERLEARN_MQTT_USER and "
+    "EVERLEARN_MQTT_PASSWORD let it in.",
+)
+@click.option("--mqtt-tls", is_flag=True, help="Speak TLS with the broker.")
+@click.option(
     "--certificate",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Speak HTTPS, with this certificate (PEM).",
@@ -60,6 +80,9 @@ def serve(
     token: str | None,
     also: tuple[str, ...],
     hosts: tuple[str, ...],
+    webhooks: tuple[str, ...],
+    mqtt: str | None,
+    mqtt_tls: bool,
     certificate: Path | None,
     key: Path | None,
     log: str,
@@ -91,9 +114,34 @@ def serve(
             certificate=certificate,
             key=key,
         )
+        _send_outward(open_memories, server.service, webhooks, mqtt, tls=mqtt_tls)
         _welcome(host, port, settings.token, secure=certificate is not None, as_json=as_json)
         server.run()
     say("stopped; everything acknowledged is kept", err=True)
+
+
+def _send_outward(
+    closing: contextlib.ExitStack,
+    service: "Service",
+    webhooks: tuple[str, ...],
+    mqtt: str | None,
+    *,
+    tls: bool,
+) -> None:
+    """Have what happens posted, and told to a broker, for as long as the service runs."""
+    if webhooks:
+        from everlearn.service.webhooks import Webhooks
+
+        hooks = Webhooks(webhooks, os.environ.get("EVERLEARN_WEBHOOK_SECRET", ""))
+        closing.callback(hooks.close)
+        service.follow(hooks)
+    if mqtt:
+        from everlearn.service.mqtt import Mqtt, parse_broker
+
+        user, password = (os.environ.get(f"EVERLEARN_MQTT_{word}") for word in ("USER", "PASSWORD"))
+        broker = Mqtt(service, *parse_broker(mqtt), username=user, password=password, tls=tls)
+        closing.callback(broker.close)
+        service.follow(broker)
 
 
 def _folders(first: Path, also: tuple[str, ...]) -> dict[str, Path]:

@@ -179,14 +179,16 @@ class RunningDiscriminant:
 
         With u' = A'⁻¹ r for the matrix A' that has grown already, u = u' / (1 − r·u').
         """
+        from everlearn.statistics.factor_kernels import two_products
+
         self._make_room(moments)
         sides = np.stack([x - self._origin, moments.means[slot] - self._origin])
         half, halves = self._factor.forward_with_row(sides, lambda: self._matrix(moments))
         moved = halves[1] @ halves[1]
-        both = self._factor.backward(np.stack([half, halves[0]]))
-        along_u, along_z = products(both, moments.means)
+        u, z = self._factor.backward(np.stack([half, halves[0]]))
+        along_u, along_z = two_products(moments.means, u, z)
         # r·u' = ‖R'⁻ᵀ r‖².
-        self._q -= (along_u - self._origin @ both[0]) ** 2 / (1.0 - half @ half)
+        self._q -= (along_u - self._origin @ u) ** 2 / (1.0 - half @ half)
         self._q[slot] = moved
         scores: Array = along_z - 0.5 * self._q
         return scores

@@ -167,8 +167,7 @@ class NearestClassMean(AdditiveClassifier):
             return super()._scores_one(x)
         from everlearn.statistics.moments_kernels import nearest_mean
 
-        scores = np.empty(self.moments_.n_slots)
-        nearest_mean(x, self.moments_.means, scores)
+        scores: Array = nearest_mean(x, self.moments_.means)
         return scores
 
     def _own_state(self) -> State:

@@ -62,6 +62,24 @@ class Evaluation:
     taught: list[str] = field(default_factory=list)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
+    def count(
+        self, file: str, name: str, said: Answers | Exception, *, known: bool, taught: bool
+    ) -> None:
+        """Count one answer; ``known`` says whether the Memory knows the true name."""
+        if isinstance(said, Exception):
+            self.unreadable.append((file, str(said)))
+            return
+        if taught:
+            self.taught.append(file)
+        if known:
+            answered = None if said.unknown else said[0].name
+            self.answers.setdefault((name, answered), []).append(file)
+        else:
+            self.n_unknown += 1
+            self.flagged_unknown += said.unknown
+            if not said.unknown:
+                self.taken_for.append((file, name, said[0].name))
+
     @property
     def n_known(self) -> int:
         return sum(map(len, self.answers.values()))
@@ -113,20 +131,8 @@ def evaluate(
     ):
         if progress is not None:
             progress()
-        file = os.fspath(path)
-        if not isinstance(answers, Answers):
-            result.unreadable.append((file, str(answers)))
-            continue
-        if _was_taught(memory, path):
-            result.taught.append(file)
-        if name in known:
-            said = None if answers.unknown else answers[0].name
-            result.answers.setdefault((name, said), []).append(file)
-        else:
-            result.n_unknown += 1
-            result.flagged_unknown += answers.unknown
-            if not answers.unknown:
-                result.taken_for.append((file, name, answers[0].name))
+        taught = isinstance(answers, Answers) and was_taught(memory, path)
+        result.count(os.fspath(path), name, answers, known=name in known, taught=taught)
     return result
 
 
@@ -157,7 +163,7 @@ def _matrix(evaluation: Evaluation) -> tuple[list[str], list[str], np.ndarray[An
     return shown, said, counts
 
 
-def _was_taught(memory: "Memory", source: Any) -> bool:
+def was_taught(memory: "Memory", source: Any) -> bool:
     """Whether the Memory was taught this very file."""
     if not isinstance(source, (bytes, str, os.PathLike)):
         return False

@@ -11,7 +11,8 @@ Every change to what counts is an entry of the *log*, a teaching with a sign:
 A model is a fold over the log, so it can be rebuilt at any time, and a model that has followed the
 log up to a position needs only what came after. The log is folded in *windows* of ``WINDOW``
 positions, always the same ones: two folds of the same log do the same arithmetic in the same order
-and agree to the last bit, wherever a snapshot let them start.
+and agree to the last bit, wherever a snapshot let them start (model.py has the window that is
+open).
 
 Rows are sealed and entries chained (seals.py); both are checked as they are read.
 """
@@ -236,8 +237,8 @@ class Journal:
         query = "SELECT 1 FROM log WHERE sign = -1 AND position > ? LIMIT 1"
         return self.db.value(query, position) is not None
 
-    def runs(self, after: int, through: int) -> Iterator[Run]:
-        """The log between two positions, window by window, its chain checked."""
+    def runs(self, after: int, through: int, step: int = WINDOW) -> Iterator[Run]:
+        """The log between two positions, so many entries at a time, its chain checked."""
         query = (
             "SELECT log.sign, log.name, vector, content, log.position, operation, log.teaching, "
             "chain FROM log JOIN teachings ON teachings.id = log.teaching "
@@ -245,8 +246,8 @@ class Journal:
             "WHERE log.position > ? AND log.position <= ? ORDER BY log.position"
         )
         chain = self.chain_at(after)
-        for start in range(after // WINDOW * WINDOW, through, WINDOW):
-            first, last = max(after, start), min(through, start + WINDOW)
+        for start in range(after // step * step, through, step):
+            first, last = max(after, start), min(through, start + step)
             rows = self.db.rows(query, first, last)
             if len(rows) != last - first:
                 raise self._damaged(f"entries {first + 1} to {last} of the log are not complete")
@@ -257,17 +258,16 @@ class Journal:
                 chain = link
             yield from self._grouped(rows)
 
-    def counting_runs(self, after: int, through: int) -> Iterator[Run]:
+    def counting_runs(self, after: int, through: int, step: int = WINDOW) -> Iterator[Run]:
         """As :meth:`runs`, but only what still counts: no entry takes anything back."""
         query = (
             "SELECT 1, name, vector, content FROM teachings "
             "JOIN vectors ON vectors.teaching = teachings.id "
             "WHERE position > ? AND position <= ? ORDER BY position"
         )
-        for start in range(after // WINDOW * WINDOW, through, WINDOW):
-            yield from self._grouped(
-                self.db.rows(query, max(after, start), min(through, start + WINDOW))
-            )
+        for start in range(after // step * step, through, step):
+            rows = self.db.rows(query, max(after, start), min(through, start + step))
+            yield from self._grouped(rows)
 
     def sample(self, size: int, through: int) -> tuple[Vectors, NameIds]:
         """At most ``size`` teachings that count by entries up to a position, scattered over all."""

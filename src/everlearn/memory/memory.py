@@ -54,6 +54,7 @@ from everlearn.memory.strangers import (
     ignore,
     likeness_of,
     resembles_ignored,
+    thumbnail_of,
 )
 from everlearn.memory.strangers import remember as kept_stranger
 from everlearn.memory.taught import Taught, everything_taught
@@ -167,6 +168,11 @@ class Memory(Keeping):
     def strangers(self) -> list[Group]:
         """Pictures answered with *unknown* and kept (``ask(…, remember=True)``), by likeness."""
         return self._store.read(lambda: self._described(self._strangers()))
+
+    def stranger_thumbnail(self, id: int) -> bytes | None:
+        """A small JPEG of a stranger, if one was kept."""
+        require_count("id", id, least=1)
+        return self._store.read(lambda: thumbnail_of(self._store.journal, id))
 
     def name_strangers(self, group: int, name: str) -> int:
         """Teach a group of strangers their name; returns how many were taught."""

@@ -85,6 +85,16 @@ def all_strangers(journal: Journal) -> list[Stranger]:
     return found
 
 
+def thumbnail_of(journal: Journal, number: int) -> bytes | None:
+    """A small JPEG of a stranger, if one was kept."""
+    row = journal.db.row(f"SELECT {COLUMNS}, seal FROM strangers WHERE id = ?", number)
+    if row is None:
+        return None
+    if row[-1] != _seal(*row[:-1]):
+        raise DamagedJournal(f"{journal.path} is damaged: a stranger was altered")
+    return bytes(row[5]) or None
+
+
 def groups(strangers: list[Stranger], likeness: float) -> list[list[Stranger]]:
     """Strangers that are alike, the largest group first; ignored ones stay as they were put."""
     ignored: dict[int, list[Stranger]] = {}

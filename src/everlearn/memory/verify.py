@@ -2,8 +2,8 @@
 
 Opening a folder looks at every small row; this looks at all of it: SQLite's own integrity check of
 the whole file, the chain of the log from its first entry, every vector, thumbnail and image against
-its digest, and the model, opened as a question would open it, against one folded from the whole
-log.
+its digest, and the model, the one that answers now as well as the one a snapshot leads to, against
+one folded from the whole log.
 """
 
 import hashlib
@@ -149,9 +149,8 @@ def _read_receipt(path: Path) -> dict[str, Any]:
 
 
 def _model_as_replayed(history: History) -> str:
-    model = history.opened()
-    digest = model.digest()
-    if digest != history.replayed().digest():
+    digest, model = history.replayed().digest(), history.opened()
+    if model.digest() != digest:
         raise DamagedJournal(
             f"a snapshot in {history.folder} is not what the journal leads to; remove the files "
             "named snapshot-*, they are made anew"
@@ -161,6 +160,10 @@ def _model_as_replayed(history: History) -> str:
         raise DamagedJournal(
             f"what was prepared for questions in {history.folder} is not what the model says; "
             "remove the files named prepared-*, they are made anew"
+        )
+    if history.follow(patient=False).digest() != digest:
+        raise DamagedJournal(
+            f"the model of {history.folder} in use is not what the journal leads to; open it again"
         )
     return digest
 

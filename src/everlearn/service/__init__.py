@@ -2,9 +2,14 @@
 
 gate.py       who may come in: Host, Origin, token, rate
 bodies.py     what a request may bring, and how an example is read from it
-routes.py     what can be asked for                        (models.py: in which words)
+routes.py     what can be asked for, in the words of models.py; addresses.py is what all share
+explaining.py why, check, evaluate
+strangers.py  what was unknown and kept
+stream.py     frames over a WebSocket
 served.py     a Memory with its one writer                 (writer.py: the queue)
 events.py     what happens, told to whoever listens
+webhooks.py   what happens, posted and signed
+mqtt.py       what happens, at a broker, where Home Assistant finds it
 app.py        all of it put together
 server.py     the process
 page/         what a browser is given

@@ -14,10 +14,10 @@ from starlette.types import ASGIApp
 from everlearn import __version__
 from everlearn.errors import EverlearnError
 from everlearn.memory.memory import Memory
+from everlearn.service import explaining, routes, strangers, stream
 from everlearn.service.bodies import Bodies
 from everlearn.service.failures import body_of, headers_of, status_of
 from everlearn.service.gate import HEALTH, Gate
-from everlearn.service.routes import router
 from everlearn.service.served import Service
 from everlearn.service.settings import Settings
 
@@ -60,7 +60,8 @@ def create_app(
         lifespan=life,
     )
     app.state.service = service
-    app.include_router(router)
+    for part in (routes, explaining, strangers, stream):
+        app.include_router(part.router)
     _answer_failures(app)
     _serve_health(app, service)
     _serve_page(app)
@@ -100,6 +101,8 @@ def _serve_health(app: FastAPI, service: Service) -> None:
         gauges: list[tuple[str, str, float]] = [
             ("everlearn_listeners", "", service.events.listeners)
         ]
+        for follower in service.outward:
+            gauges += follower.gauges()
         for name, served in service.served.items():
             label = f'memory="{name}"'
             known = await served.question(lambda memory: memory.names())
@@ -120,6 +123,10 @@ def _serve_page(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return Response(pages["index.html"], media_type=KINDS["html"])
+
+    @app.get("/api", include_in_schema=False)
+    async def description() -> Response:
+        return Response(pages["api.html"], media_type=KINDS["html"])
 
     @app.get("/page/{name}", include_in_schema=False)
     async def part(name: str) -> Response:

@@ -12,7 +12,7 @@ import json
 import os
 import ssl
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
@@ -31,11 +31,22 @@ from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
 from everlearn.memory.answers import Answer, Answers
 from everlearn.memory.correcting import Correction
 from everlearn.memory.erase import Receipt
+from everlearn.memory.evaluate import Evaluation
 from everlearn.memory.forgetting import Forgotten
 from everlearn.memory.journal import NameRecord, Teaching
 from everlearn.memory.operations import Change
+from everlearn.memory.report import Report
+from everlearn.memory.strangers import Group
 from everlearn.memory.verify import Verification
+from everlearn.memory.why import Why
 from everlearn.persistence import replace_file
+from everlearn.service.client_reading import (
+    add_evaluated,
+    connected,
+    in_requests,
+    read_report,
+    read_why,
+)
 
 # A request whose connection broke is sent once more: by then the service has closed an idle one.
 TRIES = 2
@@ -134,16 +145,74 @@ class Client:
         done = self._change("correct", {"name": name, "also": also} | _sent(example))
         return Correction(done["name"], tuple(done["moved_from"]), done["taught"])
 
-    def ask(self, example: Any, *, top: int | None = 5) -> Answers:
+    def ask(self, example: Any, *, top: int | None = 5, remember: bool = False) -> Answers:
         """As :meth:`everlearn.Memory.ask`."""
-        said = self._json("POST", "ask", {"top": ALL if top is None else top} | _sent(example))
-        nothing = not said["answers"]
-        return Answers(
-            [Answer(**answer) for answer in said["answers"]],
-            unknown=said["unknown"],
-            familiarity=-np.inf if nothing else said["familiarity"],
-            threshold=np.inf if nothing else said["threshold"],
-        )
+        said = {"top": ALL if top is None else top, "remember": remember}
+        return _answers(self._json("POST", "ask", said | _sent(example)))
+
+    def ask_many(
+        self, examples: Iterable[Any], *, top: int | None = 5, remember: bool = False
+    ) -> Iterator[Answers | Exception]:
+        """As :meth:`everlearn.Memory.ask_many`, one after the other."""
+        for example in examples:
+            try:
+                yield self.ask(example, top=top, remember=remember)
+            except (CannotReach, NotAllowed):
+                raise
+            except EverlearnError as error:
+                yield error
+
+    def ask_stream(self, frames: Iterable[Any]) -> Iterator[Answers]:
+        """Answers to frames, over one WebSocket; needs the package websockets.
+
+        A frame that cannot be read raises its error, and the stream ends.
+        """
+        with connected(self.address, self._token, self._memory) as socket:
+            for frame in frames:
+                sent = _sent(frame)
+                socket.send(sent["image"] if "image" in sent else json.dumps(sent))
+                said = json.loads(socket.recv())
+                if "error" in said:
+                    raise _named(said["error"]["kind"], said["error"]["message"], ServiceFailed)
+                yield _answers(said)
+
+    def why(self, example: Any, name: str | None = None, *, top: int = 5) -> Why:
+        """As :meth:`everlearn.Memory.why`."""
+        said = {"top": top} | ({} if name is None else {"name": name})
+        return read_why(self._json("POST", "why", said | _sent(example)))
+
+    def report(self) -> Report:
+        """As :meth:`everlearn.Memory.report`."""
+        said = self._json("GET", "check")
+        return read_report(said, {number: self.thumbnail(number) for number in said["pictured"]})
+
+    def evaluate(self, files: Iterable[tuple[Any, str]]) -> Evaluation:
+        """How well does it know these files? As ``everlearn evaluate`` finds it."""
+        found = Evaluation()
+        for part in in_requests(files):
+            add_evaluated(found, self._json("POST", "evaluate", {"examples": part}))
+        return found
+
+    def strangers(self) -> list[Group]:
+        """As :meth:`everlearn.Memory.strangers`."""
+        rows = self._json("GET", "strangers")
+        return [Group(**(row | {"examples": tuple(row["examples"])})) for row in rows]
+
+    def stranger_thumbnail(self, id: int) -> bytes | None:
+        """As :meth:`everlearn.Memory.stranger_thumbnail`."""
+        return self._picture(f"strangers/{int(id)}/thumbnail")
+
+    def name_strangers(self, group: int, name: str) -> int:
+        """As :meth:`everlearn.Memory.name_strangers`."""
+        return int(self._change("strangers/name", {"group": group, "name": name})["count"])
+
+    def ignore_strangers(self, group: int) -> int:
+        """As :meth:`everlearn.Memory.ignore_strangers`."""
+        return int(self._change("strangers/ignore", {"group": group})["count"])
+
+    def drop_strangers(self, group: int) -> int:
+        """As :meth:`everlearn.Memory.drop_strangers`."""
+        return int(self._change("strangers/drop", {"group": group})["count"])
 
     def forget(
         self,
@@ -207,10 +276,7 @@ class Client:
 
     def thumbnail(self, id: int) -> bytes | None:
         """As :meth:`everlearn.Memory.thumbnail`."""
-        status, data = self._send("GET", f"thumbnails/{int(id)}", b"", {})
-        if status == 404:
-            return None
-        return _good(status, data)
+        return self._picture(f"thumbnails/{int(id)}")
 
     def info(self) -> dict[str, Any]:
         """As :meth:`everlearn.Memory.info`; the path is one on the service's machine."""
@@ -227,6 +293,10 @@ class Client:
         replace_file(Path(path), _good(*self._send("GET", "export", b"", {})))
 
     # Inside.
+
+    def _picture(self, address: str) -> bytes | None:
+        status, data = self._send("GET", address, b"", {})
+        return None if status == 404 else _good(status, data)
 
     def _change(self, address: str, said: dict[str, Any]) -> Any:
         return self._json("POST", address, said, key=uuid.uuid4().hex)
@@ -312,10 +382,25 @@ def _good(status: int, data: bytes) -> bytes:
         kind, message = str(error["kind"]), str(error["message"])
     except (ValueError, KeyError, TypeError):
         raise ServiceFailed(f"the service answered {status} and said nothing of use") from None
+    raise _named(kind, message, NotAllowed if status in (401, 403) else ServiceFailed)
+
+
+def _named(kind: str, message: str, otherwise: type[EverlearnError]) -> EverlearnError:
     found = getattr(errors, kind, None)
-    if isinstance(found, type) and issubclass(found, EverlearnError):
-        raise found(message)
-    raise (NotAllowed if status in (401, 403) else ServiceFailed)(message)
+    ours = isinstance(found, type) and issubclass(found, EverlearnError)
+    return found(message) if ours and found is not None else otherwise(message)
+
+
+def _answers(said: dict[str, Any]) -> Answers:
+    nothing = not said["answers"]
+    return Answers(
+        [Answer(**answer) for answer in said["answers"]],
+        unknown=said["unknown"],
+        familiarity=-np.inf if nothing else said["familiarity"],
+        threshold=np.inf if nothing else said["threshold"],
+        p_value=said["p_value"],
+        ignored=said["ignored"],
+    )
 
 
 def _choice(

@@ -6,7 +6,7 @@ state anew, which is always the truth.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from everlearn.errors import TooBusy
@@ -17,6 +17,7 @@ PATIENCE = 256
 ALIVE_SECONDS = 15.0
 
 Listener = asyncio.Queue[str | None]
+Follower = Callable[[str, str, dict[str, Any]], None]
 
 
 class Events:
@@ -34,6 +35,7 @@ class Events:
         self._listeners: dict[Listener, str] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
+        self._followers: list[Follower] = []
 
     @property
     def listeners(self) -> int:
@@ -41,8 +43,18 @@ class Events:
 
     def tell(self, memory: str, kind: str, /, **facts: Any) -> None:
         """Something happened to a Memory."""
+        self.tell_quietly(memory, kind, **facts)
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._spread, memory, kind, facts)
+
+    def tell_quietly(self, memory: str, kind: str, /, **facts: Any) -> None:
+        """As :meth:`tell`, to followers alone: it happens too often for listeners."""
+        for follower in self._followers:
+            follower(memory, kind, facts)
+
+    def follow(self, follower: Follower) -> None:
+        """Have a function called for everything told, from any thread; it may not wait."""
+        self._followers.append(follower)
 
     def listen(self, memory: str) -> AsyncIterator[str]:
         """Events of a Memory from when the first line is read, as text to be sent."""

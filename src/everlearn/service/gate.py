@@ -93,7 +93,7 @@ class Gate:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
+            await self._socket(scope, receive, send)
         else:
             await self._request(scope, receive, send)
 
@@ -116,6 +116,22 @@ class Gate:
             self._metrics.count(route, answer.status, took)
             # What a client sent is not logged: neither its address line, which may hold the token.
             LOG.info("%s %s %d %.1f ms", scope["method"], route, answer.status, 1000 * took)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A socket is let in by the same rules; refused, its handshake is answered with 403."""
+        headers = Headers(scope=scope)
+        address = (scope.get("client") or ("",))[0]
+        try:
+            self._require_host(headers)
+            _require_own_origin(scope, headers)
+            if not self._rate.take(address):
+                raise Refused(429, "TooBusy", "too many requests from this address; wait a second")
+            self._require_token(scope, headers, address)
+        except Refused:
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        await self._app(scope, receive, send)
 
     async def _admitted(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
         headers = Headers(scope=scope)
@@ -218,11 +234,12 @@ class _Answer:
 def _require_own_origin(scope: Scope, headers: Headers) -> None:
     """A browser says where a request comes from; a program says nothing."""
     origins = headers.getlist("origin")
-    own = f"{scope.get('scheme', 'http')}://{headers['host']}".lower()
+    scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme", "http"), scope.get("scheme"))
+    own = f"{scheme or 'http'}://{headers['host']}".lower()
     foreign = any(origin.lower() != own for origin in origins)
     site = headers.get("sec-fetch-site", "none")
     # Following a link to the page is fine; it brings nothing and shows nothing to the other site.
-    visit = headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
+    visit = headers.get("sec-fetch-mode") == "navigate" and scope.get("method") == "GET"
     if foreign or (site not in ("none", "same-origin") and not visit):
         raise Refused(403, "NotAllowed", "requests from other sites are not taken")
 

@@ -81,6 +81,7 @@ class CorrectRequest(OneExample):
 
 class AskRequest(OneExample):
     top: Annotated[int, Field(ge=1, le=10_000)] | None = 5
+    remember: bool = False
 
 
 class ForgetRequest(Sent):
@@ -135,14 +136,18 @@ class Answered(BaseModel):
     unknown: bool = Field(description="Whether it resembles nothing that was taught.")
     familiarity: float | None
     threshold: float | None
+    p_value: float = Field(description="The share of taught things that look less familiar.")
+    ignored: bool = Field(description="Whether it resembles strangers that are to be ignored.")
     answers: list[OneAnswer] = Field(description="The best first.")
 
     @classmethod
     def of(cls, answers: Answers) -> Self:
         return cls(
             unknown=answers.unknown,
-            familiarity=_finite(answers.familiarity),
-            threshold=_finite(answers.threshold),
+            familiarity=finite(answers.familiarity),
+            threshold=finite(answers.threshold),
+            p_value=answers.p_value,
+            ignored=answers.ignored,
             answers=[OneAnswer(name=a.name, probability=a.probability) for a in answers],
         )
 
@@ -151,11 +156,17 @@ class Forgot(BaseModel):
     count: int
     names: dict[str, int]
     receipt: dict[str, Any] | None = Field(description="Of an erase.")
+    receipt_file: str | None = Field(description="The same as a file to keep, with its digest.")
 
     @classmethod
     def of(cls, forgotten: Forgotten) -> Self:
-        receipt = None if forgotten.receipt is None else dict(vars(forgotten.receipt))
-        return cls(count=forgotten.count, names=forgotten.names, receipt=receipt)
+        receipt = forgotten.receipt
+        return cls(
+            count=forgotten.count,
+            names=forgotten.names,
+            receipt=None if receipt is None else dict(vars(receipt)),
+            receipt_file=None if receipt is None else receipt.as_json(),
+        )
 
 
 class Done(BaseModel):
@@ -208,5 +219,5 @@ class Failure(BaseModel):
     error: Details
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None

@@ -4,20 +4,19 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import HTTPException, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
 
+from everlearn.memory.answers import Answers
 from everlearn.memory.memory import Memory
-from everlearn.service.bodies import idempotency, received
-from everlearn.service.failures import MEANINGS
+from everlearn.service.addresses import ChangeKey, Chosen, new_router, service_of, takes
+from everlearn.service.bodies import received
 from everlearn.service.models import (
     Answered,
     AskRequest,
     Corrected,
     CorrectRequest,
     Done,
-    Failure,
     ForgetRequest,
     Forgot,
     OneName,
@@ -27,45 +26,9 @@ from everlearn.service.models import (
     TeachRequest,
     Verified,
 )
-from everlearn.service.served import Served, Service
-from everlearn.service.writer import Key
+from everlearn.service.served import Served
 
-router = APIRouter(
-    prefix="/v1",
-    responses={
-        status: {"model": Failure, "description": meaning} for status, meaning in MEANINGS.items()
-    },
-)
-
-
-def service_of(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
-
-
-def served_of(
-    request: Request,
-    memory: Annotated[
-        str | None, Query(max_length=100, description="Which Memory; by default the first.")
-    ] = None,
-) -> Served:
-    return service_of(request).find(memory)
-
-
-Chosen = Annotated[Served, Depends(served_of)]
-ChangeKey = Annotated[Key | None, Depends(idempotency)]
-
-
-def takes(model: type[BaseModel], *, bare: bool = False) -> dict[str, Any]:
-    """For the documentation: the bodies that :func:`received` reads."""
-    schema = model.model_json_schema()
-    content: dict[str, Any] = {"application/json": {"schema": schema}}
-    if "image" in model.model_fields:
-        fields = dict(schema["properties"]) | {"image": {"type": "string", "format": "binary"}}
-        content["multipart/form-data"] = {"schema": schema | {"properties": fields}}
-    if bare:
-        content["image/*"] = {"schema": {"type": "string", "format": "binary"}}
-    return {"requestBody": {"required": True, "content": content}}
+router = new_router()
 
 
 @router.post("/teach", openapi_extra=takes(TeachRequest))
@@ -98,11 +61,25 @@ async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected
 
 @router.post("/ask", openapi_extra=takes(AskRequest, bare=True))
 async def ask(request: Request, served: Chosen) -> Answered:
-    """What is this?"""
+    """What is this? With ``remember``, what is unknown is kept among the strangers."""
     sent = await received(request, AskRequest)
-    answers = await served.question(lambda memory: memory.ask(sent.example, top=sent.top))
-    if answers.unknown:
+    return await answered(served, sent)
+
+
+async def answered(served: Served, sent: AskRequest) -> Answered:
+    """The answer to one question; whoever listens is told."""
+
+    def ask(memory: Memory) -> Answers:
+        return memory.ask(sent.example, top=sent.top, remember=sent.remember)
+
+    answers = await (served.change(ask) if sent.remember else served.question(ask))
+    if answers.unknown and not answers.ignored:
         served.tell("unknown", nearest=answers[0].name if answers else None)
+    best = answers[0] if answers else None
+    served.note_answer(
+        name=best.name if best and not answers.unknown else None,
+        probability=best.probability if best else None,
+    )
     return Answered.of(answers)
 
 
@@ -250,6 +227,8 @@ async def export(served: Chosen) -> Response:
     responses={200: {"content": {"text/event-stream": {}}, "description": "Until either ends."}},
 )
 async def events(request: Request, served: Chosen) -> StreamingResponse:
-    """What happens from now on: taught, corrected, forgotten, erased, renamed, undone, unknown."""
+    """What happens from now on: taught, corrected, forgotten, erased, renamed, undone, redone,
+    named, ignored, dropped, unknown; and progress of a check.
+    """
     heard = service_of(request).events.listen(served.name)
     return StreamingResponse(heard, media_type="text/event-stream")

@@ -9,11 +9,11 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from everlearn.errors import InvalidParameter, TooBusy, UnknownMemory
 from everlearn.memory.memory import Memory
-from everlearn.service.events import Events
+from everlearn.service.events import Events, Follower
 from everlearn.service.metrics import Metrics
 from everlearn.service.settings import Settings
 from everlearn.service.writer import Key, Writer
@@ -43,6 +43,8 @@ class Served:
         self._events = events
         self._most = settings.waiting
         self._asking = 0
+        self._alone = asyncio.Lock()
+        self._answered: tuple[str | None, ...] = ()
         self.writer = Writer(settings.waiting, settings.kept_keys)
         self._askers = ThreadPoolExecutor(ASKERS, thread_name_prefix="everlearn asker")
 
@@ -60,6 +62,22 @@ class Served:
             return await loop.run_in_executor(self._askers, work, self.memory)
         finally:
             self._asking -= 1
+
+    async def aside(self, work: Callable[[Memory], Result]) -> Result:
+        """Ask something long, from a second look at the folder, so that nobody waits for it."""
+
+        def look() -> Result:
+            with Memory(self.memory.path, accept=self.memory.accept, read_only=True) as beside:
+                return work(beside)
+
+        async with self._alone:
+            return await asyncio.to_thread(look)
+
+    def note_answer(self, *, name: str | None, probability: float | None) -> None:
+        """What was answered, for those who follow it; told when the name changes."""
+        if (name,) != self._answered:
+            self._answered = (name,)
+            self._events.tell_quietly(self.name, "answered", name=name, probability=probability)
 
     def tell(self, kind: str, /, **facts: object) -> None:
         """Let those who listen know; from any thread."""
@@ -91,6 +109,8 @@ class Service:
                     f"at most 100, not {name!r}"
                 )
         self.settings = settings
+        self.streams = 0
+        self.outward: list[Any] = []
         self.events = Events(settings.listeners)
         self.metrics = Metrics()
         self.served = {
@@ -106,6 +126,12 @@ class Service:
                 f"there is no Memory called {name!r} here, only {', '.join(map(repr, self.served))}"
             )
         return self.served[name]
+
+    def follow(self, follower: Follower) -> None:
+        """Tell somebody outside everything that happens."""
+        self.events.follow(follower)
+        if hasattr(follower, "gauges"):
+            self.outward.append(follower)
 
     def close(self) -> None:
         """Finish what was acknowledged and what was queued."""

@@ -37,9 +37,11 @@ class Settings:
     failures : int
         Of them, requests a second with a wrong token.
     listeners : int
-        How many may listen to events at a time.
+        How many may listen to events at a time, and how many may send streams of frames.
     connections : int
         Open connections.
+    stream_seconds : float
+        How long a stream of frames may stay silent.
     header_seconds, body_seconds, send_seconds : float
         How long a client may take to send its headers, to send its body, and to read a part of the
         answer.
@@ -58,6 +60,7 @@ class Settings:
     header_seconds: float = 10.0
     body_seconds: float = 30.0
     send_seconds: float = 30.0
+    stream_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         plain = self.token.isascii() and self.token.isprintable() and " " not in self.token

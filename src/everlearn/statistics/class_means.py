@@ -210,12 +210,9 @@ class ClassMeans:
 
     def _absorb(self, x: Array, slot: int, row: Array) -> float:
         """Move the means towards one example and write the row to add; returns its square."""
-        from everlearn.statistics.moments_kernels import absorb_rows
+        from everlearn.statistics.moments_kernels import absorb_row
 
-        slots = np.array([slot], dtype=np.intp)
-        return absorb_rows(
-            x[None], slots, _NONE, self._counts, self._means, self.mean, self.total, row[None]
-        )
+        return absorb_row(x, slot, self._counts, self._means, self.mean, self.total, row)
 
     def _next_row(self, slot: int) -> Array:
         """Where the row of the next single example goes."""

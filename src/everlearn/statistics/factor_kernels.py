@@ -129,3 +129,20 @@ def solve_backward(R: Array, B: Array) -> None:
             for j in range(tail.shape[0]):
                 total += tail[j] * right[j]
             B[k, i] = (B[k, i] - total) / R[i, i]
+
+
+@compiled
+def two_products(rows: Array, u: Array, v: Array) -> tuple[Array, Array]:
+    """(rows u, rows v) in one pass over rows."""
+    with_u = np.empty(rows.shape[0])
+    with_v = np.empty(rows.shape[0])
+    for k in range(rows.shape[0]):
+        row = rows[k]
+        total_u = 0.0
+        total_v = 0.0
+        for j in range(row.shape[0]):
+            total_u += row[j] * u[j]
+            total_v += row[j] * v[j]
+        with_u[k] = total_u
+        with_v[k] = total_v
+    return with_u, with_v

@@ -10,6 +10,20 @@ STRIP = 32
 
 
 @compiled
+def absorb_row(
+    x: Array, slot: int, counts: Array, means: Array, grand_mean: Array, total: float, row: Array
+) -> float:
+    """Add one example to its class mean and to the mean of everything; returns ‖row‖².
+
+    δ = x − μ_k,  row = √(n_k / (n_k + 1)) δ,  μ_k += δ / (n_k + 1),  m += (x − m) / (N + 1)
+
+    so that the pooled scatter grows by row rowᵀ.
+    """
+    scale = np.sqrt(counts[slot] / (counts[slot] + 1.0))
+    return move_means(x, slot, 1.0, counts, means, grand_mean, total, scale, row)
+
+
+@compiled
 def absorb_rows(
     X: Array,
     slots: Slots,
@@ -20,31 +34,45 @@ def absorb_rows(
     total: float,
     rows: Array,
 ) -> float:
-    """Move the means towards each row of X in turn, with its weight w (none given: one each).
+    """:func:`absorb_row` for each row of X in turn, with its weight (none given: one each).
 
-    δ = x − μ_k,  row = √(n_k w / (n_k + w)) δ,  μ_k += w δ / (n_k + w),  m += w (x − m) / (N + w)
-
-    so that the pooled scatter grows by row rowᵀ. Returns Σ ‖row‖².
+    With weight w, row = √(n_k w / (n_k + w)) δ and the means move by w / (n_k + w) and w / (N + w).
     """
     square = 0.0
     for i in range(X.shape[0]):
         slot = slots[i]
-        x, mean, row = X[i], means[slot], rows[i]
         weight = weights[i] if weights.shape[0] else 1.0
-        step = weight / (counts[slot] + weight)
-        grand_step = weight / (total + weight)
-        scale = np.sqrt(counts[slot] * step)
-        own_square = 0.0
-        for j in range(x.shape[0]):
-            delta = x[j] - mean[j]
-            own_square += delta * delta
-            row[j] = scale * delta
-            mean[j] += step * delta
-            grand_mean[j] += grand_step * (x[j] - grand_mean[j])
-        square += scale * scale * own_square
-        counts[slot] += weight
+        scale = np.sqrt(counts[slot] * weight / (counts[slot] + weight))
+        square += move_means(X[i], slot, weight, counts, means, grand_mean, total, scale, rows[i])
         total += weight
     return square
+
+
+@compiled
+def move_means(
+    x: Array,
+    slot: int,
+    weight: float,
+    counts: Array,
+    means: Array,
+    grand_mean: Array,
+    total: float,
+    scale: float,
+    row: Array,
+) -> float:
+    """Write scale (x − μ_k) to row and return its square; both means step towards x."""
+    mean = means[slot]
+    step = weight / (counts[slot] + weight)
+    grand_step = weight / (total + weight)
+    square = 0.0
+    for j in range(x.shape[0]):
+        delta = x[j] - mean[j]
+        square += delta * delta
+        row[j] = scale * delta
+        mean[j] += step * delta
+        grand_mean[j] += grand_step * (x[j] - grand_mean[j])
+    counts[slot] += weight
+    return scale * scale * square
 
 
 @compiled
@@ -94,8 +122,9 @@ def add_outer_products(upper: Array, rows: Array) -> None:
 
 
 @compiled
-def nearest_mean(x: Array, means: Array, scores: Array) -> None:
-    """scores_k = −½ ‖x − μ_k‖² for every row μ_k of means, by differences (no cancellation)."""
+def nearest_mean(x: Array, means: Array) -> Array:
+    """−½ ‖x − μ_k‖² for every row μ_k of means, by differences (no cancellation)."""
+    scores = np.empty(means.shape[0])
     for k in range(means.shape[0]):
         mean = means[k]
         total = 0.0
@@ -103,3 +132,4 @@ def nearest_mean(x: Array, means: Array, scores: Array) -> None:
             delta = x[j] - mean[j]
             total += delta * delta
         scores[k] = -0.5 * total
+    return scores

@@ -4,8 +4,6 @@ BLAS wakes its threads for products that take microseconds, and waits until each
 on a busy machine 0.1 ms becomes 8 ms. A few rows are multiplied by a compiled loop instead.
 """
 
-import numpy as np
-
 from everlearn.arrays import Array
 
 FEW_ROWS = 16
@@ -18,11 +16,11 @@ def products(X: Array, W: Array) -> Array:
         return result
     from everlearn.statistics.products_kernels import few_products
 
-    result = np.empty((len(X), len(W)))
-    few_products(X, W, result)
-    return result
+    return few_products(X, W)
 
 
 def products_one(W: Array, x: Array) -> Array:
     """W x."""
-    return products(x[None], W)[0]
+    from everlearn.statistics.products_kernels import one_product
+
+    return one_product(W, x)

@@ -19,11 +19,13 @@ import numpy as np
 
 from everlearn.arrays import Array, Slots
 from everlearn.base import BOUNDED, Promise
+from everlearn.compiled import compiled
 from everlearn.errors import InvalidWeight, NotForgettable, NotMergeable
 from everlearn.learners.discriminant import Shrinkage
 from everlearn.learners.fixed_lda import FixedCovarianceLDA, shrunk_scatter
 from everlearn.learners.slda import StreamingLDA
 from everlearn.statistics.moments import Moments
+from everlearn.statistics.moments_kernels import move_means
 
 SHRINKAGE = 1e-4
 
@@ -109,12 +111,17 @@ class PublishedMoments(Moments):
         return rows
 
     def _absorb(self, x: Array, slot: int, row: Array) -> float:
-        """As the exact rule, but row = √(t / (t + 1)) δ with the count t of all classes."""
-        delta = x - self._means[slot]
-        row[:] = np.sqrt(self.total / (self.total + 1.0)) * delta
-        self._counts[slot] += 1.0
-        self._means[slot] += delta / self._counts[slot]
-        self.mean += (x - self.mean) / (self.total + 1.0)
-        square = float(row @ row)
+        square = _absorb_as_published(
+            x, slot, self._counts, self._means, self.mean, self.total, row
+        )
         self._pending_trace += square
         return square
+
+
+@compiled
+def _absorb_as_published(
+    x: Array, slot: int, counts: Array, means: Array, grand_mean: Array, total: float, row: Array
+) -> float:
+    """As the exact rule, but row = √(t / (t + 1)) δ with the count t of all classes."""
+    scale = np.sqrt(total / (total + 1.0))
+    return move_means(x, slot, 1.0, counts, means, grand_mean, total, scale, row)

@@ -2,9 +2,12 @@
 
 import * as camera from "./camera.js";
 import * as names from "./names.js";
+import * as dropping from "./dropping.js";
+import * as explaining from "./explaining.js";
 import * as service from "./service.js";
+import { $, chosen, forgetGestures, gestures, pause, pictures, progress, remember, say, trying } from "./shared.js";
+import * as strangers from "./strangers.js";
 
-const $ = (id) => document.getElementById(id);
 const FRAME_PAUSE = 120;
 const TEACH_PAUSE = 130;
 const SURE_ENOUGH = 5;
@@ -14,34 +17,7 @@ const state = {
   looking: null, // the video or image that answers are about
   shown: null, // the frame the answer on the page is about
   teaching: false,
-  gestures: [], // how many changes each gesture of this tab made, for undo
-  undone: [], // the same of gestures that were undone, for redo
 };
-
-// Saying things.
-
-let silence = 0;
-function say(text, seconds = 4) {
-  $("notice").textContent = text;
-  $("notice").hidden = false;
-  clearTimeout(silence);
-  silence = setTimeout(() => { $("notice").hidden = true; }, seconds * 1000);
-}
-
-async function trying(action) {
-  try {
-    return await action();
-  } catch (error) {
-    say(error.message, 8);
-    return null;
-  }
-}
-
-function remember(changes) {
-  if (!changes) return;
-  state.gestures.push(changes);
-  state.undone = [];
-}
 
 const typedName = () => $("name").value.trim();
 
@@ -50,10 +26,12 @@ const typedName = () => $("name").value.trim();
 function showAnswer(answered) {
   const verdict = $("verdict");
   const best = answered.answers[0];
-  const words = answered.unknown ? "Unknown. What is this?" : best.name;
+  const unknown = answered.ignored ? "Ignored." : "Unknown. What is this?";
+  const words = answered.unknown ? unknown : best.name;
   if (verdict.textContent !== words) verdict.textContent = words;
   verdict.classList.toggle("unknown", answered.unknown);
   showBars(answered.answers.slice(0, SURE_ENOUGH));
+  $("why").hidden = answered.answers.length === 0;
   $("wrong").hidden = answered.answers.length === 0;
   readyToTeach();
   $("wrong-text").textContent = answered.unknown
@@ -90,8 +68,10 @@ function newBar(list) {
 }
 
 async function answer(image) {
+  const answered = await service.ask(image, strangers.wanted());
   state.shown = image;
-  showAnswer(await service.ask(image));
+  showAnswer(answered);
+  strangers.noticed(answered);
 }
 
 async function look() {
@@ -102,18 +82,23 @@ async function look() {
 }
 
 async function keepLooking() {
+  let lost = false;
   for (;;) {
     try {
       await look();
+      if (lost && state.looking) {
+        lost = false;
+        say("The service is back.");
+        namesSoon();
+      }
     } catch (error) {
+      lost = error.status === 0;
       say(error.message, 8);
-      await pause(2000);
+      await pause(1000);
     }
     await pause(FRAME_PAUSE);
   }
 }
-
-const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 async function correct(name) {
   const image = state.shown;
@@ -144,7 +129,7 @@ async function teachWhileHeld() {
         const { new: isNew } = await service.teach(image, name, "camera");
         taught += isNew ? 1 : 0;
         $("taken").hidden = false;
-        $("taken").textContent = taught === 1 ? "1 picture" : `${taught} pictures`;
+        $("taken").textContent = pictures(taught);
       }
       if (state.looking !== $("video")) break;
       await pause(TEACH_PAUSE);
@@ -154,7 +139,7 @@ async function teachWhileHeld() {
   $("view").classList.remove("teaching");
   $("taken").hidden = true;
   remember(taught);
-  say(taught ? `Learned ${name} from ${taught === 1 ? "1 picture" : `${taught} pictures`}` : `Nothing new of ${name}`);
+  say(taught ? `Learned ${name} from ${pictures(taught)}` : `Nothing new of ${name}`);
   if (state.looking === $("still")) await trying(() => answer(state.shown));
 }
 
@@ -204,6 +189,7 @@ function stopLooking() {
   $("verdict").classList.remove("unknown");
   $("bars").replaceChildren();
   $("wrong").hidden = true;
+  $("why").hidden = true;
 }
 
 async function askAbout(file) {
@@ -218,50 +204,15 @@ async function askAbout(file) {
   readyToTeach();
 }
 
-async function takeFiles(files) {
-  const pictures = [...files].filter((file) => file.type.startsWith("image/"));
-  if (!pictures.length) {
-    say("Those are no pictures.");
-    return;
-  }
-  const dialog = $("drop");
-  $("drop-name").value = typedName();
-  const choice = await chosen(dialog);
-  const name = $("drop-name").value.trim();
-  if (choice === "ask") await trying(() => askAbout(pictures[0]));
-  if (choice === "teach" && name) await teachFiles(pictures, name);
-  if (choice === "teach" && !name) say("Give the pictures a name to teach them.");
-}
-
-async function teachFiles(pictures, name) {
-  let taught = 0;
-  const refused = [];
-  for (const [place, picture] of pictures.entries()) {
-    say(`Teaching ${name}: ${place + 1} of ${pictures.length}`, 60);
-    try {
-      const done = await service.teach(picture, name, picture.name || "page");
-      taught += done.new ? 1 : 0;
-    } catch (error) {
-      refused.push(`${picture.name}: ${error.message}`);
-      if (error.status === 0 || error.status === 401) break;
-    }
-  }
-  remember(taught);
-  const learned = `Learned ${name} from ${taught} of ${pictures.length} pictures.`;
-  say([learned, ...refused.slice(0, 1)].join(" "), refused.length ? 10 : 4);
-}
-
 // Names.
 
-function chosen(dialog) {
-  dialog.returnValue = "cancel";
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue), { once: true });
-  });
-}
-
 const actions = {
+  more(name) {
+    $("name").value = name;
+    readyToTeach();
+    $("name").focus();
+    say(`Show more of ${name} and hold to teach.`);
+  },
   async rename(name) {
     $("new-name").value = name;
     const choice = await chosen($("rename"));
@@ -274,16 +225,15 @@ const actions = {
   },
   async forget(name, count) {
     $("forget-text").textContent =
-      `${name} and its ${count === 1 ? "picture" : `${count} pictures`}. ` +
+      `${name} and its ${count === 1 ? "picture" : pictures(count)}. ` +
       "Forgetting can be undone; erasing removes every byte and cannot.";
     const choice = await chosen($("forget"));
     if (choice !== "forget" && choice !== "erase") return;
     await trying(async () => {
       const done = await service.forget(name, choice === "erase");
       if (choice === "erase") {
-        state.gestures = [];
-        state.undone = [];
-        saveReceipt(done.receipt);
+        forgetGestures();
+        saveReceipt(done.receipt_file);
       } else {
         remember(1);
       }
@@ -293,7 +243,7 @@ const actions = {
 };
 
 function saveReceipt(receipt) {
-  const file = new Blob([JSON.stringify(receipt, null, 2)], { type: "application/json" });
+  const file = new Blob([receipt], { type: "application/json" });
   const link = document.createElement("a");
   link.href = URL.createObjectURL(file);
   link.download = "everlearn-receipt.json";
@@ -307,6 +257,7 @@ async function showNames() {
   $("no-names").hidden = known.length > 0;
   $("export").hidden = known.length === 0;
   $("export").href = service.exported();
+  $("check").hidden = known.length === 0;
   const total = known.reduce((sum, one) => sum + one.count, 0);
   $("total").textContent = known.length ? `${known.length} known from ${total} pictures` : "";
   $("known").replaceChildren(
@@ -318,6 +269,15 @@ let asked = 0;
 function namesSoon() {
   clearTimeout(asked);
   asked = setTimeout(() => trying(showNames), 250);
+}
+
+function heard(kind, facts) {
+  if (kind === "progress") {
+    if (!$("work").hidden) progress(`Looking: ${facts.done} of ${facts.of}`, facts.done, facts.of);
+    return;
+  }
+  if (["named", "ignored", "dropped", "undone", "redone", "erased"].includes(kind)) strangers.soon();
+  namesSoon();
 }
 
 // A gesture is undone, and redone, as one, however many frames it took.
@@ -333,23 +293,22 @@ async function turn(from, to, step, word) {
   });
 }
 
-const undo = () => turn(state.gestures, state.undone, service.undo, "Undone");
-const redo = () => turn(state.undone, state.gestures, service.redo, "Done again");
+const undo = () => turn(gestures.made, gestures.undone, service.undo, "Undone");
+const redo = () => turn(gestures.undone, gestures.made, service.redo, "Done again");
 
 // Everything together.
 
 function connect() {
   $("camera").addEventListener("click", startCamera);
   $("camera-off").addEventListener("click", stopLooking);
-  $("files").addEventListener("change", (event) => {
-    takeFiles(event.target.files).then(() => { event.target.value = ""; });
-  });
   $("name").addEventListener("input", readyToTeach);
   $("correct").addEventListener("click", () => correct(typedName()));
   $("undo").addEventListener("click", undo);
   $("redo").addEventListener("click", redo);
   connectHolding($("hold"));
-  connectDropping($("view"));
+  dropping.connect($("view"), () => ({ ask: askAbout, name: typedName() }));
+  explaining.connect(() => state.shown, names.showReport);
+  strangers.connect();
 }
 
 function connectHolding(hold) {
@@ -371,24 +330,9 @@ function connectHolding(hold) {
   });
 }
 
-function connectDropping(view) {
-  for (const kind of ["dragover", "dragenter"]) {
-    document.addEventListener(kind, (event) => {
-      event.preventDefault();
-      view.classList.add("over-it");
-    });
-  }
-  document.addEventListener("dragleave", () => view.classList.remove("over-it"));
-  document.addEventListener("drop", (event) => {
-    event.preventDefault();
-    view.classList.remove("over-it");
-    if (event.dataTransfer.files.length) takeFiles(event.dataTransfer.files);
-  });
-}
-
 async function chooseMemory() {
   const served = await service.memories();
-  let hush = service.listen(namesSoon);
+  let hush = service.listen(heard);
   if (served.length < 2) return;
   $("which").replaceChildren(
     ...served.map((name) => Object.assign(document.createElement("option"), { value: name, textContent: name })),
@@ -396,12 +340,12 @@ async function chooseMemory() {
   $("which-label").hidden = false;
   $("which").addEventListener("change", () => {
     service.choose($("which").value);
-    state.gestures = [];
-    state.undone = [];
+    forgetGestures();
     names.forgetAll();
     hush();
-    hush = service.listen(namesSoon);
+    hush = service.listen(heard);
     namesSoon();
+    strangers.soon();
   });
 }
 

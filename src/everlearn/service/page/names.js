@@ -1,21 +1,10 @@
 // The names that are known, each with its latest pictures. Names are text and never markup.
 
 import * as service from "./service.js";
+import { button, element, pictures as spoken } from "./shared.js";
 
 const PICTURES = 4;
 const cards = new Map();
-
-function element(kind, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(kind), properties);
-  made.append(...children);
-  return made;
-}
-
-function button(text, label, action) {
-  const made = element("button", { type: "button", textContent: text, onclick: action });
-  made.setAttribute("aria-label", label);
-  return made;
-}
 
 async function showPictures(place, name, count) {
   const found = await service.teachings(name, PICTURES, Math.max(0, count - PICTURES));
@@ -29,24 +18,33 @@ async function showPictures(place, name, count) {
 function card({ name, count }, actions) {
   const pictures = element("div", { className: "pictures" });
   const counted = element("span", { className: "faint", textContent: spoken(count) });
+  const found = element("span", { className: "found" });
   const made = element(
     "li",
     {},
     pictures,
     element("span", { className: "called", textContent: name }),
     counted,
+    found,
     element(
       "div",
       { className: "row" },
+      button("More", `Show more of ${name}`, () => actions.more(name)),
       button("Rename", `Rename ${name}`, () => actions.rename(name)),
       button("Forget", `Forget ${name}`, () => actions.forget(name, count)),
     ),
   );
   showPictures(pictures, name, count).catch(() => {});
-  return { made, count };
+  return { made, count, found };
 }
 
-const spoken = (count) => (count === 1 ? "1 picture" : `${count} pictures`);
+// What a report says of each name, on its card until it is taught again.
+export function showReport(report) {
+  for (const [name, { found }] of cards) {
+    const own = report.per_name[name];
+    if (own) found.textContent = `${own.right} of ${own.of} right: ${report.advice[name]}`;
+  }
+}
 
 // Shows what is known; cards that did not change stay as they are.
 export function show(list, known, actions) {

@@ -72,12 +72,22 @@ function form(image, fields) {
 const JSON_KIND = { "content-type": "application/json" };
 const changeJson = (path, value) => change(path, JSON.stringify(value), JSON_KIND);
 
-export const ask = (image) =>
-  send("ask", { method: "POST", body: image, headers: { "content-type": "image/jpeg" } });
+const JPEG_KIND = { "content-type": "image/jpeg" };
+
+export const ask = (image, remember = false) =>
+  send("ask", { method: "POST", body: image, headers: JPEG_KIND, query: remember ? { remember } : {} });
+export const why = (image) => send("why", { method: "POST", body: image, headers: JPEG_KIND });
+export const check = () => send("check");
+export const strangers = () => send("strangers");
+export const nameStrangers = (group, name) => changeJson("strangers/name", { group, name });
+export const ignoreStrangers = (group) => changeJson("strangers/ignore", { group });
+export const dropStrangers = (group) => changeJson("strangers/drop", { group });
+export const strangerThumbnail = (id) => address(`strangers/${id}/thumbnail`);
 export const teach = (image, name, source) => change("teach", form(image, { name, source }));
 export const correct = (image, name) => change("correct", form(image, { name }));
 export const rename = (old, wanted) => changeJson("rename", { old, new: wanted });
 export const forget = (name, erase) => changeJson("forget", { name, erase });
+export const forgetOne = (id) => changeJson("forget", { id });
 export const undo = () => change("undo");
 export const redo = () => change("redo");
 export const names = () => send("names");
@@ -87,10 +97,20 @@ export const teachings = (name, limit, offset) =>
 export const thumbnail = (id) => address(`thumbnails/${id}`);
 export const exported = () => address("export");
 
+const KINDS = [
+  "taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone",
+  "named", "ignored", "dropped", "progress",
+];
+
 // Calls back for every event; the browser connects again by itself.
 export function listen(heard) {
   const source = new EventSource(address("events"));
-  const kinds = ["taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone"];
-  for (const kind of kinds) source.addEventListener(kind, heard);
+  for (const kind of KINDS) {
+    source.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
+  }
+  // After a break anything may have happened.
+  let broken = false;
+  source.addEventListener("error", () => { broken = true; });
+  source.addEventListener("open", () => { if (broken) heard("again", {}); });
   return () => source.close();
 }

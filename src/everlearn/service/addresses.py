@@ -1,0 +1,53 @@
+"""What every address shares: which Memory is meant, the key of a change, and its description."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel
+
+from everlearn.service.bodies import idempotency
+from everlearn.service.failures import MEANINGS
+from everlearn.service.models import Failure
+from everlearn.service.served import Served, Service
+from everlearn.service.writer import Key
+
+
+def new_router() -> APIRouter:
+    """Addresses under ``/v1``, each with every status that an answer can have."""
+    return APIRouter(
+        prefix="/v1",
+        responses={
+            status: {"model": Failure, "description": meaning}
+            for status, meaning in MEANINGS.items()
+        },
+    )
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+def served_of(
+    request: Request,
+    memory: Annotated[
+        str | None, Query(max_length=100, description="Which Memory; by default the first.")
+    ] = None,
+) -> Served:
+    return service_of(request).find(memory)
+
+
+Chosen = Annotated[Served, Depends(served_of)]
+ChangeKey = Annotated[Key | None, Depends(idempotency)]
+
+
+def takes(model: type[BaseModel], *, bare: bool = False) -> dict[str, Any]:
+    """For the documentation: the bodies that :func:`received` reads."""
+    schema = model.model_json_schema()
+    content: dict[str, Any] = {"application/json": {"schema": schema}}
+    if "image" in model.model_fields:
+        fields = dict(schema["properties"]) | {"image": {"type": "string", "format": "binary"}}
+        content["multipart/form-data"] = {"schema": schema | {"properties": fields}}
+    if bare:
+        content["image/*"] = {"schema": {"type": "string", "format": "binary"}}
+    return {"requestBody": {"required": True, "content": content}}

@@ -1,0 +1,212 @@
+"""Why it said that, how well it knows what it was taught, and how well what it is shown now."""
+
+import time
+from functools import partial
+from typing import Annotated, Any, Self
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from everlearn.errors import EverlearnError, NeverLearned
+from everlearn.memory.answers import Answers
+from everlearn.memory.evaluate import Evaluation, was_taught
+from everlearn.memory.memory import Memory
+from everlearn.memory.report import Accuracy, Report
+from everlearn.memory.why import WITHOUT, Why
+from everlearn.service.addresses import Chosen, new_router, takes
+from everlearn.service.bodies import received
+from everlearn.service.models import Name, OneExample, Sent, Source, finite
+
+MOST_EXAMPLES = 10_000
+# Progress is told this often at most.
+TELL_SECONDS = 0.2
+
+router = new_router()
+
+
+class WhyRequest(OneExample):
+    name: Name | None = Field(None, description="Explain this name; by default the answer.")
+    top: Annotated[int, Field(ge=0, le=1_000)] = 5
+
+
+class OneEffect(BaseModel):
+    """What one teaching does to the score of the answer."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    name: str
+    source: str
+    score_with: float
+    score_without: float | None
+    effect: float | None
+
+
+class Explained(BaseModel):
+    name: str
+    score: float
+    effects: list[OneEffect] = Field(description="The strongest first.")
+    decisive: bool = Field(description="Whether one single teaching decides the answer.")
+    answer_without: dict[str, str | None] = Field(description="Without the strongest 1, 2, 5.")
+
+    @classmethod
+    def of(cls, why: Why) -> Self:
+        effects = [
+            OneEffect(
+                id=e.id,
+                name=e.name,
+                source=e.source,
+                score_with=e.score_with,
+                score_without=finite(e.score_without),
+                effect=finite(e.effect),
+            )
+            for e in why.effects
+        ]
+        without = {str(count): why.answer_without(count) for count in WITHOUT}
+        return cls(
+            name=why.name,
+            score=why.score,
+            effects=effects,
+            decisive=why.decisive,
+            answer_without=without,
+        )
+
+
+class OneAccuracy(BaseModel):
+    right: int
+    of: int
+    interval: tuple[float, float]
+
+    @classmethod
+    def made(cls, accuracy: Accuracy) -> Self:
+        return cls(right=accuracy.right, of=accuracy.of, interval=accuracy.interval)
+
+
+class OneSuspect(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    name: str
+    source: str
+    looks_like: str
+    probability: float
+
+
+class Checked(BaseModel):
+    """What a Memory knows about itself, by exact leave-one-out."""
+
+    accuracy: OneAccuracy
+    per_name: dict[str, OneAccuracy]
+    confused_pairs: list[tuple[str, str, int]]
+    mislabelled: list[OneSuspect]
+    near_duplicates: list[tuple[int, int, float]]
+    blurred: list[int]
+    dark: list[int]
+    too_few: list[str]
+    advice: dict[str, str] = Field(description="One sentence a name: what to show next.")
+    ranking: list[int]
+    pictured: list[int] = Field(description="Teachings worth a look that have a thumbnail.")
+
+    @classmethod
+    def of(cls, report: Report) -> Self:
+        return cls(
+            accuracy=OneAccuracy.made(report.accuracy),
+            per_name={name: OneAccuracy.made(found) for name, found in report.per_name.items()},
+            confused_pairs=report.confused_pairs,
+            mislabelled=[OneSuspect.model_validate(suspect) for suspect in report.mislabelled],
+            near_duplicates=report.near_duplicates,
+            blurred=report.blurred,
+            dark=report.dark,
+            too_few=report.too_few,
+            advice=report.advice,
+            ranking=report.ranking,
+            pictured=sorted(report.thumbnails),
+        )
+
+
+class Labelled(OneExample):
+    name: Name
+    file: Source | None = Field(None, description="What to call it in the answer.")
+
+
+class EvaluateRequest(Sent):
+    examples: Annotated[list[Labelled], Field(min_length=1, max_length=MOST_EXAMPLES)]
+
+
+class Missed(BaseModel):
+    name: str
+    answered: str | None
+    files: list[str]
+
+
+class Evaluated(BaseModel):
+    accuracy: float | None = Field(description="Of the examples whose name is known.")
+    n_known: int
+    n_unknown: int
+    flagged_known: int
+    flagged_unknown: int
+    answers: list[Missed] = Field(description="Right ones too: the name and what was answered.")
+    taken_for: list[tuple[str, str, str]]
+    taught: list[str]
+    unreadable: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, found: Evaluation) -> Self:
+        return cls(
+            accuracy=finite(found.accuracy),
+            n_known=found.n_known,
+            n_unknown=found.n_unknown,
+            flagged_known=found.flagged_known,
+            flagged_unknown=found.flagged_unknown,
+            answers=[
+                Missed(name=name, answered=said, files=files)
+                for (name, said), files in found.answers.items()
+            ],
+            taken_for=found.taken_for,
+            taught=found.taught,
+            unreadable=found.unreadable,
+        )
+
+
+@router.post("/why", openapi_extra=takes(WhyRequest, bare=True))
+async def why(request: Request, served: Chosen) -> Explained:
+    """Which teachings carried the answer, by their exact effect, and what without them."""
+    sent = await received(request, WhyRequest)
+    found = await served.question(lambda memory: memory.why(sent.example, sent.name, top=sent.top))
+    return Explained.of(found)
+
+
+@router.get("/check")
+async def check(served: Chosen) -> Checked:
+    """Have I taught enough? Accuracy, doubts, and what to show next; progress is an event."""
+    told = 0.0
+
+    def step(done: int, of: int) -> None:
+        nonlocal told
+        if time.monotonic() - told >= TELL_SECONDS or done == of:
+            told = time.monotonic()
+            served.tell("progress", work="check", done=done, of=of)
+
+    return Checked.of(await served.aside(lambda memory: memory.report(progress=step)))
+
+
+@router.post("/evaluate", openapi_extra=takes(EvaluateRequest))
+async def evaluate(request: Request, served: Chosen) -> Evaluated:
+    """Ask about many examples whose names are known, and compare."""
+    sent = await received(request, EvaluateRequest)
+    known = await served.question(lambda memory: memory.names())
+    if not known:
+        raise NeverLearned("nothing was taught yet, so there is nothing to evaluate")
+    found = Evaluation()
+    for number, one in enumerate(sent.examples, start=1):
+        said, taught = await served.question(partial(_asked, example=one.example))
+        file = one.file or str(number)
+        found.count(file, one.name, said, known=one.name in known, taught=taught)
+    return Evaluated.of(found)
+
+
+def _asked(memory: Memory, example: Any) -> tuple[Answers | Exception, bool]:
+    try:
+        return memory.ask(example, top=1), was_taught(memory, example)
+    except EverlearnError as error:
+        return error, False

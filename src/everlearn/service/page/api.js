@@ -1,0 +1,80 @@
+// The API, drawn from its own description. Everything is text, never markup.
+
+import { $, element } from "./shared.js";
+
+function named(schema, all) {
+  return schema?.$ref ? all[schema.$ref.split("/").at(-1)] : schema;
+}
+
+// A schema in few words: "text", "number, at most 10000", "list of number", "OneName".
+function spoken(schema, all) {
+  if (!schema || Object.keys(schema).length === 0) return "anything";
+  if (schema.$ref) return schema.$ref.split("/").at(-1);
+  if (schema.anyOf) return schema.anyOf.map((one) => spoken(one, all)).join(" or ");
+  if (schema.prefixItems) return `[${schema.prefixItems.map((one) => spoken(one, all)).join(", ")}]`;
+  if (schema.type === "array") return `list of ${spoken(schema.items, all)}`;
+  const limits = [
+    schema.minimum !== undefined && `at least ${schema.minimum}`,
+    schema.maximum !== undefined && `at most ${schema.maximum}`,
+    schema.maxLength !== undefined && `at most ${schema.maxLength} characters`,
+  ].filter(Boolean);
+  const kind = schema.contentEncoding ?? schema.format ?? { string: "text", null: "nothing" }[schema.type] ?? schema.type;
+  return [kind, ...limits].join(", ");
+}
+
+function fields(schema, all) {
+  const wanted = new Set(schema.required ?? []);
+  const rows = Object.entries(schema.properties ?? {}).map(([name, one]) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, element("code", { textContent: name })),
+      element("td", { textContent: spoken(one, all) + (wanted.has(name) ? ", needed" : "") }),
+      element("td", { textContent: one.description ?? "" }),
+    ));
+  return element("table", {}, element("tbody", {}, ...rows));
+}
+
+function example(method, path, operation) {
+  const parts = [`curl -H "Authorization: Bearer $TOKEN" -X ${method.toUpperCase()}`];
+  const body = operation.requestBody?.content ?? {};
+  if (body["multipart/form-data"]) parts.push("-F image=@picture.jpg");
+  else if (body["application/json"]) parts.push("-H content-type:application/json -d '{…}'");
+  return `${parts.join(" ")} ${location.origin}${path}`;
+}
+
+function operationPart(path, method, operation, all) {
+  const answer = operation.responses["200"]?.content?.["application/json"]?.schema;
+  const body = named(operation.requestBody?.content?.["application/json"]?.schema, all);
+  const parts = [element("p", { textContent: operation.description ?? "" })];
+  const queries = (operation.parameters ?? []).map((one) => [one.name, { ...one.schema, description: one.description }]);
+  if (queries.length) {
+    parts.push(element("h2", { textContent: "In the address and headers" }), fields({ properties: Object.fromEntries(queries) }, all));
+  }
+  if (body) {
+    const kinds = Object.keys(operation.requestBody.content).join(", ");
+    parts.push(element("h2", { textContent: `Sent (${kinds})` }), fields(body, all));
+  }
+  if (answer) {
+    const row = named(answer.type === "array" ? answer.items : answer, all);
+    parts.push(element("h2", { textContent: `Answered: ${spoken(answer, all)}` }));
+    if (row?.properties) parts.push(fields(row, all));
+  }
+  parts.push(element("pre", { tabIndex: 0 }, element("code", { textContent: example(method, path, operation) })));
+  return element(
+    "details",
+    {},
+    element("summary", {}, element("code", { textContent: `${method.toUpperCase()} ${path}` })),
+    ...parts,
+  );
+}
+
+const answer = await fetch("/v1/openapi.json");
+if (answer.ok) {
+  const { paths, components } = await answer.json();
+  const made = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, one]) => operationPart(path, method, one, components.schemas)));
+  $("operations").replaceChildren(...made);
+} else {
+  $("operations").replaceChildren(element("p", { textContent: "Open the address that everlearn serve printed first." }));
+}

@@ -1,0 +1,66 @@
+// What every part of the page uses.
+
+export const $ = (id) => document.getElementById(id);
+export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+export const pictures = (count) => (count === 1 ? "1 picture" : `${count} pictures`);
+
+export function element(kind, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(kind), properties);
+  made.append(...children);
+  return made;
+}
+
+export function button(text, label, action) {
+  const made = element("button", { type: "button", textContent: text, onclick: action });
+  made.setAttribute("aria-label", label);
+  return made;
+}
+
+let silence = 0;
+export function say(text, seconds = 4) {
+  $("notice").textContent = text;
+  $("notice").hidden = false;
+  clearTimeout(silence);
+  silence = setTimeout(() => { $("notice").hidden = true; }, seconds * 1000);
+}
+
+export async function trying(action) {
+  try {
+    return await action();
+  } catch (error) {
+    say(error.message, 8);
+    return null;
+  }
+}
+
+// Long work has a bar; without a total it only shows that something goes on.
+export function progress(text, done, total) {
+  $("work").hidden = text === null;
+  if (text === null) return;
+  $("work-text").textContent = text;
+  const bar = $("work-bar");
+  if (total) Object.assign(bar, { max: total, value: done });
+  else bar.removeAttribute("value");
+}
+
+export function chosen(dialog) {
+  dialog.returnValue = "cancel";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue), { once: true });
+  });
+}
+
+// How many changes each gesture of this tab made, for undo, and of those undone, for redo.
+export const gestures = { made: [], undone: [] };
+
+export function remember(changes) {
+  if (!changes) return;
+  gestures.made.push(changes);
+  gestures.undone = [];
+}
+
+export function forgetGestures() {
+  gestures.made = [];
+  gestures.undone = [];
+}

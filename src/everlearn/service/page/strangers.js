@@ -1,0 +1,101 @@
+// What was unknown and kept: grouped, to name, ignore or drop. Kept only where it is asked for.
+
+import * as camera from "./camera.js";
+import * as service from "./service.js";
+import { $, button, element, pictures, remember, say, trying } from "./shared.js";
+
+const SHOWN = 5;
+const LATEST = 50;
+
+let unknownBefore = false;
+let seen = [];
+
+// Whether to keep a frame if it is unknown: the second unknown in a row, unlike those kept before.
+export function wanted() {
+  if (!$("keep").checked || !unknownBefore) return false;
+  const glance = camera.glance();
+  if (seen.some((one) => camera.nearlySame(one, glance))) return false;
+  seen = [...seen.slice(-LATEST), glance];
+  return true;
+}
+
+export function noticed(answered) {
+  unknownBefore = answered.unknown && !answered.ignored;
+  if (unknownBefore && $("keep").checked) soon();
+}
+
+function card(group) {
+  const field = element("input", { maxLength: 200, autocomplete: "off", placeholder: "Name" });
+  field.setAttribute("list", "known");
+  field.setAttribute("aria-label", `Name of these ${pictures(group.count)}`);
+  const finish = (action, text) => async () => {
+    await trying(async () => {
+      await action();
+      say(text());
+      await show();
+    });
+  };
+  const named = finish(
+    async () => {
+      if (!field.value.trim()) throw new Error("Type a name first.");
+      await service.nameStrangers(group.id, field.value.trim());
+      remember(1);
+    },
+    () => `Learned ${field.value.trim()} from ${pictures(group.count)}.`,
+  );
+  const form = element(
+    "form",
+    { onsubmit: (event) => { event.preventDefault(); named(); } },
+    field,
+    element("button", { textContent: "Name", className: "main" }),
+  );
+  const what = pictures(group.count) + (group.likely ? `, most like ${group.likely}` : "");
+  const quiet = button("Ignore", `Ignore ${what}`, finish(() => service.ignoreStrangers(group.id), () => "Ignored from now on."));
+  quiet.hidden = group.ignored;
+  return element(
+    "li",
+    {},
+    element(
+      "div",
+      { className: "pictures" },
+      ...group.examples.slice(0, SHOWN).map((id) =>
+        element("img", { src: service.strangerThumbnail(id), alt: "", loading: "lazy" })),
+    ),
+    element("span", { className: "faint", textContent: group.ignored ? `${what}, ignored` : what }),
+    form,
+    element(
+      "div",
+      { className: "row" },
+      quiet,
+      button("Drop", `Drop ${what}`, finish(() => service.dropStrangers(group.id), () => "Dropped.")),
+    ),
+  );
+}
+
+let shown = "";
+export async function show() {
+  const groups = await service.strangers();
+  const now = JSON.stringify(groups);
+  if (now === shown) return;
+  shown = now;
+  $("no-strangers").hidden = groups.length > 0;
+  $("strangers").replaceChildren(...groups.map(card));
+}
+
+let asked = 0;
+// Not while somebody types a name: the fields would be made anew under their fingers.
+export function soon() {
+  clearTimeout(asked);
+  asked = setTimeout(() => {
+    if ($("strangers").contains(document.activeElement)) soon();
+    else trying(show);
+  }, 500);
+}
+
+export function connect() {
+  $("keep").checked = localStorage.getItem("keep-unknown") === "yes";
+  $("keep").addEventListener("change", () => {
+    localStorage.setItem("keep-unknown", $("keep").checked ? "yes" : "no");
+  });
+  trying(show);
+}

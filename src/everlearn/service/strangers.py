@@ -1,0 +1,99 @@
+"""Pictures that were unknown and kept: to name, to ignore, to drop."""
+
+from typing import Annotated
+
+from fastapi import HTTPException, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from everlearn.memory.memory import Memory
+from everlearn.service.addresses import ChangeKey, Chosen, new_router, takes
+from everlearn.service.bodies import received
+from everlearn.service.models import Name, Sent
+
+Number = Annotated[int, Field(ge=1, lt=1 << 63)]
+
+router = new_router()
+
+
+class OneGroup(BaseModel):
+    """Strangers that are alike."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int = Field(description="The number of its first member.")
+    count: int
+    examples: list[int] = Field(description="The numbers of its members.")
+    likely: str | None = Field(description="The known name it resembles most.")
+    ignored: bool
+
+
+class NameStrangersRequest(Sent):
+    group: Number
+    name: Name
+
+
+class GroupRequest(Sent):
+    group: Number
+
+
+class Counted(BaseModel):
+    count: int
+
+
+@router.get("/strangers")
+async def strangers(served: Chosen) -> list[OneGroup]:
+    """What was answered with unknown and kept (``ask`` with ``remember``), by likeness."""
+    found = await served.question(lambda memory: memory.strangers())
+    return [OneGroup.model_validate(group) for group in found]
+
+
+@router.get(
+    "/strangers/{id}/thumbnail",
+    response_class=Response,
+    responses={200: {"content": {"image/jpeg": {}}, "description": "A small JPEG."}},
+)
+async def thumbnail(id: Annotated[int, Path(ge=1, lt=1 << 63)], served: Chosen) -> Response:
+    """A small picture of a stranger, if one was kept."""
+    picture = await served.question(lambda memory: memory.stranger_thumbnail(id))
+    if not picture:
+        raise HTTPException(404, "no picture of this stranger was kept")
+    return Response(picture, media_type="image/jpeg")
+
+
+@router.post("/strangers/name", openapi_extra=takes(NameStrangersRequest))
+async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
+    """Teach a group of strangers their name."""
+    sent = await received(request, NameStrangersRequest)
+
+    def work(memory: Memory) -> Counted:
+        count = memory.name_strangers(sent.group, sent.name)
+        served.tell("named", name=sent.name, count=count)
+        return Counted(count=count)
+
+    return await served.change(work, key)
+
+
+@router.post("/strangers/ignore", openapi_extra=takes(GroupRequest))
+async def ignore_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
+    """Keep a group quiet: what resembles it is answered with ignored."""
+    sent = await received(request, GroupRequest)
+
+    def work(memory: Memory) -> Counted:
+        count = memory.ignore_strangers(sent.group)
+        served.tell("ignored", count=count)
+        return Counted(count=count)
+
+    return await served.change(work, key)
+
+
+@router.post("/strangers/drop", openapi_extra=takes(GroupRequest))
+async def drop_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
+    """Forget a group of strangers."""
+    sent = await received(request, GroupRequest)
+
+    def work(memory: Memory) -> Counted:
+        count = memory.drop_strangers(sent.group)
+        served.tell("dropped", count=count)
+        return Counted(count=count)
+
+    return await served.change(work, key)

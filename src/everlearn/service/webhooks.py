@@ -1,0 +1,180 @@
+"""What happens, posted to addresses that asked for it.
+
+    POST URL
+    content-type: application/json
+    everlearn-id: 17                       the same when it is sent again
+    everlearn-signature: t=1750000000,v1=… HMAC-SHA256 of "t.body" under the secret, in hex
+
+    {"id": 17, "time": 1750000000.1, "memory": "memory", "event": "taught", "facts": {…}}
+
+Each address has a thread and a queue of its own, so that one that does not answer delays no other
+and never the service. Events arrive in order. One that is refused or not answered is sent again
+after 1, 2, 4, … seconds, so often, and then given up; where more wait than the queue holds, the
+newest are lost. Both are counted in the metrics.
+"""
+
+import hashlib
+import hmac
+import http.client
+import json
+import logging
+import queue
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from everlearn.errors import InvalidParameter
+
+LOG = logging.getLogger("everlearn.service")
+
+WAITING = 1_000
+TRIES = 6
+ANSWER_SECONDS = 10.0
+LONGEST_PAUSE = 60.0
+# Told often, and of use to nobody outside.
+UNSENT = frozenset({"progress", "answered"})
+
+
+def signature(secret: str, when: int, body: bytes) -> str:
+    """What proves that a body came from who knows the secret, and when."""
+    digest = hmac.new(secret.encode(), f"{when}.".encode() + body, hashlib.sha256)
+    return f"t={when},v1={digest.hexdigest()}"
+
+
+class Webhook:
+    """One address, its queue and its thread.
+
+    Parameters
+    ----------
+    url : str
+    secret : str
+    waiting : int
+        How many events may wait.
+    first_pause : float
+        Seconds before a failed event is sent again; doubled each time.
+    """
+
+    def __init__(
+        self, url: str, secret: str, *, waiting: int = WAITING, first_pause: float = 1.0
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidParameter(f"a webhook looks like https://example.org/hook, not {url!r}")
+        self.sent = self.lost = 0
+        self._parts = parts
+        self._secret = secret
+        self._first_pause = first_pause
+        self._events: queue.Queue[tuple[int, bytes]] = queue.Queue(waiting)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="everlearn webhook", daemon=True)
+        self._thread.start()
+
+    def put(self, number: int, body: bytes) -> None:
+        """Queue one event; lost if too many wait."""
+        try:
+            self._events.put_nowait((number, body))
+        except queue.Full:
+            self.lost += 1
+
+    def close(self, seconds: float = 5.0) -> None:
+        """Send what waits, for so long; then give up."""
+        self._stopping.set()
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                number, body = self._events.get(timeout=0.2)
+            except queue.Empty:
+                if self._stopping.is_set():
+                    return
+                continue
+            if self._delivered(number, body):
+                self.sent += 1
+            else:
+                self.lost += 1
+
+    def _delivered(self, number: int, body: bytes) -> bool:
+        pause = self._first_pause
+        for attempt in range(TRIES):
+            if attempt and self._stopping.wait(pause):
+                return False
+            pause = min(2 * pause, LONGEST_PAUSE) if attempt else pause
+            try:
+                status = self._post(number, body)
+            except (OSError, http.client.HTTPException) as error:
+                LOG.warning("a webhook did not answer: %s", error)
+                continue
+            if 200 <= status < 300:
+                return True
+            LOG.warning("a webhook answered %d", status)
+            # What the receiver calls wrong does not get right by sending it again.
+            if 400 <= status < 500 and status not in (408, 429):
+                return False
+        return False
+
+    def _post(self, number: int, body: bytes) -> int:
+        host, port = str(self._parts.hostname), self._parts.port
+        connection: http.client.HTTPConnection
+        if self._parts.scheme == "https":
+            context = ssl.create_default_context()
+            connection = http.client.HTTPSConnection(
+                host, port, timeout=ANSWER_SECONDS, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS)
+        target = (self._parts.path or "/") + (f"?{self._parts.query}" if self._parts.query else "")
+        headers = {
+            "content-type": "application/json",
+            "user-agent": "everlearn",
+            "everlearn-id": str(number),
+            "everlearn-signature": signature(self._secret, int(time.time()), body),
+        }
+        try:
+            connection.request("POST", target, body, headers)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+
+class Webhooks:
+    """Every event to every address; given to ``Events.follow``.
+
+    Parameters
+    ----------
+    urls : sequence of str
+    secret : str
+    """
+
+    def __init__(self, urls: Sequence[str], secret: str, **options: Any) -> None:
+        if urls and not secret:
+            raise InvalidParameter(
+                "webhooks are signed: set EVERLEARN_WEBHOOK_SECRET to a word the receiver knows"
+            )
+        self.hooks = [Webhook(url, secret, **options) for url in urls]
+        self._number = 0
+        self._gate = threading.Lock()
+
+    def __call__(self, memory: str, kind: str, facts: dict[str, Any]) -> None:
+        if kind in UNSENT:
+            return
+        with self._gate:
+            self._number += 1
+            said = {"id": self._number, "time": time.time(), "memory": memory, "event": kind}
+            body = json.dumps(said | {"facts": facts}, ensure_ascii=False).encode(
+                "utf-8", "replace"
+            )
+            for hook in self.hooks:
+                hook.put(self._number, body)
+
+    def gauges(self) -> list[tuple[str, str, float]]:
+        """For the metrics."""
+        sent, lost = sum(h.sent for h in self.hooks), sum(h.lost for h in self.hooks)
+        return [("everlearn_webhooks_lost", "", lost), ("everlearn_webhooks_sent", "", sent)]
+
+    def close(self) -> None:
+        for hook in self.hooks:
+            hook.close()
