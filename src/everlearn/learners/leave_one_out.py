@@ -103,6 +103,18 @@ class LeastSquaresPath:
         return cho_solve(cho_factor(upper.T, lower=True, overwrite_a=True), self._X.T).T
 
 
+def recoded(scores: Array, counts: Array, total: float, rows: Rows, recoding: float) -> Array:
+    """Scores times (N / n_k)^α, each row by the counts without itself; −∞ where nothing is left."""
+    left = np.broadcast_to(counts, scores.shape).copy()
+    left[np.arange(len(rows)), rows.slots] -= rows.weights
+    gone = left <= GONE * total
+    if recoding:
+        left[gone] = 1.0
+        scores *= ((total - rows.weights)[:, None] / left) ** recoding
+    scores[gone] = -np.inf
+    return scores
+
+
 class DiscriminantPath:
     """Scores of examples without themselves, by a discriminant, for any ρ; NCM for infinite ρ."""
 
