@@ -4,7 +4,8 @@ Nearest class mean, discriminant analysis and least squares read the same class 
 of them answers best depends on the data and on how much of it there is. Here a bounded sample of
 the examples is kept beside the moments (:mod:`everlearn.learners.sample`), each of them is answered
 *without itself*, by every reading at every strength (:mod:`everlearn.learners.leave_one_out`), and
-the reading that is right most often answers. Nothing is taught twice, and nothing has to be held
+the first in an order of preference that is as good as any answers
+(:mod:`everlearn.learners.choosing`). Nothing is taught twice, and nothing has to be held
 out: the sample is learned as well.
 
     ridge          least squares with an intercept, λ relative to the mean variance tr(T) / d
@@ -109,7 +110,7 @@ class AutoClassifier(AdditiveClassifier):
     >>> bool(learner.score(X[1000:], y[1000:]) > 0.9)
     True
     >>> learner.choice_.reading
-    'discriminant analysis'
+    'arc-cosine kernel ridge regression'
     """
 
     moments_: Moments

@@ -2,13 +2,16 @@
 
 Counts of right answers are noisy, so neighbouring strengths are averaged (1-2-1), and a strength
 that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is preferred by a
-quarter of an example for each step of the grid; without evidence it is taken as it is.
+quarter of an example for each step of the grid; without evidence it is taken as it is. So the best
+of the linear readings is found. A wide reading is taken before it, at the strength nearest to the
+usual one, unless it is behind the best by two standard errors, on the examples where both differ.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from everlearn.arrays import Array, Slots
@@ -35,6 +38,8 @@ RECODINGS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 USUAL = 8.0
 # What one step away from the usual strength costs, and another reading than ridge, in examples.
 STEP, OTHER_READING = 0.25, 1.0
+# By so many standard errors a preferred reading may be behind.
+ERRORS = 2.0
 # Classes are uneven, and recoding worth a look, when the largest is this much larger.
 UNEVEN = 2.0
 # Wide readings are asked about so many examples at most, and at so many strengths about the usual.
@@ -70,9 +75,13 @@ class Choice:
         )
 
 
+# A reading, its strength, and the scores of all examples asked about.
+_Asked = tuple[str, float, Array]
+
+
 @dataclass(frozen=True)
 class _Candidate:
-    """A reading: what it scores at each strength, and what speaks for it before any evidence."""
+    """A reading, what it scores at a strength, and what right answers at each are worth."""
 
     reading: str
     strengths: Array
@@ -95,21 +104,25 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
         return Choice(RIDGE, usual)
     rows = Rows(kept.X, kept.slots, alone).take(comparable)
     evidence = _Evidence(moments, rows, kept.weights[comparable])
-    candidates = _linear(moments, rows, usual) + _wide(moments, sample, wide, comparable, usual)
-    if not candidates:
+    linear = _linear(moments, rows, usual)
+    if not linear:
         return Choice(NEAREST, np.inf)
     right: dict[str, float] = {}
-    best: tuple[float, str, float, Array] = (-np.inf, RIDGE, float(usual), np.zeros((0, 0)))
-    for candidate in candidates:
-        tables = [candidate.scores(strength) for strength in candidate.strengths]
-        hits = evidence.right(tables)
-        right[candidate.reading] = float(hits.max()) / evidence.total
-        worth = candidate.worth(hits)
+    best: tuple[float, _Asked] | None = None
+    for one in linear:
+        asked = [(one.reading, float(s), one.scores(float(s))) for s in one.strengths]
+        counts = evidence.right([scores for _, _, scores in asked])
+        right[one.reading] = float(counts.max()) / evidence.total
+        worth = one.worth(counts)
         at = len(worth) - 1 - int(worth[::-1].argmax())
-        if worth[at] > best[0]:
-            found = float(worth[at]), candidate.reading, float(candidate.strengths[at])
-            best = (*found, tables[at])
-    _, reading, strength, scores = best
+        if best is None or worth[at] > best[0]:
+            best = float(worth[at]), asked[at]
+    assert best is not None
+    asked = [*_wide(moments, sample, wide, comparable, usual), best[1]]
+    tables = [scores for _, _, scores in asked]
+    for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
+        right[name] = max(right.get(name, 0.0), float(count) / evidence.total)
+    reading, strength, scores = asked[evidence.first_as_good_as_the_best(tables)]
     recoding = 0.0
     if reading not in (DISCRIMINANT, NEAREST):
         recoding = evidence.recoding(scores)
@@ -159,16 +172,11 @@ def _linear(moments: Moments, rows: Rows, usual: float) -> list[_Candidate]:
     ]
 
 
-def _wide(
-    moments: Moments, sample: Sample, wide: Wide, asked: Slots, usual: float
-) -> list[_Candidate]:
-    """Kernel ridge regression while all examples are kept, then wide features."""
+def _wide(moments: Moments, sample: Sample, wide: Wide, asked: Slots, usual: float) -> list[_Asked]:
+    """Kernel ridge regression while all examples are kept, then wide features; as preferred."""
     near = int(np.abs(np.log(RIDGES / usual)).argmin())
-    strengths = RIDGES[max(0, near - BELOW_USUAL) : near + ABOVE_USUAL + 1]
-
-    def worth(hits: Array) -> Array:
-        return _preferred(hits, strengths, usual) - OTHER_READING
-
+    some = RIDGES[max(0, near - BELOW_USUAL) : near + ABOVE_USUAL + 1]
+    strengths = [float(s) for s in some[np.abs(np.log(some / usual)).argsort(kind="stable")]]
     kept = sample.rows()
     alone = np.minimum(kept.weights, 1.0)
     d = moments.n_features
@@ -176,13 +184,13 @@ def _wide(
         path = KernelPath(moments, kept, asked, alone[asked])
         variance = path.total_variance / d
         if variance > 0:
-            return [_Candidate(KERNEL, strengths, lambda s: path.scores(s * variance), worth)]
+            return [(KERNEL, s, path.scores(s * variance)) for s in strengths]
     elif wide.moments is not None:
         rows = Rows(wide.seen(kept.X[asked]), kept.slots[asked], alone[asked])
         squares = LeastSquaresPath(wide.moments, rows)
         variance = squares.mean_variance * wide.width / d
         if variance > 0:
-            return [_Candidate(FEATURES, strengths, lambda s: squares.scores(s * variance), worth)]
+            return [(FEATURES, s, squares.scores(s * variance)) for s in strengths]
     return []
 
 
@@ -205,7 +213,19 @@ class _Evidence:
 
     def right(self, tables: list[Array]) -> Array:
         """How many examples each table of scores answers rightly."""
-        return np.array([self._share @ (scores.argmax(axis=1) == self._slots) for scores in tables])
+        return self._hits(tables) @ self._share
+
+    def first_as_good_as_the_best(self, tables: list[Array]) -> int:
+        """The first that is not behind the best by two standard errors, where the two differ."""
+        hits = self._hits(tables)
+        best = hits[int((hits @ self._share).argmax())]
+        behind = (best.astype(np.float64) - hits) @ self._share
+        error = np.sqrt((best != hits) @ self._share**2)
+        return int(np.flatnonzero(behind <= ERRORS * error)[0])
+
+    def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
+        """Which examples each table of scores answers rightly, a row each."""
+        return np.array([scores.argmax(axis=1) == self._slots for scores in tables])
 
     def recoded(self, scores: Array, alpha: float) -> Array:
         return recoded(scores.copy(), self._counts, self._all, self._rows, alpha)

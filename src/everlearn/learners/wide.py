@@ -37,12 +37,17 @@ class Wide:
         self, n_features: int, kept: int, memory: float, microseconds: float | None
     ) -> None:
         self.width = width_within(n_features, memory, microseconds)
-        self.keeps = kept if _kernel_fits(kept, memory, microseconds) else 0
+        self._keeps = kept if _kernel_fits(kept, memory, microseconds) else 0
         self.moments: Moments | None = None
         # A file of before there were wide readings holds none: they begin with all, or never.
         self.missed = False
         self._n_features = n_features
         self._features: RandomFeatures | None = None
+
+    @property
+    def keeps(self) -> int:
+        """Up to how many examples a kernel reads them all."""
+        return 0 if self.missed else self._keeps
 
     def learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """Examples were learned after the beginning."""
