@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from everlearn.arrays import Array, Slots
-from everlearn.learners.leave_one_out import Rows, recoded
+from everlearn.learners.leave_one_out import Rows, without_themselves
 from everlearn.statistics.class_means import ClassMeans
 
 
@@ -40,7 +40,7 @@ class KernelPath:
     """Scores of all examples, each without itself, for any λ; ``rows`` are all there are."""
 
     def __init__(self, moments: ClassMeans, rows: Rows, asked: Slots, left_out: Array) -> None:
-        self._counts, self._total = moments.counts, moments.total
+        self._counts = moments.counts
         self._rows, self._asked, self._left_out = rows, asked, left_out
         self._K = arc_cosine(rows.X, rows.X)
         self.total_variance = _total_variance(self._K, rows)
@@ -59,13 +59,10 @@ class KernelPath:
         bias = ones @ members / ones.sum()
         alpha = (half.T @ (half @ members))[some] - np.outer(ones[some], bias)
         weights = rows.weights[some]
-        own, slots = np.arange(len(some)), rows.slots[some]
-        scores = members[some] - (regularization / weights)[:, None] * alpha
-        leverage = (1.0 - regularization * diagonal / weights) * self._left_out / weights
-        scores[own, slots] -= leverage
-        scores /= np.maximum(1.0 - leverage, 1e-12)[:, None]
-        asked = Rows(rows.X[some], slots, self._left_out)
-        return recoded(scores, self._counts, self._total, asked, recoding)
+        fits = members[some] - (regularization / weights)[:, None] * alpha
+        leverages = (1.0 - regularization * diagonal / weights) * self._left_out / weights
+        slots = rows.slots[some]
+        return without_themselves(fits, leverages, slots, self._left_out, self._counts, recoding)
 
 
 class KernelSquares:

@@ -202,7 +202,7 @@ class _Evidence:
     """
 
     def __init__(self, moments: Moments, rows: Rows, weights: Array) -> None:
-        self._rows, self._slots, self._all = rows, rows.slots, moments.total
+        self._rows, self._slots = rows, rows.slots
         self._counts = counts = moments.counts
         kept = np.bincount(rows.slots, weights, moments.n_slots)
         share = counts[rows.slots] / kept[rows.slots] * weights
@@ -228,7 +228,7 @@ class _Evidence:
         return np.array([scores.argmax(axis=1) == self._slots for scores in tables])
 
     def recoded(self, scores: Array, alpha: float) -> Array:
-        return recoded(scores.copy(), self._counts, self._all, self._rows, alpha)
+        return recoded(scores.copy(), self._slots, self._rows.weights, self._counts, alpha)
 
     def recoding(self, scores: Array) -> float:
         """The largest α that is right as often as no recoding, where classes differ in size."""
