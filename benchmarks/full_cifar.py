@@ -1,10 +1,10 @@
 """All of CIFAR-100, one pass, class by class: 50,000 pictures to learn, 10,000 to ask.
 
-Features of EfficientNet-Lite0 (``everlearn_papers.data.embedded.cifar100_full``), signed root and
-length one, ReLU features ``WIDTH`` wide, ridge regression with an intercept. λ is chosen after the
-pass, from the statistics: ten training pictures of each class are answered without themselves, for
-one λ after the other, as long as they are answered better. Test pictures are asked once, at the
-end. ``WIDTH``² numbers of memory, three times for a while.
+Features of EfficientNet-Lite0, signed root and length one, ReLU features ``WIDTH`` wide, ridge
+regression with an intercept. λ is chosen after the pass, from the statistics: ten training pictures
+of each class are answered without themselves, for one λ after the other, as long as they are
+answered better. Test pictures are asked once, at the end. ``WIDTH``² numbers of memory, three times
+for a while.
 """
 
 import os

@@ -29,7 +29,7 @@ from everlearn import (
 from everlearn.errors import MissingData
 from everlearn.streams.examples import DataSet
 
-SEEDS = 5
+SEEDS = 3
 SHOTS = (1, 5, 20, None)
 # C of logistic regression and of the support vector machine.
 CANDIDATES = np.logspace(-1, 4, 6)

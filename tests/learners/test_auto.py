@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from everlearn import AutoClassifier, NearestClassMean, RecursiveRLSC, StreamingLDA, load, save
 from everlearn.errors import NotForgettable
-from everlearn.learners import auto
+from everlearn.learners import auto, choosing
 
 
 def blobs(rng, n, *, spread, n_classes=6, d=12):
@@ -35,7 +36,7 @@ def test_long_classes_are_not(rng):
     spread = np.r_[30.0, np.full(11, 0.3)]
     X, y = blobs(rng, 2600, spread=spread)
     learner = AutoClassifier().fit(X[:600], y[:600])
-    assert learner.choice_.reading != auto.NEAREST
+    assert learner.choice_.reading != choosing.NEAREST
     assert NearestClassMean().fit(X[:600], y[:600]).score(X[600:], y[600:]) < 0.5
     assert learner.score(X[600:], y[600:]) > best_single(X[:600], y[:600], X[600:], y[600:]) - 0.01
 
@@ -44,7 +45,8 @@ def test_long_classes_are_not(rng):
 @pytest.mark.parametrize("origin", [0.0, 1e3])
 def test_the_choice_does_not_depend_on_scale_and_origin(rng, scale, origin):
     X, y = blobs(rng, 400, spread=1.0)
-    plain, moved = AutoClassifier().fit(X, y), AutoClassifier().fit(scale * (X + origin), y)
+    linear = AutoClassifier(memory=0)
+    plain, moved = clone(linear).fit(X, y), linear.fit(scale * (X + origin), y)
     assert plain.choice_.reading == moved.choice_.reading
     assert plain.choice_.strength == moved.choice_.strength
     new, _ = blobs(rng, 200, spread=1.0)
@@ -78,7 +80,7 @@ def test_the_fast_path_follows_every_example(rng):
     chosen = learner._running._choice
     exact = auto._Chosen()
     exact._choice, exact._made_for = chosen, learner.moments_.version
-    expected = exact.scores(X[420:], learner.moments_, learner._sample)
+    expected = exact.scores(X[420:], learner.moments_, learner._sample, learner._wide)
     found = np.array([learner._scores_one(x) for x in X[420:]])
     assert np.array_equal(found.argmax(axis=1), expected.argmax(axis=1))
 
@@ -100,11 +102,96 @@ def test_a_class_cannot_be_taken_out_of_a_pooled_scatter(rng):
 
 def test_wide_features_are_chosen_by_factors_as_narrow_ones_by_eigenvectors(rng, monkeypatch):
     X, y = blobs(rng, 300, spread=1.0)
-    narrow = AutoClassifier().fit(X, y)
-    narrow_ridge = dict(narrow.choice_.right)[auto.RIDGE]
+    narrow = AutoClassifier(memory=0).fit(X, y)
+    narrow_ridge = dict(narrow.choice_.right)[choosing.RIDGE]
     monkeypatch.setattr("everlearn.learners.leave_one_out.WIDE", 5)
-    monkeypatch.setattr(auto, "WIDE", 5)
-    monkeypatch.setattr(auto, "WIDE_RIDGES", auto.RIDGES)
-    wide = AutoClassifier().fit(X, y)
-    assert wide.choice_.reading == auto.RIDGE
-    assert dict(wide.choice_.right)[auto.RIDGE] == pytest.approx(narrow_ridge)
+    monkeypatch.setattr(choosing, "WIDE", 5)
+    monkeypatch.setattr(choosing, "WIDE_RIDGES", choosing.RIDGES)
+    wide = AutoClassifier(memory=0).fit(X, y)
+    assert wide.choice_.reading == choosing.RIDGE
+    assert dict(wide.choice_.right)[choosing.RIDGE] == pytest.approx(narrow_ridge)
+
+
+@pytest.fixture
+def rings(rng):
+    """Two classes that no plane tells apart."""
+    angle, y = rng.uniform(0, 2 * np.pi, 900), rng.integers(0, 2, 900)
+    radius = np.where(y == 0, 1.0, 2.0) + 0.1 * rng.normal(size=900)
+    X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), np.ones(900)])
+    return np.column_stack([X, 0.3 * rng.normal(size=(900, 3))]), y
+
+
+def test_what_no_plane_tells_apart_is_read_by_a_kernel_and_then_by_wide_features(rings):
+    X, y = rings
+    linear = AutoClassifier(memory=0).fit(X[:600], y[:600])
+    kernel = AutoClassifier().fit(X[:600], y[:600])
+    wide = AutoClassifier(sample_size=100).fit(X[:600], y[:600])
+    assert linear.score(X[600:], y[600:]) < 0.8
+    assert kernel.choice_.reading == choosing.KERNEL
+    assert wide.choice_.reading == choosing.FEATURES
+    assert wide.choice_.width == 16 * 6
+    assert "96 of them" in wide.why_
+    assert min(kernel.score(X[600:], y[600:]), wide.score(X[600:], y[600:])) > 0.9
+
+
+@pytest.mark.parametrize("sample_size", [2000, 100])
+def test_the_fast_path_follows_wide_readings(rings, sample_size):
+    X, y = rings
+    learner = AutoClassifier(sample_size=sample_size).fit(X[:600], y[:600])
+    learner.predict_one(X[0])
+    for x, label in zip(X[600:640], y[600:640].tolist(), strict=True):
+        learner.learn_one(x, label)
+        learner.predict_one(x)
+    chosen = learner._running._choice
+    assert chosen.reading in (choosing.KERNEL, choosing.FEATURES)
+    exact = auto._Chosen()
+    exact._choice, exact._made_for = chosen, learner.moments_.version
+    expected = exact.scores(X[640:700], learner.moments_, learner._sample, learner._wide)
+    found = np.array([learner._scores_one(x) for x in X[640:700]])
+    assert np.array_equal(found.argmax(axis=1), expected.argmax(axis=1))
+
+
+def test_merged_shards_forgotten_halves_and_any_order_agree_with_wide_features(rng):
+    X, y = blobs(rng, 1280, spread=1.5)
+    X_new, _ = blobs(rng, 100, spread=1.5)
+
+    def make():
+        return AutoClassifier(sample_size=60)
+
+    whole = make().fit(X, y)
+    assert whole._wide.moments is not None
+    expected = whole.decision_function(X_new)
+    order = rng.permutation(len(y))
+    merged = make()
+    for shard in np.array_split(order, 64):
+        merged.merge(make().fit(X[shard], y[shard]))
+    for other in (make().fit(X[order], y[order]), merged):
+        np.testing.assert_allclose(other.decision_function(X_new), expected, rtol=0, atol=1e-8)
+    half = make().fit(X[:640], y[:640])
+    merged.forget(X[640:], y[640:])
+    np.testing.assert_allclose(
+        merged._wide.moments.scatter(), half._wide.moments.scatter(), rtol=0, atol=1e-8
+    )
+    means, expected = (
+        learner._wide.moments.means[learner.registry_.order] for learner in (merged, half)
+    )
+    np.testing.assert_allclose(means, expected, rtol=0, atol=1e-8)
+
+
+def test_a_budget_decides_the_width():
+    from everlearn.learners.wide import width_within
+
+    assert width_within(1280, 512.0, None) == 5656
+    assert width_within(1280, 8000.0, None) == 16 * 1280
+    assert width_within(1280, 512.0, 1000.0) == 0  # less than four times the features: no gain
+    assert width_within(100, 512.0, 100.0) == 1317
+    assert width_within(100, 0.0, None) == 0
+
+
+def test_a_file_keeps_wide_features(rings, tmp_path):
+    X, y = rings
+    learner = AutoClassifier(sample_size=100).fit(X[:300], y[:300])
+    save(learner, tmp_path / "wide")
+    again = load(tmp_path / "wide").partial_fit(X[300:500], y[300:500])
+    learner.partial_fit(X[300:500], y[300:500])
+    assert np.array_equal(again.decision_function(X), learner.decision_function(X))

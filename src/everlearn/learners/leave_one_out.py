@@ -57,19 +57,28 @@ def without_themselves(
     The identity of the hat matrix, f_k ← (f_k − h [k = s]) / (1 − h), and recoding by the counts
     that are left. ``fits``, one row per example and one column per class, is overwritten.
     """
-    own, total = np.arange(len(fits)), counts.sum()
+    own = np.arange(len(fits))
     # Rounding alone can bring a leverage to one, where λ is tiny and the example stands alone.
     kept = np.maximum(1.0 - leverages, 1e-12)
     fits[own, slots] -= leverages
     fits /= kept[:, None]
-    left = np.broadcast_to(counts, fits.shape).copy()
-    left[own, slots] -= weights
+    return recoded(fits, slots, weights, counts, recoding)
+
+
+def recoded(scores: Array, slots: Slots, weights: Array, counts: Array, recoding: float) -> Array:
+    """Scores times (N / n_k)^α by the counts without the example of each row, overwritten.
+
+    −∞ where nothing is left of a class.
+    """
+    total = counts.sum()
+    left = np.broadcast_to(counts, scores.shape).copy()
+    left[np.arange(len(scores)), slots] -= weights
     gone = left <= GONE * total
     if recoding:
         left[gone] = 1.0
-        fits *= ((total - weights)[:, None] / left) ** recoding
-    fits[gone] = -np.inf
-    return fits
+        scores *= ((total - weights)[:, None] / left) ** recoding
+    scores[gone] = -np.inf
+    return scores
 
 
 class LeastSquaresPath:

@@ -1,8 +1,9 @@
 """A bounded sample of what was learned that does not depend on the order of learning.
 
-Every example has a number computed from its features; of each class those with the smallest
-numbers are kept, as many as fit. So the sample is a function of the set of examples: any order
-gives the same one, and the sample of two streams is found among their samples.
+Every example has a number computed from its features. While there is room, all are kept; then the
+largest classes give up theirs, of each class those with the largest numbers. So the sample is a
+function of the set of examples: any order gives the same one, and the sample of two streams is
+found among their samples.
 
 When a class has given up examples for want of room, forgetting one that is kept leaves one place
 empty: what would have stood there is gone. Until then forgetting is exact, too.
@@ -20,10 +21,12 @@ Numbers = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # To this many steps of the largest feature the features of a row are rounded.
 STEPS = 65_536.0
+# Weights that differ by less than this differ by rounding.
+ROUNDING = 1e-9
 
 
 class Sample:
-    """At most ``size`` examples, shared evenly between the classes."""
+    """At most ``size`` examples, but one of each class; an example of weight two is two of them."""
 
     def __init__(self, n_features: int, size: int) -> None:
         self.size = size
@@ -31,6 +34,13 @@ class Sample:
         self._slots = np.zeros(0, dtype=np.intp)
         self._weights = np.zeros(0)
         self._numbers: Numbers = np.zeros(0, dtype=np.uint64)
+        self._seen = np.zeros(0)  # weight of all that was offered, by slot
+
+    @property
+    def is_all(self) -> bool:
+        """Whether everything that was learned is kept."""
+        missing = float(self._seen.sum() - self._weights.sum())
+        return missing <= ROUNDING * max(1.0, float(self._seen.sum()))
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -41,20 +51,22 @@ class Sample:
 
     def offer(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """Examples were learned; those that belong to the sample are kept."""
-        numbers = numbers_of(X)
-        limits = self._limits(int(slots.max()) + 1)
-        welcome = np.flatnonzero(numbers < limits[slots])
-        if not len(welcome):
-            return
         share = np.ones(len(X)) if weights is None else weights
+        self._note(slots, share)
+        numbers = numbers_of(X)
+        welcome = np.flatnonzero(numbers < self._limits()[slots])
         self._add(X[welcome], slots[welcome], share[welcome], numbers[welcome])
 
     def absorb(self, other: "Sample", slots: Slots) -> None:
         """Take over the sample of another stream; its slot i is our slot ``slots[i]``."""
+        known = np.flatnonzero(other._seen)
+        self._note(slots[known], other._seen[known])
         self._add(other._X, slots[other._slots], other._weights, other._numbers)
 
-    def discard(self, X: Array, slots: Slots) -> None:
+    def discard(self, X: Array, slots: Slots, weights: Array | None = None) -> None:
         """Examples were forgotten."""
+        self._note(slots, -np.ones(len(X)) if weights is None else -weights)
+        self._seen[self._seen < ROUNDING] = 0.0
         kept = np.ones(len(self), dtype=bool)
         for number, slot in zip(numbers_of(X), slots, strict=True):
             same = np.flatnonzero(kept & (self._numbers == number) & (self._slots == slot))
@@ -63,6 +75,7 @@ class Sample:
 
     def discard_class(self, slot: int) -> None:
         """A class was forgotten."""
+        self._seen[slot : slot + 1] = 0.0
         self._keep(np.flatnonzero(self._slots != slot))
 
     def state(self) -> dict[str, AnyArray]:
@@ -70,10 +83,12 @@ class Sample:
             "sample": self._X,
             "sample_slots": self._slots.astype(np.int64),
             "sample_weights": self._weights,
+            "sample_seen": self._seen,
         }
 
-    def restore(self, X: Array, slots: AnyArray, weights: Array) -> None:
+    def restore(self, X: Array, slots: AnyArray, weights: Array, seen: Array) -> None:
         """Take over what :meth:`state` gave, made sure of by the caller."""
+        self._seen = seen
         self._X, self._weights = X, weights
         self._slots = slots.astype(np.intp)
         self._numbers = numbers_of(X)
@@ -83,20 +98,34 @@ class Sample:
         self._slots = np.concatenate([self._slots, slots])
         self._weights = np.concatenate([self._weights, weights])
         self._numbers = np.concatenate([self._numbers, numbers])
+        most = self._most()
+        if np.isinf(most) or not len(self._slots):
+            return
         order = np.lexsort((self._numbers, self._slots))
-        starts = np.searchsorted(self._slots[order], self._slots[order])
-        self._keep(order[np.arange(len(order)) - starts < self._places()])
+        before = np.cumsum(self._weights[order]) - self._weights[order]
+        first = np.searchsorted(self._slots[order], self._slots[order])
+        self._keep(order[before - before[first] < most * (1.0 - ROUNDING)])
 
-    def _places(self) -> int:
-        """How many examples a class may have."""
-        return max(1, self.size // max(1, len(np.unique(self._slots))))
+    def _note(self, slots: Slots, weights: Array) -> None:
+        """So much of each class was learned, or forgotten."""
+        n_slots = max(len(self._seen), int(slots.max(initial=-1)) + 1)
+        self._seen = np.pad(self._seen, (0, n_slots - len(self._seen)))
+        self._seen += np.bincount(slots, weights, n_slots)
 
-    def _limits(self, n_slots: int) -> Numbers:
+    def _most(self) -> float:
+        """How much of a class may be kept: the level up to which all of them fill ``size``."""
+        seen = np.sort(self._seen[self._seen > 0])
+        if float(seen.sum()) <= self.size * (1.0 + ROUNDING):
+            return np.inf
+        below = np.cumsum(seen) - seen
+        levels = (self.size - below) / np.arange(len(seen), 0, -1)
+        return max(1.0, float(np.floor(levels[np.argmax(levels <= seen)])))
+
+    def _limits(self) -> Numbers:
         """By slot, the number an example must stay below to be kept."""
-        limits = np.full(n_slots, np.iinfo(np.uint64).max, dtype=np.uint64)
-        places = self._places()
-        counts = np.bincount(self._slots, minlength=n_slots)
-        for slot in np.flatnonzero(counts[:n_slots] >= places):
+        limits = np.full(len(self._seen), np.iinfo(np.uint64).max, dtype=np.uint64)
+        kept = np.bincount(self._slots, self._weights, len(self._seen))
+        for slot in np.flatnonzero(kept >= self._most()):
             limits[slot] = self._numbers[self._slots == slot].max()
         return limits
 

@@ -1,0 +1,266 @@
+"""Which reading of what was taught answers best: every example asked without itself.
+
+Counts of right answers are noisy, so neighbouring strengths are averaged (1-2-1), and a strength
+that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is preferred by a
+quarter of an example for each step of the grid; without evidence it is taken as it is. So the best
+of the linear readings is found. A wide reading is taken before it, at the strength nearest to the
+usual one, unless it is behind the best by two standard errors, on the examples where both differ.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from everlearn.arrays import Array, Slots
+from everlearn.learners.arc_cosine import KernelPath
+from everlearn.learners.leave_one_out import (
+    WIDE,
+    DiscriminantPath,
+    LeastSquaresPath,
+    Rows,
+    recoded,
+)
+from everlearn.learners.sample import Sample
+from everlearn.learners.wide import Wide
+from everlearn.statistics.moments import Moments
+
+RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
+KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on wide features"
+# Strengths, as shares of the mean variance; the last of the discriminant's is nearest class mean.
+RIDGES = np.array([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+WIDE_RIDGES = np.array([1e-3, 1e-2, 0.1, 1.0])
+SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
+RECODINGS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+# Without evidence: λ is this over the mean number of examples of a class.
+USUAL = 8.0
+# What one step away from the usual strength costs, and another reading than ridge, in examples.
+STEP, OTHER_READING = 0.25, 1.0
+# By so many standard errors a preferred reading may be behind.
+ERRORS = 2.0
+# Classes are uneven, and recoding worth a look, when the largest is this much larger.
+UNEVEN = 2.0
+# Wide readings are asked about so many examples at most, and at so many strengths about the usual.
+MOST_ASKED = 1000
+BELOW_USUAL, ABOVE_USUAL = 2, 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A reading, how strongly it is regularised, and the evidence for it."""
+
+    reading: str
+    strength: float
+    recoding: float = 0.0
+    temperature: float = 1.0
+    right: tuple[tuple[str, float], ...] = ()
+    asked: int = 0
+    width: int = 0
+
+    def in_words(self) -> str:
+        """The choice and the reason for it."""
+        wide = f" ({self.width:,} of them)" if self.reading == FEATURES else ""
+        if not self.asked:
+            return (
+                f"{self.reading} at {self.strength:.2g} of the mean variance: no class has two "
+                "examples yet, so nothing could be compared"
+            )
+        others = ", ".join(f"{right:.1%} by {reading}" for reading, right in self.right)
+        recoded_by = f", recoded by {self.recoding:g}" if self.recoding else ""
+        return (
+            f"{self.reading}{wide} at {self.strength:.2g} of the mean variance{recoded_by}: of "
+            f"{self.asked} examples answered without themselves, right were {others}"
+        )
+
+
+# A reading, its strength, and the scores of all examples asked about.
+_Asked = tuple[str, float, Array]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A reading, what it scores at a strength, and what right answers at each are worth."""
+
+    reading: str
+    strengths: Array
+    scores: Callable[[float], Array]
+    worth: Callable[[Array], Array]
+
+
+def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
+    """The reading that answers most of these examples rightly without themselves."""
+    n_classes = np.count_nonzero(moments.counts)
+    usual = USUAL * n_classes / moments.total
+    kept = sample.rows()
+    # An example of weight two is two examples: one of them is left out.
+    alone = np.minimum(kept.weights, 1.0)
+    comparable = np.flatnonzero(moments.counts[kept.slots] - alone > 1e-9 * moments.total)
+    if len(comparable) > MOST_ASKED and (wide.keeps or wide.moments is not None):
+        some = np.linspace(0, len(comparable) - 1, MOST_ASKED).astype(np.intp)
+        comparable = comparable[some]
+    if not len(comparable) or n_classes < 2:
+        return Choice(RIDGE, usual)
+    rows = Rows(kept.X, kept.slots, alone).take(comparable)
+    evidence = _Evidence(moments, rows, kept.weights[comparable])
+    linear = _linear(moments, rows, usual)
+    if not linear:
+        return Choice(NEAREST, np.inf)
+    right: dict[str, float] = {}
+    best: tuple[float, _Asked] | None = None
+    for one in linear:
+        asked = [(one.reading, float(s), one.scores(float(s))) for s in one.strengths]
+        counts = evidence.right([scores for _, _, scores in asked])
+        right[one.reading] = float(counts.max()) / evidence.total
+        worth = one.worth(counts)
+        at = len(worth) - 1 - int(worth[::-1].argmax())
+        if best is None or worth[at] > best[0]:
+            best = float(worth[at]), asked[at]
+    assert best is not None
+    asked = [*_wide(moments, sample, wide, comparable, usual), best[1]]
+    tables = [scores for _, _, scores in asked]
+    for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
+        right[name] = max(right.get(name, 0.0), float(count) / evidence.total)
+    reading, strength, scores = asked[evidence.first_as_good_as_the_best(tables)]
+    recoding = 0.0
+    if reading not in (DISCRIMINANT, NEAREST):
+        recoding = evidence.recoding(scores)
+        scores = evidence.recoded(scores, recoding)
+    elif reading == DISCRIMINANT:  # as the reading itself scales them
+        scores = scores * moments.total * (1.0 + strength)
+    return Choice(
+        reading,
+        strength,
+        recoding,
+        evidence.temperature(scores),
+        tuple(right.items()),
+        round(evidence.total),
+        wide.width if reading == FEATURES else 0,
+    )
+
+
+def _linear(moments: Moments, rows: Rows, usual: float) -> list[_Candidate]:
+    """Least squares, discriminant and nearest mean of the features as they are."""
+    squares = LeastSquaresPath(moments, rows)
+    if not squares.mean_variance > 0:
+        return []
+    ridges = WIDE_RIDGES if moments.n_features > WIDE else RIDGES
+    found = [
+        _Candidate(
+            RIDGE,
+            ridges,
+            lambda s: squares.scores(s * squares.mean_variance),
+            lambda hits: _preferred(hits, ridges, usual),
+        )
+    ]
+    if moments.n_features > WIDE:
+        return found
+    discriminants = DiscriminantPath(moments, rows)
+    if not discriminants.mean_variance > 0:
+        return found
+
+    def scores(strength: float) -> Array:
+        return discriminants.scores(strength * discriminants.mean_variance)
+
+    return [
+        *found,
+        _Candidate(
+            DISCRIMINANT, SHRINKAGES[:-1], scores, lambda hits: _smoothed(hits) - OTHER_READING
+        ),
+        _Candidate(NEAREST, SHRINKAGES[-1:], scores, lambda hits: hits - OTHER_READING),
+    ]
+
+
+def _wide(moments: Moments, sample: Sample, wide: Wide, asked: Slots, usual: float) -> list[_Asked]:
+    """Kernel ridge regression while all examples are kept, then wide features; as preferred."""
+    near = int(np.abs(np.log(RIDGES / usual)).argmin())
+    some = RIDGES[max(0, near - BELOW_USUAL) : near + ABOVE_USUAL + 1]
+    strengths = [float(s) for s in some[np.abs(np.log(some / usual)).argsort(kind="stable")]]
+    kept = sample.rows()
+    alone = np.minimum(kept.weights, 1.0)
+    d = moments.n_features
+    if moments.total <= wide.keeps and sample.is_all:
+        path = KernelPath(moments, kept, asked, alone[asked])
+        variance = path.total_variance / d
+        if variance > 0:
+            return [(KERNEL, s, path.scores(s * variance)) for s in strengths]
+    elif wide.moments is not None:
+        rows = Rows(wide.seen(kept.X[asked]), kept.slots[asked], alone[asked])
+        squares = LeastSquaresPath(wide.moments, rows)
+        variance = squares.mean_variance * wide.width / d
+        if variance > 0:
+            return [(FEATURES, s, squares.scores(s * variance)) for s in strengths]
+    return []
+
+
+class _Evidence:
+    """What examples answered without themselves say for a table of scores.
+
+    The sample has as many examples of rare classes as of frequent ones; each counts for as much as
+    it would in the stream it stands for.
+    """
+
+    def __init__(self, moments: Moments, rows: Rows, weights: Array) -> None:
+        self._rows, self._slots = rows, rows.slots
+        self._counts = counts = moments.counts
+        kept = np.bincount(rows.slots, weights, moments.n_slots)
+        share = counts[rows.slots] / kept[rows.slots] * weights
+        self.total = float(weights.sum())
+        self._share: Array = share * self.total / share.sum()
+        known = counts[counts > 0]
+        self._uneven = bool(known.max() > UNEVEN * known.min())
+
+    def right(self, tables: list[Array]) -> Array:
+        """How many examples each table of scores answers rightly."""
+        return self._hits(tables) @ self._share
+
+    def first_as_good_as_the_best(self, tables: list[Array]) -> int:
+        """The first that is not behind the best by two standard errors, where the two differ."""
+        hits = self._hits(tables)
+        best = hits[int((hits @ self._share).argmax())]
+        behind = (best.astype(np.float64) - hits) @ self._share
+        error = np.sqrt((best != hits) @ self._share**2)
+        return int(np.flatnonzero(behind <= ERRORS * error)[0])
+
+    def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
+        """Which examples each table of scores answers rightly, a row each."""
+        return np.array([scores.argmax(axis=1) == self._slots for scores in tables])
+
+    def recoded(self, scores: Array, alpha: float) -> Array:
+        return recoded(scores.copy(), self._slots, self._rows.weights, self._counts, alpha)
+
+    def recoding(self, scores: Array) -> float:
+        """The largest α that is right as often as no recoding, where classes differ in size."""
+        if not self._uneven:
+            return 0.0
+        hits = self.right([self.recoded(scores, float(alpha)) for alpha in RECODINGS])
+        return float(RECODINGS[np.flatnonzero(hits >= hits[0]).max()])
+
+    def temperature(self, scores: Array) -> float:
+        """By what to divide scores so that the right answers are most likely."""
+        own = scores[np.arange(len(scores)), self._slots]
+        gaps = scores - own[:, None]
+        scale = float(np.std(gaps[np.isfinite(gaps)]))
+        if not scale > 0:
+            return 1.0
+
+        def surprise(logarithm: float) -> float:
+            shrunk = gaps / (scale * np.exp(logarithm))
+            top = shrunk.max(axis=1)
+            return float(self._share @ (top + np.log(np.exp(shrunk - top[:, None]).sum(axis=1))))
+
+        best = minimize_scalar(surprise, bounds=(-7.0, 3.0), method="bounded")
+        return scale * float(np.exp(best.x))
+
+
+def _smoothed(hits: Array) -> Array:
+    """Averages of neighbours, 1-2-1: accuracy over strength is a plateau with noise on it."""
+    padded = np.concatenate([hits[:1], hits, hits[-1:]]).astype(np.float64)
+    return 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
+
+
+def _preferred(hits: Array, strengths: Array, usual: float) -> Array:
+    """Right answers, less what it costs to be away from the usual strength."""
+    steps = np.abs(np.log(strengths / usual)) / np.log(strengths[1] / strengths[0])
+    return _smoothed(hits) - STEP * steps

@@ -1,0 +1,64 @@
+"""Kernel ridge regression against random features, and against teaching anew."""
+
+import numpy as np
+import pytest
+
+from everlearn import RandomFeatures
+from everlearn.learners.arc_cosine import KernelPath, KernelSquares, arc_cosine
+from everlearn.learners.leave_one_out import Rows
+from everlearn.statistics.moments import Moments
+
+
+def examples(rng, n=40, d=6, k=4):
+    slots = np.arange(n) % k
+    return rng.normal(size=(k, d))[slots] + rng.normal(size=(n, d)), slots
+
+
+def naive(X, slots, weights, X_new, ridge, k):
+    """Centred kernel ridge regression, solved as one saddle point system."""
+    n = len(X)
+    system = np.ones((n + 1, n + 1))
+    system[:n, :n] = arc_cosine(X, X) + np.diag(ridge / weights)
+    system[n, n] = 0.0
+    solved = np.linalg.solve(system, np.vstack([np.eye(k)[slots], np.zeros(k)]))
+    return arc_cosine(X_new, X) @ solved[:n] + solved[n]
+
+
+def test_the_kernel_is_what_wide_features_tend_to(rng):
+    X, _ = examples(rng)
+    features = RandomFeatures(n_components=200_000).fit_transform(X[:6])
+    np.testing.assert_allclose(features @ features.T, arc_cosine(X[:6], X[:6]), rtol=0.05, atol=0.1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_left_out_scores_equal_teaching_anew(rng, weighted):
+    X, slots = examples(rng)
+    weights = rng.uniform(1.0, 3.0, len(X)) if weighted else np.ones(len(X))
+    moments = Moments(6)
+    moments.add(X, slots, weights)
+    asked = np.array([0, 7, 21])
+    path = KernelPath(moments, Rows(X, slots, weights), asked, np.ones(3))
+    found = path.scores(0.7)
+    for row, i in enumerate(asked):
+        left = weights.copy()
+        left[i] -= 1.0
+        kept = left > 1e-9
+        expected = naive(X[kept], slots[kept], left[kept], X[i : i + 1], 0.7, 4)[0]
+        np.testing.assert_allclose(found[row], expected, rtol=1e-8, atol=1e-10)
+
+
+def test_an_example_more_extends_the_solution(rng):
+    X, slots = examples(rng)
+    whole = KernelSquares(Rows(X, slots, np.ones(40)), 4, 0.5, 0.3)
+    grown = KernelSquares(Rows(X[:30], slots[:30], np.ones(30)), 4, 0.5, 0.3)
+    for x, slot in zip(X[30:], slots[30:], strict=True):
+        grown.extend(x, int(slot))
+    ridge = grown._ridge
+    new = rng.normal(size=(5, 6))
+    counts = np.bincount(slots)
+    scale = (40 / counts) ** 0.3
+    expected = naive(X, slots, np.ones(40), new, ridge, 4) * scale
+    np.testing.assert_allclose(grown.scores(new), expected, rtol=1e-8, atol=1e-10)
+    ridge = whole._ridge
+    expected = naive(X, slots, np.ones(40), new, ridge, 4) * scale
+    np.testing.assert_allclose(whole.scores(new), expected, rtol=1e-8, atol=1e-10)
