@@ -34,7 +34,7 @@ COLUMNS = {
     "facts": "key, value",
     "names": "id, name",
     "operations": "id, kind, time, turns, dropped, name, called",
-    "teachings": "id, position, name, time, source, digest, content",
+    "teachings": "id, position, name, time, source, digest, content, pictures",
 }
 HOSTILE: tuple[Any, ...] = (
     None,

@@ -23,7 +23,8 @@ from everlearn.errors import (
     NotAMemory,
 )
 from everlearn.memory import keeping as memory_module
-from everlearn.memory.journal import WINDOW
+from everlearn.memory.journal import WINDOW, Example
+from everlearn.memory.writing import Writer
 from tests.memory.conftest import same_bits, state_of
 
 
@@ -420,3 +421,33 @@ def test_switching_the_classifier_is_all_or_nothing(taught, monkeypatch):
         assert memory.ask(X[0])[0].name == names[0]
     with Memory(folder) as memory:
         assert isinstance(memory.classifier, RecursiveRLSC)
+
+
+def without_row(folder, table, teaching):
+    with sqlite3.connect(folder / "journal.sqlite") as db:
+        db.execute(f"DELETE FROM {table} WHERE teaching = ?", (teaching,))
+    db.close()
+
+
+def test_a_thumbnail_that_got_lost_is_no_picture_that_never_was(tmp_path, clusters):
+    X, _ = clusters(each=2)
+    example = Example(X[0].astype(np.float32), "a.png", bytes(32), b"not looked at")
+    with Memory(tmp_path / "memory") as memory:
+        Writer(memory._store.journal, "teach", again=False, also=True).write([("cup", example)])
+        memory.teach(X[1], "plate")
+        assert [teaching.has_thumbnail for teaching in memory.teachings()] == [True, False]
+        assert memory.thumbnail(2) is None
+    without_row(tmp_path / "memory", "thumbnails", 1)
+    with Memory(tmp_path / "memory", read_only=True) as memory:
+        with pytest.raises(DamagedJournal, match="missing among the thumbnails"):
+            memory.thumbnail(1)
+        assert not memory.verify().ok
+
+
+def test_a_vector_that_got_lost_is_noticed_where_it_is_read(taught):
+    folder, _, _ = taught
+    without_row(folder, "vectors", 7)
+    for file in folder.glob("prepared-*"):
+        file.unlink()
+    with Memory(folder, read_only=True) as memory, pytest.raises(DamagedJournal, match="vector"):
+        memory.report()

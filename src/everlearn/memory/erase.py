@@ -91,7 +91,7 @@ def erase(journal: Journal, teachings: Collection[int]) -> int:
     """
     gone = set(teachings)
     kept = journal.db.rows(
-        "SELECT teachings.id, names.name, time, source, digest, content FROM teachings "
+        "SELECT teachings.id, names.name, time, source, digest, content, pictures FROM teachings "
         "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL ORDER BY position"
     )
     kept = [row for row in kept if row[0] not in gone]
@@ -212,12 +212,13 @@ def _write_anew(journal: Journal, operation: int, kept: list[Any]) -> None:
         [(named, word, seal("names", named, word)) for word, named in names.items()],
     )
     chain, teachings, log = BEGINNING, [], []
-    for position, (teaching, word, when, source, digest, content) in enumerate(kept, start=1):
+    for position, row in enumerate(kept, start=1):
+        teaching, word, when, source, digest, content, pictures = row
         named = names[word]
         entry = position, operation, teaching, named, 1
         chain = linked(chain, *entry, content)
         log.append((*entry, chain))
-        values = teaching, position, named, when, source, digest, content
+        values = teaching, position, named, when, source, digest, content, pictures
         teachings.append((*values, seal("teachings", *values)))
     journal.db.run_many("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", log)
-    journal.db.run_many("INSERT INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", teachings)
+    journal.db.run_many("INSERT INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", teachings)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from everlearn.errors import DamagedJournal, UnknownLabel
 from everlearn.memory.database import Database
+from everlearn.memory.schema import PICTURES
 from everlearn.memory.seals import BEGINNING, content_of, linked, seal
 
 WINDOW = 256
@@ -212,17 +213,16 @@ class Journal:
         """What counts, in the order it was taught."""
         condition = "" if name is None else "AND names.name = ? "
         rows = self.db.rows(
-            "SELECT teachings.id, names.name, source, time, thumbnails.teaching FROM teachings "
+            "SELECT teachings.id, names.name, source, time, pictures FROM teachings "
             "JOIN names ON names.id = teachings.name "
-            "LEFT JOIN thumbnails ON thumbnails.teaching = teachings.id "
             f"WHERE position IS NOT NULL {condition}ORDER BY teachings.id LIMIT ? OFFSET ?",
             *([] if name is None else [name]),
             -1 if limit is None else limit,
             offset,
         )
         return [
-            Teaching(number, named, source, when, jpeg is not None)
-            for number, named, source, when, jpeg in rows
+            Teaching(number, named, source, when, bool(pictures & PICTURES["thumbnails"]))
+            for number, named, source, when, pictures in rows
         ]
 
     def thumbnail(self, teaching: int) -> bytes | None:
@@ -242,7 +242,8 @@ class Journal:
         query = (
             "SELECT log.sign, log.name, vector, content, log.position, operation, log.teaching, "
             "chain FROM log JOIN teachings ON teachings.id = log.teaching "
-            "JOIN vectors ON vectors.teaching = log.teaching JOIN names ON names.id = log.name "
+            "LEFT JOIN vectors ON vectors.teaching = log.teaching "
+            "JOIN names ON names.id = log.name "
             "WHERE log.position > ? AND log.position <= ? ORDER BY log.position"
         )
         chain = self.chain_at(after)
@@ -262,7 +263,7 @@ class Journal:
         """As :meth:`runs`, but only what still counts: no entry takes anything back."""
         query = (
             "SELECT 1, name, vector, content FROM teachings "
-            "JOIN vectors ON vectors.teaching = teachings.id "
+            "LEFT JOIN vectors ON vectors.teaching = teachings.id "
             "WHERE position > ? AND position <= ? ORDER BY position"
         )
         for start in range(after // step * step, through, step):
@@ -272,7 +273,7 @@ class Journal:
     def sample(self, size: int, through: int) -> tuple[Vectors, NameIds]:
         """At most ``size`` teachings that count by entries up to a position, scattered over all."""
         rows = self.db.rows(
-            "SELECT 1, name, vector, content FROM teachings JOIN vectors ON teaching = id "
+            "SELECT 1, name, vector, content FROM teachings LEFT JOIN vectors ON teaching = id "
             "JOIN (SELECT id AS chosen FROM teachings WHERE position <= ? "
             "ORDER BY (id * 2654435761) % 4294967296 LIMIT ?) ON id = chosen ORDER BY id",
             through,
@@ -284,7 +285,7 @@ class Journal:
         """Numbers, names, sources and vectors of all that counts, in the order it was taught."""
         rows = self.db.rows(
             "SELECT 1, name, vector, content, id, source FROM teachings "
-            "JOIN vectors ON vectors.teaching = teachings.id "
+            "LEFT JOIN vectors ON vectors.teaching = teachings.id "
             "WHERE position IS NOT NULL ORDER BY position"
         )
         named = np.array([row[1] for row in rows], dtype=np.int64)
@@ -294,7 +295,7 @@ class Journal:
         """Everything that counts, in the order it was taught."""
         query = (
             "SELECT 1, names.name, vector, content, source, digest, teachings.id FROM teachings "
-            "JOIN vectors ON vectors.teaching = teachings.id "
+            "LEFT JOIN vectors ON vectors.teaching = teachings.id "
             "JOIN names ON names.id = teachings.name "
             "WHERE position IS NOT NULL ORDER BY position"
         )
@@ -316,12 +317,15 @@ class Journal:
         vector = example.vector.astype("<f4", copy=False).tobytes()
         content = content_of(vector)
         self.db.run("INSERT INTO vectors VALUES (?, ?)", teaching, vector)
+        pictures = 0
         for table, data in (("thumbnails", example.thumbnail), ("images", example.image)):
             if data:
+                pictures |= PICTURES[table]
                 own = seal(table, teaching, content_of(data))
                 self.db.run(f"INSERT INTO {table} VALUES (?, ?, ?)", teaching, data, own)
         position = self._append(operation, teaching, named, +1, content)
-        row = (position, named, time.time(), as_kept(example.source), example.digest, content)
+        source = as_kept(example.source)
+        row = (position, named, time.time(), source, example.digest, content, pictures)
         self._keep_teaching(teaching, row)
         return teaching
 
@@ -342,7 +346,7 @@ class Journal:
     def enter(self, operation: int, teaching: int, named: int, sign: int) -> None:
         """One entry of the log about a teaching that is there already."""
         row = self.db.row(
-            "SELECT time, source, digest, content FROM teachings WHERE id = ?", teaching
+            "SELECT time, source, digest, content, pictures FROM teachings WHERE id = ?", teaching
         )
         if row is None:
             raise self._damaged(f"teaching {teaching} is missing")
@@ -379,7 +383,10 @@ class Journal:
     def _keep_teaching(self, teaching: int, row: tuple[object, ...]) -> None:
         own = seal("teachings", teaching, *row)  # type: ignore[arg-type]
         self.db.run(
-            "INSERT OR REPLACE INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", teaching, *row, own
+            "INSERT OR REPLACE INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            teaching,
+            *row,
+            own,
         )
 
     def _append(self, operation: int, teaching: int, named: int, sign: int, content: bytes) -> int:
@@ -402,6 +409,8 @@ class Journal:
         blobs: list[bytes] = [row[2] for row in rows]  # type: ignore[misc]
         if not blobs:
             return np.empty((0, 0), dtype=np.float32)
+        if None in blobs:
+            raise self._damaged("a vector is missing")
         if any(content_of(row[2]) != row[3] for row in rows):  # type: ignore[arg-type]
             raise self._damaged("a vector was altered")
         if {len(blob) for blob in blobs} != {4 * self.n_features}:
@@ -414,11 +423,17 @@ class Journal:
     def _sealed_bytes(self, table: str, column: str, teaching: int) -> bytes | None:
         row = self.db.row(f"SELECT {column}, seal FROM {table} WHERE teaching = ?", teaching)
         if row is None:
+            if self._pictures(teaching) & PICTURES[table]:
+                raise self._damaged(f"teaching {teaching} is missing among the {table}")
             return None
         if not isinstance(row[0], bytes):
             raise self._damaged(f"the {table} hold something else than bytes")
         self._require_seal(row[1], table, teaching, content_of(row[0]))
         return row[0]
+
+    def _pictures(self, teaching: int) -> int:
+        query = "SELECT pictures FROM teachings WHERE id = ?"
+        return int(self.db.value(query, teaching) or 0)
 
     def _require_seal(self, kept: object, table: str, *values: object) -> None:
         if kept != seal(table, *values):  # type: ignore[arg-type]

@@ -97,7 +97,7 @@ def embed_anew(
 def put_in_place(journal: Journal, embedder: Embedder, vectors: dict[int, bytes]) -> Reembedding:
     """All vectors at once, and the log without what has none; inside a transaction."""
     rows = journal.db.rows(
-        "SELECT id, position, name, time, source, digest FROM teachings ORDER BY id"
+        "SELECT id, position, name, time, source, digest, pictures FROM teachings ORDER BY id"
     )
     if not any(row[1] is not None and row[0] in vectors for row in rows):
         raise NeverLearned(
@@ -113,11 +113,12 @@ def put_in_place(journal: Journal, embedder: Embedder, vectors: dict[int, bytes]
         journal.db.run_many(f"DELETE FROM {table} WHERE teaching = ?", gone)
     contents = {number: content_of(vector) for number, vector in vectors.items()}
     counting = _write_log(journal, [entry for entry in log if entry[1] in vectors], contents)
-    for number, _, name, when, source, digest in rows:
+    for number, _, name, when, source, digest, pictures in rows:
         if number in vectors:
-            values = (number, counting.get(number), name, when, source, digest, contents[number])
+            place, content = counting.get(number), contents[number]
+            values = (number, place, name, when, source, digest, content, pictures)
             journal.db.run(
-                "INSERT INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 *values,
                 seal("teachings", *values),
             )

@@ -36,6 +36,7 @@ CREATE TABLE teachings (
     source TEXT NOT NULL,
     digest BLOB NOT NULL,          -- sha256 of the image's bytes, or of the vector
     content BLOB NOT NULL,         -- digest of the vector as it is kept
+    pictures INTEGER NOT NULL,     -- which are kept of it: 1 a thumbnail, 2 the image, 3 both
     seal BLOB NOT NULL
 );
 CREATE TABLE vectors (
@@ -69,6 +70,9 @@ CREATE INDEX by_source ON teachings (source) WHERE position IS NOT NULL;
 CREATE INDEX by_operation ON log (operation);
 CREATE INDEX takings ON log (position) WHERE sign = -1;
 """
+
+# What a teaching says is kept of it, in which table.
+PICTURES = {"thumbnails": 1, "images": 2}
 
 # Small rows, looked at one by one when a journal is opened; the others when they are read.
 SMALL_TABLES = ("facts", "names", "operations", "teachings", "log")

@@ -18,6 +18,7 @@ from everlearn.memory.schema import (
     APPLICATION_ID,
     EVERYTHING,
     FORMAT_VERSION,
+    PICTURES,
     SMALL_TABLES,
     expected_schema,
 )
@@ -68,7 +69,7 @@ def require_sound(journal: Journal) -> None:
     _require_rows(
         db,
         "teachings",
-        "id, position, name, time, source, digest, content, seal",
+        "id, position, name, time, source, digest, content, pictures, seal",
         _sound_teaching,
     )
     _require_consistent_log(db)
@@ -124,7 +125,7 @@ def _sound_operation(row: tuple[Any, ...]) -> bool:
 
 
 def _sound_teaching(row: tuple[Any, ...]) -> bool:
-    number, position, name, when, source, digest, content, _ = row
+    number, position, name, when, source, digest, content, pictures, _ = row
     return (
         _kinds((number, name, when, source, digest, content), (int, int, float, str, bytes, bytes))
         and number >= 1
@@ -133,6 +134,8 @@ def _sound_teaching(row: tuple[Any, ...]) -> bool:
         and len(source) <= LONGEST_SOURCE
         and len(digest) == SHA256_BYTES
         and len(content) == SIZE
+        and isinstance(pictures, int)
+        and 0 <= pictures <= sum(PICTURES.values())
     )
 
 

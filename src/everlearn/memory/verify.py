@@ -23,6 +23,7 @@ from everlearn.memory.history import History
 from everlearn.memory.journal import Journal
 from everlearn.memory.prepared import read_head
 from everlearn.memory.reading import Reading
+from everlearn.memory.schema import PICTURES
 from everlearn.memory.soundness import damaged, require_sound, require_structure
 
 
@@ -103,6 +104,9 @@ def require_pictures(journal: Journal) -> None:
     """Every thumbnail and image is what its seal says."""
     for table, read in (("thumbnails", journal.thumbnail), ("images", journal.image)):
         for (teaching,) in journal.db.rows(f"SELECT teaching FROM {table}"):
+            read(teaching)
+        kept = "SELECT id FROM teachings WHERE pictures & ?"
+        for (teaching,) in journal.db.rows(kept, PICTURES[table]):
             read(teaching)
 
 
