@@ -24,7 +24,13 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from everlearn.arrays import Array, State
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
-from everlearn.errors import InvalidParameter, NotForgettable, NotMergeable, WrongShape
+from everlearn.errors import (
+    DamagedModel,
+    InvalidParameter,
+    NotForgettable,
+    NotMergeable,
+    WrongShape,
+)
 from everlearn.learners.fixed_map import FixedMap, in_blocks
 from everlearn.statistics.labels import Label, Labels
 from everlearn.validation import checked_labels, checked_weights
@@ -178,7 +184,11 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[mis
         if not notes["taught"]:
             return
         names = [name for name, _ in self.steps]
-        self.steps_ = list(zip(names, notes["learners"], strict=True))
+        kinds = [type(step) for _, step in self.steps]
+        learners = notes["learners"]
+        if not isinstance(learners, list) or [type(step) for step in learners] != kinds:
+            raise DamagedModel("learners are not of the kinds that steps names")
+        self.steps_ = list(zip(names, learners, strict=True))
         self.n_seen_ = int(notes["n_seen"])
 
     # How the doors of a learner lead through the steps.

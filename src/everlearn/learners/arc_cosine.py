@@ -16,11 +16,12 @@ Cost: O(n² d + n³ / 3) to solve, O(n²) for one more example and for a questio
 """
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from everlearn.arrays import Array, Slots
 from everlearn.learners.leave_one_out import Rows, without_themselves
 from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.definite import definite_factor
 
 
 def arc_cosine(A: Array, B: Array) -> Array:
@@ -50,7 +51,7 @@ class KernelPath:
         rows, some = self._rows, self._asked
         matrix = self._K.copy()
         matrix.flat[:: len(matrix) + 1] += regularization / rows.weights
-        factor = cho_factor(matrix, lower=True, overwrite_a=True)
+        factor = definite_factor(matrix, overwrite=True)
         # A⁻¹ by way of L⁻¹: its columns are all that is needed of it.
         half = solve_triangular(factor[0], np.eye(len(matrix)), lower=True, overwrite_b=True)
         ones = half.T @ half.sum(axis=1)
@@ -75,7 +76,7 @@ class KernelSquares:
         K = arc_cosine(rows.X, rows.X)
         self._ridge = strength * _total_variance(K, rows) / rows.X.shape[1] or 1.0
         K.flat[:: len(K) + 1] += self._ridge / rows.weights
-        self._lower = cho_factor(K, lower=True, overwrite_a=True)[0]
+        self._lower = definite_factor(K, overwrite=True)[0]
         self._refresh()
 
     def extend(self, x: Array, slot: int) -> None:

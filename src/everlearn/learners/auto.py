@@ -215,7 +215,7 @@ class AutoClassifier(AdditiveClassifier):
         X = stored(arrays, "sample", None, self.n_features_in_)
         last = self.moments_.n_slots - 1
         slots = stored(arrays, "sample_slots", len(X), dtype=np.int64, least=0, most=last)
-        weights = stored(arrays, "sample_weights", len(X), least=0.0)
+        weights = stored(arrays, "sample_weights", len(X), least=np.finfo(np.float64).tiny)
         if len(X) > max(self.sample_size, last + 1):
             raise DamagedModel(f"sample holds {len(X)} examples, more than sample_size")
         # A file of before there were wide readings knows nothing of either.

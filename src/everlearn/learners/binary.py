@@ -43,6 +43,7 @@ class BinaryClassifier(StreamingClassifier):
         that sorts last.
         """
         with self._turn:
+            self._require_fitted()
             margins: Array = self._core.margins(self._rows(X))
             return margins
 

@@ -221,7 +221,7 @@ class _Evidence:
         best = hits[int((hits @ self._share).argmax())]
         behind = (best.astype(np.float64) - hits) @ self._share
         error = np.sqrt((best != hits) @ self._share**2)
-        return int(np.flatnonzero(behind <= ERRORS * error)[0])
+        return int(np.flatnonzero(~(behind > ERRORS * error))[0])  # an error may overflow
 
     def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
         """Which examples each table of scores answers rightly, a row each."""

@@ -26,11 +26,12 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from everlearn.arrays import Array, Slots
 from everlearn.base import EXACT, Promise, StreamingClassifier
+from everlearn.errors import LostDefiniteness
 from everlearn.learners.binary import BinaryClassifier
 from everlearn.learners.kept_examples import KeptExamples, SolvedFromExamples
 from everlearn.learners.kernel import Kernel
 from everlearn.parameters import require_positive, require_whole
-from everlearn.statistics.definite import definite_factor
+from everlearn.statistics.definite import TOO_LARGE, definite_factor
 from everlearn.statistics.labels import Label
 
 
@@ -48,6 +49,8 @@ class SaddleSystem:
 
     def solve(self, targets: Array) -> tuple[Array, Any]:
         """α = P·targets and b, for one column of targets or for many."""
+        if not np.isfinite(targets).all():
+            raise LostDefiniteness(TOO_LARGE)
         solved = cho_solve(self._factor, targets)
         bias = solved.sum(axis=0) / self._sum
         alpha = solved - np.multiply.outer(self._ones, bias)

@@ -22,10 +22,10 @@ each strength instead: O(d³/3 + n d²) each.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from everlearn.arrays import Array, Slots
-from everlearn.statistics.definite import spectrum
+from everlearn.statistics.definite import definite_factor, spectrum
 from everlearn.statistics.moments import Moments
 
 # Beyond so many features, a factor for each strength instead of one eigendecomposition.
@@ -109,7 +109,7 @@ class LeastSquaresPath:
             return self._X / (self._eigenvalues + regularization)
         upper = self._upper.copy()
         upper.flat[:: len(upper) + 1] += regularization
-        return cho_solve(cho_factor(upper.T, lower=True, overwrite_a=True), self._X.T).T
+        return cho_solve(definite_factor(upper.T, overwrite=True), self._X.T).T
 
 
 class DiscriminantPath:

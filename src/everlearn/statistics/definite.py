@@ -6,16 +6,17 @@ from scipy.linalg import cho_factor
 from everlearn.arrays import Array
 from everlearn.errors import LostDefiniteness
 
+TOO_LARGE = "the numbers are too large, or too different, to compute with: scale the features"
 
-def definite_factor(matrix: Array, otherwise: str) -> tuple[Array, bool]:
+
+def definite_factor(
+    matrix: Array, otherwise: str = TOO_LARGE, *, overwrite: bool = False
+) -> tuple[Array, bool]:
     """The factor ``cho_solve`` takes; ``LostDefiniteness``, with these words, if there is none."""
     try:
-        return cho_factor(matrix, lower=True)
+        return cho_factor(matrix, lower=True, overwrite_a=overwrite)
     except (np.linalg.LinAlgError, ValueError):  # not definite; overflowed
         raise LostDefiniteness(otherwise) from None
-
-
-TOO_LARGE = "the numbers are too large to work out their spectrum: scale the features"
 
 
 def spectrum(upper: Array) -> tuple[Array, Array]:

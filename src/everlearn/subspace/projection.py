@@ -20,9 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from everlearn.arrays import Array, Mask
+from everlearn.statistics.definite import definite_factor
 
 MOST_REFINEMENTS = 30
 # Pixels per unknown in a subset, and the fewest pixels it is trimmed to, per unknown.
@@ -159,7 +160,7 @@ class RobustProjector:
         U = self.components[:, trusted]
         G = U @ U.T
         G[np.diag_indices_from(G)] += self._ridge
-        fit: Array = cho_solve(cho_factor(G), U @ difference[trusted])
+        fit: Array = cho_solve(definite_factor(G), U @ difference[trusted])
         return fit
 
     def _scores(self, residual: Array, missing: Mask) -> Array:

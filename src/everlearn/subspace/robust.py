@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from everlearn.arrays import Array, Mask, State
-from everlearn.errors import InvalidParameter, NothingVisible, WrongShape
+from everlearn.errors import DamagedModel, InvalidParameter, NothingVisible, WrongShape
 from everlearn.parameters import require_number, require_positive, require_whole
 from everlearn.statistics.stored import stored, stored_flag, stored_number, stored_whole
 from everlearn.subspace.eigenspace import LARGEST, Eigenspace
@@ -376,7 +376,9 @@ class RobustStreamingPCA(EigenspaceTransformer):
             components,
             variances,
             scale=scale,
-            threshold=self.threshold_factor * scale if self.threshold is None else self.threshold,
+            threshold=float(
+                self.threshold_factor * scale if self.threshold is None else self.threshold
+            ),
             subsets=random_subsets(
                 len(mean),
                 len(components),
@@ -403,7 +405,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
     def _check_parameters(self) -> None:
         self._check_eigenspace_parameters()
-        require_whole("n_components", self.n_components)
+        require_whole("n_components", self.n_components, most=2**31 - 1)
         require_whole("n_hypotheses", self.n_hypotheses, most=MOST_HYPOTHESES)
         require_whole("seed_images", self.seed_images)
         require_whole("smoothing", self.smoothing)
@@ -411,7 +413,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         require_number("window", self.window, above=0.0, most=1.0)
         require_number("most_outliers", self.most_outliers, above=0.0, most=1.0)
         require_positive("threshold", self.threshold, or_none=True)
-        require_positive("threshold_factor", self.threshold_factor, or_none=True)
+        require_positive("threshold_factor", self.threshold_factor)
         if self.image_shape is not None:
             if np.shape(self.image_shape) != (2,):
                 raise InvalidParameter(
@@ -444,6 +446,8 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.waiting_trusted_ = stored(arrays, "waiting_trusted", n_waiting, dtype=np.bool_)
         self.scale_ = stored_number(notes, "scale", least=0.0)
         self.started_ = stored_flag(notes, "started")
+        if self.started_ and not self.eigenspace_.weight:
+            raise DamagedModel("started is true, and nothing was learned")
         self.n_rejected_ = stored_whole(notes, "n_rejected", most=2**53)
         self.accepted_ = stored(notes, "accepted", None, dtype=np.bool_)
 

@@ -114,7 +114,7 @@ def _newton(
 ) -> tuple[Array, Array]:
     """The steps of (λ, s − λ) and of their prices towards room · price = target."""
     ends = target / room - price
-    step = AWAY * cho_solve(factor, ends[0] - ends[1] - gradient)
+    step = AWAY * cho_solve(factor, ends[0] - ends[1] - gradient, check_finite=False)
     return step, ends - price / room * step
 
 

@@ -142,7 +142,7 @@ class TransferClassifier(StreamingClassifier):
                 "linear, and what a new one starts from are the other detectors"
             )
         for name, least in LEAST.items():
-            require_whole(name, getattr(self, name), least=least)
+            require_whole(name, getattr(self, name), least=least, most=2**31 - 1)
         if not (np.isfinite(self.average_over) and self.average_over >= 0):
             raise InvalidParameter(
                 f"average_over is a number, zero or more, not {self.average_over!r}"
