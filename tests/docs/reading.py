@@ -71,7 +71,7 @@ def read_python(code: str) -> None:
 
 
 def _read_everlearn(rest: list[str]) -> None:
-    context = click.Context(app, info_name="everlearn")
+    context = click.Context(app, info_name="everlearn", **app.context_settings)
     _, left, _ = app.make_parser(context).parse_args(list(rest))
     if not left:
         return

@@ -220,7 +220,8 @@ class OnnxEmbedder(NetworkEmbedder):
     >>> import numpy as np
     >>> from everlearn import OnnxEmbedder
     >>> file = files("everlearn.images") / "weights" / "efficientnet_lite0.onnx"
-    >>> OnnxEmbedder(str(file)).embed([np.zeros((40, 30, 3), dtype=np.uint8)]).shape
+    >>> embedder = OnnxEmbedder(str(file), mean=127.0, scale=128.0)
+    >>> embedder.embed([np.zeros((40, 30, 3), dtype=np.uint8)]).shape
     (1, 1280)
     """
 
