@@ -67,12 +67,14 @@ class Held:
 
     taught: Counter[tuple[int, str]]
     strangers: dict[int, bool]
+    network: int
 
     def is_what(self, plain: PlainMemory) -> bool:
         """Whether that is what a plain list says."""
         sure = (self.strangers, plain.strangers)
         mine, theirs = ({k: v for k, v in s.items() if k not in plain.unsure} for s in sure)
-        return self.taught == plain.counted() and mine == theirs
+        same_network = self.network == plain.network or not self.taught
+        return self.taught == plain.counted() and mine == theirs and same_network
 
 
 class Folder:
@@ -311,7 +313,7 @@ def held_by(memory: Memory) -> Held:
         strangers = {
             number_in(s.example.source): bool(s.ignored) for s in all_strangers(store.journal)
         }
-        return Held(taught, strangers)
+        return Held(taught, strangers, network)
 
     return store.read(look)
 
