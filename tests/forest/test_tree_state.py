@@ -117,6 +117,15 @@ def test_children_that_form_a_circle_are_refused():
         restored(NCMForest, {"0.trees.node.left": left})
 
 
+@pytest.mark.parametrize("count", [-360, 2**31 - 1])
+def test_a_leaf_that_owns_what_is_not_there_is_refused(count):
+    arrays = STATES[NCMForest][0]
+    size = arrays["0.trees.node.size"].copy()
+    size[np.flatnonzero(arrays["0.trees.node.left"] == -1)[0]] = count
+    with pytest.raises(DamagedModel, match=r"node\.member"):
+        restored(NCMForest, {"0.trees.node.size": size})
+
+
 def test_a_tree_with_no_nodes_is_refused():
     arrays = STATES[NCMForest][0]
     changes = {name: array[:0] for name, array in arrays.items() if ".trees." in name}
@@ -196,7 +205,7 @@ from everlearn import NCMForest, SVMForest
 from everlearn.errors import DamagedModel, InvalidParameter
 from tests.forest.test_tree_state import altered, use
 
-@settings(max_examples=400, deadline=None, database=None)
+@settings(max_examples=400, deadline=None, database=None, derandomize=True)
 @given(st.data(), st.sampled_from([NCMForest, SVMForest]))
 def fuzz(data, learner):
     use(learner, altered(learner, data.draw))

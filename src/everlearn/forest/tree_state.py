@@ -81,9 +81,11 @@ def _require_nodes(tree: "Tree", split: Any) -> None:
         # With one parent each, which agrees, children can neither be shared nor form a circle.
         _require(np.all(parent[splits[child]] == inner), f"node.{child}", "crosses node.parent")
     _require(np.all(splits["left"] != splits["right"]), "node.right", "is node.left")
+    # Leaves too: what they own is nothing, but a count of it is followed when a tree is packed.
+    live = nodes[parent != DEAD]
     for first, count, end, name in (
-        (splits["member"], splits["size"], len(tree.members), "node.member"),
-        (splits["vector"], splits["n_vectors"], len(tree.vectors), "node.vector"),
+        (live["member"], live["size"], len(tree.members), "node.member"),
+        (live["vector"], live["n_vectors"], len(tree.vectors), "node.vector"),
     ):
         inside = (first >= 0) & (count >= 0) & (first.astype(np.int64) + count <= end)
         _require(np.all(inside | (count == 0)), name, "points where nothing is stored")
