@@ -24,6 +24,7 @@ from everlearn.errors import (
 )
 from everlearn.memory import keeping as memory_module
 from everlearn.memory.journal import WINDOW, Example
+from everlearn.memory.seals import seal
 from everlearn.memory.writing import Writer
 from tests.memory.conftest import same_bits, state_of
 
@@ -451,3 +452,16 @@ def test_a_vector_that_got_lost_is_noticed_where_it_is_read(taught):
         file.unlink()
     with Memory(folder, read_only=True) as memory, pytest.raises(DamagedJournal, match="vector"):
         memory.report()
+
+
+def test_an_entry_of_the_log_before_a_snapshot_is_noticed_too(taught):
+    folder, _, _ = taught
+    with sqlite3.connect(folder / "journal.sqlite") as db:
+        db.execute("UPDATE log SET operation = 2 WHERE position = 3")
+        columns = "kind, time, turns, dropped, name, called"
+        row = (2, *db.execute(f"SELECT {columns} FROM operations WHERE id = 1").fetchone())
+        own = seal("operations", *row)
+        db.execute("INSERT INTO operations VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, own))
+    db.close()
+    with pytest.raises(DamagedJournal, match="entry 3 of the log"):
+        Memory(folder, read_only=True).history()

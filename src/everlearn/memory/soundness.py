@@ -22,7 +22,7 @@ from everlearn.memory.schema import (
     SMALL_TABLES,
     expected_schema,
 )
-from everlearn.memory.seals import SIZE, seal
+from everlearn.memory.seals import BEGINNING, SIZE, linked, seal
 
 SHA256_BYTES = 32
 LONGEST_SOURCE = 32_768
@@ -73,6 +73,7 @@ def require_sound(journal: Journal) -> None:
         _sound_teaching,
     )
     _require_consistent_log(db)
+    _require_chain(db)
     _require_readable_facts(journal)
 
 
@@ -137,6 +138,18 @@ def _sound_teaching(row: tuple[Any, ...]) -> bool:
         and isinstance(pictures, int)
         and 0 <= pictures <= sum(PICTURES.values())
     )
+
+
+def _require_chain(db: Database) -> None:
+    """Every entry of the log is what was written, also those before a snapshot."""
+    chain = BEGINNING
+    for *entry, kept, content in db.each(
+        "SELECT log.position, operation, teaching, log.name, sign, chain, content FROM log "
+        "JOIN teachings ON teachings.id = teaching ORDER BY log.position"
+    ):
+        chain = linked(chain, *entry, content)
+        if chain != kept:
+            raise damaged(db, f"entry {entry[0]} of the log was altered")
 
 
 def _require_consistent_log(db: Database) -> None:
