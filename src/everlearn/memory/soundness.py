@@ -143,11 +143,11 @@ def _sound_teaching(row: tuple[Any, ...]) -> bool:
 def _require_chain(db: Database) -> None:
     """Every entry of the log is what was written, also those before a snapshot."""
     chain = BEGINNING
-    for *entry, kept, content in db.each(
-        "SELECT log.position, operation, teaching, log.name, sign, chain, content FROM log "
+    for kept, *entry in db.each(
+        "SELECT chain, log.position, operation, teaching, log.name, sign, content FROM log "
         "JOIN teachings ON teachings.id = teaching ORDER BY log.position"
     ):
-        chain = linked(chain, *entry, content)
+        chain = linked(chain, *entry)
         if chain != kept:
             raise damaged(db, f"entry {entry[0]} of the log was altered")
 
