@@ -28,12 +28,13 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def served_of(
+async def served_of(
     request: Request,
     memory: Annotated[
         str | None, Query(max_length=100, description="Which Memory; by default the first.")
     ] = None,
 ) -> Served:
+    # Where this is not a coroutine, FastAPI sends it to a thread, which costs more than the rest.
     return service_of(request).find(memory)
 
 
