@@ -17,8 +17,8 @@ from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.utils import _safe_indexing
+from sklearn.base import clone, is_classifier
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
@@ -166,6 +166,13 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[mis
     def feature_names_in_(self) -> NDArray[Any]:  # type: ignore[override]
         names: NDArray[Any] = self._taught("feature_names_in_")[0][1].feature_names_in_
         return names
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        last = self.steps[-1][1] if self.steps else None
+        if is_classifier(last):
+            tags.classifier_tags.multi_class = get_tags(last).classifier_tags.multi_class
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_begun()

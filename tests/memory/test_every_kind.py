@@ -3,11 +3,23 @@
 import numpy as np
 import pytest
 
-from everlearn import Memory
-from everlearn.errors import NotExplainable, NotExportable
+from everlearn import (
+    TROL,
+    LeastSquaresSVM,
+    Memory,
+    MultiKT,
+    OnlineTransfer,
+    PassiveAggressive,
+    PowerNormalizer,
+    StreamingPCA,
+    StreamPipeline,
+    TransferClassifier,
+    TROLPlus,
+)
+from everlearn.errors import InvalidParameter, NotExplainable, NotExportable
 from tests.contract.learners import LEARNERS, OTHER_LEARNERS
 
-EVERY_KIND = [*LEARNERS, *OTHER_LEARNERS]
+EVERY_KIND = [*LEARNERS, *OTHER_LEARNERS, TransferClassifier()]
 NAMES = ("cup", "pen", "key")
 
 
@@ -53,3 +65,31 @@ def test_every_question_is_answered_or_refused_with_the_reason(tmp_path, learner
             assert type(learner).__name__ in str(error), question
         assert answers["ask"] == answers["ask again"] == "cup"
         assert answers["forget"] == 8
+
+
+TWO_LABELS = [
+    PassiveAggressive(),
+    LeastSquaresSVM(),
+    MultiKT(),
+    OnlineTransfer(),
+    TROL(),
+    TROLPlus(),
+    StreamPipeline([("root", PowerNormalizer()), ("learn", TROL())]),
+]
+
+
+@pytest.mark.parametrize("learner", TWO_LABELS, ids=lambda learner: type(learner).__name__)
+def test_a_learner_of_two_labels_is_refused_before_a_third_name_could_wedge_it(tmp_path, learner):
+    with pytest.raises(InvalidParameter, match=r"new names at any time; use TransferClassifier"):
+        Memory(tmp_path / "memory", classifier=learner)
+    with Memory(tmp_path / "other") as memory:
+        memory.teach(np.array([1.0, 0.0], np.float32), "cup")
+        with pytest.raises(InvalidParameter, match="TransferClassifier"):
+            memory.use(classifier=learner)
+        assert memory.ask(np.array([1.0, 0.0], np.float32))[0].name == "cup"
+
+
+@pytest.mark.parametrize("other", [StreamingPCA(), "RecursiveRLSC"], ids=["transformer", "word"])
+def test_what_is_no_classifier_of_ours_is_refused(tmp_path, other):
+    with pytest.raises(InvalidParameter, match="classifiers"):
+        Memory(tmp_path / "memory", classifier=other)

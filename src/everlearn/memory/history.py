@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
+from everlearn.base import StreamingClassifier
 from everlearn.errors import (
     CannotWrite,
     DamagedJournal,
@@ -66,6 +68,7 @@ class History:
 
     def use(self, classifier: Any) -> None:
         """Follow the log with another classifier from now on."""
+        require_usable(classifier)
         template = base64.b64encode(dumps(clone(classifier))).decode()
         with self.journal.transaction():
             self.journal.set_fact(CLASSIFIER, template)
@@ -160,3 +163,17 @@ class History:
                 f"{self.folder} has the classifier {known!r}; "
                 f"call use(classifier=...) to switch it to {classifier!r}"
             )
+
+
+def require_usable(classifier: Any) -> None:
+    """A Memory takes new names at any time, so its classifier learns any number of labels."""
+    if not isinstance(classifier, StreamingClassifier):
+        raise InvalidParameter(
+            f"a Memory needs one of everlearn's classifiers, for instance RecursiveRLSC(), not "
+            f"{classifier!r:.100}"
+        )
+    if not get_tags(classifier).classifier_tags.multi_class:
+        raise InvalidParameter(
+            f"{type(classifier).__name__} tells two labels apart, and a Memory takes new names at "
+            "any time; use TransferClassifier, which learns any number of them the same way"
+        )
