@@ -200,4 +200,4 @@ def _require_readable_facts(journal: Journal) -> None:
 
 
 def _kinds(values: tuple[Any, ...], kinds: tuple[type, ...]) -> bool:
-    return all(type(value) is kind for value, kind in zip(values, kinds, strict=True))
+    return tuple(map(type, values)) == kinds
