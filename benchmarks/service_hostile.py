@@ -12,6 +12,7 @@ import random
 import socket
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -23,6 +24,7 @@ from everlearn.service.failures import MEANINGS
 
 REQUESTS = int(os.environ.get("EVERLEARN_REQUESTS", "100000"))
 CLIENTS = 8
+SLOW = 0.01
 DOCUMENTED = {200, 303, *MEANINGS}
 PATHS = (
     "/", "/api", "/page/app.js", "/page/../app.py", "/healthz", "/metrics", "/v1/openapi.json",
@@ -85,6 +87,11 @@ def sent(port: int, chance: random.Random) -> bytes:
         connection.bind((f"127.{chance.randrange(1, 250)}.{chance.randrange(250)}.7", 0))
         with contextlib.suppress(OSError):
             connection.connect(("127.0.0.1", port))
+            if chance.random() < SLOW:
+                half = len(request) // 2
+                connection.sendall(request[:half])
+                time.sleep(0.2)
+                request = request[half:]
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
             parts = iter(lambda: connection.recv(65_536), b"")
