@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.compiled import by_type, compiled, inner
-from everlearn.forest.buffers import Ints
+from everlearn.forest.buffers import Ints, ints
 from everlearn.forest.gain import AtNode, census, total_of
 from everlearn.forest.randomness import random_unit
 from everlearn.forest.route import partition, push
@@ -28,7 +28,6 @@ from everlearn.forest.tree import (
     compacted,
     link,
     make_leaf,
-    rows_of,
     with_room,
 )
 
@@ -68,7 +67,9 @@ def first_grown(tree: Tree, rows: Rows, index: Ints, settings: Settings) -> Tree
     n_nodes, n_vectors = int(2 * n_leaves), int(n_leaves * settings.vectors_per_node)
     # Memory that is not written to costs nothing; still no more than the examples themselves.
     tree = with_room(tree, n_nodes, 0, min(n_vectors, len(index)))
-    front = front_of(np.zeros(1, np.int32), index.copy(), np.array([len(index)]))
+    segments = np.empty(1 + len(index), SEGMENT)
+    segments[0] = (0, 0, len(index))
+    front = Front(index.copy(), np.empty(len(index), np.int32), segments, np.array([1]))
     return _grown(tree, rows, front, settings)
 
 
@@ -77,24 +78,37 @@ def with_leaves_grown(
 ) -> Tree:
     """The tree with every touched leaf grown; what was cut makes room for it first."""
     tree, touched = compacted(tree, touched)
-    leaves = np.flatnonzero(touched).astype(np.int32)
-    nodes = tree.nodes[leaves]
-    leaves = leaves[(nodes["left"] == NONE) & (nodes["parent"] != DEAD)]
-    if not len(leaves):
-        return tree
-    index, counts = rows_of(tree, leaves)
-    tree.nodes["head"][leaves] = NONE
-    return _grown(tree, rows, front_of(leaves, index, counts), settings)
+    return _grown(tree, rows, opened(tree, touched), settings)
 
 
-def front_of(leaves: Ints, index: Ints, counts: NDArray[Any]) -> Front:
-    """Leaves to be grown, first to last, from the examples they have, one leaf after another."""
+@compiled
+def opened(tree: Tree, touched: NDArray[np.bool_]) -> Front:
+    """The touched leaves, to be grown first to last, with the examples that were in them."""
+    leaves = ints(tree.used[0].nodes, NONE)
+    n_leaves, n_rows = 0, 0
+    for node in range(leaves.shape[0]):
+        if touched[node] and tree.nodes[node].left == NONE and tree.nodes[node].parent != DEAD:
+            leaves[n_leaves] = node
+            n_leaves += 1
+            row = tree.nodes[node].head
+            while row != NONE:
+                n_rows += 1
+                row = tree.links[row].next
+    index, sides = ints(n_rows, NONE), ints(n_rows, 0)
     # A split leaves at least one example on each side, so no more than these are open at a time.
-    segments = np.empty(len(leaves) + len(index), SEGMENT)
-    opened = segments[len(leaves) - 1 :: -1]  # the last of the segments is next
-    ends = counts.cumsum()
-    opened["node"], opened["begin"], opened["end"] = leaves, ends - counts, ends
-    return Front(index, np.empty(len(index), np.int32), segments, np.array([len(leaves)]))
+    segments = np.empty(n_leaves + n_rows, SEGMENT)
+    end = 0
+    for i in range(n_leaves):
+        begin, row = end, tree.nodes[leaves[i]].head
+        while row != NONE:
+            index[end] = row
+            end += 1
+            row = tree.links[row].next
+        tree.nodes[leaves[i]].head = NONE
+        push(segments, n_leaves - 1 - i, leaves[i], begin, end)  # the last of them is next
+    n_open = np.empty(1, np.int64)
+    n_open[0] = n_leaves
+    return Front(index, sides, segments, n_open)
 
 
 def _grown(tree: Tree, rows: Rows, front: Front, settings: Settings) -> Tree:
