@@ -1,4 +1,4 @@
-"""The house stays as it was built: short lines of inheritance, files one can read, no experiments."""
+"""The house keeps its measures: short lines of inheritance, files one can read, no experiments."""
 
 import importlib
 import inspect
