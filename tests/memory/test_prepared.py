@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image
 from benchmarks.hostile_images import saved
 from everlearn import Memory, NCMForest, RecursiveRLSC
 from everlearn.memory.head import head_of
-from everlearn.memory.prepared import FILES, prepared_answers
+from everlearn.memory.prepared import FILES, prepared_answers, read_head, write_head
 
 CLASSES = 6
 
@@ -170,3 +171,14 @@ def test_asking_imports_none_of_what_learners_are_made_with(taught):
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(("times", "ok"), [(1 + 1e-15, True), (1.001, False)])
+def test_a_folder_from_another_processor_is_sound_and_an_altered_one_is_not(taught, times, ok):
+    """Processors and versions of BLAS round the last bit of a temperature differently."""
+    with Memory(taught) as memory:
+        journal = memory._store.journal
+        head = read_head(taught, journal)
+        assert head is not None
+        write_head(taught, journal, replace(head, temperature=head.temperature * times))
+        assert memory.verify().ok is ok
