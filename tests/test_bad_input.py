@@ -10,6 +10,7 @@ from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA, errors
 LEARNERS = [NearestClassMean, StreamingLDA, RecursiveRLSC]
 X = np.random.default_rng(3).normal(size=(12, 4))
 y = np.array(["a", "b", "c"] * 4)
+X_SPARSE = sp.csr_array(X)
 
 
 def with_value(value):
@@ -52,7 +53,15 @@ BAD_BATCHES = [
     (X, 3, errors.WrongShape, "1d array"),
     (X + 0j, y, errors.WrongKind, "Complex data not supported"),
     (np.full(X.shape, "word", dtype=object), y, errors.WrongKind, "plain real numbers"),
-    (sp.csr_array(X), y, errors.WrongKind, "dense"),
+    (sp.csr_array(X + 0j), y, errors.WrongKind, "Complex data not supported"),
+    (sp.csr_array(with_value(np.nan)), y, errors.NotFinite, "NaN"),
+    (sp.csr_array(with_value(-np.inf)), y, errors.NotFinite, "infinity"),
+    (sp.csr_array(with_value(1e200)), y, errors.NotFinite, "scale the features"),
+    (sp.csr_array(X[:, :3]), y, errors.WrongWidth, "X has 3 features, but .* is expecting 4"),
+    (sp.csr_array(X[:0]), y[:0], errors.WrongShape, "0 sample"),
+    (sp.csr_array((12, 0)), y, errors.WrongShape, "0 feature"),
+    (X_SPARSE, y[:5], errors.WrongShape, "12 rows but y has 5 labels"),
+    (X_SPARSE, ["a", 1] * 6, errors.InvalidLabel, "one kind of label"),
     (X, None, errors.InvalidLabel, "requires y to be passed"),
     (X, [None] * 12, errors.InvalidLabel, "missing"),
     (X, [float("nan")] * 12, errors.InvalidLabel, "missing"),
@@ -72,7 +81,8 @@ def test_a_bad_batch(learner, X_bad, y_bad, error, words):
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
 @pytest.mark.parametrize(
-    ("X_bad", "error"), [(case[0], case[2]) for case in BAD_BATCHES if case[0] is not X]
+    ("X_bad", "error"),
+    [(case[0], case[2]) for case in BAD_BATCHES if case[0] is not X and case[0] is not X_SPARSE],
 )
 def test_a_bad_question(learner, method, X_bad, error):
     with pytest.raises(error):

@@ -247,6 +247,9 @@ def _plain(value: Any, arrays: Arrays, key: str) -> Any:
         return items if isinstance(value, list) else {"tuple": items}
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return {"mapping": {k: _plain(v, arrays, f"{key}{k}.") for k, v in value.items()}}
+    if isinstance(value, dict) and all(isinstance(name, int) for name in value):
+        pairs = [(int(name), _plain(value[name], arrays, f"{key}{name}.")) for name in value]
+        return {"numbered": [list(pair) for pair in pairs]}
     if hasattr(value, "_state"):
         return {"nested": _describe(value, arrays, key)}
     raise CannotSave(
@@ -269,6 +272,8 @@ def _revived(value: Any, arrays: Arrays) -> Any:
         return tuple(_revived(item, arrays) for item in content)
     if tag == "mapping":
         return {name: _revived(item, arrays) for name, item in content.items()}
+    if tag == "numbered":
+        return {int(name): _revived(item, arrays) for name, item in content}
     if tag == "nested":
         return _rebuild(content, arrays)
     raise ValueError(f"unknown tag {tag!r}")

@@ -3,7 +3,7 @@ import pytest
 from sklearn.covariance import OAS
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from everlearn import StreamingLDA
+from everlearn import StreamingLDA, load, save
 from everlearn.errors import InvalidParameter, NotForgettable
 from everlearn.learners.discriminant import RIDGE_GRID
 from tests.oracles import (
@@ -225,3 +225,29 @@ def test_directions_come_as_a_frame_where_one_is_wanted(rng):
     frame = StreamingLDA().set_output(transform="pandas").fit(X, y).transform(X)
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame.columns) == ["streaminglda0", "streaminglda1"]
+
+
+@pytest.mark.parametrize("labels", [("a", "b", "c"), (1, 2, 3)])
+def test_priors_by_name_are_those_of_batch_lda(rng, tmp_path, labels):
+    y = np.repeat(labels, [30, 30, 30])
+    X = rng.normal(size=(90, 4)) @ rng.normal(size=(4, 4)) + np.arange(90)[:, None] // 30
+    shares = np.array([0.6, 0.3, 0.1])
+    theirs = LinearDiscriminantAnalysis(solver="svd", priors=shares).fit(X, y)
+    priors = dict(zip(labels, (10.0 * shares).tolist(), strict=True))
+    ours = StreamingLDA(shrinkage=1e-9, priors=priors).fit(X, y)
+    save(ours, tmp_path / "model")
+    for learner in (ours, load(tmp_path / "model")):
+        assert np.allclose(learner.priors_, shares)
+        # scikit-learn divides the scatter by N − K, we by N.
+        assert np.allclose(learner.predict_proba(X), theirs.predict_proba(X), atol=0.03)
+        assert [learner.predict_one(x) for x in X] == learner.predict(X).tolist()
+    equal = StreamingLDA(shrinkage=1e-9).fit(X, y).predict_proba(X) * shares
+    assert np.allclose(ours.predict_proba(X), equal / equal.sum(axis=1, keepdims=True))
+
+
+def test_a_class_without_a_prior_weighs_one_and_nonsense_is_refused(rng):
+    X, y = rng.normal(size=(20, 3)), ["a", "b"] * 10
+    assert StreamingLDA(priors={"a": 3}).fit(X, y).priors_.tolist() == pytest.approx([0.75, 0.25])
+    for wrong in ([0.5, 0.5], "often", {"a": 0.0}, {"a": float("nan")}, None):
+        with pytest.raises(InvalidParameter, match="priors"):
+            StreamingLDA(priors=wrong).fit(X, y)

@@ -4,6 +4,8 @@
     cosine       argmax_k x·μ_k / (‖x‖ ‖μ_k‖)
     learned      argmin_k ‖W(x − μ_k)‖,  W learned once (see learned_metric.py)
 
+Sparse rows are taken without their zeros (see sparse.py), except by a learned metric.
+
 One example costs O(d) to learn and O(K d) to ask; memory is K d numbers. Exact in every sense:
 a batch equals its rows one by one, in any order; forgetting and merging are exact. A learned
 metric promises none of this: it is learned once, from a batch of several classes, and then fixed.
@@ -19,13 +21,14 @@ from everlearn.arrays import Array, Slots, State, unit_rows
 from everlearn.base import BOUNDED, Promise
 from everlearn.errors import NotForgettable, NotMergeable
 from everlearn.learners.additive import AdditiveClassifier
+from everlearn.learners.sparse import SparseRows, TakesSparse, sparse_means
 from everlearn.parameters import require_number, require_one_of, require_whole
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.products import FEW_ROWS, products
 from everlearn.statistics.stored import stored
 
 
-class NearestClassMean(AdditiveClassifier):
+class NearestClassMean(TakesSparse, AdditiveClassifier):
     """Classify by the nearest class mean.
 
     Learning one example costs O(d), whatever was learned before.
@@ -125,6 +128,25 @@ class NearestClassMean(AdditiveClassifier):
             self.projection_ = learned_metric(
                 np.asarray(X, dtype=np.float64), member_of, weights, means, int(self.rank)
             )
+
+    @property
+    def _takes_sparse(self) -> bool:
+        return self.metric != "learned"
+
+    def _learn_sparse(self, X: SparseRows, slots: Slots, weights: Array | None) -> None:
+        if self._fades:  # an example's weight depends on its place in the stream
+            super()._learn_sparse(X, slots, weights)
+        else:
+            self.moments_.merge(*sparse_means(X, slots, weights))
+
+    def _sparse_scores(self, rows: SparseRows) -> Array:
+        if self.metric == "cosine":
+            lengths = np.sqrt(rows.squares())[:, None]
+            scores = rows.products(unit_rows(self.moments_.means))
+            return np.divide(scores, lengths, out=np.zeros_like(scores), where=lengths > 0)
+        means = self.moments_.means
+        squares = rows.squares()[:, None] + np.einsum("ij,ij->i", means, means)
+        return rows.products(means) - 0.5 * squares
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
         self._require_exact()

@@ -35,6 +35,7 @@ from everlearn.errors import InvalidParameter, NotForgettable
 from everlearn.learners.additive import AdditiveClassifier
 from everlearn.learners.least_squares import LeastSquares
 from everlearn.learners.model_selection import HeldOut, Selection, select
+from everlearn.learners.sparse import TakesSparse
 from everlearn.parameters import (
     require_flag,
     require_number,
@@ -51,7 +52,7 @@ RESELECT_AFTER = 0.1
 FADED = 1.05
 
 
-class RecursiveRLSC(AdditiveClassifier):
+class RecursiveRLSC(TakesSparse, AdditiveClassifier):
     """Ridge regression onto class indicators, one example at a time.
 
     Learning costs O(d²) per example however much was learned before, asking O(d² + K d).

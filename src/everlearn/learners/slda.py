@@ -22,14 +22,16 @@ and ask with ``learn_one`` / ``predict_one``; the published form needs O(d³ + K
 d² + K d numbers.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh, solve_triangular
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from everlearn.arrays import Array, Slots
+from everlearn.arrays import Array, Slots, softmax
 from everlearn.base import BOUNDED, EXACT, Promise
-from everlearn.errors import NotForgettable
+from everlearn.errors import InvalidParameter, NotForgettable
 from everlearn.learners.additive import AdditiveClassifier
 from everlearn.learners.discriminant import (
     ExactDiscriminant,
@@ -37,7 +39,9 @@ from everlearn.learners.discriminant import (
     Shrinkage,
     shrinkage_named,
 )
-from everlearn.parameters import require_flag, require_number, require_one_of, require_share
+from everlearn.learners.sparse import SparseRows, TakesSparse
+from everlearn.parameters import require_flag, require_number, require_positive, require_share
+from everlearn.statistics.labels import Label
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products
 
@@ -45,6 +49,7 @@ from everlearn.statistics.products import products
 class StreamingLDA(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
+    TakesSparse,
     AdditiveClassifier,
 ):
     """Linear discriminant analysis that learns one example at a time.
@@ -56,8 +61,9 @@ class StreamingLDA(
     shrinkage : float in (0, 1) or "oas", default=0.1
         ε: how much of the mean variance is mixed into the covariance. ``"oas"`` computes it from
         the data (Oracle Approximating Shrinkage), anew whenever the learner is asked.
-    priors : {"equal", "empirical"}, default="equal"
-        How likely each class is before anything is seen: all alike, or as often as it was taught.
+    priors : {"equal", "empirical"} or a mapping from labels to weights, default="equal"
+        How likely each class is before anything is seen: all alike, as often as it was taught, or
+        in proportion to the weights given; a class that the mapping does not name weighs one.
     class_scatter : bool, default=False
         Keep the scatter of each class apart, K d² numbers instead of d². It makes ``forget_class``
         exact without the examples; ``forget`` with the examples is exact anyway.
@@ -120,7 +126,7 @@ class StreamingLDA(
         self,
         *,
         shrinkage: float | str = 0.1,
-        priors: str = "equal",
+        priors: str | Mapping[Label, float] = "equal",
         class_scatter: bool = False,
         half_life: float | None = None,
     ) -> None:
@@ -155,11 +161,8 @@ class StreamingLDA(
     @property
     def priors_(self) -> Array:
         with self._turn:
-            counts = self.moments_.counts[self.registry_.order]
-        if self.priors == "equal":
-            counts = np.ones_like(counts)
-        shares: Array = counts / counts.sum()
-        return shares
+            logarithms = self._log_priors()[self.registry_.order]
+        return softmax(logarithms)
 
     @property
     def covariance_(self) -> Array:
@@ -174,8 +177,10 @@ class StreamingLDA(
         features. O(d³ + K d²) for the directions.
         """
         with self._turn:
-            rows = self._rows(X)
-            return (rows - self.moments_.mean) @ self._directions()
+            rows, directions = self._rows(X), self._directions()
+            if isinstance(rows, SparseRows):
+                return rows.products(directions.T) - self.moments_.mean @ directions
+            return (rows - self.moments_.mean) @ directions
 
     @property
     def _n_features_out(self) -> int:
@@ -200,7 +205,14 @@ class StreamingLDA(
         require_flag("class_scatter", self.class_scatter)
         require_share("shrinkage", self.shrinkage, or_word="oas")
         require_number("half_life", self.half_life, least=1.0, or_none=True)
-        require_one_of("priors", self.priors, ("equal", "empirical"))
+        if isinstance(self.priors, Mapping):
+            for label, weight in self.priors.items():
+                require_positive(f"priors[{label!r}]", weight)
+        elif not isinstance(self.priors, str) or self.priors not in ("equal", "empirical"):
+            raise InvalidParameter(
+                "priors is 'equal', 'empirical' or a mapping from labels to weights, not "
+                f"{self.priors!r:.80}"
+            )
 
     def _empty_moments(self, n_features: int) -> Moments:
         return Moments(n_features, class_scatter=self.class_scatter, half_life=self.half_life)
@@ -247,9 +259,13 @@ class StreamingLDA(
     def _log_priors(self) -> Array:
         """By slot, up to a term all classes share; a slot that was emptied is asked by nobody."""
         counts = self.moments_.counts
-        if self.priors == "equal":
+        if self.priors == "empirical":
+            return np.log(np.maximum(counts, 1e-300))
+        given = self.priors if isinstance(self.priors, Mapping) else {}
+        if not given:
             return np.zeros(len(counts))
-        return np.log(np.maximum(counts, 1e-300))
+        labels = self.registry_.by_slot
+        return np.log([1.0 if label is None else given.get(label, 1.0) for label in labels])
 
     def _linear(self) -> tuple[Array, Array, Array]:
         return self._exact.linear(self.moments_, self._shrinkage())

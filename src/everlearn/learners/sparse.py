@@ -1,0 +1,150 @@
+"""Rows of which most numbers are zero: taught and asked without writing the zeros down.
+
+A learner takes sparse matrices by standing behind :class:`TakesSparse`. Unless it knows better, a
+block of rows at a time becomes dense, so that memory stays bounded whatever the matrix holds; the
+nearest class mean needs nothing but sums and products, and touches no zero at all:
+
+    μ_k = Σ_i w_i x_i / n_k                                   one product with a K × n matrix
+    −½ ‖x − μ_k‖² = x·μ_k − ½ ‖x‖² − ½ ‖μ_k‖²                 one product with the means
+
+Either way costs O(nnz K); learning costs O(nnz + K d), K the classes of the batch.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from everlearn.arrays import Array, Slots
+from everlearn.base import StreamingClassifier
+from everlearn.errors import NotFinite, WrongKind, WrongShape
+from everlearn.statistics.class_means import ClassMeans
+from everlearn.validation import squares_are_finite
+
+# A block that becomes dense has at most so many rows, and so many numbers (32 MB).
+BLOCK_ROWS, BLOCK_NUMBERS = 1024, 4_000_000
+
+
+class SparseRows:
+    """Checked rows of a sparse matrix, float64, each number once."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+        self.shape: tuple[int, int] = matrix.shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, chosen: Any) -> "SparseRows":
+        return SparseRows(self.matrix[chosen])
+
+    def dense(self) -> Array:
+        """All of it, zeros included."""
+        rows: Array = self.matrix.toarray(order="C")
+        return rows
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """A part after the other, dense, and where it stands."""
+        size = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // self.shape[1]))
+        for start in range(0, len(self), size):
+            part = slice(start, start + size)
+            yield part, self[part].dense()
+
+    def squares(self) -> Array:
+        """‖x‖² of each row."""
+        squares: Array = np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel()
+        return squares
+
+    def products(self, means: Array) -> Array:
+        """x·μ_k, a column for each row of ``means``."""
+        scores: Array = np.asarray(self.matrix @ means.T)
+        return scores
+
+
+class TakesSparse(StreamingClassifier):
+    """A classifier that takes sparse matrices wherever it takes many rows."""
+
+    @property
+    def _takes_sparse(self) -> bool:
+        """Whether it does, with these parameters."""
+        return True
+
+    def _rows(self, X: Any, **how: Any) -> Any:
+        if not (sp.issparse(X) and self._takes_sparse):
+            return super()._rows(X, **how)
+        reset = how.get("reset")
+        if reset is None:
+            self._require_fitted()
+        rows = checked_sparse(X)
+        # The width and the names of columns, as of one dense row.
+        super()._rows(np.zeros((1, rows.shape[1])), reset=reset)
+        return rows
+
+    def _learn(self, X: Any, slots: Slots, weights: Array | None) -> None:
+        if isinstance(X, SparseRows):
+            self._learn_sparse(X, slots, weights)
+        else:
+            super()._learn(X, slots, weights)
+
+    def _learn_sparse(self, X: SparseRows, slots: Slots, weights: Array | None) -> None:
+        for part, rows in X.blocks():
+            super()._learn(rows, slots[part], None if weights is None else weights[part])
+
+    def _forget(self, X: Any, slots: Slots, weights: Array | None) -> Iterable[int]:
+        # All of it is looked at before any of it is forgotten.
+        return super()._forget(X.dense() if isinstance(X, SparseRows) else X, slots, weights)
+
+    def _sorted_scores(self, rows: Any) -> Array:
+        if not isinstance(rows, SparseRows):
+            return super()._sorted_scores(rows)
+        scores: Array = self._sparse_scores(rows)[:, self.registry_.order]
+        return scores
+
+    def _sparse_scores(self, rows: SparseRows) -> Array:
+        return np.concatenate([self._scores(dense) for _, dense in rows.blocks()])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
+
+
+def checked_sparse(X: Any) -> SparseRows:
+    """The rows of a sparse matrix or array of any format; the caller's is left as it is."""
+    if X.ndim != 2:
+        raise WrongShape(f"Expected 2D array, got a sparse array of {X.ndim} dimensions instead")
+    for size, word in zip(X.shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise WrongShape(
+                f"Found array with 0 {word}(s) (shape={X.shape}) while a minimum of 1 is required."
+            )
+    if X.dtype.kind == "c":
+        raise WrongKind("Complex data not supported; features must be plain real numbers")
+    if X.dtype.kind not in "iubf":
+        raise WrongKind(f"X holds {X.dtype} values; features must be plain real numbers")
+    matrix = sp.csr_array(X, dtype=np.float64)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if not squares_are_finite(matrix.data):
+        if np.isnan(matrix.data).any():
+            raise NotFinite("Input X contains NaN; leave such rows out, or fill in what is missing")
+        if np.isinf(matrix.data).any():
+            raise NotFinite("Input X contains infinity; features must be finite")
+        raise NotFinite("Input X is too large: its squares overflow; scale the features")
+    return SparseRows(matrix)
+
+
+def sparse_means(rows: SparseRows, slots: Slots, weights: Array | None) -> tuple[ClassMeans, Slots]:
+    """The class means of sparse rows, and the slots of their classes."""
+    known, member_of = np.unique(slots, return_inverse=True)
+    w = np.ones(len(rows)) if weights is None else weights
+    counts = np.bincount(member_of, w, len(known)).astype(np.float64)
+    membership = sp.csr_array(
+        (w / counts[member_of], (member_of, np.arange(len(rows)))), shape=(len(known), len(rows))
+    )
+    means = (membership @ rows.matrix).toarray()
+    part = ClassMeans(rows.shape[1])
+    part.restore({"counts": counts, "means": means, "mean": counts @ means / counts.sum()})
+    return part, known
