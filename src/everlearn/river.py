@@ -61,6 +61,9 @@ class OneByOne(MiniBatchClassifier):  # type: ignore[misc]
         self.taught: StreamingClassifier = clone(learner)
         self.names: tuple[str, ...] | None = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.learner!r})"
+
     @property
     def _multiclass(self) -> bool:
         return True

@@ -55,6 +55,9 @@ class StreamingNetwork:
         self.learner = learner
         self.unit = unit
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.embedder!r}, {self.learner!r})"
+
     def partial_fit(self, images: Any, y: ArrayLike) -> Self:
         """Learn labelled images, each seen once."""
         self.learner.partial_fit(self.vectors(images), y)

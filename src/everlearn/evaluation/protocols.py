@@ -39,7 +39,7 @@ class Rejection:
     reason: str
 
 
-@dataclass
+@dataclass(repr=False)
 class Run:
     """What a prequential run gave.
 
@@ -58,6 +58,11 @@ class Run:
     learning: Array
     n_bytes: int
     rejected: dict[Any, Rejection] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        refused = sum(rejection.count for rejection in self.rejected.values())
+        told = f", {refused} refused" if refused else ""
+        return f"<Run: {len(self.truth)} examples, {self.accuracy:.1%} right{told}>"
 
     @property
     def accuracy(self) -> float:
@@ -80,7 +85,7 @@ class Run:
         }
 
 
-@dataclass
+@dataclass(repr=False)
 class Curve:
     """What a checkpointed run gave; every list has one entry per checkpoint.
 
@@ -101,6 +106,14 @@ class Curve:
     learning: list[float] = field(default_factory=list)
     n_bytes: list[int] = field(default_factory=list)
     rejected: dict[Any, Rejection] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        if not self.seen:
+            return "<Curve: no checkpoint yet>"
+        return (
+            f"<Curve: {len(self.seen)} checkpoints, {self.accuracies[-1]:.1%} right after "
+            f"{self.seen[-1]} examples>"
+        )
 
     def as_rows(self) -> list[dict[str, Any]]:
         """The run as rows of a table."""

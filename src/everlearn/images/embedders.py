@@ -76,6 +76,9 @@ class Embedder(ABC):
     batch_size: int = 4
     threads: int | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name}, {self.n_features} features>"
+
     @abstractmethod
     def prepare(self, picture: "Image.Image") -> Vectors:
         """One RGB picture as the model wants it."""

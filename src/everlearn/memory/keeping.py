@@ -63,6 +63,11 @@ class Keeping:
         self._intake = Intake(embedder, limits, keep_images)
         self._store = Store(self.path, classifier, default_classifier, read_only=read_only)
 
+    def __repr__(self) -> str:
+        opened = "open to be asked" if self.read_only else "open"
+        state = "closed" if self._store.closed else opened
+        return f"<{type(self).__name__} in {self.path}, {state}>"
+
     def __enter__(self) -> Self:
         return self
 

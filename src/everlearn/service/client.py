@@ -114,6 +114,10 @@ class Client:
                 parts.hostname, parts.port, timeout=timeout
             )
 
+    def __repr__(self) -> str:
+        which = "" if self._memory is None else f", {self._memory}"
+        return f"<{type(self).__name__} of {self.address}{which}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -49,6 +49,14 @@ class ClassMeans:
         self._counts = np.zeros(0)
         self._means = np.zeros((0, n_features))
 
+    def __repr__(self) -> str:
+        known = int(np.count_nonzero(self.counts))
+        weight = self.total / self.unit
+        return (
+            f"<{type(self).__name__}: {weight:g} examples of {known} classes, "
+            f"{self.n_features} features>"
+        )
+
     @property
     def n_slots(self) -> int:
         return self._n_slots

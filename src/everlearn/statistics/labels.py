@@ -32,6 +32,10 @@ class Labels:
         }
         self._sorted: tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]] | None = None
 
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.classes[:6].tolist()))
+        return f"<{len(self)} labels: {shown}{', …' if len(self) > 6 else ''}>"
+
     def __len__(self) -> int:
         return len(self._slot_of)
 

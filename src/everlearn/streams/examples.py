@@ -12,7 +12,7 @@ from everlearn.errors import WrongShape
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Examples:
     """Rows, their labels and, where there are any, the instances they show.
 
@@ -38,6 +38,10 @@ class Examples:
                     f"{name} has shape {column.shape} but X has {len(self.X)} rows; "
                     "give one value per row"
                 )
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, self.X.shape))
+        return f"<Examples: {shape}, {len(self.classes)} classes>"
 
     def __len__(self) -> int:
         return len(self.X)

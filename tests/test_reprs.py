@@ -1,0 +1,50 @@
+"""What a person prints says what it is, in one line."""
+
+import numpy as np
+import pytest
+
+from everlearn import Client, Memory, NearestClassMean, Pixels, StreamingLDA
+from everlearn.evaluation import checkpointed, prequential
+from everlearn.streams import Examples
+
+
+@pytest.fixture
+def examples(rng):
+    return Examples(rng.normal(size=(30, 4)), np.arange(30) % 3)
+
+
+def test_statistics_and_labels(examples):
+    learner = StreamingLDA().fit(examples.X, examples.y)
+    assert repr(learner.moments_) == "<Moments: 30 examples of 3 classes, 4 features>"
+    assert repr(learner.registry_) == "<3 labels: 0, 1, 2>"
+    many = NearestClassMean().fit(np.zeros((9, 1)), list("abcdefghi"))
+    assert repr(many.registry_) == "<9 labels: 'a', 'b', 'c', 'd', 'e', 'f', …>"
+    fading = NearestClassMean(half_life=10).fit(examples.X, examples.y)
+    # Σ 2^(−i/10) of the latest 30
+    faded = sum(2 ** (-i / 10) for i in range(30))
+    assert repr(fading.moments_) == f"<ClassMeans: {faded:g} examples of 3 classes, 4 features>"
+
+
+def test_examples_and_what_became_of_them(examples):
+    assert repr(examples) == "<Examples: 30 × 4, 3 classes>"
+    run = prequential(NearestClassMean(), examples.X, examples.y)
+    assert repr(run) == f"<Run: 30 examples, {run.accuracy:.1%} right>"
+    curve = checkpointed(NearestClassMean(), examples, examples, np.arange(30), every=15)
+    last = curve.accuracies[-1]
+    assert repr(curve) == f"<Curve: 2 checkpoints, {last:.1%} right after 30 examples>"
+
+
+def test_a_memory_and_its_embedder(tmp_path):
+    assert repr(Pixels(size=2)) == "<Pixels: pixels 2 grey, 4 features>"
+    with Memory(tmp_path / "shelf", embedder=Pixels()) as memory:
+        assert repr(memory) == f"<Memory in {tmp_path / 'shelf'}, open>"
+    assert repr(memory) == f"<Memory in {tmp_path / 'shelf'}, closed>"
+    client = Client("http://127.0.0.1:8737/", token="secret", memory="shelf")
+    assert repr(client) == "<Client of http://127.0.0.1:8737, shelf>"
+
+
+def test_a_learner_in_other_clothes():
+    pytest.importorskip("river")
+    from everlearn.river import OneByOne
+
+    assert repr(OneByOne(StreamingLDA(shrinkage=0.2))) == "OneByOne(StreamingLDA(shrinkage=0.2))"
