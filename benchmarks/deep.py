@@ -1,14 +1,15 @@
-"""The deep half of deep streaming LDA on CIFAR-100, stage by stage; needs torch, best with a GPU.
+"""The deep half of deep streaming LDA, job by job; needs torch, best with a GPU.
 
-    python benchmarks/deep.py --out results --stages joint,base,stream,learners+rivals
-    python benchmarks/deep.py --out results --stages base,nights+tens+sizes+transfer --seed 1
-    python benchmarks/deep.py --out results --stages mnist
-    python benchmarks/deep.py --out results --tiny          # all stages, in minutes on any machine
+    python benchmarks/deep.py --out results                  # everything
+    python benchmarks/deep.py --out results --stages joint,base,rivals --seed 1
+    python benchmarks/deep.py --out results --tiny           # everything, in minutes anywhere
 
-Each stage is a process of its own, and some run side by side: a GPU that is fed small batches by
-one process waits for it most of the time. ``joint`` runs alone, since its seconds are quoted. What
-a stage finds is written to ``results/deep.json`` as soon as it ends, so that a run cut short
-leaves what it has.
+Each job is a process of its own. Jobs that train networks share the GPU, ``--at-once`` of them side
+by side, since a GPU that is fed small batches by one process waits for it most of the time;
+``joint`` and ``base`` have it to themselves, since their seconds are quoted. Jobs that need no GPU
+run beside them. A job begins when those it builds on are done. What a job finds is written to
+``results/deep.json`` as soon as it ends, and a run that was cut short goes on where it was when it
+is given the same ``--work`` folder.
 """
 
 import argparse
@@ -22,33 +23,51 @@ from time import perf_counter
 from typing import Any
 
 from everlearn_papers.deep import cifar
-from everlearn_papers.deep.cifar import CONTENDERS, Scale
+from everlearn_papers.deep.cifar import Scale
+from everlearn_papers.deep.domains import ORDERINGS
+from everlearn_papers.deep.race import CONTENDERS
+from everlearn_papers.deep.streams import LEARNERS, RATES, WITH_RATE
+from everlearn_papers.deep.verification import PERMUTED, SPLIT
 
 from everlearn.deep import networks
 
 TINY = Scale(
-    network="tiny", n_classes=6, base=2, step=2, per_class=40, base_epochs=3, joint_epochs=2,
+    network="tiny", n_classes=9, base=3, step=3, per_class=40, base_epochs=3, joint_epochs=2,
     task_epochs=1, tens_epochs=1, batch_size=64, task_batch=32, searched_tasks=1, device="cpu",
 )  # fmt: skip
 networks.NETWORKS["tiny"] = lambda: networks.ResNet18(width=8)
 
-MNIST_JOBS = [f"split:{n}" for n in ("SI", "EWC", "MAS", "RWALK", "fine-tuning")] + [
-    f"permuted:{n}" for n in ("A-GEM", "RWALK", "EWC", "MAS", "SI", "fine-tuning")
-]
+ALONE = ("joint:", "base:")
+NO_GPU = ("learner", "ordering", "split", "permuted")
+NEEDS = {
+    "stream": ("base:",),
+    "rival": ("base:",),
+    "nights": ("base:",),
+    "adapt": ("base:",),
+    "turntable": ("base:",),
+    "told": ("base:",),
+    "learner": ("stream:",),
+    "ordering": ("stream:", "turntable:"),
+}
+STAGES = "joint,base,stream,mnist,rivals,learners,nights,tens,turntable,orderings,sizes,told,adapt"
+DRAWS = 10
 
 
 def jobs_of(stage: str, scale: Scale) -> list[str]:
-    """The jobs of a stage, each a process."""
-    from everlearn_papers.deep.streams import LEARNERS
-
+    """The jobs of a stage, those that take longest first."""
+    rated = [f"learner:{name}@{rate:g}" for name in WITH_RATE for rate in RATES]
+    plain = [f"learner:{name}" for name in LEARNERS if name not in WITH_RATE]
+    slow_first = ("End-to-End", "iCaRL", "iCaRL (softmax)", "RWALK", "EWC", "A-GEM")
+    rivals = sorted(CONTENDERS, key=lambda name: name not in slow_first)
     return {
-        "rivals": [f"rival:{name}" for name in CONTENDERS],
-        "learners": [f"learner:{name}" for name in LEARNERS],
-        "tens": ["tens:iCaRL", "tens:End-to-End"],
-        "nights": [f"nights:{kept}" for kept in (500, 100, 20)],
-        "sizes": [f"size:{base}" for base in _sizes(scale)],
-        "mnist": MNIST_JOBS,
-        "transfer": ["adapt:", "turntable:"],
+        "rivals": [f"rival:{name}" for name in rivals],
+        "learners": rated[::-1] + plain,
+        "tens": ["tens:End-to-End", "tens:iCaRL"],
+        "nights": [f"nights:{kept}" for kept in ((500, 100, 20) if _full(scale) else (40, 20))],
+        "sizes": [f"size:{base}" for base in ((75, 25, 10) if _full(scale) else (6,))],
+        "mnist": [f"permuted:{n}" for n in reversed(PERMUTED)] + [f"split:{n}" for n in SPLIT],
+        "orderings": [f"ordering:{name}" for name in ORDERINGS],
+        "told": [f"told:{name}" for name in ("offline", *CONTENDERS)],
     }.get(stage, [f"{stage}:"])
 
 
@@ -64,37 +83,35 @@ def done(job: str, scale: Scale, folder: Path) -> dict[str, Any]:
     if kind == "nights":
         from everlearn_papers.deep.nights import nights
 
-        epochs = 30 if scale.per_class is None else 1
-        return nights(scale, folder, int(name), epochs=epochs)
+        return nights(scale, folder, int(name), epochs=30 if _full(scale) else 1)
     if kind == "learner":
-        from everlearn_papers.deep.streams import course_of
-
-        return course_of(name, folder, scale.base, scale.step, seed=scale.seed)
+        return _learner(name, folder, scale)
     if kind == "size":
         return _of_size(replace(scale, base=int(name)), folder / f"size-{name}")
-    if kind in ("adapt", "turntable"):
-        from everlearn_papers.deep import domains
-
-        return getattr(domains, kind)(scale, folder)
+    if kind in ("adapt", "turntable", "ordering", "told"):
+        return _elsewhere(kind, name, scale, folder)
     from everlearn_papers.data.packs import mnist
     from everlearn_papers.deep import verification
 
     measure = {"split": verification.split_mnist, "permuted": verification.permuted_mnist}[kind]
-    few: dict[str, Any] = {} if scale.per_class is None else {"n_train": 500}
+    few: dict[str, Any] = {} if _full(scale) else {"n_train": 500}
     if few and kind == "permuted":
         few["n_tasks"] = 2
     return {"accuracy": measure(name, mnist(), seed=scale.seed, **few)}
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--out", type=Path, required=True)
-    options.add_argument("--work", type=Path, help="folder for what stages hand to each other")
-    options.add_argument("--stages", default="joint,base,stream,learners+rivals")
+    options.add_argument("--work", type=Path, help="folder for what jobs hand to each other")
+    options.add_argument("--stages", default=STAGES)
     options.add_argument("--tiny", action="store_true")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--at-once", type=int, default=4, help="jobs side by side")
-    options.add_argument("--seconds", type=float, default=560.0, help="stop what runs longer")
+    options.add_argument("--at-once", type=int, default=4, help="jobs side by side on the GPU")
+    options.add_argument("--beside", type=int, default=2, help="jobs beside them without a GPU")
+    options.add_argument("--seconds", type=float, default=1e9, help="stop what runs longer")
     options.add_argument("--job", help=argparse.SUPPRESS)
     chosen = options.parse_args()
     scale = replace(TINY if chosen.tiny else Scale(), seed=chosen.seed)
@@ -108,50 +125,117 @@ def main() -> None:
         found = done(chosen.job, scale, work)
         print(json.dumps({chosen.job: found | {"wall seconds": perf_counter() - begin}}))
         return
-    _all(chosen, scale, work)
+    Jobs(chosen, scale, work).run()
 
 
-def _all(chosen: argparse.Namespace, scale: Scale, work: Path) -> None:
-    """Stages in order; the jobs of a stage, and stages joined by ``+``, side by side."""
-    begin = perf_counter()
-    results: dict[str, Any] = {"scale": asdict(scale), "stages": chosen.stages}
-    for group in chosen.stages.split(","):
-        waiting = [job for stage in group.split("+") for job in jobs_of(stage, scale)]
-        running: dict[str, subprocess.Popen[str]] = {}
-        while waiting or running:
-            while waiting and len(running) < chosen.at_once:
-                job = waiting.pop(0)
-                running[job] = _started(job, chosen, work)
-            for job in list(running):
-                try:
-                    output, errors = running[job].communicate(timeout=0.5)
-                except subprocess.TimeoutExpired:
-                    continue
-                process = running.pop(job)
-                last = output.strip().splitlines()[-1] if output.strip() else "{}"
-                if process.returncode:
-                    results[job] = {"error": errors[-2000:]}
-                else:
-                    results |= json.loads(last)
-                print(f"{perf_counter() - begin:6.0f} s  {job}  {_short(results[job])}", flush=True)
-                (chosen.out / "deep.json").write_text(json.dumps(results, indent=1))
-            if perf_counter() - begin > chosen.seconds:
-                for job, process in running.items():
-                    process.kill()
-                    results[job] = {"error": "stopped, out of time"}
-                results["never begun"] = waiting
-                (chosen.out / "deep.json").write_text(json.dumps(results, indent=1))
-                return
+class Jobs:
+    """Jobs waiting, running and done."""
+
+    def __init__(self, chosen: argparse.Namespace, scale: Scale, work: Path) -> None:
+        self.chosen = chosen
+        self.work = work
+        self.begin = perf_counter()
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.results: dict[str, Any] = {}
+        if (work / "deep.json").exists():
+            before = json.loads((work / "deep.json").read_text())
+            self.results = {k: v for k, v in before.items() if "error" not in v}
+        self.results["scale"] = asdict(scale)
+        wanted = [job for stage in chosen.stages.split(",") for job in jobs_of(stage, scale)]
+        self.waiting = [job for job in wanted if job not in self.results]
+
+    def run(self) -> None:
+        while self.waiting or self.running:
+            ready = [job for job in self.waiting if self._may_begin(job)]
+            for job in ready:
+                if self._may_begin(job):
+                    self.waiting.remove(job)
+                    self.running[job] = self._started(job)
+            if not self.running:
+                break  # what they build on failed
+            self._collect()
+            if perf_counter() - self.begin > self.chosen.seconds:
+                self._stop()
+        for job in self.waiting:
+            print(f"never begun: {job}", flush=True)
+
+    def _may_begin(self, job: str) -> bool:
+        """Whether what it builds on is done, and there is room for it."""
+        for other in NEEDS.get(job.partition(":")[0], ()):
+            found = self.results.get(other)
+            if found is None or "error" in found:
+                return False
+        if _on_cpu(job):
+            return sum(_on_cpu(other) for other in self.running) < self.chosen.beside
+        on_gpu = [other for other in self.running if not _on_cpu(other)]
+        first = [other for other in (*self.waiting, *on_gpu) if other in ALONE]
+        if job in ALONE or first:
+            return not on_gpu and first[:1] == [job]
+        return len(on_gpu) < self.chosen.at_once
+
+    def _collect(self) -> None:
+        for job in list(self.running):
+            try:
+                self.running[job].wait(timeout=0.1)
+            except subprocess.TimeoutExpired:
+                continue
+            code = self.running.pop(job).returncode
+            output = self._file(job, "out").read_text().strip()
+            if code:
+                self.results[job] = {"error": self._file(job, "err").read_text()[-2000:]}
+            else:
+                self.results |= json.loads(output.splitlines()[-1])
+            print(
+                f"{perf_counter() - self.begin:6.0f} s  {job}  {_short(self.results[job])}",
+                flush=True,
+            )
+            self._write()
+
+    def _stop(self) -> None:
+        for job, process in self.running.items():
+            process.kill()
+            self.results[job] = {"error": "stopped, out of time"}
+            print(f"stopped: {job}", flush=True)
+        self._write()
+        self.running = {}
+        self.waiting = []
+
+    def _write(self) -> None:
+        for folder in (self.chosen.out, self.work):
+            (folder / "deep.json").write_text(json.dumps(self.results, indent=1))
+
+    def _started(self, job: str) -> "subprocess.Popen[bytes]":
+        chosen = self.chosen
+        command = [sys.executable, __file__, "--out", str(chosen.out), "--work", str(self.work)]
+        command += ["--seed", str(chosen.seed), "--job", job] + (["--tiny"] if chosen.tiny else [])
+        threads = "2" if job.startswith(("nights", "size")) else "1"
+        environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        with self._file(job, "out").open("wb") as out, self._file(job, "err").open("wb") as errors:
+            return subprocess.Popen(command, stdout=out, stderr=errors, env=environment)
+
+    def _file(self, job: str, end: str) -> Path:
+        return self.work / f"{job.replace(':', '-').replace(' ', '-')}.{end}"
 
 
-def _started(job: str, chosen: argparse.Namespace, work: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, __file__, "--out", str(chosen.out), "--work", str(work)]
-    command += ["--seed", str(chosen.seed), "--job", job] + (["--tiny"] if chosen.tiny else [])
-    threads = "4" if job.startswith(("learner", "nights", "size")) else "1"
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+def _learner(name: str, folder: Path, scale: Scale) -> dict[str, Any]:
+    from everlearn_papers.deep.streams import course_of
+
+    name, _, rate = name.partition("@")
+    at = float(rate) if rate else None
+    return course_of(name, folder, scale.base, scale.step, rate=at, seed=scale.seed)
+
+
+def _elsewhere(kind: str, name: str, scale: Scale, folder: Path) -> dict[str, Any]:
+    from everlearn_papers.deep import domains
+
+    draws = DRAWS if _full(scale) else 1
+    if kind == "adapt":
+        return domains.adapt(scale, folder)
+    if kind == "turntable":
+        return domains.turntable(scale, folder, draws)
+    if kind == "ordering":
+        return domains.ordering(folder, name, draws)
+    return domains.told(scale, folder, name)
 
 
 def _of_size(scale: Scale, folder: Path) -> dict[str, Any]:
@@ -166,8 +250,12 @@ def _of_size(scale: Scale, folder: Path) -> dict[str, Any]:
     return found
 
 
-def _sizes(scale: Scale) -> tuple[int, ...]:
-    return (2, 4) if scale.per_class else (10, 25, 75)
+def _on_cpu(job: str) -> bool:
+    return job.startswith(NO_GPU)
+
+
+def _full(scale: Scale) -> bool:
+    return scale.per_class is None
 
 
 def _gpu() -> bool:
@@ -178,7 +266,7 @@ def _gpu() -> bool:
 
 def _short(found: dict[str, Any]) -> str:
     if "error" in found:
-        return found["error"].strip().splitlines()[-1][:200]
+        return (found["error"].strip().splitlines() or ["?"])[-1][:200]
     accuracies = found.get("accuracies") or found.get("mornings")
     if accuracies:
         return " ".join(f"{100 * value:.1f}" for value in accuracies)

@@ -36,6 +36,7 @@ from everlearn.deep.descent import (
     one_epoch,
     optimiser,
     seeded,
+    tuned,
 )
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.deep.pictures import Pictures, gather, require_trainable
@@ -185,7 +186,7 @@ def _train(
     # Evaluation mode keeps the running statistics of batch normalisation, and dropout out of it.
     classifier.eval()
     for number in range(recipe.epochs):
-        with seeded(recipe.seed + number, device):
+        with tuned(device), seeded(recipe.seed + number, device):
             tell(number + 1, one_epoch(classifier, shown, number, recipe, optimizer))
 
 

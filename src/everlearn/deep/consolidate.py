@@ -115,6 +115,32 @@ def night(
     pictures = Pictures(pixels, np.asarray(labels))
     require_trainable(pictures)
     held = pictures.held_out(held_out, recipe.seed)
+    trained = trained_further(
+        embedder,
+        pixels[~held],
+        pictures.labels[~held],
+        recipe,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    before, after = (
+        _held_out_accuracy(StreamingNetwork(each, clone(learner), unit=unit), pictures, held)
+        for each in (embedder, trained)
+    )
+    taken = after > before
+    return Night(trained if taken else embedder, before, after, taken)
+
+
+def trained_further(
+    embedder: DeepEmbedder,
+    pixels: NDArray[np.uint8],
+    labels: ArrayLike,
+    recipe: Recipe = NIGHT,
+    *,
+    checkpoint: Path | None = None,
+    progress: Callable[[Epoch], None] | None = None,
+) -> DeepEmbedder:
+    """A copy of an embedder whose network was trained on these pictures too."""
     trainer = BaseTrainer(
         copy.deepcopy(embedder.network),
         size=embedder.size,
@@ -125,14 +151,9 @@ def night(
         checkpoint=checkpoint,
         progress=progress,
     )
-    trained = trainer.train(pixels[~held], pictures.labels[~held]).embedder
+    trained = trainer.train(pixels, labels).embedder
     trained.architecture = embedder.architecture
-    before, after = (
-        _held_out_accuracy(StreamingNetwork(each, clone(learner), unit=unit), pictures, held)
-        for each in (embedder, trained)
-    )
-    taken = after > before
-    return Night(trained if taken else embedder, before, after, taken)
+    return trained
 
 
 def consolidate(

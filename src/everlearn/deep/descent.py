@@ -166,6 +166,7 @@ def optimiser(module: nn.Module, recipe: Recipe) -> torch.optim.SGD:
         lr=recipe.learning_rate,
         momentum=recipe.momentum,
         nesterov=recipe.momentum > 0,
+        fused=bool(free) and all(p.is_cuda for p in free),
     )
 
 
@@ -224,6 +225,23 @@ def precision(device: torch.device) -> contextlib.AbstractContextManager[Any]:
     if device.type == "cuda":
         return torch.autocast("cuda", torch.bfloat16)
     return contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def tuned(device: torch.device) -> Iterator[None]:
+    """On a GPU, every convolution of a training is tried in several ways, and the fastest kept.
+
+    Worth it where the same shapes come again and again. What was set before is set again after.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def on_device(module: nn.Module, device: torch.device) -> nn.Module:

@@ -5,8 +5,8 @@ is for training alone: what comes out is G as an embedder, in front of a learner
 stream. A share of every class is held out; the weights that did best on it are the ones kept, and
 with ``patience`` the training ends when they have not been bettered for so many epochs.
 
-With ``checkpoint``, a run that is killed goes on from its last checkpoint, and on one device ends
-with the same weights as if nothing had happened.
+With ``checkpoint``, a run that is killed goes on from its last checkpoint, and on a CPU ends with
+the same weights as if nothing had happened (a GPU adds in no fixed order).
 """
 
 import os
@@ -34,6 +34,7 @@ from everlearn.deep.descent import (
     optimiser,
     outputs,
     seeded,
+    tuned,
 )
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.deep.networks import named_network
@@ -193,7 +194,7 @@ class BaseTrainer:
         )
         classifier = classifier_over(network, len(pictures.classes), self.size, self.recipe.seed)
         on_device(classifier, self.device)
-        with memory_guard(self.recipe):
+        with memory_guard(self.recipe), tuned(self.device):
             progress = self._descend(classifier, pictures)
         embedder = DeepEmbedder(
             network,

@@ -102,23 +102,28 @@ def omniglot() -> DataSet:
     return _split("omniglot", Examples(_rows(images), y), drawer >= N_DRAWERS_LEARNED)
 
 
-def turntable_frames() -> tuple[Examples, NDArray[np.intp]]:
-    """50 objects on a turntable in one piece, with the number of each frame, in order."""
-    X, y, frame = arrays(TURNTABLE, "features", "labels", "frame")
+def turntable_frames(rows: NDArray[Any] | None = None) -> tuple[Examples, NDArray[np.intp]]:
+    """50 objects on a turntable in one piece, with the number of each frame, in order.
+
+    ``rows`` take the place of the pack's own features, in the order of the pack.
+    """
+    y, frame = arrays(TURNTABLE, "labels", "frame")
+    X = arrays(TURNTABLE, "features")[0] if rows is None else rows
     order = np.lexsort((frame, y))
     return Examples(_rows(X[order]), y[order].astype(np.intp)), frame[order].astype(np.intp)
 
 
-def turntable(held_out: str) -> DataSet:
+def turntable(held_out: str, rows: NDArray[Any] | None = None) -> DataSet:
     """The same, split into frames to learn from and frames to be asked about.
 
     ``"frames"`` holds every third frame out, so that each lies between two that are learned;
     ``"arc"`` the last two fifths of the turn, views that are never learned. A third of what is
-    learned of an object counts as one video, one instance.
+    learned of an object counts as one video, one instance. ``rows`` take the place of the pack's
+    own features.
     """
     if held_out not in HELD_OUT:
         raise InvalidParameter(f"held_out is one of {', '.join(HELD_OUT)}, not {held_out!r}")
-    examples, frame = turntable_frames()
+    examples, frame = turntable_frames(rows)
     end = int(frame.max()) + 1
     if held_out == "arc":
         end = end * 3 // 5

@@ -10,5 +10,9 @@ incremental.py    the protocol: base classes, then a few at a time
 base.py           the base network, and the paths of its weights
 search.py         learning rate and strength of each rival, by held-out pictures
 verification.py   each rival at a setting of its own, beside its published figure
-cifar.py          CIFAR-100: the base, the rivals, the streams, the night
+race.py           all rivals, and how each is run
+cifar.py          CIFAR-100: the base, the rivals, networks in tens
+streams.py        learners on the base network's vectors, class by class
+domains.py        other pictures: adaptation, and the four orderings of the turntable
+nights.py         CIFAR-100 by day and night
 """

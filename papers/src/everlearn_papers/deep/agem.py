@@ -34,6 +34,7 @@ class AGEM(Rival):
         self.slots = torch.empty(0, dtype=torch.int64)
         self.of_task = torch.empty(0, dtype=torch.int64)
         self._task: Materials | None = None
+        self._allowed = torch.zeros(0, 0, dtype=torch.bool)
 
     def begin_task(self, task: Materials) -> None:
         self._task = task
@@ -44,10 +45,11 @@ class AGEM(Rival):
         parameters = [p for p in self.classifier.parameters() if p.grad is not None]
         gradients = [p.grad for p in parameters if p.grad is not None]
         # The batch statistics of kept examples are not to be mixed into the running ones.
-        state = {k: v.clone() for k, v in self.classifier.named_buffers()}
+        running = [b for b in self.classifier.buffers() if b.is_floating_point()]
+        before = torch._foreach_add(running, 0.0) if running else []
         references = torch.autograd.grad(self.loss_on_kept(), parameters)
-        for name, buffer in self.classifier.named_buffers():
-            buffer.copy_(state[name])
+        if running:
+            torch._foreach_copy_(running, list(before))
         for parameter, new in zip(parameters, projected(gradients, references), strict=True):
             parameter.grad = new
 
@@ -76,11 +78,12 @@ class AGEM(Rival):
     def _among_own(self, scores: Tensor, chosen: Tensor) -> Tensor:
         if self.all_seen:
             return scores.float()
-        allowed = torch.zeros(len(self.tasks), scores.shape[1], dtype=torch.bool)
-        for number, classes in enumerate(self.tasks):
-            allowed[number, classes.cpu()] = True
-        own = allowed.to(scores.device)[self.of_task[chosen]]
-        return scores.float().masked_fill(~own, -torch.inf)
+        if self._allowed.shape != (len(self.tasks), scores.shape[1]):
+            allowed = torch.zeros(len(self.tasks), scores.shape[1], dtype=torch.bool)
+            for number, classes in enumerate(self.tasks):
+                allowed[number, classes.cpu()] = True
+            self._allowed = allowed.to(scores.device)
+        return scores.float().masked_fill(~self._allowed[self.of_task[chosen]], -torch.inf)
 
 
 def projected(gradients: list[Tensor], references: tuple[Tensor, ...]) -> list[Tensor]:

@@ -19,6 +19,7 @@ from everlearn.deep.descent import (
     optimiser,
     precision,
     set_rate,
+    tuned,
 )
 from everlearn.deep.networks import named_network
 from everlearn_papers.deep.rival import Rival
@@ -42,6 +43,14 @@ def trained_base(
     for watcher in watchers:
         watcher.classifier = classifier
         watcher.begin_task(shown)
+    with tuned(shown.device):
+        _descend(classifier, shown, recipe, watchers)
+    return classifier
+
+
+def _descend(
+    classifier: Classifier, shown: Shown, recipe: Recipe, watchers: Sequence[Rival]
+) -> None:
     optimizer = optimiser(classifier, recipe)
     steps = shown.steps(recipe)
     for number in range(recipe.epochs):
@@ -59,4 +68,3 @@ def trained_base(
             optimizer.step()
             for watcher in watchers:
                 watcher.after_step()
-    return classifier

@@ -8,7 +8,6 @@ classes; learning rates and strengths are chosen on what is held out, the test p
 the end alone.
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -25,19 +24,14 @@ from everlearn.deep.networks import named_network
 from everlearn.deep.trainer import BaseTrainer
 from everlearn.persistence import load_arrays, save_arrays
 from everlearn_papers.data.mosaics import cifar100_pictures
-from everlearn_papers.deep.agem import AGEM
 from everlearn_papers.deep.base import trained_base
 from everlearn_papers.deep.end_to_end import EndToEnd
-from everlearn_papers.deep.ewc import EWC
 from everlearn_papers.deep.icarl import ICaRL
 from everlearn_papers.deep.incremental import Course, Pictured, in_order, run, tasks_of
-from everlearn_papers.deep.mas import MAS
-from everlearn_papers.deep.rival import Rival
+from everlearn_papers.deep.race import CONTENDERS, HELD_OUT_EVERY, raced
 from everlearn_papers.deep.rwalk import RiemannianWalk
-from everlearn_papers.deep.search import chosen
 from everlearn_papers.deep.si import SynapticIntelligence
 
-HELD_OUT_EVERY = 20
 WATCHED = ("path", "began_at", "fisher", "score")
 
 
@@ -51,7 +45,7 @@ class Scale:
     step: int = 10
     per_class: int | None = None
     base_epochs: int = 80
-    joint_epochs: int = 60
+    joint_epochs: int = 76
     task_epochs: int = 10
     tens_epochs: int = 30
     batch_size: int = 512
@@ -81,32 +75,6 @@ class Scale:
             augmentation=Augmentation(padding=4, mirror=True),
             seed=self.seed,
         )
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A rival and the strengths among which the search chooses."""
-
-    make: Callable[..., Rival]
-    strengths: tuple[float, ...]
-    settings: dict[str, Any]
-
-
-TASK: dict[str, Any] = {"outputs": "task"}
-CONTENDERS: dict[str, Contender] = {
-    "fine-tuning": Contender(Rival, (0.0,), {}),
-    "fine-tuning (own head)": Contender(Rival, (0.0,), TASK),
-    "EWC": Contender(EWC, (10.0, 100.0, 1000.0), TASK),
-    "SI": Contender(SynapticIntelligence, (0.1, 1.0, 10.0), TASK),
-    "MAS": Contender(MAS, (0.1, 1.0, 10.0), TASK),
-    "RWALK": Contender(RiemannianWalk, (0.1, 1.0, 10.0), TASK),
-    "A-GEM": Contender(AGEM, (0.0,), TASK),
-    "A-GEM (one head)": Contender(AGEM, (0.0,), {}),
-    "iCaRL": Contender(ICaRL, (0.5, 1.0, 2.0), {}),
-    "iCaRL (softmax)": Contender(ICaRL, (0.5, 1.0, 2.0), {"likelihood": "softmax"}),
-    "End-to-End": Contender(EndToEnd, (0.5, 1.0, 2.0), {}),
-}
-RATES = (0.01, 0.03, 0.1)
 
 
 def pictures(scale: Scale) -> tuple[Pictured, Pictured]:
@@ -159,34 +127,19 @@ def base(scale: Scale, folder: Path) -> dict[str, Any]:
 
 def rival(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
     """One rival: its learning rate and strength by search, then the whole course."""
-    contender = CONTENDERS[name]
     train, test = pictures(scale)
-    learned, held = train.divided(HELD_OUT_EVERY)
-    device = torch.device(scale.device)
-    tasks = tasks_of(scale.n_classes, scale.base, scale.step)
     classifier, watched = loaded_base(scale, folder)
-
-    def course(rate: float, strength: float, n_tasks: int, shown: Pictured, asked: Pictured) -> Any:
-        recipe = replace(scale.task_recipe, learning_rate=rate)
-        made = contender.make(classifier, recipe, strength=strength, **contender.settings)
-        for part, weights in watched.get(type(made).__name__, {}).items():
-            setattr(made, part, dict(weights))
-        return run(
-            made,
-            tasks[: n_tasks + 1],
-            lambda classes: shown.of(classes).shown(device),
-            lambda classes: asked.of(classes).shown(device),
-        )
-
-    begin = perf_counter()
-    choice = chosen(
-        lambda rate, strength: course(rate, strength, scale.searched_tasks, learned, held),
-        RATES,
-        contender.strengths,
+    return raced(
+        CONTENDERS[name],
+        classifier,
+        scale.task_recipe,
+        tasks_of(scale.n_classes, scale.base, scale.step),
+        train,
+        test,
+        torch.device(scale.device),
+        searched_tasks=scale.searched_tasks,
+        watched=watched,
     )
-    searched = perf_counter() - begin
-    best = course(choice.learning_rate, choice.strength, len(tasks), train, test)
-    return {**vars(best), "choice": vars(choice), "search seconds": searched}
 
 
 def stream(scale: Scale, folder: Path) -> dict[str, Any]:

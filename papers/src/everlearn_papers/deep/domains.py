@@ -1,10 +1,14 @@
-"""Networks that meet other pictures than they were trained on: adaptation, and Table 3's transfer.
+"""Networks that meet other pictures than they were trained on: adaptation, Tables 1 to 3.
 
 ``adapt``       a network trained on the base classes meets the other classes as a new stream: as it
                 is, or adapted to the first session of it (last block, or low rank)
-``turntable``   vectors of the turntable pictures by a network trained on CIFAR-100's base classes,
-                as it is and adapted to the first objects; left in the results for the streams of
-                Table 1 and Table 3
+``turntable``   the turntable takes the place of CORe50, a network trained on CIFAR-100's base
+                classes that of one trained on ImageNet. In each ordering and draw, the network is
+                adapted to the first fifth of the stream; its vectors are left in the folder
+``ordering``    Table 1's rows that train the output layer, and Table 3, on those vectors
+``told``        a rival on the turntable's pictures, ten objects at a time: Table 2
+
+The last two fifths of each object's turn are for testing alone, and never adapted to.
 """
 
 from collections.abc import Callable
@@ -14,24 +18,37 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from everlearn.deep.adapt import GENTLE
 from everlearn.deep.adapt import adapt as adapted
+from everlearn.deep.descent import classifier_over, on_device
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.deep.pictures import gather
+from everlearn.errors import NotFinite
+from everlearn.evaluation.metrics import accuracy
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
-from everlearn_papers.data.packs import arrays
+from everlearn.streams.examples import DataSet, Indices
+from everlearn_papers.data import packs
 from everlearn_papers.deep.cifar import Scale, base_embedder, pictures
+from everlearn_papers.deep.incremental import Course, Pictured, tasks_of
+from everlearn_papers.deep.race import CONTENDERS, raced
+from everlearn_papers.deep.rival import Rival
 from everlearn_papers.slda.learners import PlasticLDA
+from everlearn_papers.slda.paper import in_order, streamed
+from everlearn_papers.slda.start import StartedLDA, pooled
 
 LEARNERS: dict[str, Callable[[], Any]] = {
     "NCM": NearestClassMean,
     "SLDA (plastic)": PlasticLDA,
     "RLSC": lambda: RecursiveRLSC(regularization="auto", recoding=0.0),
 }
-FIRST_OBJECTS = 2
+ORDERINGS = ("iid", "class iid", "instance", "class instance")
+CHECKPOINTS = 5
+# Few pictures a task, so small batches, and rates of their own to begin the search with.
+BATCH, RATES = 32, (0.003, 0.01, 0.03)
 
 
 def adapt(scale: Scale, folder: Path) -> dict[str, Any]:
@@ -58,25 +75,145 @@ def adapt(scale: Scale, folder: Path) -> dict[str, Any]:
     return found
 
 
-def turntable(scale: Scale, folder: Path) -> dict[str, Any]:
-    """Vectors of the turntable pictures, before and after adaptation to the first objects."""
+def turntable(scale: Scale, folder: Path, draws: int) -> dict[str, Any]:
+    """Vectors of the turntable's pictures: as the network is, and adapted in every stream."""
     pixels, labels = turntable_pictures(32)
     embedder = base_embedder(scale, folder)
     begin = perf_counter()
     _write(folder / "turntable-plain.npz", embedder, pixels)
-    first = np.isin(labels, np.unique(labels)[:FIRST_OBJECTS])
-    recipe = replace(GENTLE, epochs=10, learning_rate=0.005, seed=scale.seed)
-    fitted = adapted(embedder, pixels[first], labels[first], recipe=recipe)
-    _write(folder / "turntable-adapted.npz", fitted, pixels)
-    return {"seconds": perf_counter() - begin, "changed": fitted is not embedder}
+    where = packs.turntable("arc", np.arange(len(pixels))[:, None])
+    recipe = replace(
+        GENTLE, epochs=scale.task_epochs, batch_size=BATCH, learning_rate=0.005, seed=scale.seed
+    )
+    changed = 0
+    for ordering in ORDERINGS:
+        for draw in range(draws):
+            order, every = _stream(where, ordering, draw)
+            first = where.train.X[order[:every], 0].astype(np.intp)
+            try:
+                fitted = adapted(embedder, pixels[first], labels[first], recipe=recipe)
+            except NotFinite:  # then it stays as it is
+                fitted = embedder
+            changed += fitted is not embedder
+            _write(_vectors(folder, ordering, draw), fitted, pixels)
+    return {"seconds": perf_counter() - begin, "changed": changed, "streams": draws * 4}
+
+
+def ordering(folder: Path, name: str, draws: int) -> dict[str, Any]:
+    """Table 1's rows that train the output layer and Table 3, in one ordering, draw by draw."""
+    with np.load(folder / "vectors.npz", allow_pickle=False) as pack:
+        elsewhere = pooled(pack["X"], pack["y"]), len(pack["X"])
+    plain = packs.turntable("arc", _read(folder / "turntable-plain.npz"))
+    runs: list[dict[str, Any]] = []
+    for draw in range(draws):
+        fitted = packs.turntable("arc", _read(_vectors(folder, name, draw)))
+        order, every = _stream(fitted, name, draw)
+        run = streamed(fitted, order, every, draw, in_tasks=name.startswith("class"))
+        kept = ("accuracies", "masked", "learning", "MB")
+        base = fitted.train.take(order[:every])
+        ones = np.ones((base.X.shape[1],) * 2)
+        begins = {
+            "CIFAR-100 (G)": (plain, ones, 0),
+            "CIFAR-100 (G, Σ)": (plain, *elsewhere),
+            "turntable (G)": (fitted, ones, 0),
+            "turntable (G, Σ)": (fitted, pooled(base.X, base.y), 0),
+        }
+        starts = {
+            start: {
+                kind: _started(*begin, order, every, plastic=kind == "plastic")
+                for kind in ("fixed", "plastic")
+            }
+            for start, begin in begins.items()
+        }
+        runs.append({key: run[key] for key in kept} | {"starts": starts})
+    return {"runs": runs}
+
+
+def told(scale: Scale, folder: Path, name: str, draw: int = 0) -> dict[str, Any]:
+    """A rival on the turntable's pictures, a fifth of the objects at a time; or offline."""
+    pixels, _ = turntable_pictures(32)
+    where = packs.turntable("arc", np.arange(len(pixels))[:, None])
+    order, _ = _stream(where, "class iid", draw)
+    labels = where.train.y[order]
+    arrival = labels[np.sort(np.unique(labels, return_index=True)[1])]
+    place = np.argsort(arrival)
+    train, test = (
+        Pictured(pixels[part.X[:, 0].astype(np.intp)], place[part.y])
+        for part in (where.train, where.test)
+    )
+    step = len(arrival) // CHECKPOINTS
+    tasks = tasks_of(len(arrival), step, step)
+    device = torch.device(scale.device)
+    network = base_embedder(scale, folder).network
+    blank = classifier_over(network, step, 32, scale.seed)
+    on_device(blank, device)
+    recipe = replace(scale.task_recipe, batch_size=BATCH)
+    if name != "offline":
+        return raced(
+            CONTENDERS[name],
+            blank,
+            recipe,
+            tasks,
+            train,
+            test,
+            device,
+            searched_tasks=scale.searched_tasks,
+            rates=RATES,
+            begun=False,
+        )
+    course = Course()
+    for number in range(len(tasks)):
+        known = [label for task in tasks[: number + 1] for label in task]
+        begin = perf_counter()
+        whole = Rival(blank, replace(recipe, learning_rate=RATES[1]))
+        whole.learn(train.of(known).shown(device), known)
+        course.seconds.append(perf_counter() - begin)
+        asked = test.of(known).shown(device)
+        course.ask(whole.scores(asked), asked.slots, tasks[: number + 1])
+    return vars(course)
 
 
 def turntable_pictures(size: int) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """The pictures of the turntable in the order of the pack, as a network takes them."""
-    images, labels = arrays("icub_camera50.npz", "images", "labels")
+    images, labels = packs.arrays(packs.TURNTABLE, "images", "labels")
     found = gather(images, labels, size)
     return found.pixels, found.labels
 
 
+def _stream(data: DataSet, name: str, draw: int) -> tuple[Indices, int]:
+    """The order of a stream, and how many examples there are to a checkpoint."""
+    order = in_order(data.train, name, draw)
+    return order, len(order) // CHECKPOINTS
+
+
+def _started(
+    data: DataSet,
+    covariance: NDArray[np.float64],
+    n_before: int,
+    order: Indices,
+    every: int,
+    *,
+    plastic: bool,
+) -> list[float]:
+    """Accuracy at every checkpoint of streaming LDA that begins with this covariance."""
+    learner = StartedLDA(covariance, n_before, int(data.train.y.max()) + 1, plastic=plastic)
+    accuracies = []
+    for place in range(0, every * CHECKPOINTS, every):
+        part = data.train.take(order[place : place + every])
+        learner.partial_fit(part.X, part.y)
+        accuracies.append(accuracy(data.test.y, learner.predict(data.test.X)))
+    return accuracies
+
+
+def _vectors(folder: Path, ordering: str, draw: int) -> Path:
+    return folder / f"turntable-{ordering.replace(' ', '-')}-{draw}.npz"
+
+
 def _write(path: Path, embedder: DeepEmbedder, pixels: NDArray[np.uint8]) -> None:
-    np.savez_compressed(path, features=embedder.embed(pixels).astype(np.float16))
+    np.savez(path, features=embedder.embed(pixels))
+
+
+def _read(path: Path) -> NDArray[np.float32]:
+    with np.load(path, allow_pickle=False) as pack:
+        features: NDArray[np.float32] = pack["features"]
+    return features

@@ -49,7 +49,7 @@ class ICaRL(Rival):
 
     @property
     def per_class(self) -> int:
-        seen = int(torch.cat(self.tasks).max()) + 1
+        seen = max(end for _, end in self.spans)
         return self.kept if self.budget is None else max(1, self.budget // seen)
 
     def begin_task(self, task: Materials) -> None:
@@ -63,7 +63,7 @@ class ICaRL(Rival):
 
     def loss(self, pictures: Tensor, slots: Tensor) -> Tensor:
         scores = self.classifier(pictures).float()
-        n_old = int(self.tasks[-1].min()) if self.old is not None else 0
+        n_old = self.spans[-1][0] if self.old is not None else 0
         with torch.no_grad():
             said = self.old(pictures).float()[:, :n_old] if self.old is not None else scores[:, :0]
         if self.likelihood == "sigmoid":

@@ -74,35 +74,40 @@ def averaged_per_example(
     objective: Callable[[Tensor, Tensor], Tensor],
     measure: Callable[[Tensor], Tensor],
     generator: torch.Generator,
+    *,
+    together: int = 1,
 ) -> Weights:
     """Mean over examples of ``measure`` of the gradient of one example's objective.
 
     The network is in its evaluation mode, so that an example's gradient is its own: a gradient of
     a batch squared is not the mean of squared gradients, though public implementations use it.
+    To compare with those, ``together`` examples are measured at once.
     """
     classifier.eval()
     parameters = {name: p.detach() for name, p in classifier.named_parameters()}
     buffers = dict(classifier.named_buffers())
 
     def of_one(weights: Weights, example: Tensor, slot: Tensor) -> Tensor:
-        scores = functional_call(classifier, {**weights, **buffers}, (example[None],))
-        return objective(scores[0], slot)
+        scores = functional_call(classifier, {**weights, **buffers}, (example,))
+        return objective(scores, slot)
 
     gradients = vmap(grad(of_one), in_dims=(None, 0, 0))
-    chosen = torch.randperm(len(task), generator=generator)[:EXAMPLES].to(task.device)
+    n_groups = min(EXAMPLES, len(task) // together)
+    chosen = torch.randperm(len(task), generator=generator)[: n_groups * together].to(task.device)
     total = {name: torch.zeros_like(p) for name, p in parameters.items()}
-    for part in chosen.split(AT_ONCE):
-        examples = as_inputs(task, task.pixels[part])
+    for part in chosen.reshape(-1, together).split(AT_ONCE):
+        examples = as_inputs(task, task.pixels[part.flatten()])
+        examples = examples.unflatten(0, (-1, together))
         found = gradients(parameters, examples, task.slots[part])
         for name, value in found.items():
             total[name] += measure(value).sum(0)
-    return {name: value / len(chosen) for name, value in total.items()}
+    return {name: value / n_groups for name, value in total.items()}
 
 
 def log_likelihood(allowed: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
     """Log p(slot | x) with the softmax over some classes."""
 
-    def value(scores: Tensor, slot: Tensor) -> Tensor:
-        return nn.functional.log_softmax(scores + allowed, 0).gather(0, slot[None])[0]
+    def value(scores: Tensor, slots: Tensor) -> Tensor:
+        return nn.functional.log_softmax(scores + allowed, 1).gather(1, slots[:, None]).sum()
 
     return value

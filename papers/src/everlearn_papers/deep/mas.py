@@ -8,8 +8,9 @@ No label is needed, so any picture will do. Importances of tasks are added up; t
 last set of weights. ``strength`` is λ. Cost and memory are those of EWC.
 
 Where implementations differ: the mean of absolute values over examples is taken here, as printed;
-public code takes the absolute value of a batch's gradient, in which examples cancel each other. The
-norm is over the outputs of all classes so far; the code of A-GEM takes those of the task.
+public code takes the absolute value of a batch's gradient, in which examples cancel each other
+(``together=10``). The norm is over the outputs of all classes so far; the code of A-GEM takes those
+of the task, and keeps the importance of the last task alone (``last_only=True``).
 """
 
 import torch
@@ -22,13 +23,28 @@ from everlearn_papers.deep.rival import Materials, Weights
 class MAS(Anchored):
     """Weights are tied by how much the output hangs on them; see the module."""
 
+    def __init__(
+        self,
+        *arguments: object,
+        together: int = 1,
+        last_only: bool = False,
+        **settings: object,
+    ) -> None:
+        super().__init__(*arguments, **settings)
+        self.together = together
+        self.last_only = last_only
+
     def end_task(self, task: Materials) -> None:
         # The loss has λ, not λ/2, in front of its sum.
-        self.anchor({name: 2.0 * value for name, value in self.sensitivity(task).items()})
+        found = {name: 2.0 * value for name, value in self.sensitivity(task).items()}
+        self.anchor(found, instead=self.last_only)
 
     def sensitivity(self, task: Materials) -> Weights:
         """The mean of the absolute gradients of the squared norm of the output."""
-        return averaged_per_example(self.classifier, task, _squared_norm, torch.abs, self.generator)
+        total = averaged_per_example(
+            self.classifier, task, _squared_norm, torch.abs, self.generator, together=self.together
+        )
+        return {name: value / self.together for name, value in total.items()}
 
 
 def _squared_norm(scores: Tensor, slot: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ from everlearn.deep.descent import (
     outputs,
     precision,
     set_rate,
+    tuned,
 )
 from everlearn.errors import NotFinite
 
@@ -118,6 +119,8 @@ class Rival:
         self.kept = kept
         self.outputs = outputs
         self.tasks: list[Tensor] = []
+        # First class and the one after the last, of each task: known without asking the device.
+        self.spans: list[tuple[int, int]] = []
         self._optimiser = optimiser
         self.generator = torch.Generator().manual_seed(recipe.seed)
 
@@ -141,25 +144,33 @@ class Rival:
         self, materials: Materials, optimizer: torch.optim.Optimizer, recipe: Recipe
     ) -> None:
         """All epochs of a recipe over some examples."""
-        steps = materials.steps(recipe)
         for number in range(recipe.epochs):
-            self.classifier.train()
-            for step, (pictures, slots) in enumerate(materials.epoch(number, recipe)):
-                if self._optimiser is None:
-                    share = (number * steps + step) / (recipe.epochs * steps)
-                    set_rate(optimizer, recipe.rate(share))
-                with precision(materials.device):
-                    loss = self.loss(pictures, slots)
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                self.change_gradients()
-                optimizer.step()
-                self.after_step()
+            with tuned(materials.device):
+                loss = self._one_epoch(number, materials, optimizer, recipe)
             if not torch.isfinite(loss):
                 raise NotFinite(
                     f"{type(self).__name__} ran away at learning rate {recipe.learning_rate:g} and "
                     f"strength {self.strength:g}; try a smaller one of either"
                 )
+
+    def _one_epoch(
+        self, number: int, materials: Materials, optimizer: torch.optim.Optimizer, recipe: Recipe
+    ) -> Tensor:
+        """One pass over the examples; the last loss."""
+        steps = materials.steps(recipe)
+        loss = torch.zeros(())
+        self.classifier.train()
+        for step, (pictures, slots) in enumerate(materials.epoch(number, recipe)):
+            if self._optimiser is None:
+                set_rate(optimizer, recipe.rate((number * steps + step) / (recipe.epochs * steps)))
+            with precision(materials.device):
+                loss = self.loss(pictures, slots)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            self.change_gradients()
+            optimizer.step()
+            self.after_step()
+        return loss.detach()
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         if self._optimiser is not None:
@@ -219,6 +230,7 @@ class Rival:
 
     def _open_task(self, task: Materials, classes: Sequence[int]) -> None:
         self.tasks.append(torch.as_tensor(list(classes), device=task.device))
+        self.spans.append((min(classes), max(classes) + 1))
         grow(self.classifier, max(classes) + 1, self.recipe.seed)
 
 

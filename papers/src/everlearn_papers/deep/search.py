@@ -1,9 +1,10 @@
 """Learning rate and strength of a rival: the same search for each, on pictures held out.
 
 The base and the first new tasks are run with a tenth of the new pictures held out. First the
-learning rate is chosen with the strength in the middle of its range, then the strength. What counts
-is the accuracy at the end on held-out pictures of all classes so far; test pictures have no say. A
-candidate whose descent runs away counts as nothing.
+learning rate is chosen with the strength in the middle of its range, then the strength. Where the
+best is at an end of its range, the range goes on in that direction, at most ``FURTHER`` steps. What
+counts is the accuracy at the end on held-out pictures of all classes so far; test pictures have no
+say. A candidate whose descent runs away counts as nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 
 from everlearn.errors import NotFinite
 from everlearn_papers.deep.incremental import Course
+
+FURTHER = 2
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ def chosen(
     attempt : callable
         Runs the rival with a learning rate and a strength, and is asked about held-out pictures.
     rates, strengths : sequences
-        Candidates. The strength in the middle is used while the rate is chosen.
+        Candidates, ascending. The strength in the middle is used while the rate is chosen.
     """
     tried: dict[str, float] = {}
 
@@ -48,6 +51,21 @@ def chosen(
         return tried[key]
 
     middle = strengths[len(strengths) // 2]
-    rate = max(rates, key=lambda candidate: worth(candidate, middle))
-    strength = max(strengths, key=lambda candidate: worth(rate, candidate))
+    rate = _best(rates, lambda candidate: worth(candidate, middle))
+    strength = _best(strengths, lambda candidate: worth(rate, candidate))
     return Choice(rate, strength, tried)
+
+
+def _best(candidates: Sequence[float], worth: Callable[[float], float]) -> float:
+    """The best of ascending candidates, and of further ones while the best is at an end."""
+    known = list(candidates)
+    best = max(known, key=worth)
+    for _ in range(FURTHER if len(known) > 1 else 0):
+        if best == known[-1]:
+            known.append(known[-1] ** 2 / known[-2])
+        elif best == known[0]:
+            known.insert(0, known[0] ** 2 / known[1])
+        else:
+            break
+        best = max(known, key=worth)
+    return best

@@ -4,10 +4,13 @@ The base classes come first, as one block; then the others in tasks of a few cla
 random order. Asked after each task as the rivals are. Closed-form learners learn a task at once,
 which for them is the same as one by one.
 
-Rows of vectors are used as the network gives them.
+Rows of vectors are used as the network gives them. A learner that has a learning rate is run at
+each of ``RATES``, without every twentieth picture of a class; the rate whose answers about those
+pictures are best at the end is the one to report.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,34 +27,45 @@ from everlearn_papers.deep.incremental import Course, tasks_of
 from everlearn_papers.slda.last_layer import LastLayer
 from everlearn_papers.slda.learners import FixedLDA, PlasticLDA, PublishedLDA
 
-LEARNERS: dict[str, Callable[[], Any]] = {
+HELD_OUT_EVERY = 20
+RATES = (0.001, 0.01, 0.1)
+LEARNERS: dict[str, Callable[..., Any]] = {
     "NCM": NearestClassMean,
     "SLDA (fixed)": FixedLDA,
     "SLDA (plastic)": PlasticLDA,
     "SLDA (plastic, published rule)": PublishedLDA,
     "RLSC": lambda: RecursiveRLSC(regularization="auto", recoding=0.0),
-    "Fine-tuning (layer)": lambda: LastLayer(0.01),
-    "Offline (layer)": lambda: LastLayer(0.1),
-    "ExStream": lambda: ExStream(learning_rate=0.01),
+    "Fine-tuning (layer)": LastLayer,
+    "Offline (layer)": LastLayer,
+    "ExStream": lambda rate: ExStream(learning_rate=rate),
 }
+WITH_RATE = ("Fine-tuning (layer)", "Offline (layer)", "ExStream")
 # These are taught everything so far anew at every task.
 ANEW = ("Offline (layer)",)
 
 
-def course_of(name: str, folder: Path, base: int, step: int, *, seed: int = 0) -> dict[str, Any]:
+def course_of(
+    name: str, folder: Path, base: int, step: int, *, rate: float | None = None, seed: int = 0
+) -> dict[str, Any]:
     """One learner through all tasks, on the vectors that the stage ``stream`` left."""
     with np.load(folder / "vectors.npz", allow_pickle=False) as pack:
         X, y, X_test, y_test = (pack[key] for key in ("X", "y", "X_test", "y_test"))
+    held = np.zeros(len(y), dtype=bool)
+    if rate is not None:
+        for label in np.unique(y):
+            held[np.flatnonzero(y == label)[::HELD_OUT_EVERY]] = True
+    X_held, y_held, X, y = X[held], y[held], X[~held], y[~held]
     tasks = tasks_of(int(y.max()) + 1, base, step)
     rng = np.random.default_rng(seed)
-    learner = LEARNERS[name]()
+    made = LEARNERS[name] if rate is None else partial(LEARNERS[name], rate)
+    learner = made()
     course = Course()
     seen: list[int] = []
     for classes in tasks:
         seen += classes
         begin = perf_counter()
         if name in ANEW:
-            learner = LEARNERS[name]()
+            learner = made()
         order = rng.permutation(np.flatnonzero(np.isin(y, seen if name in ANEW else classes)))
         _teach(learner, X[order], y[order], np.unique(y))
         course.seconds.append(perf_counter() - begin)
@@ -59,7 +73,11 @@ def course_of(name: str, folder: Path, base: int, step: int, *, seed: int = 0) -
         scores = torch.as_tensor(_scores(learner, X_test[asked], len(seen)))
         course.ask(scores, torch.as_tensor(y_test[asked]), tasks[: len(course.seconds)])
     course.bytes_kept = size_in_bytes(learner)
-    return vars(course)
+    found = vars(course)
+    if rate is not None:
+        answers = _scores(learner, X_held, len(seen)).argmax(1)
+        found |= {"rate": rate, "held out": float(np.mean(answers == y_held))}
+    return found
 
 
 def _teach(learner: Any, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> None:

@@ -266,10 +266,17 @@ def stream(seed: int, *, data: str, ordering: str, n_classes: int, step: int) ->
     A checkpoint comes after as many examples as ``step`` classes have; as many are the base.
     """
     source = _data(data, n_classes)
-    order = _order(source.train, ordering, seed)
+    order = in_order(source.train, ordering, seed)
     every = len(order) * step // n_classes
-    top5 = data == "cifar"
-    tasks = _tasks(source.train, order, every) if ordering.startswith("class") else None
+    in_tasks = ordering.startswith("class")
+    return streamed(source, order, every, seed, in_tasks=in_tasks, top5=data == "cifar")
+
+
+def streamed(
+    source: DataSet, order: Indices, every: int, seed: int, *, in_tasks: bool, top5: bool = False
+) -> Result:
+    """The same for any source in any order; with ``in_tasks`` a checkpoint is a task."""
+    tasks = _tasks(source.train, order, every) if in_tasks else None
     result: Result = {"accuracies": {}, "masked": {}, "learning": {}, "MB": {}}
     for name, (make, batch) in _learners(source.train, order, every, seed).items():
         masked: list[float] = []
@@ -305,7 +312,7 @@ def stream(seed: int, *, data: str, ordering: str, n_classes: int, step: int) ->
 def starts(seed: int, *, ordering: str, n_classes: int, step: int) -> Result:
     """Accuracies at every checkpoint by where Σ comes from, fixed and plastic."""
     source = _data(video_data(), n_classes)
-    order = _order(source.train, ordering, seed)
+    order = in_order(source.train, ordering, seed)
     every = len(order) * step // n_classes
     base = source.train.take(order[:every])
     other = packs.cifar100().train
@@ -408,7 +415,8 @@ def _tasks(train: Examples, order: Indices, every: int) -> list[NDArray[Any]]:
     return [np.unique(labels[start : start + every]) for start in range(0, len(order), every)]
 
 
-def _order(train: Examples, ordering: str, seed: int) -> Indices:
+def in_order(train: Examples, ordering: str, seed: int) -> Indices:
+    """Examples in one of the four orderings."""
     if ordering == "iid":
         return orderings.iid(train.y, seed)
     if ordering == "class iid":
