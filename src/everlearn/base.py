@@ -15,18 +15,19 @@ The order is always: validate everything, then change state. A rejected input le
 as it was. One may ask while another thread teaches: each takes its turn (see estimator.py).
 """
 
+import copy
 from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.arrays import AnyArray, Array, Slots, State, softmax
+from everlearn.arrays import AnyArray, Array, Slots, State, as_numpy, like, softmax
 from everlearn.errors import (
     InvalidInput,
-    InvalidLabel,
     NotExportable,
     NotForgettable,
     NotMergeable,
@@ -35,7 +36,7 @@ from everlearn.errors import (
 from everlearn.estimator import BOUNDED, EXACT, Promise, StreamingEstimator
 from everlearn.statistics.labels import Label, Labels
 from everlearn.statistics.stored import stored_flag
-from everlearn.validation import checked_labels, checked_weights
+from everlearn.validation import checked_labelled, checked_labels
 
 __all__ = [
     "BOUNDED",
@@ -68,16 +69,21 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
 
     # Teaching.
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Forget everything, then learn from these examples.
 
         Parameters
         ----------
         X : array-like of shape (n_examples, n_features)
+            Or an iterator of batches, each a pair of rows and labels, without ``y``.
         y : array-like of shape (n_examples,)
             Words or whole numbers.
         sample_weight : array-like of shape (n_examples,), optional
         """
+        if y is None and _are_batches(X):
+            return self._drafted(lambda draft: draft._learn_batches(X, None, fresh=True))
         return self._drafted(
             lambda draft: draft._learn_batch(X, y, sample_weight, None, fresh=True)
         )
@@ -85,7 +91,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
     def partial_fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         classes: Iterable[Label] | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
@@ -94,12 +100,18 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
         Parameters
         ----------
         X : array-like of shape (n_examples, n_features)
+            Or an iterator of batches, each a pair of rows and labels, without ``y``: a
+            ``DataLoader``, say. All of them are learned, or none.
         y : array-like of shape (n_examples,)
         classes : iterable of labels, optional
             Accepted because scikit-learn's callers pass it. It is not needed: a class exists from
             its first example on, and never before.
         sample_weight : array-like of shape (n_examples,), optional
         """
+        if y is None and _are_batches(X):
+            return self._drafted(
+                lambda draft: draft._learn_batches(X, classes, fresh=not draft._is_begun())
+            )
         return self._drafted(
             lambda draft: draft._learn_batch(
                 X, y, sample_weight, classes, fresh=not draft._is_begun()
@@ -145,7 +157,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
         """
         now = self._as_it_is()
         with now._turn:
-            return now._decide(X)
+            return like(now._decide(X), X)
 
     def predict(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> AnyArray:
         """The most likely class of each row.
@@ -164,13 +176,13 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
         """Probabilities, one column per class in the order of ``classes_``."""
         now = self._as_it_is()
         with now._turn:
-            return now._answer_with_probabilities(X, among)
+            return like(now._answer_with_probabilities(X, among), X)
 
     def predict_log_proba(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> Array:
         """Logarithms of :meth:`predict_proba`; −∞ where a class is not asked about."""
         with np.errstate(divide="ignore"):
-            logarithms: Array = np.log(self.predict_proba(X, among=among))
-        return logarithms
+            logarithms: Array = np.log(as_numpy(self.predict_proba(X, among=among)))
+        return like(logarithms, X)
 
     def predict_one(self, x: ArrayLike, *, among: Iterable[Label] | None = None) -> Label:
         """The most likely class of one vector; the fast path."""
@@ -264,10 +276,24 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
 
     # How teaching goes; on a draft, all but a single example of a known class.
 
+    def _learn_batches(self, batches: Any, classes: Iterable[Label] | None, *, fresh: bool) -> None:
+        """Learn one batch after the other into a copy, so that a bad one leaves nothing behind."""
+        taught = copy.deepcopy(self)
+        for batch in batches:
+            if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+                raise WrongShape(
+                    "an iterator of batches gives pairs of rows and labels, or with weights as the "
+                    f"third, not a {type(batch).__name__}"
+                )
+            X, y, weights = (*batch, None)[:3]
+            taught._learn_batch(X, y, weights, classes, fresh=fresh)
+            fresh = False
+        self.__dict__.update(taught.__dict__ | {"_turn": self._turn})
+
     def _learn_batch(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None,
         sample_weight: ArrayLike | None,
         classes: Iterable[Label] | None,
         *,
@@ -347,23 +373,16 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
     def _examples(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None,
         sample_weight: ArrayLike | None,
         *,
         reset: bool,
         single: bool = False,
     ) -> tuple[Array, AnyArray, Array | None]:
         rows = self._rows(X, reset=reset, single=single)
-        if y is None:
-            raise InvalidLabel(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        labels = checked_labels(y)
-        if len(labels) != len(rows):
-            raise WrongShape(f"X has {len(rows)} rows but y has {len(labels)} labels")
-        if sample_weight is None:
+        labels, weights = checked_labelled(y, sample_weight, len(rows), type(self).__name__)
+        if weights is None:
             return rows, labels, None
-        weights = checked_weights(sample_weight, len(rows))
         # A weight of zero means the example is not there; it must not bring a class into being.
         counted = weights > 0
         return rows[counted], labels[counted], weights[counted]
@@ -447,6 +466,12 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
         if stored_flag(notes, "taught"):
             self.registry_ = Labels.restored(notes.get("labels"))
         super()._restore(arrays, notes)
+
+
+def _are_batches(X: Any) -> bool:
+    """Whether this is no array but gives batches, as a generator or a DataLoader does."""
+    an_array = isinstance(X, (list, tuple, str, bytes)) or sp.issparse(X)
+    return not an_array and not hasattr(X, "shape") and isinstance(X, Iterable)
 
 
 def _first_best(scores: Array, rank: Slots) -> int:

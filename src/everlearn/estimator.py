@@ -19,9 +19,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from everlearn.arrays import AnyArray, Array, State
+from everlearn.arrays.places import Place, place_of
 from everlearn.errors import NotMergeable, OtherFeatures, WrongWidth
 from everlearn.statistics.stored import stored_flag, stored_whole, stored_words
-from everlearn.validation import checked_rows, checked_vector
+from everlearn.validation import (
+    checked_rows,
+    checked_table,
+    checked_vector,
+    checked_vector_as_it_is,
+)
 
 # A file that claims more features than this would only use up memory.
 MOST_FEATURES = 10_000_000
@@ -130,23 +136,45 @@ class StreamingEstimator(BaseEstimator):  # type: ignore[misc]
         rows = checked_rows(X, missing=missing, single=single)
         if reset:
             self.n_features_in_ = rows.shape[1]
-        elif rows.shape[1] != self.n_features_in_:
-            raise WrongWidth(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input; give the features it was taught"
-            )
+        else:
+            self._require_width(rows.shape[1])
         if hasattr(X, "columns") or "feature_names_in_" in self.__dict__:
             self._compare_feature_names(X, bool(reset))
         return rows
 
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """Rows as they are, wherever they lie, for what looks at their numbers there."""
+        table = checked_table(X)
+        if reset:
+            self.n_features_in_ = int(table.shape[1])
+        else:
+            self._require_width(int(table.shape[1]))
+        if hasattr(X, "columns"):
+            self._compare_feature_names(X, reset)
+        return table
+
     def _vector(self, x: ArrayLike, method: str) -> Array:
         vector = checked_vector(x, method)
-        width = self.__dict__.get("n_features_in_")
-        if width is not None and len(vector) != width:
-            raise WrongWidth(
-                f"{method} got {len(vector)} features, this learner was taught {width}"
-            )
+        self._require_length(int(vector.shape[0]), method)
         return vector
+
+    def _vector_at(self, place: Place, x: Any, method: str) -> Any:
+        """One vector as float64 in a place; whether it is finite is not looked at."""
+        vector = checked_vector_as_it_is(x, method)
+        self._require_length(int(vector.shape[0]), method)
+        return place.doubles(vector if place_of(vector) is not None else place.array(vector))
+
+    def _require_width(self, width: int) -> None:
+        if width != self.n_features_in_:
+            raise WrongWidth(
+                f"X has {width} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input; give the features it was taught"
+            )
+
+    def _require_length(self, length: int, method: str) -> None:
+        width = self.__dict__.get("n_features_in_")
+        if width is not None and length != width:
+            raise WrongWidth(f"{method} got {length} features, this learner was taught {width}")
 
     def _compare_feature_names(self, X: ArrayLike, reset: bool) -> None:
         """Scikit-learn's rules for the names of columns, which are all that is left to complain."""

@@ -22,7 +22,8 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from everlearn.arrays import Array, State
+from everlearn.arrays import Array, State, as_numpy
+from everlearn.arrays.places import place_of
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
 from everlearn.errors import (
     DamagedModel,
@@ -32,6 +33,7 @@ from everlearn.errors import (
     WrongShape,
 )
 from everlearn.learners.fixed_map import FixedMap, in_blocks
+from everlearn.learners.placed_chain import PlacedChain
 from everlearn.statistics.labels import Label, Labels
 from everlearn.validation import checked_labels, checked_weights
 
@@ -53,7 +55,7 @@ def _where_learner_has(method: str) -> Callable[[Method], Method]:
     return cast(Callable[[Method], Method], available_if(check))
 
 
-class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[misc]
+class StreamPipeline(PlacedChain, _BaseComposition, StreamingClassifier):  # type: ignore[misc]
     """A chain of transformers and a learner, each taught by ``partial_fit``.
 
     Parameters
@@ -221,6 +223,10 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[mis
         elif self._room() > 0 and not self._is_fixed():
             # Copied, so that the learner at the end can still refuse.
             self.steps_ = _copied_transformers(self.steps_)
+        place = self._place_for(X)
+        if place is not None:
+            self._learn_there(place, X, y, sample_weight)
+            return
         n_rows = _number_of_rows(X)
         if n_rows > BLOCK_ROWS and self._is_fixed():
             self._learn_in_blocks(X, y, sample_weight, n_rows)
@@ -281,7 +287,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[mis
             fresh = not self._is_begun()
             self._drafted(lambda draft: draft._learn_batch(row, [y], None, None, fresh=fresh))
             return
-        vector: Any = x
+        vector = self._sent(x)
         adapting = self._room() > 0
         for _, transformer in self.steps_[:-1]:
             if adapting and hasattr(transformer, "learn_one"):
@@ -305,7 +311,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[mis
         self._require_fitted()
         rows = self._seen(X)
         self.steps_[-1][1].forget(rows, y, sample_weight)
-        self.n_seen_ -= len(rows)
+        self.n_seen_ -= int(rows.shape[0])
 
     def _forget_label(self, label: Label) -> None:
         if not self._is_fixed():
@@ -370,6 +376,9 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[mis
         """What the learner answers, block by block behind fixed transformers."""
         self._require_fitted()
         learner = self.steps_[-1][1]
+        place = self._place_for(X)
+        if place is not None:
+            return self._asked_there(place, X, lambda rows: ask(learner, rows))
         if not self._is_fixed() or _number_of_rows(X) <= BLOCK_ROWS:
             return ask(learner, self._seen(X))
         rows = self.steps_[0][1]._rows(X)
@@ -378,7 +387,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):  # type: ignore[mis
 
     def _answer_one(self, x: ArrayLike, among: Iterable[Label] | None) -> Label:
         self._require_fitted()
-        vector: Any = x
+        vector = self._sent(x)
         for _, transformer in self.steps_[:-1]:
             vector = _transformed_one(transformer, vector)
         learner = self.steps_[-1][1]
@@ -456,14 +465,14 @@ def _words(among: Iterable[Label] | None) -> dict[str, Any]:
 def _transformed_one(transformer: Any, vector: Any) -> Any:
     if hasattr(transformer, "transform_one"):
         return transformer.transform_one(vector)
-    return transformer.transform(_row(vector, "transform"))[0]
+    return transformer.transform(_row(vector, "transform"))[0, :]
 
 
-def _row(x: Any, method: str) -> NDArray[Any]:
-    row = np.asarray(x)
+def _row(x: Any, method: str) -> Any:
+    row = x if place_of(x) is not None else as_numpy(x)
     if row.ndim != 1:
         raise WrongShape(f"{method} takes one vector, got an array of shape {row.shape}")
-    return row[None]
+    return row[None, :]
 
 
 def _number_of_rows(X: Any) -> int:

@@ -14,10 +14,15 @@ from scipy.linalg.blas import ddot, sdot
 from sklearn.utils.validation import column_or_1d
 
 from everlearn.arrays import AnyArray, Array, as_numpy
-from everlearn.errors import InvalidWeight, NotFinite, WrongKind, WrongShape
+from everlearn.arrays.places import place_of
+from everlearn.errors import InvalidLabel, InvalidWeight, NotFinite, WrongKind, WrongShape
 
 # BLAS takes the product of two vectors of this length on one thread.
 PART = 10_000
+# Kinds that every namespace takes as they are.
+DENSE_KINDS = tuple(
+    np.dtype(kind) for kind in ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?"]
+)
 PLAIN_NUMBERS = "features must be plain real numbers in a dense array"
 
 
@@ -40,13 +45,49 @@ def checked_vector(x: ArrayLike, method: str) -> Array:
     if not (type(x) is np.ndarray and x.dtype == np.float64 and x.flags.c_contiguous):
         x = _as_numbers_of_one(x, method)
     if x.ndim != 1:
-        raise WrongShape(
-            f"{method} takes one vector, got an array of shape {x.shape}; "
-            "use partial_fit or predict for several rows"
-        )
+        raise _one_vector(method, x.shape)
     if not squares_are_finite(x):
         raise NotFinite(f"{method} got NaN, infinity or numbers whose squares overflow")
     return x
+
+
+def checked_table(X: Any) -> Any:
+    """Rows of real numbers as they are, on the host or elsewhere; whether finite is not looked at.
+
+    A tensor stays one, and other kinds that numpy reads become numpy's.
+    """
+    if sp.issparse(X):
+        raise WrongKind(f"Sparse data was passed, but {PLAIN_NUMBERS}; use X.toarray()")
+    elsewhere = place_of(X) is not None
+    if not elsewhere and not hasattr(X, "detach"):
+        table = _as_table(X)
+        return table if table.dtype in DENSE_KINDS else _as_numbers(table, np.float64)
+    _require_shape(X)
+    _require_real(X)
+    return X
+
+
+def checked_vector_as_it_is(x: Any, method: str) -> Any:
+    """One vector of real numbers as it is, on the host or elsewhere."""
+    if place_of(x) is None:
+        x = _as_numbers_of_one(x, method)
+    else:
+        _require_real(x)
+    if len(x.shape) != 1:
+        raise _one_vector(method, x.shape)
+    return x
+
+
+def checked_labelled(
+    y: ArrayLike | None, sample_weight: ArrayLike | None, n_rows: int, learner: str
+) -> tuple[AnyArray, Array | None]:
+    """A label for every row, and a weight where there are any."""
+    if y is None:
+        raise InvalidLabel(f"{learner} requires y to be passed, but the target y is None")
+    labels = checked_labels(y)
+    if len(labels) != n_rows:
+        raise WrongShape(f"X has {n_rows} rows but y has {len(labels)} labels")
+    return labels, None if sample_weight is None else checked_weights(sample_weight, n_rows)
 
 
 def checked_labels(y: ArrayLike) -> AnyArray:
@@ -61,7 +102,8 @@ def checked_labels(y: ArrayLike) -> AnyArray:
             column[index] = label
         return column
     try:
-        return np.asarray(column_or_1d(as_numpy(y) if hasattr(y, "detach") else y, warn=True))
+        plain = as_numpy(y) if hasattr(y, "detach") or place_of(y) is not None else y
+        return np.asarray(column_or_1d(plain, warn=True))
     except ValueError as error:
         raise WrongShape(f"{error}; y needs one label per row of X") from None
 
@@ -106,23 +148,45 @@ def _as_table(X: ArrayLike) -> AnyArray:
         table = as_numpy(X)
     except ValueError as error:
         raise WrongShape(f"X is no table of numbers: {error}") from None
-    if table.ndim < 2:
-        got = "1D array" if table.ndim else "scalar array"
+    _require_shape(table)
+    return table
+
+
+def _require_shape(table: Any) -> None:
+    """Two dimensions, with at least one number in them."""
+    n_dim = len(table.shape)
+    if n_dim < 2:
+        got = "1D array" if n_dim else "scalar array"
         raise WrongShape(
             f"Expected 2D array, got {got} instead: {_shortened(table)}. Reshape your data: "
             "X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single row"
         )
-    if table.ndim > 2:
+    if n_dim > 2:
         raise WrongShape(
-            f"Found array with dim {table.ndim}, while dim <= 2 is required: one row per example"
+            f"Found array with dim {n_dim}, while dim <= 2 is required: one row per example"
         )
     for size, word in zip(table.shape, ("sample", "feature"), strict=True):
         if size == 0:
             raise WrongShape(
-                f"Found array with 0 {word}(s) (shape={table.shape}) while a minimum of 1 is "
-                "required."
+                f"Found array with 0 {word}(s) (shape={tuple(table.shape)}) while a minimum of 1 "
+                "is required."
             )
-    return table
+
+
+def _require_real(values: Any) -> None:
+    """Real numbers in a dense array that lies elsewhere, or in a tensor."""
+    layout = str(getattr(values, "layout", "torch.strided"))
+    if layout != "torch.strided":
+        raise WrongKind(f"{layout} data was passed, but {PLAIN_NUMBERS}; use X.to_dense()")
+    if any(word in str(values.dtype) for word in ("complex", "quint", "qint")):
+        raise WrongKind(f"X holds {values.dtype} values; {PLAIN_NUMBERS}")
+
+
+def _one_vector(method: str, shape: tuple[int, ...]) -> WrongShape:
+    return WrongShape(
+        f"{method} takes one vector, got an array of shape {tuple(shape)}; "
+        "use partial_fit or predict for several rows"
+    )
 
 
 def _as_numbers(table: AnyArray, dtype: DTypeLike) -> Array:

@@ -113,8 +113,6 @@ class AutoClassifier(AdditiveClassifier):
     'arc-cosine kernel ridge regression'
     """
 
-    moments_: Moments
-
     def __init__(
         self,
         *,

@@ -28,6 +28,7 @@ from everlearn.arrays import Array
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
+from everlearn.statistics.placed_moments import PlacedMoments
 from everlearn.statistics.products import products, products_one
 
 # The running discriminant takes ρ from a grid with this ratio between neighbours, rounding down.
@@ -50,7 +51,7 @@ class TowardsMeanVariance:
     share: float
 
     def __call__(self, moments: Moments) -> tuple[float, float]:
-        return self.share, _floor(self.share, moments.scatter_trace, moments)
+        return self.share, floor_of(self.share, moments.scatter_trace, moments)
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Oracle:
 
     def __call__(self, moments: Moments) -> tuple[float, float]:
         weight = min(oas_weight(moments.upper_scatter(), moments.total), MOST_SHRINKAGE)
-        return weight, _floor(weight, moments.scatter_trace, moments)
+        return weight, floor_of(weight, moments.scatter_trace, moments)
 
 
 def shrinkage_named(parameter: float | str) -> Shrinkage:
@@ -80,11 +81,17 @@ def oas_weight(upper_scatter: Array, total: float) -> float:
     relative = upper_scatter / variance
     diagonal = relative.diagonal()
     mean_square = (diagonal @ diagonal + 2.0 * np.sum(np.triu(relative, 1) ** 2)) / d**2
+    return oas_weight_of(mean_square, d, total)
+
+
+def oas_weight_of(mean_square: float, d: int, total: float) -> float:
+    """ε from the mean square of the entries of S in units of its mean diagonal."""
     denominator = (total + 1.0) * (mean_square - 1.0 / d)
     return 1.0 if denominator <= 0 else min(float((mean_square + 1.0) / denominator), 1.0)
 
 
-def _floor(weight: float, trace: float, moments: Moments) -> float:
+def floor_of(weight: float, trace: float, moments: Moments | PlacedMoments) -> float:
+    """R of a share ε: ε ν."""
     # Without any variance every direction is alike: the identity, as in nearest class mean.
     return weight * trace / (moments.total * moments.n_features) if trace > 0 else 1.0
 
@@ -162,7 +169,7 @@ class RunningDiscriminant:
 
     def scores_one(self, x: Array, moments: Moments, shrinkage: Shrinkage) -> Array:
         """Scores of one vector, up to a positive factor and a term all classes share."""
-        ridge = _on_grid(_ridge(shrinkage, moments)[0])
+        ridge = on_grid(_ridge(shrinkage, moments)[0])
         if self._factor.stale or ridge != self._ridge:
             self._rebuild(moments, ridge)
         pending = self._factor.pending
@@ -274,7 +281,8 @@ class FrozenDiscriminant:
         return weights, bias, origin
 
 
-def _on_grid(ridge: float) -> float:
+def on_grid(ridge: float) -> float:
+    """ρ rounded down to the grid of the running discriminant."""
     return float(RIDGE_GRID ** np.floor(np.log(ridge) / np.log(RIDGE_GRID)))
 
 

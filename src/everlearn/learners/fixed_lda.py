@@ -76,8 +76,6 @@ class FixedCovarianceLDA(AdditiveClassifier):
     'lamp'
     """
 
-    moments_: ClassMeans
-
     def __init__(self, *, shrinkage: float | str = 0.1, base: str = "plain") -> None:
         self.shrinkage = shrinkage
         self.base = base

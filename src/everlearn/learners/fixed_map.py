@@ -5,6 +5,7 @@ measured along axes that never move, so examples come in any order, and merging 
 exact (see :class:`everlearn.StreamPipeline`).
 """
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.arrays import AnyArray, Array, State
+from everlearn.arrays import AnyArray, Array, State, like
+from everlearn.arrays.places import Place, mapped, place_of
 from everlearn.estimator import Promise, StreamingEstimator
 
 
@@ -24,6 +26,10 @@ class FixedMap(TransformerMixin, StreamingEstimator):  # type: ignore[misc]
         return frozenset(Promise)
 
     def _map(self, rows: Array) -> Array:
+        raise NotImplementedError
+
+    def _map_at(self, place: Place, rows: Any) -> Any:
+        """As ``_map``, for float64 rows in a place."""
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -43,11 +49,21 @@ class FixedMap(TransformerMixin, StreamingEstimator):  # type: ignore[misc]
 
     def transform(self, X: ArrayLike) -> Array:
         """The examples as this transformer sees them, one row each."""
-        return self._map(self._rows(X))
+        place = place_of(X)
+        if place is None:
+            return like(self._map(self._rows(X)), X)
+        self._require_fitted()
+        rows = self._table(X, reset=False)
+        return mapped(place, rows, partial(self._map_at, place), width=self._width)
 
     def transform_one(self, x: ArrayLike) -> Array:
         """One example as this transformer sees it."""
         self._require_fitted()
+        place = place_of(x)
+        if place is not None:
+            with place.computing():
+                row = self._vector_at(place, x, "transform_one")[None, :]
+                return mapped(place, row, partial(self._map_at, place), width=self._width)[0, :]
         seen: Array = self._map(self._vector(x, "transform_one")[None])[0]
         return seen
 
@@ -56,7 +72,15 @@ class FixedMap(TransformerMixin, StreamingEstimator):  # type: ignore[misc]
 
     def _note(self, X: ArrayLike, *, reset: bool) -> None:
         self._check_parameters()
-        self._rows(X, reset=reset)
+        if place_of(X) is None:
+            self._rows(X, reset=reset)
+        else:
+            self._table(X, reset=reset)
+
+    @property
+    def _width(self) -> int:
+        """Features that come out."""
+        return int(getattr(self, "_n_features_out", self.n_features_in_))
 
     def _require_fitted(self) -> None:
         if not self._is_begun():
@@ -91,3 +115,12 @@ def signed_power(rows: Array, power: float) -> Array:
     size = np.abs(rows)
     raised = np.sqrt(size) if power == 0.5 else size**power
     return np.copysign(raised, rows)
+
+
+def signed_power_at(place: Place, rows: Any, power: float) -> Any:
+    """As :func:`signed_power`, in a place."""
+    if power == 1.0:
+        return rows
+    size = place.xp.abs(rows)
+    raised = place.xp.sqrt(size) if power == 0.5 else size**power
+    return place.xp.sign(rows) * raised

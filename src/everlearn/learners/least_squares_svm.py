@@ -141,7 +141,9 @@ class LeastSquaresSVM(BinaryClassifier):
         self.max_examples = max_examples
         self.positive = positive
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Forget everything, then learn from these examples; a weight counts as so many copies."""
         return StreamingClassifier.fit(self, X, y, sample_weight)
 

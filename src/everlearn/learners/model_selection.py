@@ -12,7 +12,9 @@ highest, where the paper takes the highest.
 One eigendecomposition A = Q diag(e) Qᵀ serves all λ:  A_λ⁻¹ x = Q diag(1 / (e + λ)) Qᵀ x.
 """
 
+from collections import deque
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from everlearn.learners.least_squares import LeastSquares
 from everlearn.statistics.class_means import LARGEST
 from everlearn.statistics.definite import spectrum
 from everlearn.statistics.moments import Moments
+from everlearn.statistics.placed_moments import PlacedMoments
 from everlearn.statistics.stored import stored
 
 RECODINGS = np.linspace(0.0, 1.0, 11)
@@ -74,6 +77,45 @@ class HeldOut:
             weight = 1.0 if weights is None else float(weights[index])
             self._keep(X[index], int(slots[index]), weight, self.seen + index)
         self.seen += len(X)
+
+    def places_for(self, slots: Slots) -> dict[int, int]:
+        """Which examples would be kept, and where, if these were offered; changes nothing.
+
+        As :meth:`offer` decides it, in O(log K) each and without their rows.
+        """
+        by_age = np.argsort(self._age[: self._n], kind="stable")
+        queues: dict[int, deque[int]] = {}
+        for place in by_age.tolist():
+            queues.setdefault(int(self._slots[place]), deque()).append(place)
+        crowds = [(-len(queue), slot) for slot, queue in queues.items()]
+        heapify(crowds)
+        found: dict[int, int] = {}
+        n_kept = self._n
+        for index in range(-(self.seen + 1) % self.every, len(slots), self.every):
+            if n_kept < self.size:
+                place, n_kept = n_kept, n_kept + 1
+            else:
+                while -crowds[0][0] != len(queues[crowds[0][1]]):
+                    heappop(crowds)  # a crowd that has changed since
+                crowded = crowds[0][1]
+                place = queues[crowded].popleft()
+                heappush(crowds, (-len(queues[crowded]), crowded))
+            slot = int(slots[index])
+            queues.setdefault(slot, deque()).append(place)
+            heappush(crowds, (-len(queues[slot]), slot))
+            found[place] = index
+        return found
+
+    def take(self, found: dict[int, int], rows: Array, slots: Slots, weights: Array | None) -> None:
+        """Offer these examples, of which ``rows`` are those that ``places_for`` keeps."""
+        while self._n < max(found, default=-1) + 1:
+            self._place()
+        for row, (place, index) in zip(rows, found.items(), strict=True):
+            self._rows[place] = row
+            self._slots[place] = slots[index]
+            self._weights[place] = 1.0 if weights is None else weights[index]
+            self._age[place] = self.seen + index
+        self.seen += len(slots)
 
     def absorb(self, other: "HeldOut", slots: Slots) -> None:
         """Take over what another learner held out; its slot i is our slot ``slots[i]``."""
@@ -165,7 +207,7 @@ def select(
     def solve_with(lam: float, alpha: float) -> LeastSquares:
         return LeastSquares(training, lam, alpha, rebalance=rebalance, intercept=intercept)
 
-    rows, slots = _well_represented(held_out, training)
+    rows, slots = well_represented(held_out, training)
     if regularization is None:
         start = solve_with(1.0, recoding if rebalance and recoding is not None else 0.0)
         system = start.system()
@@ -199,7 +241,7 @@ def _spread(solution: LeastSquares) -> float:
     return float(centred.system().diagonal().mean()) or 1.0
 
 
-def _well_represented(held_out: HeldOut, training: Moments) -> tuple[Array, Slots]:
+def well_represented(held_out: HeldOut, training: Moments | PlacedMoments) -> tuple[Array, Slots]:
     """Held-out examples of classes with at least half as many of them as the median class."""
     counts = np.bincount(held_out.slots, minlength=training.n_slots)
     if not counts.any():
@@ -228,8 +270,13 @@ def _plateau_candidate(
             for lam in candidates
         ]
     )
+    return middle_of_plateau(hits, candidates, len(slots))
+
+
+def middle_of_plateau(hits: Array, candidates: Array, n_examples: int) -> float:
+    """The middle one of the candidates with a share of hits within an error of the highest."""
     best = hits.max()
-    error = np.sqrt(best * (1.0 - best) / max(len(slots), 1))
+    error = np.sqrt(best * (1.0 - best) / max(n_examples, 1))
     plateau = np.flatnonzero(hits >= best - error)
     return float(candidates[plateau[len(plateau) // 2]])
 

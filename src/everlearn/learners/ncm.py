@@ -21,6 +21,7 @@ from everlearn.arrays import Array, Slots, State, unit_rows
 from everlearn.base import BOUNDED, Promise
 from everlearn.errors import NotForgettable, NotMergeable
 from everlearn.learners.additive import AdditiveClassifier
+from everlearn.learners.placed_readings import NearestMean
 from everlearn.learners.sparse import SparseRows, TakesSparse, sparse_means
 from everlearn.parameters import require_number, require_one_of, require_whole
 from everlearn.statistics.class_means import ClassMeans
@@ -147,6 +148,17 @@ class NearestClassMean(TakesSparse, AdditiveClassifier):
         means = self.moments_.means
         squares = rows.squares()[:, None] + np.einsum("ij,ij->i", means, means)
         return rows.products(means) - 0.5 * squares
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        return self.metric != "learned" and not self._fades
+
+    @property
+    def _asked(self) -> object:
+        return self.metric
+
+    def _reading(self) -> NearestMean:
+        return NearestMean(self.metric)
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
         self._require_exact()

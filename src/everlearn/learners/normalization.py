@@ -10,10 +10,13 @@ functions of one example, so nothing is learned and every promise of the learner
 Cost: O(d) per example.
 """
 
+from typing import Any
+
 from sklearn.base import OneToOneFeatureMixin
 
 from everlearn.arrays import Array, unit_rows
-from everlearn.learners.fixed_map import FixedMap, signed_power
+from everlearn.arrays.places import Place, unit_rows_at
+from everlearn.learners.fixed_map import FixedMap, signed_power, signed_power_at
 from everlearn.parameters import require_flag, require_number
 
 
@@ -65,3 +68,7 @@ class PowerNormalizer(OneToOneFeatureMixin, FixedMap):  # type: ignore[misc]
     def _map(self, rows: Array) -> Array:
         raised = signed_power(rows, float(self.power))
         return unit_rows(raised) if self.unit_length else raised
+
+    def _map_at(self, place: Place, rows: Any) -> Any:
+        raised = signed_power_at(place, rows, float(self.power))
+        return unit_rows_at(place, raised) if self.unit_length else raised

@@ -19,11 +19,14 @@ number of examples the Gram matrix of φ is singular and badly conditioned: use 
 chooses its regularization, as ``RecursiveRLSC(regularization="auto")`` does.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from everlearn.arrays import Array
+from everlearn.arrays.places import Place
 from everlearn.learners.fixed_map import FixedMap, in_blocks
 from everlearn.parameters import require_one_of, require_positive, require_whole
 
@@ -128,6 +131,26 @@ class RandomFeatures(FixedMap):
             np.cos(projected, out=projected)
         projected *= np.sqrt(2.0 / self.n_components)
 
+    def _map_at(self, place: Place, rows: Any) -> Any:
+        weights, phases = self._drawn_at(place)
+        xp, height = place.xp, float(np.sqrt(2.0 / self.n_components))
+        if self.kind == "relu":  # W is scaled already: √(2/D) max(0, Wᵀx) = max(0, √(2/D) Wᵀx)
+            return xp.maximum(rows @ weights, place.zeros())
+        return height * xp.cos(rows @ weights + phases)
+
+    def _drawn_at(self, place: Place) -> tuple[Any, Any]:
+        """W, scaled, and b in a place."""
+        drawn = (self.n_features_in_, int(self.n_components), int(self.random_state))
+        key = (place, drawn, self.kind, float(self.gamma))
+        kept = self.__dict__.get("_kept_there")
+        if kept is None or kept[0] != key:
+            weights, phases = self._drawn()
+            scale = 2.0 / self.n_components if self.kind == "relu" else 2.0 * self.gamma
+            there = place.array(weights) * float(np.sqrt(scale)), place.array(phases)
+            self._kept_there = kept = (key, *there)
+        weights, phases = kept[1:]
+        return weights, phases
+
     def _drawn(self) -> tuple[Array, Array]:
         """W and b, made when first needed and whenever a parameter was changed since."""
         key = (self.n_features_in_, int(self.n_components), int(self.random_state))
@@ -140,6 +163,7 @@ class RandomFeatures(FixedMap):
     def __getstate__(self) -> dict[str, object]:
         state = super().__getstate__()
         state.pop("_kept_draw", None)  # a copy makes its own from the seed
+        state.pop("_kept_there", None)
         return state
 
 

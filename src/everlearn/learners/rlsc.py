@@ -24,17 +24,20 @@ question costs two triangular solves, z = A⁻¹ x, and K products b_k·z. Memor
 Exact in every sense: batch = loop = any order; merge; forget.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.arrays import Array, Slots, State
+from everlearn.arrays import Array, Slots, State, as_numpy
+from everlearn.arrays.places import Incoming
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.errors import InvalidParameter, NotForgettable
 from everlearn.learners.additive import AdditiveClassifier
 from everlearn.learners.least_squares import LeastSquares
 from everlearn.learners.model_selection import HeldOut, Selection, select
+from everlearn.learners.placed_readings import PlacedLeastSquares
 from everlearn.learners.sparse import TakesSparse
 from everlearn.parameters import (
     require_flag,
@@ -44,6 +47,7 @@ from everlearn.parameters import (
     require_whole,
 )
 from everlearn.statistics.moments import Moments
+from everlearn.statistics.placed_moments import PlacedMoments
 from everlearn.statistics.stored import stored_whole
 
 # ``predict_one`` chooses λ and α anew when this share of examples has come in since it last did.
@@ -133,8 +137,6 @@ class RecursiveRLSC(TakesSparse, AdditiveClassifier):
     >>> bool(learner.score(X[1000:] / 16, y[1000:]) > 0.85)
     True
     """
-
-    moments_: Moments
 
     def __init__(
         self,
@@ -235,6 +237,51 @@ class RecursiveRLSC(TakesSparse, AdditiveClassifier):
         # Two readings: one that follows every example, one that is exact after a choice.
         self._running = _Reading()
         self._fresh = _Reading()
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        return not self._keeps_class_scatter and not self._fades
+
+    @property
+    def _learns_one_there(self) -> bool:
+        return not self._chooses
+
+    def _reading(self) -> PlacedLeastSquares:
+        return PlacedLeastSquares(
+            self._choose_at if self._chooses else self._given,
+            intercept=self.fit_intercept,
+            reselect_after=RESELECT_AFTER,
+        )
+
+    def _given(self, moments: PlacedMoments) -> tuple[float, float]:
+        return float(self.regularization), float(self.recoding)
+
+    def _choose_at(self, moments: PlacedMoments) -> tuple[float, float]:
+        """λ and α from moments in some place."""
+        from everlearn.learners.placed_selection import select_at
+
+        given = None if self.candidates is None else np.asarray(self.candidates, dtype=np.float64)
+        return select_at(
+            moments,
+            self._held_out,
+            regularization=None if isinstance(self.regularization, str) else self.regularization,
+            recoding=None if isinstance(self.recoding, str) else self.recoding,
+            candidates=given,
+            intercept=self.fit_intercept,
+        )
+
+    def _beside(
+        self, incoming: Incoming, slots: Slots, weights: Array | None
+    ) -> Callable[[], None]:
+        if not self._chooses:
+            return super()._beside(incoming, slots, weights)
+        counted = np.flatnonzero(np.ones(len(slots)) if weights is None else weights)
+        slots, weights = slots[counted], None if weights is None else weights[counted]
+        held_out = self._held_out
+        found = held_out.places_for(slots)
+        kept = counted[list(found.values())]
+        rows = as_numpy(incoming.rows(kept)) if found else np.zeros((0, self.n_features_in_))
+        return lambda: held_out.take(found, rows, slots, weights)
 
     def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
         solution = self._running.solution

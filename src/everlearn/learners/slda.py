@@ -39,6 +39,7 @@ from everlearn.learners.discriminant import (
     Shrinkage,
     shrinkage_named,
 )
+from everlearn.learners.placed_readings import PlacedDiscriminant
 from everlearn.learners.sparse import SparseRows, TakesSparse
 from everlearn.parameters import require_flag, require_number, require_positive, require_share
 from everlearn.statistics.labels import Label
@@ -119,8 +120,6 @@ class StreamingLDA(
     >>> learner.predict_one([2.9, 3.1, 2.8, 3.3])
     'chair'
     """
-
-    moments_: Moments
 
     def __init__(
         self,
@@ -222,6 +221,19 @@ class StreamingLDA(
         self._exact = ExactDiscriminant()
         self._running = RunningDiscriminant(n_features)
 
+    @property
+    def runs_elsewhere(self) -> bool:
+        return not self.class_scatter and not self._fades
+
+    @property
+    def _asked(self) -> object:
+        named = isinstance(self.priors, Mapping)
+        return self.shrinkage, tuple(self.priors.items()) if named else self.priors
+
+    def _reading(self) -> PlacedDiscriminant:
+        share = None if isinstance(self.shrinkage, str) else float(self.shrinkage)
+        return PlacedDiscriminant(share, None if self.priors == "equal" else self._log_priors_of)
+
     def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
         self._running.follow(self.moments_.add(X, slots, weights), slots)
 
@@ -258,7 +270,9 @@ class StreamingLDA(
 
     def _log_priors(self) -> Array:
         """By slot, up to a term all classes share; a slot that was emptied is asked by nobody."""
-        counts = self.moments_.counts
+        return self._log_priors_of(self.moments_.counts)
+
+    def _log_priors_of(self, counts: Array) -> Array:
         if self.priors == "empirical":
             return np.log(np.maximum(counts, 1e-300))
         given = self.priors if isinstance(self.priors, Mapping) else {}

@@ -9,6 +9,7 @@ the first classes from drowning all others when it does vary among later ones.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.arrays import Array, Single, State
+from everlearn.arrays import Array, Single, State, as_numpy, like
+from everlearn.arrays.places import Incoming, Place, mapped, place_of
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
 from everlearn.statistics.stored import stored
 from everlearn.validation import checked_weights
@@ -47,6 +49,28 @@ class Whitening:
         for part in blocks(len(X)):
             share = np.ones(len(X[part])) if weights is None else weights[part]
             variance += share @ (X[part] - mean) ** 2 / total
+        return cls.from_variance(mean, variance)
+
+    @classmethod
+    def at(cls, place: Place, X: Any, weights: Array | None) -> Self:
+        """The whitening that suits examples in a place; raises ``NotFinite``."""
+        n_rows, width = (int(size) for size in X.shape)
+        total = float(n_rows) if weights is None else float(weights.sum())
+        with place.computing():
+            share = place.array((np.ones(n_rows) if weights is None else weights) / total)
+            mean, variance = place.zeros(width), place.zeros(width)
+            incoming = Incoming(place, X, width=width)
+            for rows, part in incoming.numbered():
+                mean = mean + share[part] @ rows
+            incoming.require_finite()
+            for rows, part in incoming.numbered():
+                apart = rows - mean
+                variance = variance + share[part] @ (apart * apart)
+            return cls.from_variance(as_numpy(mean), as_numpy(variance).copy())
+
+    @classmethod
+    def from_variance(cls, mean: Array, variance: Array) -> Self:
+        """The whitening of features with this mean and variance, which is used up."""
         # What is left of a constant by rounding is no deviation.
         variance[variance <= (1e-12 * np.abs(mean)) ** 2] = 0.0
         floor = FLOOR * np.sqrt(variance.mean())
@@ -139,28 +163,53 @@ class InitialWhitening(
         """The first time as ``fit``; after that nothing changes."""
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight)
-        rows = self._rows(X, reset=False)
+        elsewhere = place_of(X) is not None
+        rows = self._table(X, reset=False) if elsewhere else self._rows(X, reset=False)
         if sample_weight is not None:
-            checked_weights(sample_weight, len(rows))
+            checked_weights(sample_weight, int(rows.shape[0]))
         return self
 
     def transform(self, X: ArrayLike) -> Array:
         """Whitened examples."""
+        place = place_of(X)
+        if place is not None:
+            self._require_fitted()
+            rows = self._table(X, reset=False)
+            return mapped(place, rows, partial(self._map_at, place), width=self.n_features_in_)
         centred: Array = (self._rows(X) - self.mean_) / self.scale_
-        return np.clip(centred, -LARGEST, LARGEST, out=centred)
+        return like(np.clip(centred, -LARGEST, LARGEST, out=centred), X)
+
+    def _map_at(self, place: Place, rows: Any) -> Any:
+        """Whitened float64 rows in a place."""
+        mean, scale = place.array(self.mean_), place.array(self.scale_)
+        return place.xp.clip((rows - mean) / scale, -LARGEST, LARGEST)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Examples from whitened ones."""
+        place = place_of(X)
+        if place is not None:
+            self._require_fitted()
+
+            def coloured(rows: Any) -> Any:
+                return rows * place.array(self.scale_) + place.array(self.mean_)
+
+            table = self._table(X, reset=False)
+            return mapped(place, table, coloured, width=self.n_features_in_)
         rows: Array = self._rows(X) * self.scale_ + self.mean_
-        return rows
+        return like(rows, X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_begun()
 
     def _take(self, X: ArrayLike, sample_weight: ArrayLike | None) -> None:
-        rows = self._rows(X, reset=True)
-        weights = None if sample_weight is None else checked_weights(sample_weight, len(rows))
-        whitening = Whitening.of(rows, weights)
+        place = place_of(X)
+        rows = self._rows(X, reset=True) if place is None else self._table(X, reset=True)
+        n_rows = int(rows.shape[0])
+        weights = None if sample_weight is None else checked_weights(sample_weight, n_rows)
+        if place is None:
+            whitening = Whitening.of(rows, weights)
+        else:
+            whitening = Whitening.at(place, rows, weights)
         self.mean_, self.scale_ = whitening.mean, whitening.scale
 
     def _require_fitted(self) -> None:

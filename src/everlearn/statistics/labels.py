@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from everlearn.errors import DamagedModel, InvalidLabel, UnknownLabel
 
 Label = int | str | bool
+# So many whole numbers are worth a table.
+MANY_LABELS = 10_000
 
 
 class Labels:
@@ -229,6 +231,9 @@ def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
     if values.dtype.kind in "iubUf":
         if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
             raise InvalidLabel("Input y contains NaN or infinity; every example needs a label")
+        table = _by_table(values) if values.dtype.kind in "iu" else None
+        if table is not None:
+            return table
         unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
         arrival = np.argsort(first)
         position = np.empty(len(arrival), dtype=np.intp)
@@ -240,6 +245,23 @@ def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
     position_of: dict[Label, int] = {}
     positions = [position_of.setdefault(label, len(position_of)) for label in plain]
     return list(position_of), np.array(positions, dtype=np.intp)
+
+
+def _by_table(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]] | None:
+    """The same for many whole numbers that lie close together: looked up instead of sorted."""
+    if len(values) < MANY_LABELS:
+        return None
+    low, high = int(values.min()), int(values.max())
+    if high - low >= len(values) or high >= 2**62:
+        return None
+    offsets = values.astype(np.intp) - low
+    first = np.full(high - low + 1, len(values), dtype=np.intp)
+    first[offsets[::-1]] = np.arange(len(values) - 1, -1, -1)  # of equals the last one stays
+    seen = np.flatnonzero(first < len(values))
+    arrival = seen[np.argsort(first[seen])]
+    position = np.empty(len(first), dtype=np.intp)
+    position[arrival] = np.arange(len(arrival))
+    return (arrival + low).tolist(), position[offsets]
 
 
 def _as_column(y: ArrayLike) -> NDArray[Any]:

@@ -80,6 +80,11 @@ class Moments(ClassMeans):
         """tr(S), known without bringing S up to date."""
         return self._trace + self._pending_trace
 
+    @property
+    def peak(self) -> float:
+        """The largest trace S ever had."""
+        return self._peak
+
     def scatter(self) -> Array:
         """S as a full symmetric matrix, a copy."""
         return _symmetric(self.upper_scatter())

@@ -21,10 +21,33 @@ def as_numpy(values: ArrayLike) -> AnyArray:
 
     numpy has no bfloat16, so such a tensor becomes float32, which holds all of its values.
     """
+    if type(values) is np.ndarray:
+        return values
     if hasattr(values, "detach"):
         tensor: Any = values.detach().cpu()
         values = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
-    return np.asarray(values)
+        return np.asarray(values)
+    there: Any = values
+    if hasattr(there, "__cuda_array_interface__"):
+        return np.asarray(there.get())
+    if hasattr(there, "__array_namespace__") and hasattr(there, "to_device"):
+        there = there.to_device(there.__array_namespace__().asarray(0).device)
+    return np.asarray(there)
+
+
+def like(result: Any, given: object) -> Any:
+    """A result of numpy as the kind of array that was given, in the place where that lies."""
+    if type(result) is not np.ndarray or isinstance(given, np.ndarray):
+        return result
+    if hasattr(given, "detach"):
+        import torch
+
+        tensor: Any = given
+        return torch.as_tensor(result, device=tensor.device)
+    if hasattr(given, "__array_namespace__") and hasattr(given, "device"):
+        other: Any = given
+        return other.__array_namespace__().asarray(result, device=other.device)
+    return result
 
 
 def softmax(scores: Array) -> Array:

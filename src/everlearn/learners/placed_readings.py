@@ -1,0 +1,348 @@
+"""Scores read off moments that lie in some place, in the words of the array API standard.
+
+What :mod:`discriminant` and :mod:`least_squares` are on the host. With A the learner's matrix (the
+scatter with a ridge, or the Gram matrix with λ) and o its origin, all scores are linear:
+
+    W = (μ − o) A⁻¹,     scores = (x − o) Wᵀ + b
+
+Exact: A is solved with anew when the moments have changed, O(d³ + K d²). One example at a time: a
+device does O(K d²) for one row as fast as it launches it, and triangular solves slowly, so A⁻¹
+itself follows the stream by rank-one steps (Sherman and Morrison), and is made anew from the
+moments after ``MOST_STEPS`` of them: no error grows older than that.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from everlearn.arrays import Array
+from everlearn.arrays.places import unit_rows_at
+from everlearn.learners.discriminant import MOST_SHRINKAGE, floor_of, oas_weight_of, on_grid
+from everlearn.learners.least_squares import LEAST_NOISE
+from everlearn.statistics.placed_moments import PlacedMoments
+
+MOST_STEPS = 256
+
+
+class Head(NamedTuple):
+    """Scores as a linear function; one row of weights and one bias per slot.
+
+    The origin is None where it is zero.
+    """
+
+    weights: Any
+    bias: Any
+    origin: Any
+
+    def scores(self, X: Any) -> Any:
+        return _less(X, self.origin) @ self.weights.T + self.bias
+
+    def scores_one(self, x: Any) -> Any:
+        return self.weights @ _less(x, self.origin) + self.bias
+
+
+class Reading(Protocol):
+    """Scores of float64 rows, one column per slot, and of one vector at a time."""
+
+    def scores(self, X: Any, moments: PlacedMoments) -> Any:
+        """Scores of float64 rows, one column per slot."""
+
+    def temperature(self, moments: PlacedMoments) -> float:
+        """By what scores are divided to make them differences of log-probabilities."""
+
+    def learn_one(self, x: Any, slot: int, moments: PlacedMoments) -> None:
+        """Add one finite example of a known class to the moments, and follow them."""
+
+    def scores_one(self, x: Any, moments: PlacedMoments) -> tuple[Any, list[Any]]:
+        """Scores of one vector by slot, and scalars to be shown to :meth:`is_settled`."""
+
+    def is_settled(self, measured: list[float], moments: PlacedMoments) -> bool:
+        """Whether the scores just given stand; if not, they are asked for again."""
+
+
+class NearestMean:
+    """−½ ‖x − μ_k‖², or the cosine of the angle between them."""
+
+    def __init__(self, metric: str) -> None:
+        self._cosine = metric == "cosine"
+
+    def scores(self, X: Any, moments: PlacedMoments) -> Any:
+        xp = moments.place.xp
+        if self._cosine:
+            place = moments.place
+            return unit_rows_at(place, X) @ unit_rows_at(place, moments.means).T
+        # About the mean of everything, so that a common offset does not eat the digits.
+        mean = moments.mean
+        X, means = X - mean, moments.means - mean
+        squares = _squares(xp, X)[:, None] + _squares(xp, means)[None, :]
+        return X @ means.T - 0.5 * squares
+
+    def learn_one(self, x: Any, slot: int, moments: PlacedMoments) -> None:
+        moments.add_one(x, slot)
+
+    def scores_one(self, x: Any, moments: PlacedMoments) -> tuple[Any, list[Any]]:
+        if self._cosine:
+            return self.scores(x[None, :], moments)[0, :], []
+        return -0.5 * _squares(moments.place.xp, moments.means - x), []
+
+    def is_settled(self, measured: list[float], moments: PlacedMoments) -> bool:
+        return True
+
+    def temperature(self, moments: PlacedMoments) -> float:
+        return 1.0
+
+
+class Solved:
+    """A reading that solves with a matrix; which one, and what becomes of W, a learner says."""
+
+    def __init__(self) -> None:
+        self._head: Head | None = None
+        self._made_for = -1
+        # For one example at a time: the inverse, what it was made with, and its head.
+        self._inverse: Any = None
+        self._given: Any = None
+        self._steps = 0
+        self._followed = -1
+        self._quick: Head | None = None
+        self._quick_for = -1
+        self._settled = -1
+
+    # What a learner's matrix is, and what it makes of it.
+
+    def origin(self, moments: PlacedMoments) -> Any:
+        """The origin o, None for zero."""
+        return moments.mean
+
+    def system(self, moments: PlacedMoments, *, rough: bool) -> tuple[Any, Any]:
+        """A, a matrix of its own, and what it was made with; ``rough`` if it is to be followed."""
+        raise NotImplementedError
+
+    def finished(self, W: Any, centred: Any, given: Any, moments: PlacedMoments) -> tuple[Any, Any]:
+        """Weights and bias from W = (μ − o) A⁻¹; ``centred`` is μ − o."""
+        raise NotImplementedError
+
+    def row_of(self, x: Any, moments: PlacedMoments) -> Any:
+        """The row by whose outer product A grows with x, if it is not that of the scatter."""
+        return None
+
+    def measures(self, moments: PlacedMoments) -> list[Any]:
+        """Scalars in the place that tell whether the inverse is still the right one."""
+        return []
+
+    def is_settled(self, measured: list[float], moments: PlacedMoments) -> bool:
+        return True
+
+    def temperature(self, moments: PlacedMoments) -> float:
+        return 1.0
+
+    # Many rows.
+
+    def head(self, moments: PlacedMoments) -> Head:
+        """The exact head."""
+        if self._head is None or self._made_for != moments.version:
+            A, given = self.system(moments, rough=False)
+            origin = self.origin(moments)
+            centred = _less(moments.means, origin)
+            W = moments.place.xp.linalg.solve(A, centred.T).T
+            self._head = Head(*self.finished(W, centred, given, moments), origin)
+            self._made_for = moments.version
+        return self._head
+
+    def scores(self, X: Any, moments: PlacedMoments) -> Any:
+        return self.head(moments).scores(X)
+
+    # One at a time.
+
+    def learn_one(self, x: Any, slot: int, moments: PlacedMoments) -> None:
+        follows = self._followed == moments.version and self._steps < MOST_STEPS
+        beside = self.row_of(x, moments) if follows else None
+        row = moments.add_one(x, slot)
+        if not follows:
+            return
+        row = row if beside is None else beside
+        u = self._inverse @ row
+        self._inverse -= u[:, None] * (u / (1.0 + row @ u))[None, :]
+        self._steps += 1
+        self._followed = moments.version
+
+    def scores_one(self, x: Any, moments: PlacedMoments) -> tuple[Any, list[Any]]:
+        if self._followed != moments.version:
+            A, self._given = self.system(moments, rough=True)
+            self._inverse = moments.place.xp.linalg.inv(A)
+            self._steps = 0
+            self._followed = moments.version
+            self._quick = None
+        if self._quick is None or self._quick_for != moments.version:
+            origin = self.origin(moments)
+            centred = _less(moments.means, origin)
+            W = centred @ self._inverse
+            self._quick = Head(*self.finished(W, centred, self._given, moments), origin)
+            self._quick_for = moments.version
+        known = self._settled == moments.version
+        return self._quick.scores_one(x), [] if known else self.measures(moments)
+
+
+class PlacedDiscriminant(Solved):
+    """Gaussian discriminant scores: A = S + ρ I, see :mod:`discriminant`.
+
+    One at a time, ρ is taken from the grid that the host's running discriminant uses. ``share`` is
+    ε, or None to have it worked out by Oracle Approximating Shrinkage; ``log_priors`` a function of
+    the counts, None where all classes are alike.
+    """
+
+    def __init__(self, share: float | None, log_priors: Callable[[Array], Array] | None) -> None:
+        super().__init__()
+        self._share = share
+        self._log_priors = log_priors
+        self._on_grid = 0.0
+
+    def measures(self, moments: PlacedMoments) -> list[Any]:
+        xp, trace = moments.place.xp, moments.trace()
+        if self._share is not None:
+            return [trace]
+        relative = moments.scatter / xp.where(trace > 0, trace, xp.ones_like(trace))
+        return [trace, xp.sum(relative * relative)]
+
+    def is_settled(self, measured: list[float], moments: PlacedMoments) -> bool:
+        if not measured or on_grid(self._ridge(measured, moments)[0]) == self._on_grid:
+            self._settled = moments.version
+            return True
+        self._followed = -1
+        return False
+
+    def system(self, moments: PlacedMoments, *, rough: bool) -> tuple[Any, Any]:
+        ridge, share = self._ridge(moments.place.numbers(*self.measures(moments)), moments)
+        if rough:
+            ridge = self._on_grid = on_grid(ridge)
+        return _with_ridge(moments.scatter, ridge, moments), share
+
+    def finished(self, W: Any, centred: Any, given: Any, moments: PlacedMoments) -> tuple[Any, Any]:
+        weights = W * (moments.total / (1.0 - given))
+        bias = -0.5 * moments.place.xp.sum(centred * weights, axis=1)
+        if self._log_priors is not None:
+            bias = bias + moments.place.array(self._log_priors(moments.counts))
+        return weights, bias
+
+    def _ridge(self, measured: list[float], moments: PlacedMoments) -> tuple[float, float]:
+        """ρ and ε."""
+        trace, share, total = measured[0], self._share, moments.total
+        if share is None:
+            share = oas_weight_of(measured[1], moments.n_features, total) if trace > 0 else 1.0
+            share = min(share, MOST_SHRINKAGE)
+        return floor_of(share, trace, moments) * total / (1.0 - share), share
+
+
+class Choice(NamedTuple):
+    """λ and α, and of how many examples."""
+
+    regularization: float
+    recoding: float
+    total: float
+
+
+class PlacedLeastSquares(Solved):
+    """Least squares onto class indicators: A = Gram + λ I, see :mod:`least_squares`.
+
+    ``choose`` gives λ and α; ``reselect_after`` is the share by which examples may have become more
+    before a choice is made anew where one is asked about at a time.
+    """
+
+    def __init__(
+        self,
+        choose: Callable[[PlacedMoments], tuple[float, float]],
+        *,
+        intercept: bool,
+        reselect_after: float,
+    ) -> None:
+        super().__init__()
+        self._choose = choose
+        self._intercept = intercept
+        self._reselect_after = reselect_after
+        self._exact: Choice | None = None
+        self._rough: Choice | None = None
+        self._noise = (-1, 0.0)
+
+    def choice(self, moments: PlacedMoments) -> Choice:
+        """λ and α of the exact head."""
+        self.head(moments)
+        assert self._exact is not None
+        return self._exact
+
+    def origin(self, moments: PlacedMoments) -> Any:
+        return moments.mean if self._intercept else None
+
+    def system(self, moments: PlacedMoments, *, rough: bool) -> tuple[Any, Any]:
+        kept, total = self._rough, moments.total
+        if rough and kept and kept.total <= total <= kept.total * (1.0 + self._reselect_after):
+            chosen = kept
+        else:
+            chosen = Choice(*self._choose(moments), total)
+        if rough:
+            self._rough = chosen
+        else:
+            self._exact = chosen
+        return self._matrix(moments, chosen), chosen
+
+    def row_of(self, x: Any, moments: PlacedMoments) -> Any:
+        if not self._intercept:
+            return x
+        total = moments.total
+        return (x - moments.mean) * float(np.sqrt(total / (total + 1.0)))
+
+    def finished(self, W: Any, centred: Any, given: Any, moments: PlacedMoments) -> tuple[Any, Any]:
+        recoded = moments.sizes ** (1.0 - given.recoding) * moments.total**given.recoding
+        offset = 1.0 / moments.total if self._intercept else 0.0
+        return W * recoded[:, None], recoded * offset
+
+    def temperature(self, moments: PlacedMoments) -> float:
+        """The residual variance of a score, as :meth:`LeastSquares.noise` has it."""
+        if self._noise[0] != moments.version:
+            self._noise = moments.version, self._residual(moments)
+        return self._noise[1]
+
+    def _residual(self, moments: PlacedMoments) -> float:
+        xp, chosen = moments.place.xp, self.choice(moments)
+        A = self._matrix(moments, chosen)
+        b = moments.sizes[:, None] * _less(moments.means, self.origin(moments))
+        inverse = xp.linalg.inv(A)
+        W = b @ inverse
+        explained, squares, trace = moments.place.numbers(
+            xp.sum(W * b), xp.sum(W * W), xp.linalg.trace(inverse)
+        )
+        return noise(
+            moments.counts,
+            explained + chosen.regularization * squares,
+            moments.n_features - chosen.regularization * trace,
+            recoding=chosen.recoding,
+            intercept=self._intercept,
+        )
+
+    def _matrix(self, moments: PlacedMoments, chosen: Choice) -> Any:
+        origin = self.origin(moments)
+        return _with_ridge(moments.about(origin), chosen.regularization, moments)
+
+
+def noise(
+    counts: Array, explained: float, freedom: float, *, recoding: float, intercept: bool
+) -> float:
+    """The residual variance of a score whose targets these counts explain so much of."""
+    known = counts[counts > 0]
+    total = float(known.sum())
+    targets = known * (1.0 - known / total) if intercept else known
+    free = max(total - freedom, 1.0)
+    variance = total * (float(targets.sum()) - explained) / (free**2 * len(known))
+    return max(variance, LEAST_NOISE) * float(np.exp(recoding * np.log(total / known).mean()))
+
+
+def _less(rows: Any, origin: Any) -> Any:
+    return rows if origin is None else rows - origin
+
+
+def _with_ridge(matrix: Any, ridge: float, moments: PlacedMoments) -> Any:
+    xp, place = moments.place.xp, moments.place
+    return matrix + ridge * xp.eye(moments.n_features, dtype=xp.float64, device=place.device)
+
+
+def _squares(xp: Any, rows: Any) -> Any:
+    return xp.sum(rows * rows, axis=1)
