@@ -76,6 +76,11 @@ class Place:
         """Whole numbers of the host, to index with."""
         return self.array(np.ascontiguousarray(where, dtype=np.int64))
 
+    def sums_by(self, member: Any, rows: Any, n_slots: int) -> Any:
+        """The sum of the rows of each slot, by a product with their indicators."""
+        every = self.xp.arange(n_slots, device=self.device)
+        return self.doubles(member[:, None] == every).T @ rows
+
     def blocks(self, X: Any, size: int) -> Iterator[Any]:
         """Rows of an array that lies here or on the host, so many at a time, in its own kind.
 

@@ -23,6 +23,8 @@ from everlearn.arrays.places import Place, out_of_memory
 # Threads that fill a pinned buffer, and the fewest bytes worth one of them.
 THREADS = 8
 BYTES_A_THREAD = 2**22
+# So few numbers are copied sooner than buffers are made.
+FEW_NUMBERS = 2**16
 
 
 class TorchPlace(Place):
@@ -45,13 +47,16 @@ class TorchPlace(Place):
     def doubles(self, values: Any) -> Any:
         return values.detach().double()
 
+    def sums_by(self, member: Any, rows: Any, n_slots: int) -> Any:
+        return rows.new_zeros((n_slots, rows.shape[1])).index_add_(0, member, rows)
+
     def blocks(self, X: Any, size: int) -> Iterator[Any]:
         import torch
 
         if isinstance(X, torch.Tensor) and X.device == self.device:
             for start in range(0, len(X), size):
                 yield X[start : start + size]
-        elif self.device.type == "cuda":
+        elif self.device.type == "cuda" and X.shape[0] * X.shape[1] > FEW_NUMBERS:
             yield from _staged(X, size, self.device)
         else:
             for start in range(0, len(X), size):

@@ -289,11 +289,9 @@ class PlacedClassifier(StreamingClassifier):
 
     def _place_for(self, X: object) -> Place | None:
         """Where rows are to be computed with; None for the host."""
-        if sp.issparse(X):
-            return None
-        place = place_of(X) if type(X) is not np.ndarray else None
+        place = None if type(X) is np.ndarray else place_of(X)
         place = self._sent_to if place is None else place
-        return place if self.runs_elsewhere else None
+        return None if place is None or sp.issparse(X) or not self.runs_elsewhere else place
 
     def _away_at(self, place: Place) -> Away:
         """The moments in a place, up to date."""

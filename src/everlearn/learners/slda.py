@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh, solve_triangular
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from everlearn.arrays import Array, Slots, softmax
+from everlearn.arrays import Array, Slots, like, softmax
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.errors import InvalidParameter, NotForgettable
 from everlearn.learners.additive import AdditiveClassifier
@@ -179,7 +179,7 @@ class StreamingLDA(
             rows, directions = self._rows(X), self._directions()
             if isinstance(rows, SparseRows):
                 return rows.products(directions.T) - self.moments_.mean @ directions
-            return (rows - self.moments_.mean) @ directions
+            return like((rows - self.moments_.mean) @ directions, X)
 
     @property
     def _n_features_out(self) -> int:
@@ -227,8 +227,8 @@ class StreamingLDA(
 
     @property
     def _asked(self) -> object:
-        named = isinstance(self.priors, Mapping)
-        return self.shrinkage, tuple(self.priors.items()) if named else self.priors
+        priors = self.priors
+        return self.shrinkage, tuple(priors.items()) if isinstance(priors, Mapping) else priors
 
     def _reading(self) -> PlacedDiscriminant:
         share = None if isinstance(self.shrinkage, str) else float(self.shrinkage)

@@ -132,7 +132,7 @@ class Labels:
                 known = free[len(new)] if len(new) < len(free) else self._next_slot(len(new), free)
                 new.append(label)
             slots[index] = known
-        return slots[inverse], new
+        return slots.take(inverse), new
 
     def extend(self, new: Iterable[Label]) -> None:
         """Register new labels in the slots announced by :meth:`encode`."""
@@ -254,14 +254,22 @@ def _by_table(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]] | No
     low, high = int(values.min()), int(values.max())
     if high - low >= len(values) or high >= 2**62:
         return None
-    offsets = values.astype(np.intp) - low
+    offsets = values.astype(np.intp, copy=False)
+    offsets = offsets - low if low else offsets
+    n_present = np.count_nonzero(np.bincount(offsets))
     first = np.full(high - low + 1, len(values), dtype=np.intp)
-    first[offsets[::-1]] = np.arange(len(values) - 1, -1, -1)  # of equals the last one stays
+    for start in range(0, len(values), MANY_LABELS):  # until each was met, which is soon
+        part = offsets[start : start + MANY_LABELS]
+        met = np.full(len(first), len(values), dtype=np.intp)
+        met[part[::-1]] = np.arange(start + len(part) - 1, start - 1, -1)  # the last one stays
+        first = np.minimum(first, met)
+        if np.count_nonzero(first < len(values)) == n_present:
+            break
     seen = np.flatnonzero(first < len(values))
     arrival = seen[np.argsort(first[seen])]
     position = np.empty(len(first), dtype=np.intp)
     position[arrival] = np.arange(len(arrival))
-    return (arrival + low).tolist(), position[offsets]
+    return (arrival + low).tolist(), position.take(offsets)
 
 
 def _as_column(y: ArrayLike) -> NDArray[Any]:

@@ -97,17 +97,16 @@ class PlacedMoments:
         gram = None if self.scatter is None else place.zeros(*self.scatter.shape)
         member = place.indices(slots)
         roots = None if weights is None else place.array(np.sqrt(weights))
-        every = xp.arange(n_slots, device=place.device)
         for block, part in incoming.numbered():
             first, new = _first_of_each(slots[part], anchored, weights, part)
             if len(new):
                 anchors = self._anchored(anchors, block, first, new)
                 anchored[new] = True
-            indicator = place.doubles(member[part][:, None] == every)
             rows = block - xp.take(anchors, member[part], axis=0)
             if roots is not None:
-                indicator, rows = indicator * roots[part][:, None], rows * roots[part][:, None]
-            sums = sums + indicator.T @ rows
+                rows = rows * roots[part][:, None]
+            weighted = rows if roots is None else rows * roots[part][:, None]
+            sums = sums + place.sums_by(member[part], weighted, n_slots)
             if gram is not None:
                 gram = add_products(gram, rows)
         incoming.require_finite()
@@ -131,9 +130,8 @@ class PlacedMoments:
             return self
         member = place.indices(slots)
         roots = place.array(np.sqrt(weights))[:, None]
-        every = xp.arange(self.n_slots, device=place.device)
         rows = roots * (X - xp.take(self.means, member, axis=0))
-        sums = (roots * place.doubles(member[:, None] == every)).T @ rows
+        sums = place.sums_by(member, roots * rows, self.n_slots)
         inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
         left = PlacedMoments(place, self.n_features, scatter=False)
         left.counts, left.sizes = counts, place.array(counts)
