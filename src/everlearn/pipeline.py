@@ -174,6 +174,8 @@ class StreamPipeline(PlacedChain, _BaseComposition, StreamingClassifier):  # typ
         last = self.steps[-1][1] if self.steps else None
         if is_classifier(last):
             tags.classifier_tags.multi_class = get_tags(last).classifier_tags.multi_class
+        # What the first step takes, the whole takes.
+        tags.input_tags.sparse = bool(self.steps) and get_tags(self.steps[0][1]).input_tags.sparse
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
