@@ -34,8 +34,9 @@ PATHS = (
     "/v1/strangers/ignore", "/v1/strangers/1/thumbnail", "/v1/evaluate", "/v1/memories",
     "/v1/info", "/v1/ask/stream", "/%2e%2e/%2e%2e/etc/passwd", "/v1/" + "a" * 4000,
 )  # fmt: skip
-HOSTS = ("127.0.0.1", "127.0.0.1", "127.0.0.1", "localhost", "evil.example", "")
-METHODS = ("GET", "POST", "POST", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "\x00")
+# Most have the right host, token and method, so that they come to what lies behind the gate.
+HOSTS = ("127.0.0.1",) * 20 + ("localhost",) * 4 + ("evil.example", "")
+METHODS = ("POST",) * 16 + ("GET",) * 8 + ("PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "\x00")
 WORDS = ("", "cup", "<script>alert(1)</script>", "../../etc/passwd", "\ud800", "a" * 300, "é", "\0")
 PNG = base64.b64encode(
     bytes.fromhex(
@@ -47,10 +48,11 @@ PNG = base64.b64encode(
 
 def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "memory") as running:
-        attack(running, REQUESTS // 10, seed=1)
-        before = running.megabytes
-        statuses, traces = attack(running, REQUESTS, seed=2)
-        alive, grown = running.alive, running.megabytes / before - 1
+        statuses, traces = attack(running, REQUESTS // 2, seed=1)
+        halfway = running.megabytes
+        others, more = attack(running, REQUESTS - REQUESTS // 2, seed=2)
+        statuses, traces = statuses + others, traces + more
+        alive, grown = running.alive, running.megabytes / halfway - 1
     other = {status: n for status, n in statuses.items() if status not in DOCUMENTED and status}
     shown = ", ".join(f"{status or 'cut off'}: {n}" for status, n in sorted(statuses.items()))
     yield Line(
@@ -59,7 +61,7 @@ def lines() -> Iterator[Line]:
         "0, 0",
     )
     yield Line("after them the service is", "alive" if alive else "dead", "alive")
-    yield Line("and its memory has grown", f"{grown:+.1%}", "flat")
+    yield Line("and its memory grew in the second half by", f"{grown:+.1%}", "flat")
 
 
 def attack(running: Running, count: int, seed: int) -> tuple[Counter[int], int]:
@@ -103,7 +105,7 @@ def hostile(chance: random.Random) -> bytes:
     if chance.random() < 0.05:
         return chance.randbytes(chance.randrange(1, 300))
     body, kind = hostile_body(chance)
-    token = chance.choice((TOKEN, TOKEN, TOKEN, TOKEN, "", "x", TOKEN[:-1], "a" * 5000))
+    token = chance.choice((TOKEN,) * 30 + ("", "x", TOKEN[:-1], "a" * 5000))
     path = chance.choice(PATHS)
     if chance.random() < 0.3:
         path += "?" + chance.choice(
