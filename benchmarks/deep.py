@@ -49,8 +49,8 @@ NEEDS = {
     "learner": ("stream:",),
     "ordering": ("stream:", "turntable:"),
 }
-STAGES = "joint,base,stream,mnist,rivals,learners,nights,tens,turntable,orderings,sizes,told,adapt"
-DRAWS = 10
+STAGES = "joint,base,stream,turntable,mnist,rivals,learners,orderings,nights,tens,sizes,told,adapt"
+DRAWS = 5
 
 
 def jobs_of(stage: str, scale: Scale) -> list[str]:
