@@ -293,6 +293,7 @@ class Bench:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/arrays"),
+                *("-W", "ignore::DeprecationWarning", "--durations=5"),
                 *(
                     ()
                     if find_spec("hypothesis")

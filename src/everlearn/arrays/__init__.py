@@ -44,9 +44,14 @@ def like(result: Any, given: object) -> Any:
 
         tensor: Any = given
         return torch.as_tensor(result, device=tensor.device)
-    if hasattr(given, "__array_namespace__") and hasattr(given, "device"):
+    from everlearn.arrays.places import place_of
+
+    place = place_of(given)
+    if place is not None:
+        return place.array(result)
+    if hasattr(given, "__array_namespace__"):
         other: Any = given
-        return other.__array_namespace__().asarray(result, device=other.device)
+        return other.__array_namespace__().asarray(result)
     return result
 
 

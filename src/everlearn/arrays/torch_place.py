@@ -41,6 +41,8 @@ class TorchPlace(Place):
     def numbers(self, *scalars: Any) -> list[float]:
         import torch
 
+        if len(scalars) == 1:
+            return [float(scalars[0])]
         found: list[float] = torch.stack([scalar.double() for scalar in scalars]).tolist()
         return found
 
