@@ -163,6 +163,9 @@ class Bench:
         self.report.add("StreamingLDA: fit of rows on the device", took, "s")
         took = self.best(lambda: learner.registry_.encode(self.y), 3)
         self.report.add("labels to slots, on the host", took, "s", "< 0.02")
+        words = np.array([f"n{slot:08d}" for slot in range(self.k)])[self.y]
+        took = self.best(lambda: StreamingLDA().fit(rows, words), 1)
+        self.report.add("StreamingLDA: fit of rows on the device, labels are words", took, "s")
 
     def ask_many(self) -> None:
         rows = self.pinned[: self.asked].to(self.device)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from everlearn.arrays.places import Incoming, place_named
 from everlearn.learners.model_selection import HeldOut
-from everlearn.statistics.labels import _by_table, _distinct
+from everlearn.statistics.labels import _by_table, _by_word, _distinct
 from everlearn.statistics.placed_moments import PlacedMoments, add_products
 from tests.arrays.kinds import kind_named
 
@@ -104,3 +104,7 @@ def test_labels_are_looked_up_as_they_are_sorted(values, dtype):
     if found is not None:
         assert found[0] == expected[0]
         np.testing.assert_array_equal(found[1], expected[1])
+    words = column.astype(str)
+    expected, found = _distinct(words), _by_word(words)
+    assert found[0] == expected[0]
+    np.testing.assert_array_equal(found[1], expected[1])

@@ -17,6 +17,7 @@ from everlearn.errors import DamagedModel, InvalidLabel, UnknownLabel
 Label = int | str | bool
 # So many whole numbers are worth a table.
 MANY_LABELS = 10_000
+WIDEST_TABLE = 2**16
 
 
 class Labels:
@@ -231,6 +232,8 @@ def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
     if values.dtype.kind in "iubUf":
         if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
             raise InvalidLabel("Input y contains NaN or infinity; every example needs a label")
+        if len(values) >= MANY_LABELS and values.dtype.kind == "U":
+            return _by_word(values)
         table = _by_table(values) if values.dtype.kind in "iu" else None
         if table is not None:
             return table
@@ -247,12 +250,20 @@ def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
     return list(position_of), np.array(positions, dtype=np.intp)
 
 
+def _by_word(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]]:
+    """The same for many words: looked up instead of sorted."""
+    words = values.tolist()
+    position = {word: index for index, word in enumerate(dict.fromkeys(words))}
+    inverse = np.fromiter(map(position.__getitem__, words), dtype=np.intp, count=len(words))
+    return [_plain(word) for word in position], inverse
+
+
 def _by_table(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]] | None:
     """The same for many whole numbers that lie close together: looked up instead of sorted."""
     if len(values) < MANY_LABELS:
         return None
     low, high = int(values.min()), int(values.max())
-    if high - low >= len(values) or high >= 2**62:
+    if high - low >= min(len(values), WIDEST_TABLE) or high >= 2**62:
         return None
     offsets = values.astype(np.intp, copy=False)
     offsets = offsets - low if low else offsets
