@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array, Slots, State
-from everlearn.base import BOUNDED, EXACT, Promise
+from everlearn.base import BOUNDED, EXACT, Promise, StreamingClassifier
 from everlearn.errors import DamagedModel, NotForgettable, NotMergeable
-from everlearn.learners.placed import PlacedClassifier
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import BLOCK_ROWS
 
 
-class AdditiveClassifier(PlacedClassifier):
+class AdditiveClassifier(StreamingClassifier):
     """A classifier that reads its answers off class moments."""
 
+    moments_: Any
     _learns_single = True
 
     @property
@@ -86,6 +86,9 @@ class AdditiveClassifier(PlacedClassifier):
     def _release(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """Unlearn examples; raises before anything changes."""
         self.moments_.remove(X, slots, weights)
+
+    def _after_other_change(self) -> None:
+        """The moments changed as a whole: a class was forgotten, or another learner merged in."""
 
     def _begin(self, n_features: int) -> None:
         self.moments_ = self._empty_moments(n_features)

@@ -21,6 +21,7 @@ from everlearn.arrays import Array, Slots, State, unit_rows
 from everlearn.base import BOUNDED, Promise
 from everlearn.errors import NotForgettable, NotMergeable
 from everlearn.learners.additive import AdditiveClassifier
+from everlearn.learners.placed import PlacedClassifier
 from everlearn.learners.placed_readings import NearestMean
 from everlearn.learners.sparse import SparseRows, TakesSparse, sparse_means
 from everlearn.parameters import require_number, require_one_of, require_whole
@@ -29,7 +30,7 @@ from everlearn.statistics.products import FEW_ROWS, products
 from everlearn.statistics.stored import stored
 
 
-class NearestClassMean(TakesSparse, AdditiveClassifier):
+class NearestClassMean(TakesSparse, PlacedClassifier, AdditiveClassifier):
     """Classify by the nearest class mean.
 
     Learning one example costs O(d), whatever was learned before.

@@ -37,6 +37,7 @@ from everlearn.errors import InvalidParameter, NotForgettable
 from everlearn.learners.additive import AdditiveClassifier
 from everlearn.learners.least_squares import LeastSquares
 from everlearn.learners.model_selection import HeldOut, Selection, select
+from everlearn.learners.placed import PlacedClassifier
 from everlearn.learners.placed_readings import PlacedLeastSquares
 from everlearn.learners.sparse import TakesSparse
 from everlearn.parameters import (
@@ -56,7 +57,7 @@ RESELECT_AFTER = 0.1
 FADED = 1.05
 
 
-class RecursiveRLSC(TakesSparse, AdditiveClassifier):
+class RecursiveRLSC(TakesSparse, PlacedClassifier, AdditiveClassifier):
     """Ridge regression onto class indicators, one example at a time.
 
     Learning costs O(d²) per example however much was learned before, asking O(d² + K d).

@@ -39,6 +39,7 @@ from everlearn.learners.discriminant import (
     Shrinkage,
     shrinkage_named,
 )
+from everlearn.learners.placed import PlacedClassifier
 from everlearn.learners.placed_readings import PlacedDiscriminant
 from everlearn.learners.sparse import SparseRows, TakesSparse
 from everlearn.parameters import require_flag, require_number, require_positive, require_share
@@ -51,6 +52,7 @@ class StreamingLDA(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     TakesSparse,
+    PlacedClassifier,
     AdditiveClassifier,
 ):
     """Linear discriminant analysis that learns one example at a time.
