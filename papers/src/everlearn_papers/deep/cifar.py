@@ -45,7 +45,7 @@ class Scale:
     step: int = 10
     per_class: int | None = None
     base_epochs: int = 80
-    joint_epochs: int = 76
+    joint_epochs: int = 70
     task_epochs: int = 10
     tens_epochs: int = 30
     batch_size: int = 512

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from everlearn.deep.descent import Classifier, Recipe
+from everlearn.errors import NotFinite
 from everlearn_papers.deep.agem import AGEM
 from everlearn_papers.deep.end_to_end import EndToEnd
 from everlearn_papers.deep.ewc import EWC
@@ -113,5 +114,11 @@ def raced(
         contender.strengths,
     )
     searched = perf_counter() - begin
-    best = course(choice.learning_rate, choice.strength, len(tasks), train, test)
-    return {**vars(best), "choice": vars(choice), "search seconds": searched}
+    for rate, strength in choice.in_order():
+        try:
+            best = course(rate, strength, len(tasks), train, test)
+        except NotFinite:  # it held for the tasks searched, and not for all
+            continue
+        choice = replace(choice, learning_rate=rate, strength=strength)
+        return {**vars(best), "choice": vars(choice), "search seconds": searched}
+    raise NotFinite("every candidate of the search ran away; try lower rates")

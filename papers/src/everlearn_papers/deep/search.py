@@ -24,6 +24,13 @@ class Choice:
     strength: float
     tried: dict[str, float]
 
+    def in_order(self) -> list[tuple[float, float]]:
+        """Rates and strengths, the best first."""
+        first = (self.learning_rate, self.strength)
+        keys = sorted(self.tried, key=self.tried.__getitem__, reverse=True)
+        others = [(float(rate), float(strength)) for rate, strength in map(str.split, keys)]
+        return [first, *(each for each in others if each != first)]
+
 
 def chosen(
     attempt: Callable[[float, float], Course],
