@@ -1,0 +1,114 @@
+"""A learner as the last layer of a network.
+
+A linear learner is one matrix and one vector at every moment:
+
+    logits = z Wᵀ + b,    softmax(logits) = predict_proba(z)
+
+with W and b those of ``linear_head`` over the learner's temperature. They are read off the learner
+when the layer is next used after it was taught, and gradients flow through them to whatever made
+z; the learner itself is taught by its own rule, never by gradients.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from everlearn.persistence import dumps, loads
+
+
+class LearnerHead(nn.Module):
+    """The last layer of a network, taught as a learner is: one example and a name at a time.
+
+    Asking costs one product of d × K; the first question after teaching also what reading W off
+    the learner costs, O(d³ + K d²) for ``StreamingLDA`` and ``RecursiveRLSC``.
+
+    Parameters
+    ----------
+    learner : a linear everlearn classifier
+        ``StreamingLDA``, ``RecursiveRLSC``, ``NearestClassMean``, …; taught in place. Another kind
+        is refused with ``NotExportable`` when the layer is first used.
+
+    Notes
+    -----
+    *Promises*: ``softmax`` of the output is the learner's ``predict_proba``, to the precision of
+    the features. ``state_dict`` holds the learner, as :func:`everlearn.save` writes it, without
+    code. There are no parameters, so an optimiser leaves it alone.
+
+    Teach through :meth:`learn`; after teaching the learner itself call :meth:`refresh`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from everlearn import StreamingLDA
+    >>> from everlearn.deep.head import LearnerHead
+    >>> head = LearnerHead(StreamingLDA())
+    >>> features = torch.tensor([[0.0, 0.0], [0.1, 0.2], [3.0, 3.0], [3.1, 2.8]])
+    >>> network = torch.nn.Sequential(torch.nn.Identity(), head.learn(features, list("aabb")))
+    >>> network(torch.tensor([[0.0, 0.3]])).argmax(dim=1)
+    tensor([0])
+    >>> head.predict(torch.tensor([[2.7, 3.3]])).tolist()
+    ['b']
+    """
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, learner: Any) -> None:
+        super().__init__()
+        self.learner = learner
+        # As many rows as classes, which grow: what is kept is the learner.
+        self.register_buffer("weight", torch.zeros(0, 0), persistent=False)
+        self.register_buffer("bias", torch.zeros(0), persistent=False)
+        self._is_old = True
+
+    def learn(self, features: Tensor, labels: ArrayLike | Tensor) -> Self:
+        """Teach a batch of features and their labels, new ones included; gradients end here."""
+        self.learner.partial_fit(features, labels)
+        return self.refresh()
+
+    def refresh(self) -> Self:
+        """Read W and b anew when next asked."""
+        self._is_old = True
+        return self
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits, a column for each of ``classes_``."""
+        if self._is_old:
+            self._read()
+        return nn.functional.linear(
+            features, self.weight.to(features.dtype), self.bias.to(features.dtype)
+        )
+
+    def predict(self, features: Tensor) -> NDArray[Any]:
+        """The label of each row."""
+        with torch.inference_mode():
+            best = self(features).argmax(dim=1).cpu().numpy()
+        answers: NDArray[Any] = self.classes_[best]
+        return answers
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        classes: NDArray[Any] = self.learner.classes_
+        return classes
+
+    def extra_repr(self) -> str:
+        return repr(self.learner)
+
+    def get_extra_state(self) -> Tensor:
+        """The learner, as the bytes of its file."""
+        return torch.frombuffer(bytearray(dumps(self.learner)), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the learner over that :meth:`get_extra_state` gave."""
+        self.learner = loads(np.asarray(state.cpu()).tobytes(), "the layer's state")
+        self.refresh()
+
+    def _read(self) -> None:
+        weights, bias = self.learner.linear_head()
+        temperature = self.learner.temperature_
+        self.weight = torch.as_tensor(weights / temperature).to(self.weight)
+        self.bias = torch.as_tensor(bias / temperature).to(self.bias)
+        self._is_old = False
