@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo serve test lint bench docs coverage package oldest clean
+.PHONY: demo serve test lint bench docs pages coverage package oldest clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -25,6 +25,10 @@ bench: .venv/.installed
 docs: .venv/.installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "the site is out/site/index.html"
+
+# All pages at phone and desktop width, light and dark; needs chromium.
+pages: docs
+	$(BIN)/python scripts/check_pages.py
 
 coverage: .venv/.installed
 	$(BIN)/pytest -n auto --dist loadgroup --cov --cov-report=term:skip-covered

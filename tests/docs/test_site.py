@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 import everlearn
+from scripts.check_pages import CHROMIUM, SLOW_MACHINE_MS, violations
 from tests.docs.blocks import ROOT
-
-# Nothing here is timed; a busy machine is given time.
-SLOW_MACHINE_MS = 180_000
 
 pytestmark = pytest.mark.xdist_group("site")
 
@@ -63,34 +61,20 @@ def test_search_works_without_a_server(site):
 
 
 def browser_pages(site: Path) -> list[Path]:
-    """Pages of each kind: all of them would take minutes and show the same theme."""
+    """Pages of each kind; `make pages` looks at all of them, which takes minutes."""
     chosen = ("index", "start/scikit-learn", "memory", "reference/learners")
     return [site / f"{name}.html" for name in chosen]
 
 
 def test_pages_can_be_read_by_everybody(site):
     """axe-core finds nothing, at phone and desktop width, light and dark."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    pytest.importorskip("axe_playwright_python.sync_playwright")
     playwright = pytest.importorskip("playwright.sync_api")
-    chromium = next((p for p in ("/usr/bin/chromium",) if Path(p).exists()), None)
-    if chromium is None:
+    if not CHROMIUM.exists():
         pytest.skip("chromium is not installed")
-    found, searched = [], ""
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for scheme, width in (("light", 1280), ("dark", 390)):
-            context = browser.new_context(
-                color_scheme=scheme, viewport={"width": width, "height": 900}
-            )
-            page = context.new_page()
-            page.set_default_timeout(SLOW_MACHINE_MS)
-            for place in browser_pages(site):
-                page.goto(place.as_uri())
-                results = axe.Axe().run(page)
-                for violation in results.response["violations"]:
-                    nodes = [node["html"][:200] for node in violation["nodes"][:3]]
-                    found.append((place.name, scheme, violation["id"], nodes))
-            context.close()
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        found = list(violations(browser, browser_pages(site), [("light", 1280), ("dark", 390)]))
         # The search finds something, from a folder, without a server.
         page = browser.new_page()
         page.set_default_timeout(SLOW_MACHINE_MS)

@@ -1,0 +1,52 @@
+"""Every page of the site looked at as a screen reader would: python scripts/check_pages.py [NAME …]
+
+axe-core reads each page of out/site (``make docs``), or those named, at phone and desktop width,
+light and dark, and everything it finds is printed. Needs chromium.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+SITE = Path(__file__).parents[1] / "out" / "site"
+CHROMIUM = Path("/usr/bin/chromium")
+LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (390, 1280)]
+# Nothing here is timed; a busy machine is given time.
+SLOW_MACHINE_MS = 180_000
+
+
+def violations(
+    browser: object, pages: Iterable[Path], looks: Iterable[tuple[str, int]] = LOOKS
+) -> Iterator[tuple[str, str, int, str, list[str]]]:
+    """Page, scheme, width, rule and the first elements of everything that axe-core finds."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    pages = list(pages)
+    for scheme, width in looks:
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        page = context.new_page()
+        page.set_default_timeout(SLOW_MACHINE_MS)
+        for place in pages:
+            page.goto(place.as_uri())
+            for violation in Axe().run(page).response["violations"]:
+                nodes = [node["html"][:200] for node in violation["nodes"][:3]]
+                yield place.name, scheme, width, violation["id"], nodes
+        context.close()
+
+
+def main(*names: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    pages = [SITE / f"{name}.html" for name in names] or sorted(SITE.glob("**/*.html"))
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        found = list(violations(browser, pages))
+        browser.close()
+    for violation in found:
+        print(*violation)
+    print(f"{len(pages)} pages, {len(LOOKS)} looks each: {len(found)} violations")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
