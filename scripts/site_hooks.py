@@ -45,9 +45,9 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
     )
 
 
-def on_post_template(output_content: str, **_: Any) -> str:
-    """The page for addresses that are not there is only shown by a server: no stand-in needed."""
-    return output_content.replace(FOREIGN_SCRIPT, "")
+def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
+    """No page for addresses that are not there: a server has its own, and a folder needs none."""
+    return "" if template_name == "404.html" else output_content
 
 
 def borrowed(place: str, source: Path) -> str:
