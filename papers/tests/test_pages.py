@@ -81,6 +81,14 @@ def test_every_number_of_a_page_is_in_its_report(name):
     assert missing == [], f"docs/papers/{name}.md says what its report does not: {missing}"
 
 
+def test_every_number_of_the_page_on_networks_is_in_its_report():
+    reported = NUMBER.findall((PAGES / "deep" / "report.md").read_text("utf-8"))
+    known = {"18", "90", "150", "25", "75", "0.001", "0.1"}  # networks, sizes and settings
+    told = numbers(prose(PAGES.parent / "deep.md"))
+    missing = sorted(number for number in told - known if not stands(number, reported))
+    assert missing == [], f"docs/deep.md says what its report does not: {missing}"
+
+
 @pytest.mark.parametrize("name", PAPERS)
 def test_reports_are_of_full_runs_with_every_part(name):
     results = json.loads((PAGES / name / "results.json").read_text("utf-8"))

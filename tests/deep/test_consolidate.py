@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from everlearn import Memory, NearestClassMean
-from everlearn.deep.consolidate import consolidate, embedder_of, night
+from everlearn.deep.consolidate import consolidate, embedder_of, helps, night
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.errors import CannotRead, WrongEmbedder
 from everlearn.images.embedders import Pixels
@@ -59,12 +59,25 @@ def test_night_makes_a_memory_better_and_lasts(memory):
 
 def test_night_that_does_not_help_changes_nothing(memory, monkeypatch):
     answers = memory.ask(striped(1)[0][0])[0]
-    as_good = "everlearn.deep.consolidate._held_out_accuracy"
-    monkeypatch.setattr(as_good, lambda network, pictures, held: 0.5)
+    as_good = "everlearn.deep.consolidate._held_out_hits"
+    monkeypatch.setattr(as_good, lambda network, pictures, held: np.arange(10) % 2 == 0)
     found = consolidate(memory, recipe=quick(epochs=1))
     assert not found.taken
     assert memory.ask(striped(1)[0][0])[0] == answers
     assert not list(memory.path.glob("n*-*.*"))
+
+
+def test_a_night_has_to_help_by_more_than_chance():
+    before = np.zeros(100, dtype=bool)
+    after = before.copy()
+    assert not helps(before, after)
+    after[:1] = True
+    assert not helps(before, after), "one picture is chance"
+    after[:16] = True
+    before[90:] = True  # 16 became right and 10 wrong: 6 is more than the root of 26
+    assert helps(before, after)
+    before[80:] = True
+    assert not helps(before, after)
 
 
 def test_killed_night_goes_on(memory):

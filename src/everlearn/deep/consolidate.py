@@ -8,7 +8,9 @@ one is gone nothing is changed, for embedding anew would lose what it taught.
 
 A night is taken only if it helps. A share of every name's pictures is held out of it; a classifier
 of the Memory's kind is taught the others, once in the old vectors and once in the new, and asked
-about those held out. Where the new ones are not better, nothing changes.
+about those held out. Where the new ones are not better by more than chance, nothing changes: of
+the pictures on which the two differ, the new ones are right in so many more that it is beyond one
+standard deviation of a fair coin.
 
 Nothing half-done is left behind, whenever the power fails:
 
@@ -21,6 +23,7 @@ Nothing half-done is left behind, whenever the power fails:
 import copy
 import hashlib
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,11 +127,22 @@ def night(
         progress=progress,
     )
     before, after = (
-        _held_out_accuracy(StreamingNetwork(each, clone(learner), unit=unit), pictures, held)
+        _held_out_hits(StreamingNetwork(each, clone(learner), unit=unit), pictures, held)
         for each in (embedder, trained)
     )
-    taken = after > before
-    return Night(trained if taken else embedder, before, after, taken)
+    taken = helps(before, after)
+    return Night(trained if taken else embedder, float(before.mean()), float(after.mean()), taken)
+
+
+def helps(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
+    """Whether answers became right more often than chance would have it.
+
+    With w answers that became right and l that became wrong, w − l > √(w + l); √(w + l) is the
+    standard deviation of w − l where neither is likelier (McNemar 1947).
+    """
+    won = int(np.count_nonzero(after & ~before))
+    lost = int(np.count_nonzero(before & ~after))
+    return won - lost > math.sqrt(won + lost)
 
 
 def trained_further(
@@ -238,12 +252,13 @@ def embedder_of(folder: Path, name: str, **settings: Any) -> DeepEmbedder:
     return load_embedder(network_file(Path(folder), name), **settings)
 
 
-def _held_out_accuracy(
+def _held_out_hits(
     network: StreamingNetwork, pictures: Pictures, held: NDArray[np.bool_]
-) -> float:
+) -> NDArray[np.bool_]:
+    """Which of the held-out pictures are recognised."""
     network.partial_fit(pictures.pixels[~held], pictures.labels[~held])
-    answers = network.predict(pictures.pixels[held])
-    return float(np.mean(answers == pictures.labels[held]))
+    hits: NDArray[np.bool_] = network.predict(pictures.pixels[held]) == pictures.labels[held]
+    return hits
 
 
 def _kept(memory: Sleeper, embedder: DeepEmbedder) -> tuple[NDArray[Any], NDArray[np.uint8]]:

@@ -6,7 +6,7 @@ and the learner taught from it. ``kept`` says how many pictures of a class are k
 learner is taught every picture but those held out, kept or not; so in the morning, taught what is
 kept alone, it may know less in a better network. A tenth of what is kept is held out of days and
 nights alike, and a night is taken only if the morning's answers about it are better than the
-evening's.
+evening's by more than chance.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.deep.consolidate import NIGHT, trained_further
+from everlearn.deep.consolidate import NIGHT, helps, trained_further
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn_papers.deep.cifar import Scale, base_embedder, pictures
 from everlearn_papers.deep.incremental import Pictured
@@ -56,18 +56,19 @@ def nights(scale: Scale, folder: Path, kept: int, *, epochs: int = NIGHT.epochs)
         in_store = _few(train.of(known), few)
         trained = trained_further(embedder, in_store.pixels, in_store.slots, recipe)
         rested = _taught(trained, in_store)
-        before = _accuracy(embedder, learner, asked.of(known))
-        after = _accuracy(trained, rested, asked.of(known))
+        before = _hits(embedder, learner, asked.of(known))
+        after = _hits(trained, rested, asked.of(known))
+        taken = helps(before, after)
         record["nights"].append(
             {
-                "before": before,
-                "after": after,
-                "taken": after > before,
+                "before": float(before.mean()),
+                "after": float(after.mean()),
+                "taken": taken,
                 "seconds": perf_counter() - begin,
                 "morning if taken": _accuracy(trained, rested, test.of(known)),
             }
         )
-        if after > before:
+        if taken:
             embedder, learner = trained, rested
         record["mornings"].append(_accuracy(embedder, learner, test.of(known)))
     return record
@@ -93,8 +94,13 @@ def _taught(embedder: Any, lesson: Pictured) -> RecursiveRLSC:
 
 
 def _accuracy(embedder: Any, learner: Any, asked: Pictured) -> float:
+    return float(_hits(embedder, learner, asked).mean())
+
+
+def _hits(embedder: Any, learner: Any, asked: Pictured) -> NDArray[np.bool_]:
     answers = learner.predict(embedder.embed(asked.pixels).astype(np.float64))
-    return float(np.mean(answers == asked.slots))
+    hits: NDArray[np.bool_] = answers == asked.slots
+    return hits
 
 
 def _few(part: Pictured, kept: int) -> Pictured:

@@ -1,0 +1,34 @@
+"""The report on networks trained here says what its results say, and no more."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the rivals need torch: pip install 'everlearn[torch]'")
+
+from everlearn_papers.deep.report import best_rate, courses, text
+
+FOLDER = Path(__file__).parents[3] / "docs" / "papers" / "deep"
+RESULTS = json.loads((FOLDER / "results.json").read_text("utf-8"))
+
+
+def test_report_is_written_from_its_results():
+    assert (FOLDER / "report.md").read_text("utf-8") == text(RESULTS)
+
+
+def test_a_rate_is_chosen_by_held_out_pictures_and_not_by_the_test():
+    found = {
+        "learner:ExStream@0.001": {"held out": 0.3, "accuracies": [0.9]},
+        "learner:ExStream@0.01": {"held out": 0.5, "accuracies": [0.1]},
+        "learner:ExStream@0.1": {"error": "stopped"},
+    }
+    assert best_rate(found, "ExStream") is found["learner:ExStream@0.01"]
+
+
+def test_the_papers_order_holds_class_by_class():
+    """Plastic at least as good as fixed, then ExStream, then fine-tuning."""
+    rows = courses(RESULTS["found"])
+    names = ("SLDA (plastic)", "SLDA (fixed)", "ExStream", "Fine-tuning (layer)")
+    ends = [rows[name]["accuracies"][-1] for name in names]
+    assert ends == sorted(ends, reverse=True)
