@@ -88,7 +88,7 @@ def table_of_sizes(found: Found) -> Table:
     """Fig. 3: accuracy at the end by the number of base classes."""
     table = Table()
     sizes = {int(key.removeprefix("size:")): value for key, value in found.items() if _size(key)}
-    middle = {name: found.get(f"learner:{name}") for name in STREAMED}
+    middle: Found = {name: found[f"learner:{name}"] for name in STREAMED}
     for size in sorted({*(size for size, run in sizes.items() if "error" not in run), 50}):
         row: dict[str, Any] = {"base classes": size}
         run = middle if size == 50 else sizes[size]
