@@ -357,6 +357,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--small", action="store_true", help="sizes for any machine")
+    parser.add_argument("--only", default="", help="parts by name, with commas between")
     parser.add_argument("--tests", action="store_true", help="run the tests of arrays as well")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -366,11 +367,13 @@ def main() -> None:
     report = Report(asked.out, f"{name}; {versions}")
     print(report.head, flush=True)
     bench = Bench(report, device, asked.small)
-    for part in (
-        bench.data, bench.limits, bench.fit_pinned, bench.fit_ordinary, bench.fit_there,
+    parts = (
+        bench.limits, bench.fit_pinned, bench.fit_ordinary, bench.fit_there,
         bench.ask_many, bench.one_at_a_time, bench.wide_features, bench.fit_mapped, bench.equal,
         bench.equal_at_size, *([bench.array_tests] if asked.tests else []),
-    ):  # fmt: skip
+    )  # fmt: skip
+    chosen = [part for part in parts if not asked.only or part.__name__ in asked.only.split(",")]
+    for part in (bench.data, *chosen):
         report.attempt(part)
 
 

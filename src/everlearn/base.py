@@ -406,7 +406,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
 
     def _answer_one(self, x: ArrayLike, among: Iterable[Label] | None) -> Label:
         self._require_fitted()
-        scores = self._scores_one(self._vector(x, "predict_one"))
+        scores = self._scores_of(x)
         registry = self.registry_
         if among is not None:
             allowed = self._candidates(among)
@@ -415,6 +415,10 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[
         if registry.has_gaps:
             scores = np.where(registry.rank < registry.n_slots, scores, -np.inf)
         return self._label_at(_first_best(scores, registry.rank))
+
+    def _scores_of(self, x: ArrayLike) -> Array:
+        """Scores of one vector of the caller's, by slot."""
+        return self._scores_one(self._vector(x, "predict_one"))
 
     def _sorted_scores(self, rows: Array) -> Array:
         scores: Array = self._scores(rows)[:, self.registry_.order]

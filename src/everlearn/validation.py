@@ -175,11 +175,18 @@ def _require_shape(table: Any) -> None:
 
 def _require_real(values: Any) -> None:
     """Real numbers in a dense array that lies elsewhere, or in a tensor."""
+    kind = (values.dtype, getattr(values, "layout", None))
+    if kind in _FOUND_REAL:
+        return
     layout = str(getattr(values, "layout", "torch.strided"))
     if layout != "torch.strided":
         raise WrongKind(f"{layout} data was passed, but {PLAIN_NUMBERS}; use X.to_dense()")
     if any(word in str(values.dtype) for word in ("complex", "quint", "qint")):
         raise WrongKind(f"X holds {values.dtype} values; {PLAIN_NUMBERS}")
+    _FOUND_REAL.add(kind)
+
+
+_FOUND_REAL: set[tuple[Any, Any]] = set()
 
 
 def _one_vector(method: str, shape: tuple[int, ...]) -> WrongShape:

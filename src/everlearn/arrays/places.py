@@ -19,8 +19,8 @@ import numpy as np
 from everlearn.arrays import AnyArray, as_numpy
 from everlearn.errors import InvalidParameter, MissingPackage, NotFinite, OutOfMemory, WrongKind
 
-# Numbers of a block in float64, 256 MB: enough for a GPU to be busy, little beside its memory.
-BLOCK_NUMBERS = 2**25
+# Numbers of a block in float64, 512 MB: enough for a GPU to be busy, little beside its memory.
+BLOCK_NUMBERS = 2**26
 
 NOT_FINITE = (
     "Input X contains NaN or infinity, or numbers whose squares overflow; leave such rows out, or "
@@ -80,6 +80,18 @@ class Place:
         """The sum of the rows of each slot, by a product with their indicators."""
         every = self.xp.arange(n_slots, device=self.device)
         return self.doubles(member[:, None] == every).T @ rows
+
+    def add_outer(self, matrix: Any, a: Any, b: Any, scale: float) -> None:
+        """Matrix += scale a bᵀ, in place."""
+        matrix += scale * (a[:, None] * b[None, :])
+
+    def add_to_row(self, matrix: Any, row: int, values: Any, scale: float) -> None:
+        """Row of a matrix += scale values, in place."""
+        matrix[row, :] += scale * values
+
+    def affine(self, weights: Any, x: Any, bias: Any) -> Any:
+        """Weights x + bias."""
+        return weights @ x + bias
 
     def blocks(self, X: Any, size: int) -> Iterator[Any]:
         """Rows of an array that lies here or on the host, so many at a time, in its own kind.
@@ -212,14 +224,14 @@ def place_of_empty(array: Any) -> Place:
 
 
 def _place(array: Any, device: Any) -> Place:
-    key = (type(array).__module__.partition(".")[0], str(device))
+    key = (type(array), device if hasattr(array, "detach") else str(device))
     found = _PLACES.get(key)
     if found is None:
         found = _PLACES[key] = _new_place(array, device)
     return found
 
 
-_PLACES: dict[tuple[str, str], Place] = {}
+_PLACES: dict[tuple[type, Any], Place] = {}
 
 
 def _new_place(array: Any, device: Any) -> Place:

@@ -41,8 +41,8 @@ class TorchPlace(Place):
     def numbers(self, *scalars: Any) -> list[float]:
         import torch
 
-        if len(scalars) == 1:
-            return [float(scalars[0])]
+        if len(scalars) <= 2:  # the second is there when the first was waited for
+            return [float(scalar.item()) for scalar in scalars]
         found: list[float] = torch.stack([scalar.double() for scalar in scalars]).tolist()
         return found
 
@@ -51,6 +51,15 @@ class TorchPlace(Place):
 
     def sums_by(self, member: Any, rows: Any, n_slots: int) -> Any:
         return rows.new_zeros((n_slots, rows.shape[1])).index_add_(0, member, rows)
+
+    def add_outer(self, matrix: Any, a: Any, b: Any, scale: float) -> None:
+        matrix.addr_(a, b, alpha=scale)
+
+    def add_to_row(self, matrix: Any, row: int, values: Any, scale: float) -> None:
+        matrix[row].add_(values, alpha=scale)
+
+    def affine(self, weights: Any, x: Any, bias: Any) -> Any:
+        return bias.addmv(weights, x)
 
     def blocks(self, X: Any, size: int) -> Iterator[Any]:
         import torch

@@ -14,7 +14,7 @@ One eigendecomposition A = Q diag(e) Qᵀ serves all λ:  A_λ⁻¹ x = Q diag(1
 
 from collections import deque
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
 import numpy as np
@@ -87,23 +87,36 @@ class HeldOut:
         queues: dict[int, deque[int]] = {}
         for place in by_age.tolist():
             queues.setdefault(int(self._slots[place]), deque()).append(place)
-        crowds = [(-len(queue), slot) for slot, queue in queues.items()]
+        first = -(self.seen + 1) % self.every
+        offered = slots[first :: self.every].tolist()
+        # The size of a crowd and its slot as one number, the largest crowd and its lowest slot
+        # first; what has changed since it was put there is dropped when it comes up.
+        radix = max([*queues, *offered], default=0) + 1
+        crowds = [slot - len(queue) * radix for slot, queue in queues.items()]
         heapify(crowds)
         found: dict[int, int] = {}
         n_kept = self._n
-        for index in range(-(self.seen + 1) % self.every, len(slots), self.every):
+        for index, slot in enumerate(offered):
+            queue = queues.get(slot)
+            if queue is None:
+                queue = queues[slot] = deque()
             if n_kept < self.size:
                 place, n_kept = n_kept, n_kept + 1
             else:
-                while -crowds[0][0] != len(queues[crowds[0][1]]):
-                    heappop(crowds)  # a crowd that has changed since
-                crowded = crowds[0][1]
+                crowded = crowds[0] % radix
+                while crowded - len(queues[crowded]) * radix != crowds[0]:
+                    heappop(crowds)
+                    crowded = crowds[0] % radix
+                if crowded == slot:  # one goes, one comes
+                    place = queue.popleft()
+                    queue.append(place)
+                    found[place] = first + index * self.every
+                    continue
                 place = queues[crowded].popleft()
-                heappush(crowds, (-len(queues[crowded]), crowded))
-            slot = int(slots[index])
-            queues.setdefault(slot, deque()).append(place)
-            heappush(crowds, (-len(queues[slot]), slot))
-            found[place] = index
+                heapreplace(crowds, crowded - len(queues[crowded]) * radix)
+            queue.append(place)
+            heappush(crowds, slot - len(queue) * radix)
+            found[place] = first + index * self.every
         return found
 
     def take(self, found: dict[int, int], rows: Array, slots: Slots, weights: Array | None) -> None:

@@ -27,6 +27,9 @@ from everlearn.statistics.labels import Label, Labels
 from everlearn.statistics.placed_moments import PlacedMoments
 from everlearn.validation import checked_labelled, checked_table
 
+# Scores beyond this may come from a vector whose square overflows.
+SUSPICIOUS = 1e100
+
 
 class Away:
     """Moments in a place: a copy of the host's, or ahead of them."""
@@ -117,9 +120,13 @@ class PlacedClassifier(StreamingClassifier):
 
     def _beside(
         self, incoming: Incoming, slots: Slots, weights: Array | None
-    ) -> Callable[[], None]:
-        """What else is to be noted of rows once they are learned; nothing is changed before."""
-        return lambda: None
+    ) -> Callable[[], Callable[[], None]]:
+        """What else is to be noted of rows: begun now, made ready and then put in place.
+
+        While the first of the two functions it gives is called, all rows are added up but nothing
+        is changed yet.
+        """
+        return lambda: lambda: None
 
     # Teaching.
 
@@ -169,8 +176,10 @@ class PlacedClassifier(StreamingClassifier):
         with place.computing():
             away = self._away_at(place)
             incoming = Incoming(place, table, width=max(width, n_slots), through=through)
-            note = self._beside(incoming, slots, weights)
-            away.moments.add(incoming, slots, weights, n_slots)
+            beside = self._beside(incoming, slots, weights)
+            grown = away.moments.grown(incoming, slots, weights, n_slots)
+            note = beside()
+            away.moments.become(grown)
             away.is_ahead = True
             note()
         registry.extend(new)
@@ -192,8 +201,6 @@ class PlacedClassifier(StreamingClassifier):
             return
         with place.computing():
             away = self._away_at(place)
-            if not np.isfinite(place.numbers(vector @ vector)[0]):
-                raise NotFinite(f"learn_one got one vector that cannot be learned: {NOT_FINITE}")
             self._reading_of(away).learn_one(vector, slot, away.moments)
             away.is_ahead = True
 
@@ -235,26 +242,20 @@ class PlacedClassifier(StreamingClassifier):
             place, X, lambda scores: _shares(place.xp, hidden(scores) / temperature)
         )
 
-    def _answer_one(self, x: Any, among: Iterable[Label] | None) -> Label:
+    def _scores_of(self, x: Any) -> Array:
         place = self._place_for(x)
         if place is None:
-            return super()._answer_one(x, among)
-        self._require_fitted()
-        registry, xp = self.registry_, place.xp
-        hidden = self._hidden(place, among)
+            return super()._scores_of(x)
         with place.computing():
             vector = self._vector_at(place, x, "predict_one")
             away = self._away_at(place)
-            reading, square = self._reading_of(away), vector @ vector
-            settled = False
-            while not settled:
-                scores, measures = reading.scores_one(vector, away.moments)
-                scores = hidden(self._in_order(scores, away, axis=0))
-                best, finite, *measured = place.numbers(xp.argmax(scores), square, *measures)
-                if not np.isfinite(finite):
+            scores = self._reading_of(away).scores_one(vector, away.moments)
+            # Looked at again only where scores say that there may be something to see.
+            if not np.abs(scores).max() < SUSPICIOUS or len(scores) < 2:
+                (square,) = place.numbers(vector @ vector)
+                if not np.isfinite(square):
                     raise NotFinite(f"predict_one got one vector of which: {NOT_FINITE}")
-                settled = reading.is_settled(measured, away.moments)
-        return self._label_at(int(registry.order[int(best)]))
+        return scores
 
     def _asked_there(
         self, place: Place, X: Any, answer: Callable[[Any], Any], *, back: bool = True
@@ -268,7 +269,7 @@ class PlacedClassifier(StreamingClassifier):
             n_slots = len(away.moments.counts)
             incoming = Incoming(place, table, width=max(self.n_features_in_, n_slots))
             parts = [
-                answer(self._in_order(reading.scores(rows, away.moments), away, axis=1))
+                answer(self._in_order(reading.scores(rows, away.moments), away))
                 for rows in incoming
             ]
             incoming.require_finite()
@@ -308,16 +309,14 @@ class PlacedClassifier(StreamingClassifier):
             away.reading, away.asked = self._reading(), self._asked
         return away.reading
 
-    def _in_order(self, scores: Any, away: Away, *, axis: int) -> Any:
-        """Scores by slot as scores of the sorted classes."""
+    def _in_order(self, scores: Any, away: Away) -> Any:
+        """A column of scores for each sorted class, from a column for each slot."""
         order = self.registry_.order
         if away.ordered is not order:
             away.ordered = order
             same = len(order) == len(away.moments.counts) and np.all(np.diff(order) == 1)
             away.order = None if same else away.place.indices(order)
-        if away.order is None:
-            return scores
-        return away.place.xp.take(scores, away.order, axis=axis)
+        return scores if away.order is None else away.place.xp.take(scores, away.order, axis=1)
 
 
 def _decided(scores: Any) -> Any:

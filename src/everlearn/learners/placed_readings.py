@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from everlearn.arrays import Array
-from everlearn.arrays.places import unit_rows_at
+from everlearn.arrays import Array, as_numpy
+from everlearn.arrays.places import Place, unit_rows_at
 from everlearn.learners.discriminant import MOST_SHRINKAGE, floor_of, oas_weight_of, on_grid
 from everlearn.learners.least_squares import LEAST_NOISE
 from everlearn.statistics.placed_moments import PlacedMoments
@@ -38,9 +38,6 @@ class Head(NamedTuple):
     def scores(self, X: Any) -> Any:
         return _less(X, self.origin) @ self.weights.T + self.bias
 
-    def scores_one(self, x: Any) -> Any:
-        return self.weights @ _less(x, self.origin) + self.bias
-
 
 class Reading(Protocol):
     """Scores of float64 rows, one column per slot, and of one vector at a time."""
@@ -54,11 +51,23 @@ class Reading(Protocol):
     def learn_one(self, x: Any, slot: int, moments: PlacedMoments) -> None:
         """Add one finite example of a known class to the moments, and follow them."""
 
-    def scores_one(self, x: Any, moments: PlacedMoments) -> tuple[Any, list[Any]]:
-        """Scores of one vector by slot, and scalars to be shown to :meth:`is_settled`."""
+    def scores_one(self, x: Any, moments: PlacedMoments) -> Array:
+        """Scores of one vector by slot, on the host, up to what all classes share."""
 
-    def is_settled(self, measured: list[float], moments: PlacedMoments) -> bool:
-        """Whether the scores just given stand; if not, they are asked for again."""
+
+class Quick(NamedTuple):
+    """Scores of one vector, up to a positive factor and a term all classes share.
+
+    The bias is None where it is zero. A row of scores is little, so it comes to the host.
+    """
+
+    weights: Any
+    bias: Any
+    origin: Any
+
+    def scores(self, x: Any, place: Place) -> Array:
+        x, W, bias = _less(x, self.origin), self.weights, self.bias
+        return as_numpy(W @ x if bias is None else place.affine(W, x, bias))
 
 
 class NearestMean:
@@ -66,11 +75,12 @@ class NearestMean:
 
     def __init__(self, metric: str) -> None:
         self._cosine = metric == "cosine"
+        self._quick: Quick | None = None
+        self._quick_for = -1
 
     def scores(self, X: Any, moments: PlacedMoments) -> Any:
-        xp = moments.place.xp
+        xp, place = moments.place.xp, moments.place
         if self._cosine:
-            place = moments.place
             return unit_rows_at(place, X) @ unit_rows_at(place, moments.means).T
         # About the mean of everything, so that a common offset does not eat the digits.
         mean = moments.mean
@@ -81,13 +91,16 @@ class NearestMean:
     def learn_one(self, x: Any, slot: int, moments: PlacedMoments) -> None:
         moments.add_one(x, slot)
 
-    def scores_one(self, x: Any, moments: PlacedMoments) -> tuple[Any, list[Any]]:
-        if self._cosine:
-            return self.scores(x[None, :], moments)[0, :], []
-        return -0.5 * _squares(moments.place.xp, moments.means - x), []
-
-    def is_settled(self, measured: list[float], moments: PlacedMoments) -> bool:
-        return True
+    def scores_one(self, x: Any, moments: PlacedMoments) -> Array:
+        place, means = moments.place, moments.means
+        if self._quick is None or self._quick_for != moments.version:
+            if self._cosine:
+                self._quick = Quick(unit_rows_at(place, means), None, None)
+            else:
+                centred = means - moments.mean
+                self._quick = Quick(centred, -0.5 * _squares(place.xp, centred), moments.mean)
+            self._quick_for = moments.version
+        return self._quick.scores(x, place)
 
     def temperature(self, moments: PlacedMoments) -> float:
         return 1.0
@@ -101,12 +114,12 @@ class Solved:
         self._made_for = -1
         # For one example at a time: the inverse, what it was made with, and its head.
         self._inverse: Any = None
+        self._origin: Any = None
         self._given: Any = None
         self._steps = 0
         self._followed = -1
-        self._quick: Head | None = None
+        self._quick: Quick | None = None
         self._quick_for = -1
-        self._settled = -1
 
     # What a learner's matrix is, and what it makes of it.
 
@@ -122,15 +135,20 @@ class Solved:
         """Weights and bias from W = (μ − o) A⁻¹; ``centred`` is μ − o."""
         raise NotImplementedError
 
+    def quickly(self, moments: PlacedMoments) -> Quick:
+        """Scores of single vectors with the inverse at hand."""
+        raise NotImplementedError
+
+    def factor(self, moments: PlacedMoments) -> Array | float:
+        """What each of them is multiplied with, on the host."""
+        return 1.0
+
     def row_of(self, x: Any, moments: PlacedMoments) -> Any:
-        """The row by whose outer product A grows with x, if it is not that of the scatter."""
+        """R and f for which A grows by f r rᵀ with x, if they are not those of the scatter."""
         return None
 
-    def measures(self, moments: PlacedMoments) -> list[Any]:
-        """Scalars in the place that tell whether the inverse is still the right one."""
-        return []
-
-    def is_settled(self, measured: list[float], moments: PlacedMoments) -> bool:
+    def is_settled(self, moments: PlacedMoments) -> bool:
+        """Whether the inverse, which has followed, is still that of the right matrix."""
         return True
 
     def temperature(self, moments: PlacedMoments) -> float:
@@ -157,30 +175,28 @@ class Solved:
     def learn_one(self, x: Any, slot: int, moments: PlacedMoments) -> None:
         follows = self._followed == moments.version and self._steps < MOST_STEPS
         beside = self.row_of(x, moments) if follows else None
-        row = moments.add_one(x, slot)
+        row, share = moments.add_one(x, slot)
         if not follows:
             return
-        row = row if beside is None else beside
-        u = self._inverse @ row
-        self._inverse -= u[:, None] * (u / (1.0 + row @ u))[None, :]
+        row, share = (row, share) if beside is None else beside
+        if share > 0:  # A grew by f r rᵀ, so A⁻¹ shrinks by u uᵀ / (1/f + r·u), u = A⁻¹ r
+            u = self._inverse @ row
+            moments.place.add_outer(self._inverse, u, u / (row @ u + 1.0 / share), -1.0)
         self._steps += 1
         self._followed = moments.version
 
-    def scores_one(self, x: Any, moments: PlacedMoments) -> tuple[Any, list[Any]]:
-        if self._followed != moments.version:
+    def scores_one(self, x: Any, moments: PlacedMoments) -> Array:
+        if self._followed != moments.version or not self.is_settled(moments):
             A, self._given = self.system(moments, rough=True)
             self._inverse = moments.place.xp.linalg.inv(A)
+            self._origin = self.origin(moments)
             self._steps = 0
             self._followed = moments.version
             self._quick = None
         if self._quick is None or self._quick_for != moments.version:
-            origin = self.origin(moments)
-            centred = _less(moments.means, origin)
-            W = centred @ self._inverse
-            self._quick = Head(*self.finished(W, centred, self._given, moments), origin)
+            self._quick = self.quickly(moments)
             self._quick_for = moments.version
-        known = self._settled == moments.version
-        return self._quick.scores_one(x), [] if known else self.measures(moments)
+        return self._quick.scores(x, moments.place) * self.factor(moments)
 
 
 class PlacedDiscriminant(Solved):
@@ -196,25 +212,20 @@ class PlacedDiscriminant(Solved):
         self._share = share
         self._log_priors = log_priors
         self._on_grid = 0.0
+        self._settled = -1
 
-    def measures(self, moments: PlacedMoments) -> list[Any]:
-        xp, trace = moments.place.xp, moments.trace()
-        if self._share is not None:
-            return [trace]
-        relative = moments.scatter / xp.where(trace > 0, trace, xp.ones_like(trace))
-        return [trace, xp.sum(relative * relative)]
-
-    def is_settled(self, measured: list[float], moments: PlacedMoments) -> bool:
-        if not measured or on_grid(self._ridge(measured, moments)[0]) == self._on_grid:
+    def is_settled(self, moments: PlacedMoments) -> bool:
+        if self._settled != moments.version:
+            if on_grid(self._ridge(moments)[0]) != self._on_grid:
+                return False
             self._settled = moments.version
-            return True
-        self._followed = -1
-        return False
+        return True
 
     def system(self, moments: PlacedMoments, *, rough: bool) -> tuple[Any, Any]:
-        ridge, share = self._ridge(moments.place.numbers(*self.measures(moments)), moments)
+        ridge, share = self._ridge(moments)
         if rough:
             ridge = self._on_grid = on_grid(ridge)
+            self._settled = moments.version
         return _with_ridge(moments.scatter, ridge, moments), share
 
     def finished(self, W: Any, centred: Any, given: Any, moments: PlacedMoments) -> tuple[Any, Any]:
@@ -224,13 +235,28 @@ class PlacedDiscriminant(Solved):
             bias = bias + moments.place.array(self._log_priors(moments.counts))
         return weights, bias
 
-    def _ridge(self, measured: list[float], moments: PlacedMoments) -> tuple[float, float]:
+    def quickly(self, moments: PlacedMoments) -> Quick:
+        place = moments.place
+        centred = moments.means - self._origin
+        W = centred @ self._inverse
+        bias = -0.5 * place.xp.sum(W * centred, axis=1)
+        if self._log_priors is not None:
+            # These scores are in units of N / (1 − ε).
+            logarithms = self._log_priors(moments.counts) * (1.0 - self._given) / moments.total
+            bias = bias + place.array(logarithms)
+        return Quick(W, bias, self._origin)
+
+    def _ridge(self, moments: PlacedMoments) -> tuple[float, float]:
         """ρ and ε."""
-        trace, share, total = measured[0], self._share, moments.total
+        trace, share, total = moments.scatter_trace, self._share, moments.total
         if share is None:
-            share = oas_weight_of(measured[1], moments.n_features, total) if trace > 0 else 1.0
-            share = min(share, MOST_SHRINKAGE)
+            share = min(self._oas(moments, trace), MOST_SHRINKAGE) if trace > 0 else MOST_SHRINKAGE
         return floor_of(share, trace, moments) * total / (1.0 - share), share
+
+    def _oas(self, moments: PlacedMoments, trace: float) -> float:
+        relative = moments.scatter / trace
+        (squares,) = moments.place.numbers(moments.place.xp.sum(relative * relative))
+        return oas_weight_of(squares, moments.n_features, moments.total)
 
 
 class Choice(NamedTuple):
@@ -262,6 +288,8 @@ class PlacedLeastSquares(Solved):
         self._exact: Choice | None = None
         self._rough: Choice | None = None
         self._noise = (-1, 0.0)
+        self._factor: Array = np.zeros(0)
+        self._factor_for = -1
 
     def choice(self, moments: PlacedMoments) -> Choice:
         """λ and α of the exact head."""
@@ -286,9 +314,21 @@ class PlacedLeastSquares(Solved):
 
     def row_of(self, x: Any, moments: PlacedMoments) -> Any:
         if not self._intercept:
-            return x
-        total = moments.total
-        return (x - moments.mean) * float(np.sqrt(total / (total + 1.0)))
+            return x, 1.0
+        return x - moments.mean, moments.total / (moments.total + 1.0)
+
+    def quickly(self, moments: PlacedMoments) -> Quick:
+        origin = self.origin(moments)
+        W = _less(moments.means, origin) @ self._inverse
+        if not self._intercept:
+            return Quick(W, None, None)
+        return Quick(W, moments.place.zeros(moments.n_slots) + 1.0 / moments.total, origin)
+
+    def factor(self, moments: PlacedMoments) -> Array:
+        if self._factor_for != moments.version:
+            self._factor = moments.counts ** (1.0 - self._given.recoding)
+            self._factor_for = moments.version
+        return self._factor
 
     def finished(self, W: Any, centred: Any, given: Any, moments: PlacedMoments) -> tuple[Any, Any]:
         recoded = moments.sizes ** (1.0 - given.recoding) * moments.total**given.recoding

@@ -88,5 +88,5 @@ def _spread(training: PlacedMoments) -> float:
     """The mean diagonal of A about the mean of all examples."""
     xp, mean = training.place.xp, training.mean
     between = xp.sum(training.sizes[:, None] * (training.means - mean) ** 2)
-    (trace,) = training.place.numbers(training.trace() + between)
-    return trace / training.n_features or 1.0
+    (apart,) = training.place.numbers(between)
+    return (training.scatter_trace + apart) / training.n_features or 1.0

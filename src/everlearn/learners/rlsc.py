@@ -25,6 +25,7 @@ Exact in every sense: batch = loop = any order; merge; forget.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -273,16 +274,24 @@ class RecursiveRLSC(TakesSparse, PlacedClassifier, AdditiveClassifier):
 
     def _beside(
         self, incoming: Incoming, slots: Slots, weights: Array | None
-    ) -> Callable[[], None]:
+    ) -> Callable[[], Callable[[], None]]:
         if not self._chooses:
             return super()._beside(incoming, slots, weights)
         counted = np.flatnonzero(np.ones(len(slots)) if weights is None else weights)
         slots, weights = slots[counted], None if weights is None else weights[counted]
         held_out = self._held_out
-        found = held_out.places_for(slots)
-        kept = counted[list(found.values())]
-        rows = as_numpy(incoming.rows(kept)) if found else np.zeros((0, self.n_features_in_))
-        return lambda: held_out.take(found, rows, slots, weights)
+        # While rows are added up elsewhere, this thread finds out which of them will be kept.
+        with_time = ThreadPoolExecutor(1)
+        planned = with_time.submit(held_out.places_for, slots)
+        with_time.shutdown(wait=False)
+
+        def ready() -> Callable[[], None]:
+            found = planned.result()
+            kept = counted[list(found.values())]
+            rows = as_numpy(incoming.rows(kept)) if found else np.zeros((0, self.n_features_in_))
+            return lambda: held_out.take(found, rows, slots, weights)
+
+        return ready
 
     def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
         solution = self._running.solution

@@ -13,13 +13,13 @@ found finite. What is rare (forgetting, merging, saving) is done by the host's m
 these are copied when they are asked for.
 """
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from everlearn.arrays import Array, Slots, as_numpy
-from everlearn.arrays.places import Incoming, Place
+from everlearn.arrays.places import NOT_FINITE, Incoming, Place
+from everlearn.errors import NotFinite
 from everlearn.statistics.class_means import EMPTY, ClassMeans
 from everlearn.statistics.moments import Moments
 
@@ -34,8 +34,8 @@ class PlacedMoments:
     ----------
     counts : ndarray of shape (n_slots,)
         n_k, on the host.
-    sizes, means, scatter : arrays in the place
-        n_k, μ_k by slot, and S as a full symmetric matrix, or None.
+    means, scatter : arrays in the place
+        μ_k by slot, and S as a full symmetric matrix, or None.
     version : int
         Grows with every change.
     """
@@ -45,9 +45,11 @@ class PlacedMoments:
         self.n_features = n_features
         self.version = 0
         self.peak = 0.0
+        self._trace: float | None = None
         self.total = 0.0
         self.counts: Array = np.zeros(0)
-        self.sizes = place.zeros(0)
+        self._sizes: Any = None
+        self._sizes_for = -1
         self.means = place.zeros(0, n_features)
         self.scatter: Any = place.zeros(n_features, n_features) if scatter else None
 
@@ -60,7 +62,6 @@ class PlacedMoments:
             return copy
         copy.counts = moments.counts.copy()
         copy.total = moments.total
-        copy.sizes = place.array(copy.counts)
         copy.means = place.array(moments.means)
         if isinstance(moments, Moments):
             copy.scatter = place.array(moments.scatter())
@@ -72,13 +73,23 @@ class PlacedMoments:
         return len(self.counts)
 
     @property
+    def sizes(self) -> Any:
+        """The counts, in the place."""
+        if self._sizes is None or self._sizes_for != self.version:
+            self._sizes, self._sizes_for = self.place.array(self.counts), self.version
+        return self._sizes
+
+    @property
     def mean(self) -> Any:
         """The mean of everything."""
         return self.sizes @ self.means / self.total
 
-    def trace(self) -> Any:
+    @property
+    def scatter_trace(self) -> float:
         """tr(S)."""
-        return self.place.xp.linalg.trace(self.scatter)
+        if self._trace is None:
+            (self._trace,) = self.place.numbers(self.place.xp.linalg.trace(self.scatter))
+        return self._trace
 
     def about(self, origin: Any) -> Any:
         """S + Σ n_k (μ_k − o)(μ_k − o)ᵀ, a matrix of its own; an origin of None is zero."""
@@ -89,6 +100,18 @@ class PlacedMoments:
 
     def add(self, incoming: Incoming, slots: Slots, weights: Array | None, n_slots: int) -> None:
         """Learn rows; raises ``NotFinite``, and changes nothing, where they are not."""
+        self.become(self.grown(incoming, slots, weights, n_slots))
+
+    def become(self, other: "PlacedMoments") -> None:
+        """Take over other moments of the same kind."""
+        version = self.version + 1
+        self.__dict__.update(other.__dict__)
+        self.version = version
+
+    def grown(
+        self, incoming: Incoming, slots: Slots, weights: Array | None, n_slots: int
+    ) -> "PlacedMoments":
+        """Moments of what was learned and of these rows; raises ``NotFinite`` if they are not."""
         xp, place = self.place.xp, self.place
         counts = np.zeros(n_slots)
         counts[: len(self.counts)] = self.counts
@@ -112,14 +135,14 @@ class PlacedMoments:
         incoming.require_finite()
         counts += np.bincount(slots, weights, minlength=n_slots)
         inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
-        means = anchors + sums * place.array(inverse)[:, None]
-        scatter, sizes = self.scatter, place.array(counts)
+        grown = PlacedMoments(place, self.n_features, scatter=False)
+        grown.counts, grown.total = counts, float(counts.sum())
+        grown.means = anchors + sums * place.array(inverse)[:, None]
         if gram is not None:
             beside = sums * place.array(np.sqrt(inverse))[:, None]
-            scatter = scatter + mirrored(xp, subtract_products(gram, beside))
-        self.counts, self.sizes, self.means, self.scatter = counts, sizes, means, scatter
-        self.total = float(counts.sum())
-        self.version += 1
+            grown.scatter = self.scatter + mirrored(xp, subtract_products(gram, beside))
+        grown.peak = self.peak
+        return grown
 
     def without(self, X: Any, slots: Slots, weights: Array) -> "PlacedMoments":
         """Moments of all examples but these, which were learned before; self where none is left."""
@@ -134,8 +157,7 @@ class PlacedMoments:
         sums = place.sums_by(member, roots * rows, self.n_slots)
         inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
         left = PlacedMoments(place, self.n_features, scatter=False)
-        left.counts, left.sizes = counts, place.array(counts)
-        left.total = float(counts.sum())
+        left.counts, left.total = counts, float(counts.sum())
         left.means = self.means - sums * place.array(inverse)[:, None]
         if self.scatter is not None:
             upper = subtract_products(self.scatter + 0.0, rows)
@@ -143,22 +165,27 @@ class PlacedMoments:
             left.scatter = mirrored(xp, subtract_products(upper, beside))
         return left
 
-    def add_one(self, x: Any, slot: int) -> Any:
-        """Learn one finite example of a known class; returns the row by which S grew.
+    def add_one(self, x: Any, slot: int) -> tuple[Any, float]:
+        """Learn one example of a known class; returns r and f for which S grew by f r rᵀ.
 
-        In place: a few small launches are all that one example is worth.
+        In place: a few small launches are all that one example is worth. Raises ``NotFinite``, and
+        changes nothing, where its distance from the mean has no finite square.
         """
-        count = self.counts[slot] + 1.0
         apart = x - self.means[slot, :]
-        row = apart * float(np.sqrt(1.0 - 1.0 / count))
+        (square,) = self.place.numbers(apart @ apart)
+        if not np.isfinite(square):
+            raise NotFinite(f"learn_one got one vector that cannot be learned: {NOT_FINITE}")
+        count = float(self.counts[slot]) + 1.0
+        share = 1.0 - 1.0 / count
         if self.scatter is not None:
-            self.scatter += row[:, None] * row[None, :]
-        self.means[slot, :] += apart / float(count)
-        self.sizes[slot] = float(count)
+            self.place.add_outer(self.scatter, apart, apart, share)
+        self.place.add_to_row(self.means, slot, apart, 1.0 / count)
         self.counts[slot] = count
         self.total += 1.0
+        if self._trace is not None:
+            self._trace += share * square
         self.version += 1
-        return row
+        return apart, share
 
     def state(self) -> dict[str, Any]:
         """What the host's moments would write down."""
@@ -204,9 +231,7 @@ def subtract_products(upper: Any, rows: Any) -> Any:
 
 
 def _panels(width: int) -> list[slice]:
-    n_panels = max(1, width // PANEL)
-    edges = [width * index // n_panels for index in range(n_panels + 1)]
-    return [slice(low, high) for low, high in pairwise(edges)]
+    return [slice(start, min(start + PANEL, width)) for start in range(0, width, PANEL)]
 
 
 def mirrored(xp: Any, upper: Any) -> Any:
