@@ -97,8 +97,9 @@ class NearestMean:
             if self._cosine:
                 self._quick = Quick(unit_rows_at(place, means), None, None)
             else:
-                centred = means - moments.mean
-                self._quick = Quick(centred, -0.5 * _squares(place.xp, centred), moments.mean)
+                mean = moments.mean
+                centred = means - mean
+                self._quick = Quick(centred, -0.5 * _squares(place.xp, centred), mean)
             self._quick_for = moments.version
         return self._quick.scores(x, place)
 
