@@ -56,18 +56,21 @@ def test_no_answer_comes_from_the_middle_of_a_change(rng, eager_threads, learner
             possible.append(getattr(replayed, ask)(question))
 
     taught, answers, failures = clone(learner).fit(*batches[0]), [], []
-    done = threading.Event()
+    asking, done = threading.Event(), threading.Event()
 
     def keep_asking():
         try:
             while not done.is_set():
                 answers.append(getattr(taught, ask)(question))
+                asking.set()
                 taught.predict_one(question[0])
         except Exception as error:
             failures.append(error)
+            asking.set()
 
     asker = threading.Thread(target=keep_asking)
     asker.start()
+    asking.wait()  # a busy machine may start the thread late
     for X, y in batches[1:]:
         for x, label in zip(X, y.tolist(), strict=True):
             taught.learn_one(x, label)
