@@ -14,8 +14,8 @@ from everlearn_papers.deep.importance import Anchored
 from everlearn_papers.deep.incremental import Course, run, tasks_of
 from everlearn_papers.deep.mas import MAS
 from everlearn_papers.deep.rival import Rows, grow
-from everlearn_papers.deep.rwalk import RiemannianWalk
-from everlearn_papers.deep.search import chosen
+from everlearn_papers.deep.rwalk import DAMPING, SHARE, STEPS, OnlineEWC, RiemannianWalk
+from everlearn_papers.deep.search import Choice, chosen
 from everlearn_papers.deep.si import SynapticIntelligence
 from torch import nn
 
@@ -282,3 +282,60 @@ def test_search_takes_the_best_and_a_candidate_that_runs_away_counts_as_nothing(
     choice = chosen(attempt, (0.01, 0.1, 10.0), (1.0, 2.0, 3.0))
     assert (choice.learning_rate, choice.strength) == (0.1, 3.0)
     assert choice.tried["10 2"] == 0.0
+
+
+def test_search_goes_on_beyond_the_end_where_the_best_is():
+    def attempt(rate, strength):
+        return Course(accuracies=[-abs(np.log10(rate) + 4) - abs(np.log10(strength) - 2)])
+
+    choice = chosen(attempt, (0.001, 0.01, 0.1), (1.0, 10.0))
+    assert choice.learning_rate == pytest.approx(1e-4)
+    assert choice.strength == pytest.approx(100.0)
+
+
+def test_candidates_come_in_the_order_of_their_worth_the_chosen_first():
+    choice = Choice(0.1, 2.0, {"0.1 1": 0.5, "0.1 2": 0.7, "1 2": 0.6})
+    assert choice.in_order() == [(0.1, 2.0), (1.0, 2.0), (0.1, 1.0)]
+
+
+def test_examples_measured_together_cancel_each_other_as_in_public_code():
+    rows, model = blobs(n=5), classifier()
+    rows = Rows(rows.pixels[:10], rows.slots[:10])
+    found = MAS(model, RECIPE, together=10).sensitivity(rows)
+    model.zero_grad()
+    model(rows.pixels).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert torch.allclose(found[name], parameter.grad.abs() / 10, rtol=1e-4, atol=1e-6), name
+
+
+@pytest.mark.parametrize("make", [OnlineEWC, RiemannianWalk])
+def test_fisher_and_score_on_the_way_equal_a_naive_loop(make):
+    """Plain descent on the same batches, with the recursions of the module written out."""
+    rows, recipe = blobs(n=40), Recipe(epochs=1, batch_size=8, learning_rate=0.05)
+    rival = make(classifier(), recipe, optimiser=lambda p, lr: torch.optim.SGD(p, lr=lr))
+    rival.learn(rows, range(4))
+    model = classifier()
+    weight = model.output.weight
+    fisher = torch.zeros_like(weight)
+    squares, gain, score = fisher.clone(), fisher.clone(), fisher.clone()
+    at = weight.detach().clone()
+    for step, (x, y) in enumerate(rows.epoch(0, recipe), start=1):
+        model.zero_grad()
+        nn.functional.cross_entropy(model(x), y, label_smoothing=0.1).backward()
+        before = weight.detach().clone()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.05 * parameter.grad
+        squares += weight.grad.square()
+        gain -= weight.grad * (weight.detach() - before)
+        if step % STEPS == 0:
+            walked = weight.detach() - at
+            score += gain.clamp(min=0) / (fisher * walked.square() + DAMPING)
+            fisher = (1 - SHARE) * fisher + SHARE / STEPS * squares
+            if make is OnlineEWC:
+                squares.zero_()
+            gain.zero_()
+            at = weight.detach().clone()
+    assert torch.allclose(rival.fisher["output.weight"], fisher, rtol=1e-4, atol=1e-7)
+    if make is RiemannianWalk:
+        assert torch.allclose(rival.past_score["output.weight"], score, rtol=1e-3, atol=1e-5)
