@@ -96,6 +96,6 @@ def _unit_features(pictures: NDArray[np.uint8]) -> NDArray[np.float16]:
 
 def _keep(path: Path, pack: dict[str, NDArray[Any]]) -> None:
     file = io.BytesIO()
-    np.savez(file, **pack)
+    np.savez(file, allow_pickle=False, **pack)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, file.getvalue())
