@@ -64,6 +64,12 @@ def attack(interrupts: int, seed: int = 0) -> Tally:
                 folder = Folder(Path(place), rng)
                 with Memory(folder.path, accept=ACCEPT) as memory:
                     _one_folder(memory, folder, interrupts, longest, tally)
+            print(
+                f"  {tally.interrupted:,} interrupted: {tally.wedged} wedged, "
+                f"{tally.neither_old_nor_new} neither old nor new",
+                file=sys.stderr,
+                flush=True,
+            )
     finally:
         signal.signal(signal.SIGALRM, before)
     return tally
