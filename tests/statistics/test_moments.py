@@ -3,6 +3,7 @@ import pytest
 
 from everlearn.errors import NeverLearned, NotForgettable
 from everlearn.statistics.moments import PENDING_ROWS, Moments
+from everlearn.statistics.moments_kernels import BLOCK, FEW_ROWS, add_outer_products
 from tests.oracles import class_moments
 
 
@@ -30,6 +31,15 @@ def test_a_block_equals_two_passes_over_the_examples(rng):
     moments = Moments(7)
     moments.add(X, slots)
     assert_equals_oracle(moments, X, slots)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 6])
+@pytest.mark.parametrize("n", [1, FEW_ROWS - 1, FEW_ROWS, FEW_ROWS + 1, PENDING_ROWS])
+def test_outer_products_are_added_above_the_diagonal_alone(rng, n, d):
+    rows, before = rng.normal(size=(n, d)), rng.normal(size=(d, d))
+    after = before.copy()
+    add_outer_products(after, rows)
+    np.testing.assert_allclose(after - before, np.triu(rows.T @ rows), rtol=0, atol=1e-12)
 
 
 def test_single_rows_equal_a_block_across_a_full_buffer(rng):
