@@ -43,14 +43,18 @@ NEEDS = {
     "stream": ("base:",),
     "rival": ("base:",),
     "nights": ("base:",),
+    "staged": ("base:",),
     "adapt": ("base:",),
     "turntable": ("base:",),
     "told": ("base:",),
     "learner": ("stream:",),
     "ordering": ("stream:", "turntable:"),
 }
-STAGES = "joint,base,stream,turntable,mnist,rivals,learners,orderings,nights,tens,sizes,told,adapt"
-DRAWS = 5
+STAGES = (
+    "joint,base,stream,turntable,mnist,rivals,learners,orderings,nights,tens,sizes,told,adapt,"
+    "staged"
+)
+DRAWS = 10
 
 
 def jobs_of(stage: str, scale: Scale) -> list[str]:
@@ -74,7 +78,7 @@ def jobs_of(stage: str, scale: Scale) -> list[str]:
 def done(job: str, scale: Scale, folder: Path) -> dict[str, Any]:
     """Run one job in this process."""
     kind, _, name = job.partition(":")
-    if kind in ("joint", "base", "stream"):
+    if kind in ("joint", "base", "stream", "staged"):
         return getattr(cifar, kind)(scale, folder)
     if kind == "rival":
         return cifar.rival(scale, folder, name)

@@ -10,6 +10,7 @@ from torch import nn
 from everlearn.deep.networks import (
     BasicBlock,
     InvertedResidual,
+    LastStages,
     MobileNetV2,
     ResNet18,
     fingerprint,
@@ -42,6 +43,32 @@ def test_small_stem_keeps_the_resolution_at_the_start():
     for stem, side in (("small", 32), ("imagenet", 8)):
         network = ResNet18(stem, width=4)
         assert network.maxpool(network.conv1(picture)).shape[-1] == side
+
+
+def test_last_stages_are_the_roots_of_each_stage_at_length_one():
+    network = ResNet18(width=4).eval()
+    pictures = torch.rand(3, 3, 16, 16)
+    maps = torch.relu(network.bn1(network.conv1(pictures)))
+    means = []
+    for stage in (network.layer1, network.layer2, network.layer3, network.layer4):
+        maps = stage(maps)
+        means.append(maps.mean((2, 3)))
+    torch.testing.assert_close(network(pictures), means[-1])
+    rows = LastStages(network, 2).eval()(pictures)
+    for columns, mean in ((slice(0, 16), means[2]), (slice(16, 48), means[3])):
+        squares = mean / mean.sum(1, keepdim=True)
+        torch.testing.assert_close(rows[:, columns].square(), squares, rtol=1e-4, atol=1e-6)
+    with pytest.raises(InvalidParameter, match="1 to 4"):
+        LastStages(network, 5)
+
+
+def test_last_stages_can_be_trained_through_where_a_map_is_empty():
+    network = ResNet18(width=4)
+    nn.init.zeros_(network.layer4[1].bn2.weight)
+    nn.init.zeros_(network.layer4[0].bn2.weight)
+    nn.init.zeros_(network.layer4[0].downsample[1].weight)
+    LastStages(network)(torch.rand(2, 3, 16, 16)).sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
 
 
 def test_basic_block_is_the_identity_plus_a_change():

@@ -161,3 +161,32 @@ def test_train_base_gives_an_embedder(stripes):
         *stripes, network=tiny(), size=SIZE, recipe=quick(epochs=1), device="cpu", held_out=0.0
     )
     assert embedder.embed(stripes[0]).shape == (60, embedder.n_features)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_recorded_step_gives_the_gradients_of_the_step_itself():
+    """On a GPU, steps of networks known by name are played back; the last batch is smaller."""
+    from everlearn.deep.captured import CapturedStep
+    from everlearn.deep.descent import Shown, classifier_over, on_device, precision
+
+    device = torch.device("cuda")
+    pictures, labels = striped(24)
+    recipe = quick()
+    classifier = on_device(classifier_over(tiny(), 3, SIZE, 0), device).train()
+    shown = Shown(pictures, labels, device)
+    batch, slots = next(shown.epoch(0, recipe))
+    with precision(device):
+        loss = torch.nn.functional.cross_entropy(
+            classifier(batch), slots, label_smoothing=recipe.label_smoothing
+        )
+    loss.backward()
+    wanted = [p.grad.clone() for p in classifier.parameters()]
+    running = [b.clone() for b in classifier.buffers()]
+    step = CapturedStep(classifier, recipe, batch, slots)
+    for now, before in zip(classifier.buffers(), running, strict=True):
+        torch.testing.assert_close(now, before)
+    other, other_slots = next(shown.epoch(1, recipe))
+    step(other, other_slots)
+    torch.testing.assert_close(step(batch, slots), loss.detach(), rtol=1e-2, atol=1e-2)
+    for parameter, gradient in zip(classifier.parameters(), wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=5e-2, atol=5e-3)

@@ -3,6 +3,7 @@
 networks.py      ResNet-18 and MobileNetV2, for small pictures and for large ones
 pictures.py      folders, arrays and loaders as one array of pictures
 augment.py       crops, mirror images and cut-outs, on the device
+captured.py      a training step recorded once on a GPU, played back for every batch
 descent.py       gradient descent through augmented pictures, the loop everything here shares
 trainer.py       a network trained on base classes, with checkpoints that resume
 checkpoint.py    the file of a run that was interrupted

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from everlearn.deep.augment import Augmentation, augmented, normalised
+from everlearn.deep.captured import CapturedStep
 from everlearn.deep.networks import as_vectors, width_of
 from everlearn.errors import InvalidParameter, NotFinite, OutOfMemory
 
@@ -176,18 +177,26 @@ def one_epoch(
     number: int,
     recipe: Recipe,
     optimizer: torch.optim.Optimizer,
+    *,
+    captured: CapturedStep | None = None,
 ) -> float:
-    """Cross-entropy descent through one epoch; the mean loss, or ``NotFinite``."""
+    """Cross-entropy descent through one epoch; the mean loss, or ``NotFinite``.
+
+    Batches of the shape that ``captured`` recorded are played back from it.
+    """
     steps = shown.steps(recipe)
     losses = []
     for step, (pictures, slots) in enumerate(shown.epoch(number, recipe)):
         set_rate(optimizer, recipe.rate((number * steps + step) / (recipe.epochs * steps)))
-        with precision(shown.device):
-            loss = nn.functional.cross_entropy(
-                classifier(pictures), slots, label_smoothing=recipe.label_smoothing
-            )
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        if captured is not None and captured.fits(pictures):
+            loss = captured(pictures, slots)
+        else:
+            with precision(shown.device):
+                loss = nn.functional.cross_entropy(
+                    classifier(pictures), slots, label_smoothing=recipe.label_smoothing
+                )
+            optimizer.zero_grad(set_to_none=captured is None)
+            loss.backward()
         optimizer.step()
         losses.append(loss.detach())
     mean = float(torch.stack(losses).mean())

@@ -34,6 +34,8 @@ INVERTED_RESIDUALS = (
     (6, 320, 1, 1),
 )
 ROUND_TO = 8
+N_STAGES = 4
+TINY = 1e-12
 
 
 class ResNet18(nn.Module):
@@ -62,9 +64,43 @@ class ResNet18(nn.Module):
         _initialise(self)
 
     def forward(self, pictures: Tensor) -> Tensor:
+        return self.stages(pictures)[-1].mean((2, 3))
+
+    def stages(self, pictures: Tensor) -> list[Tensor]:
+        """The feature maps that each of the four stages gives."""
         maps = self.maxpool(torch.relu(self.bn1(self.conv1(pictures))))
-        maps = self.layer4(self.layer3(self.layer2(self.layer1(maps))))
-        return maps.mean((2, 3))
+        given = []
+        for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
+            maps = stage(maps)
+            given.append(maps)
+        return given
+
+
+class LastStages(nn.Module):
+    """The last stages of a trained network side by side, each as its root at length one.
+
+    The last stage has learned to tell the base classes apart and little else; what it has thrown
+    away, the stages before it still have. Classes that the network never saw are told apart better
+    so.
+
+    Parameters
+    ----------
+    network : ResNet18
+    n : int, default=3
+        How many stages, the last ones; at most four.
+    """
+
+    def __init__(self, network: ResNet18, n: int = 3) -> None:
+        super().__init__()
+        if not 1 <= n <= N_STAGES:
+            raise InvalidParameter(f"n is from 1 to {N_STAGES}, not {n}")
+        self.network = network
+        self.n = n
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        means = [maps.float().mean((2, 3)) for maps in self.network.stages(pictures)[-self.n :]]
+        # A root has no slope at nothing.
+        return torch.cat([nn.functional.normalize((mean + TINY).sqrt()) for mean in means], 1)
 
 
 class BasicBlock(nn.Module):
@@ -142,6 +178,7 @@ class InvertedResidual(nn.Module):
 
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "resnet18": lambda: ResNet18("small"),
+    "resnet18-stages": lambda: LastStages(ResNet18("small")),
     "resnet18-imagenet": lambda: ResNet18("imagenet"),
     "mobilenetv2": lambda: MobileNetV2("small"),
     "mobilenetv2-imagenet": lambda: MobileNetV2("imagenet"),

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
+from everlearn.deep.captured import CapturedStep
 from everlearn.deep.checkpoint import Checkpoint, Progress, copied
 from everlearn.deep.descent import (
     Classifier,
@@ -217,8 +218,9 @@ class BaseTrainer:
         if self.checkpoint is not None:
             file = Checkpoint(self.checkpoint, classifier, self.recipe, pictures)
             progress = file.load(classifier, optimizer)
+        captured = self._captured(classifier, shown)
         while progress.epochs_done < self.recipe.epochs and not self._exhausted(progress):
-            self._epoch(classifier, shown, tried, optimizer, progress)
+            self._epoch(classifier, shown, tried, optimizer, progress, captured)
             done = progress.epochs_done
             last = done == self.recipe.epochs or self._exhausted(progress)
             if file is not None and (last or done % self.checkpoint_every == 0):
@@ -227,6 +229,14 @@ class BaseTrainer:
             classifier.load_state_dict(progress.best_weights)
         return progress
 
+    def _captured(self, classifier: Classifier, shown: Shown) -> CapturedStep | None:
+        """The step as a CUDA graph; a module of the user's may do what no graph can hold."""
+        full = 1 < self.recipe.batch_size <= len(shown)
+        if self.device.type != "cuda" or not isinstance(self.network, str) or not full:
+            return None
+        classifier.train()
+        return CapturedStep(classifier, self.recipe, *next(shown.epoch(0, self.recipe)))
+
     def _epoch(
         self,
         classifier: Classifier,
@@ -234,12 +244,13 @@ class BaseTrainer:
         tried: Shown | None,
         optimizer: torch.optim.Optimizer,
         progress: Progress,
+        captured: CapturedStep | None,
     ) -> None:
         begin = perf_counter()
         number = progress.epochs_done
         classifier.train()
         with seeded(self.recipe.seed + number, self.device):
-            loss = one_epoch(classifier, shown, number, self.recipe, optimizer)
+            loss = one_epoch(classifier, shown, number, self.recipe, optimizer, captured=captured)
         score = hit_rate(classifier, tried) if tried is not None else float("nan")
         if tried is not None and score >= progress.best:
             progress.best, progress.best_epoch = score, number

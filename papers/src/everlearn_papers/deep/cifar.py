@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from everlearn.deep.augment import Augmentation
 from everlearn.deep.descent import Classifier, Recipe, classifier_over, hit_rate, on_device
 from everlearn.deep.embedding import DeepEmbedder
-from everlearn.deep.networks import named_network
+from everlearn.deep.networks import N_STAGES, LastStages, named_network
 from everlearn.deep.trainer import BaseTrainer
 from everlearn.persistence import load_arrays, save_arrays
 from everlearn_papers.data.mosaics import cifar100_pictures
@@ -31,6 +31,7 @@ from everlearn_papers.deep.incremental import Course, Pictured, in_order, run, t
 from everlearn_papers.deep.race import CONTENDERS, HELD_OUT_EVERY, raced
 from everlearn_papers.deep.rwalk import RiemannianWalk
 from everlearn_papers.deep.si import SynapticIntelligence
+from everlearn_papers.deep.streams import LEARNERS
 
 WATCHED = ("path", "began_at", "fisher", "score")
 
@@ -45,7 +46,7 @@ class Scale:
     step: int = 10
     per_class: int | None = None
     base_epochs: int = 80
-    joint_epochs: int = 70
+    joint_epochs: int = 76
     task_epochs: int = 10
     tens_epochs: int = 30
     batch_size: int = 512
@@ -151,6 +152,22 @@ def stream(scale: Scale, folder: Path) -> dict[str, Any]:
     seconds = perf_counter() - begin
     np.savez(folder / "vectors.npz", X=vectors, y=train.slots, X_test=asked, y_test=test.slots)
     return {"embedding seconds": seconds, "examples": len(vectors) + len(asked)}
+
+
+def staged(scale: Scale, folder: Path) -> dict[str, Any]:
+    """The base network read at several depths: closed-form learners at the end of the stream."""
+    train, test = pictures(scale)
+    classifier, _ = loaded_base(scale, folder)
+    found: dict[str, Any] = {}
+    for n in range(1, N_STAGES + 1):
+        embedder = DeepEmbedder(LastStages(classifier.network, n), device=scale.device)
+        vectors, asked = embedder.embed(train.pixels), embedder.embed(test.pixels)
+        for name in ("SLDA (plastic)", "RLSC"):
+            learner = LEARNERS[name]()
+            learner.partial_fit(vectors.astype(np.float64), train.slots)
+            answers = learner.predict(asked.astype(np.float64))
+            found[f"{name}, {n}"] = float(np.mean(answers == test.slots))
+    return found
 
 
 def in_tens(scale: Scale, folder: Path, name: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from everlearn.deep.adapt import adapt as adapted
 from everlearn.deep.descent import classifier_over, on_device
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.deep.pictures import gather
-from everlearn.errors import NotFinite
+from everlearn.errors import NotFinite, TooFewExamples
 from everlearn.evaluation.metrics import accuracy
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
@@ -92,7 +92,7 @@ def turntable(scale: Scale, folder: Path, draws: int) -> dict[str, Any]:
             first = where.train.X[order[:every], 0].astype(np.intp)
             try:
                 fitted = adapted(embedder, pixels[first], labels[first], recipe=recipe)
-            except NotFinite:  # then it stays as it is
+            except (NotFinite, TooFewExamples):  # then it stays as it is
                 fitted = embedder
             changed += fitted is not embedder
             _write(_vectors(folder, ordering, draw), fitted, pixels)
