@@ -33,18 +33,15 @@ def main() -> None:
     parser.add_argument("--share", type=int, default=1, help="shards that share a task")
     parser.add_argument("--folder", type=Path, default=Path("out/cluster-driver"))
     options = parser.parse_args()
-    distinct = write_shards(
-        options.folder / "distinct",
-        n_rows=DISTINCT * options.rows,
-        n_shards=DISTINCT,
+    paths = write_shards(
+        options.folder,
+        n_rows=options.shards * options.rows,
+        n_shards=options.shards,
         d=options.features,
         n_classes=options.classes,
+        distinct=DISTINCT,
     )
-    paths = [options.folder / f"{index:06d}.npz" for index in range(options.shards)]
-    for index, path in enumerate(paths):
-        if not path.exists():  # another name for one of a few files: another shard all the same
-            os.link(distinct[index % DISTINCT], path)
-    plan.TASK_BYTES = 1 if options.share == 1 else options.share * os.path.getsize(distinct[0])
+    plan.TASK_BYTES = 1 if options.share == 1 else options.share * os.path.getsize(paths[0])
     with opened_engine(options.engine) as engine:
         ours, most = psutil.Process(), [0, 0]
         ended = threading.Event()
@@ -63,7 +60,7 @@ def main() -> None:
                 told[0] = time.perf_counter()
                 print(progress, f"driver {most[0] / 1e6:.0f} MB", flush=True)
 
-        trained = fit(StreamingLDA(), [str(path) for path in paths], engine=engine, progress=show)
+        trained = fit(StreamingLDA(), paths, engine=engine, progress=show)
         ended.set()
     print(
         f"{options.engine}: {len(trained.ledger)} shards in {len(paths) // options.share} parts of "

@@ -14,8 +14,20 @@ import psutil
 from benchmarks.cluster_ray import started_ray
 
 
-def write_shards(folder: Path, *, n_rows: int, n_shards: int, d: int, n_classes: int) -> list[str]:
-    """Shards of float16 rows around class centres, the same for the same sizes."""
+def write_shards(
+    folder: Path,
+    *,
+    n_rows: int,
+    n_shards: int,
+    d: int,
+    n_classes: int,
+    distinct: int | None = None,
+) -> list[str]:
+    """Shards of float32 rows around class centres, the same for the same sizes.
+
+    Beyond the first ``distinct``, a shard is another name for one of these: other shards all the
+    same, and no more of the disk.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     centres = np.random.default_rng(0).normal(size=(n_classes, d)).astype(np.float32)
     paths = []
@@ -24,10 +36,13 @@ def write_shards(folder: Path, *, n_rows: int, n_shards: int, d: int, n_classes:
         paths.append(str(path))
         if path.exists():
             continue
+        if distinct and index >= distinct:
+            os.link(paths[index % distinct], path)
+            continue
         rng = np.random.default_rng(index + 1)
         y = rng.integers(0, n_classes, n_rows // n_shards)
         X = centres[y] + rng.standard_normal((len(y), d), dtype=np.float32)
-        np.savez(folder / "part.npz", X=X.astype(np.float16), y=y)
+        np.savez(folder / "part.npz", X=X, y=y)
         (folder / "part.npz").rename(path)
     return paths
 

@@ -134,7 +134,7 @@ def collection_of(engine, X, y):
         return engine.createDataFrame(rows, ["X", "y"]).repartition(3)
     if engine == "local":
         return X, y
-    rows = [{"data": x, "y": label} for x, label in zip(X, y.tolist(), strict=True)]
+    rows = [{"X": x, "y": label} for x, label in zip(X, y.tolist(), strict=True)]
     return engine.data.from_items(rows, override_num_blocks=3)
 
 

@@ -42,7 +42,8 @@ class Columns:
 def blocks_of(shard: Shard, columns: Columns) -> Iterator[Block]:
     """The rows of a shard that holds vectors."""
     if shard.kind is Kind.ROWS:
-        yield from _cut(*shard.rows)
+        for X, y in shard.rows if isinstance(shard.rows, Iterator) else [shard.rows]:
+            yield from _cut(X, y)
         return
     system, path = file_system(shard.address)
     with system.open(path, "rb") as file:

@@ -47,7 +47,8 @@ class Shard:
     pictures : tuple of Picture
         For a folder of images: which files.
     rows : object
-        What is in memory already: a pair of arrays, or an engine's own handle of one.
+        What is in memory already: a pair of arrays, an iterator of such pairs, or an engine's own
+        handle of one.
     """
 
     address: str

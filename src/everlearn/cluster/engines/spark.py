@@ -170,7 +170,11 @@ def _merged(
 
 
 def _folded_partitions(frame: Any, name: str, job: Job, receipts: Any) -> Any:
-    """An RDD of the part of each partition of a DataFrame, with its number."""
+    """An RDD of the part of each partition of a DataFrame, with its number.
+
+    The number is that of the task, which is that of the partition only in a stage of its own: hence
+    the shuffle, without which a union with other parts would count on.
+    """
     columns = job.columns
 
     def fold(batches: Iterable[Any]) -> Iterator[Any]:
@@ -186,7 +190,8 @@ def _folded_partitions(frame: Any, name: str, job: Job, receipts: Any) -> Any:
 
     selected = frame.select(*(_column(frame, column) for column in columns.names))
     parts = selected.mapInArrow(fold, "number long, part binary")
-    return parts.rdd.map(lambda row: (row["number"], bytes(row["part"])))
+    numbered = parts.rdd.map(lambda row: (row["number"], bytes(row["part"])))
+    return numbered.partitionBy(numbered.getNumPartitions(), partitionFunc=int)
 
 
 def _column(frame: Any, name: str) -> Any:
