@@ -60,6 +60,8 @@ def test_last_stages_are_the_roots_of_each_stage_at_length_one():
         torch.testing.assert_close(rows[:, columns].square(), squares, rtol=1e-4, atol=1e-6)
     with pytest.raises(InvalidParameter, match="1 to 4"):
         LastStages(network, 5)
+    with pytest.raises(InvalidParameter, match="ResNet18"):
+        LastStages(nn.Identity())
 
 
 def test_last_stages_can_be_trained_through_where_a_map_is_empty():

@@ -90,8 +90,10 @@ class LastStages(nn.Module):
         How many stages, the last ones; at most four.
     """
 
-    def __init__(self, network: ResNet18, n: int = 3) -> None:
+    def __init__(self, network: nn.Module, n: int = 3) -> None:
         super().__init__()
+        if not isinstance(network, ResNet18):
+            raise InvalidParameter(f"a ResNet18 has stages to read, not a {type(network).__name__}")
         if not 1 <= n <= N_STAGES:
             raise InvalidParameter(f"n is from 1 to {N_STAGES}, not {n}")
         self.network = network
