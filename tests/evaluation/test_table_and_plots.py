@@ -81,3 +81,17 @@ def test_rows_of_images_show_every_level_in_its_place():
     # The second row has an image less: where it would be is left white.
     assert 0.4 < np.mean(lower == 220) < 0.75
     assert np.all(lower[5:, -width // 10 :] == 255)
+
+
+def test_a_name_looks_the_same_in_every_panel_of_a_figure():
+    pytest.importorskip("matplotlib", reason="figures need matplotlib")
+    _, axes = plots.figure(2)
+    labels = {"x_label": "x", "y_label": "y"}
+    plots.draw_curves(axes[0, 0], [1, 2], {"batch": [1, 2], "ours": [2, 3]}, **labels)
+    plots.draw_curves(axes[0, 1], [1, 2], {"ours": [2, 3], "theirs": [1, 1]}, **labels)
+    looks = [
+        {line.get_label(): (line.get_color(), line.get_marker()) for line in panel.lines}
+        for panel in axes[0]
+    ]
+    assert looks[0]["ours"] == looks[1]["ours"]
+    assert len({*looks[0].values(), *looks[1].values()}) == 3

@@ -49,9 +49,15 @@ def draw_curves(
     y_label: str,
     title: str = "",
 ) -> None:
-    """Mean over rows as a line, one standard deviation as a band; one curve per name."""
-    styles = zip(cycle(LINES), cycle(MARKS), cycle(COLOURS), strict=False)
-    for (name, values), (dash, mark, colour) in zip(curves.items(), styles, strict=False):
+    """Mean over rows as a line, one standard deviation as a band; one curve per name.
+
+    A name looks the same in every panel of a figure.
+    """
+    drawn = [line.get_label() for panel in axes.figure.axes for line in panel.lines]
+    names = list(dict.fromkeys([*drawn, *curves]))
+    styles = dict(zip(names, zip(cycle(LINES), cycle(MARKS), cycle(COLOURS)), strict=False))
+    for name, values in curves.items():
+        dash, mark, colour = styles[name]
         runs = np.atleast_2d(np.asarray(values, float))
         if np.isnan(runs).all():
             continue
