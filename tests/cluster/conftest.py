@@ -159,9 +159,10 @@ def spark_session() -> Iterator[Any]:
     session.stop()
 
 
+# Clusters in one group: run side by side they take each other's cores and give up waiting.
+GROUPS = {"local": "local", "dask": "clusters", "ray": "clusters", "spark": "clusters"}
 ENGINES = [
-    pytest.param(engine, marks=pytest.mark.xdist_group(engine))
-    for engine in ("local", "dask", "ray", "spark")
+    pytest.param(engine, marks=pytest.mark.xdist_group(group)) for engine, group in GROUPS.items()
 ]
 
 
