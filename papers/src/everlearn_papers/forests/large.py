@@ -334,10 +334,10 @@ def table2(setting: Setting) -> Section:
                         "update": way,
                         "published s to train": seconds.get(way),
                         "measured s to train": f"{runs.last(way, 'training').mean():.3g}",
-                        "published times faster": f"{seconds[RETRAINED] / seconds[way]:.3g}"
+                        "published times faster": _times(seconds[RETRAINED] / seconds[way])
                         if way in seconds
                         else None,
-                        "measured times faster": f"{runs.saving(way):.3g}",
+                        "measured times faster": _times(runs.saving(way)),
                         "published µs to ask": theirs["µs per image and tree"][kind].get(way),
                         "measured µs to ask": mean(runs.last(way, "asking"), 1),
                     }
@@ -433,3 +433,8 @@ def _growing_rows(table: Table, setting: Setting, block: str, data: str, start: 
             share = mean(relative[:, place], 1)
             row[f"measured {n_classes}"] = f"{mean(accuracies[:, place], 3)} ({share})"
         table.add(**row)
+
+
+def _times(ratio: float) -> str:
+    """Three digits, and no power of ten."""
+    return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"
