@@ -53,7 +53,8 @@ def undisturbed(paths: list[str], known: Path) -> Trained:
 def started_driver(options: argparse.Namespace) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "benchmarks.cluster_faults", "--drive"]
     command += ["--engine", options.engine, "--folder", str(options.folder)]
-    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    with open(options.folder / "driver.log", "ab") as log:
+        return subprocess.Popen(command, start_new_session=True, stderr=log)
 
 
 def workers_of(driver: subprocess.Popen[bytes], engine: str) -> list[psutil.Process]:
@@ -120,11 +121,14 @@ def main() -> None:
             killed += 1
     lasted = min(options.seconds, time.monotonic() - start)
     code = driver.wait()
+    if code:
+        log = (options.folder / "driver.log").read_text(errors="replace")
+        sys.exit(f"{options.engine}: the driver ended with {code}:\n{log[-3000:]}")
     disturbed = load(options.folder / "result")
     calm = undisturbed(paths, options.folder / "undisturbed")
     print(
         f"{options.engine}: {killed} workers and {drivers} driver killed in "
-        f"{lasted:.0f} s, exit code {code}; "
+        f"{lasted:.0f} s; "
         f"{disturbed.rows} rows of {calm.rows}, {len(disturbed.ledger)} shards; "
         f"same bits as an undisturbed fit: {dumps(disturbed) == dumps(calm)}"
     )

@@ -15,8 +15,9 @@ from everlearn.cluster.shards import Shard
 from everlearn.cluster.work import Job, Receipt
 from everlearn.errors import WorkersLost
 
-# Rounds in which every task under way was lost and none was finished.
-MOST_FRUITLESS_ROUNDS = 5
+# How often all tasks under way may be lost before one is finished. Workers that are killed every
+# few seconds for a minute, and need as long to start, are still worth waiting for.
+MOST_FRUITLESS_ROUNDS = 20
 
 Receive = Callable[[Receipt], None]
 
@@ -75,7 +76,7 @@ def drive(plan: Plan, futures: Futures, receive: Receive) -> bytes:
     ready = deque(task for task in plan.tasks if not missing[task.name])
     parts: dict[str, Any] = {}
     under_way: set[str] = set()
-    fruitless = 0
+    lost = 0
     while plan.root not in parts:
         while ready and len(under_way) < futures.window:
             task = ready.popleft()
@@ -87,7 +88,9 @@ def drive(plan: Plan, futures: Futures, receive: Receive) -> bytes:
             task = tasks[outcome.name]
             if outcome.receipt is None:
                 ready.appendleft(task)
+                lost += 1
                 continue
+            lost = 0
             receive(outcome.receipt)
             parts[task.name] = outcome.part
             for name in task.awaited:
@@ -97,8 +100,7 @@ def drive(plan: Plan, futures: Futures, receive: Receive) -> bytes:
                 missing[parent.name] -= 1
                 if not missing[parent.name]:
                     ready.appendleft(parent)
-        fruitless = 0 if any(outcome.receipt for outcome in outcomes) else fruitless + 1
-        if fruitless == MOST_FRUITLESS_ROUNDS:
+        if lost >= MOST_FRUITLESS_ROUNDS * futures.window:
             raise WorkersLost(
                 f"workers end before they finish anything ({outcomes[-1].lost}); "
                 "they may lack memory: use fewer workers, or smaller shards"

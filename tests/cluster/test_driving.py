@@ -1,0 +1,53 @@
+import pytest
+
+from everlearn.cluster.driving import MOST_FRUITLESS_ROUNDS, Outcome, drive
+from everlearn.cluster.plan import planned
+from everlearn.cluster.shards import Kind, Shard
+from everlearn.cluster.work import Receipt
+from everlearn.errors import WorkersLost
+
+
+class LosesRounds:
+    """Every task under way is lost, so many times in a row; then all are finished."""
+
+    window = 3
+
+    def __init__(self, rounds: int, at_a_time: int) -> None:
+        self.left, self.at_a_time, self.under_way = rounds * self.window, at_a_time, []
+
+    def start(self, task, inputs):
+        self.under_way.append(task)
+
+    def wait(self):
+        ended, self.under_way = self.under_way[: self.at_a_time], self.under_way[self.at_a_time :]
+        lost = self.left > 0
+        self.left -= len(ended)
+        return [
+            Outcome(task.name, lost="killed")
+            if lost
+            else Outcome(task.name, Receipt(task.name), b"part")
+            for task in ended
+        ]
+
+    def fetch(self, part):
+        return part
+
+    def release(self, part):
+        pass
+
+
+PLAN = planned("job", [(Shard(f"{index}.npz", 1, "", Kind.NPZ),) for index in range(9)])
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3])
+def test_workers_killed_again_and_again_are_waited_for(at_a_time):
+    told = []
+    futures = LosesRounds(MOST_FRUITLESS_ROUNDS - 1, at_a_time)
+    assert drive(PLAN, futures, told.append) == b"part"
+    assert sorted(receipt.name for receipt in told) == sorted(task.name for task in PLAN.tasks)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3])
+def test_workers_that_never_finish_anything_end_the_fit(at_a_time):
+    with pytest.raises(WorkersLost, match="killed"):
+        drive(PLAN, LosesRounds(10**6, at_a_time), lambda _: None)
