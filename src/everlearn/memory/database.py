@@ -19,7 +19,7 @@ from everlearn.errors import (
     EverlearnError,
     MemoryClosed,
 )
-from everlearn.memory.readers import Reader, longest_value, reader_of
+from everlearn.memory.readers import Reader, careful, reader_of
 from everlearn.memory.schema import write_schema
 from everlearn.persistence import flush_folder
 
@@ -192,16 +192,7 @@ class Database:
         db = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, timeout=PATIENCE_SECONDS
         )
-        longest_value(db)
-        for setting in (
-            "trusted_schema = OFF",
-            "cell_size_check = ON",
-            "journal_mode = WAL",
-            "synchronous = FULL",
-            "secure_delete = ON",
-        ):
-            db.execute(f"PRAGMA {setting}")
-        return db
+        return careful(db, "journal_mode = WAL", "synchronous = FULL", "secure_delete = ON")
 
     def _create(self) -> None:
         """An empty journal, complete from the moment it has its name."""

@@ -67,9 +67,17 @@ def reader_of(path: Path) -> Reader:
     return Reader(_connected(Path(copy.name, path.name), "mode=rw"), path, signature, copy)
 
 
-def longest_value(db: sqlite3.Connection) -> None:
-    """Refuse rows of absurd length."""
-    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BYTES)
+def careful(db: sqlite3.Connection, *settings: str) -> sqlite3.Connection:
+    """A connection that trusts no file, with these settings; closed where they cannot be made."""
+    try:
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BYTES)  # no rows of absurd length
+        for setting in ("trusted_schema = OFF", "cell_size_check = ON", *settings):
+            db.execute(f"PRAGMA {setting}")
+        db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def _connected(path: Path, options: str) -> sqlite3.Connection:
@@ -79,15 +87,7 @@ def _connected(path: Path, options: str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    try:
-        longest_value(db)
-        for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
-            db.execute(f"PRAGMA {setting}")
-        db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        db.close()
-        raise
-    return db
+    return careful(db, "query_only = ON")
 
 
 def _copied(path: Path, log: Path) -> tempfile.TemporaryDirectory[str]:

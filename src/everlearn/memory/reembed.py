@@ -214,9 +214,12 @@ def _fits(vector: object, embedder: Embedder) -> bool:
 def _collected(folder: Path, embedder: Embedder) -> sqlite3.Connection:
     """The file in which vectors of one embedder are collected."""
     key = hashlib.sha256(embedder.name.encode()).hexdigest()[:16]
+    db: sqlite3.Connection | None = None
     try:
         db = sqlite3.connect(folder / f"reembed-{key}")
         db.execute("CREATE TABLE IF NOT EXISTS vectors (digest BLOB PRIMARY KEY, vector BLOB)")
     except sqlite3.Error as error:
+        if db is not None:
+            db.close()
         raise CannotWrite(f"new vectors cannot be collected in {folder}: {error}") from None
     return db
