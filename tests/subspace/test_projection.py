@@ -82,7 +82,7 @@ def test_a_large_flat_occluder_is_found(rng):
         image_shape=(20, 20),
     )
     hits = []
-    for _ in range(20):
+    for _ in range(60):
         coefficients = rng.normal(scale=300.0, size=8)
         truth = mean + coefficients @ components + rng.normal(size=400)
         top, left = rng.integers(0, 10, 2)
@@ -94,7 +94,7 @@ def test_a_large_flat_occluder_is_found(rng):
         hits.append(np.mean(found.outliers == changed) > 0.97)
         if hits[-1]:
             np.testing.assert_allclose(found.coefficients, coefficients, atol=10.0)
-    assert np.mean(hits) >= 0.9
+    assert np.mean(hits) >= 0.8  # 93 % of a thousand
 
 
 def test_smoothing_averages_squares_over_a_window(model, rng):

@@ -46,7 +46,10 @@ def test_without_a_cut_the_subspace_is_that_of_batch_pca(rng, n_images, n_featur
 def test_all_readings_agree_with_scikit_learn(rng):
     X = faint_tail(rng)
     ours, theirs = StreamingPCA(n_components=None).fit(X), PCA().fit(X)
-    np.testing.assert_allclose(ours.explained_variance_ratio_, theirs.explained_variance_ratio_)
+    # Eigenvalues of a scatter matrix are right to rounding of its largest, not of each.
+    np.testing.assert_allclose(
+        ours.explained_variance_ratio_, theirs.explained_variance_ratio_, atol=1e-14
+    )
     np.testing.assert_allclose(ours.inverse_transform(ours.transform(X)), X, atol=1e-9)
     six = StreamingPCA(n_components=6, guard=60).fit(X)
     theirs = PCA(6, svd_solver="full").fit(X)
