@@ -6,6 +6,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
 import everlearn
@@ -212,4 +213,7 @@ def test_contract_of_a_learner(pipeline):
 def test_contract_of_scikit_learn(pipeline):
     results = check_estimator(pipeline, on_fail=None, on_skip=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    if not get_tags(pipeline).input_tags.sparse:
+        # Before 1.7 scikit-learn asks for sparse rows of estimators that say they take none.
+        failed.pop("check_sample_weight_equivalence_on_sparse_data", None)
     assert failed == {}
