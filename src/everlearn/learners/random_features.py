@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from everlearn.arrays import Array
 from everlearn.arrays.places import Place
@@ -39,7 +40,7 @@ COLUMNS = 256
 ROWS = 512
 
 
-class RandomFeatures(FixedMap):
+class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):  # type: ignore[misc]
     """Random features of a kernel, wide and fixed by a seed.
 
     Parameters
