@@ -1,7 +1,8 @@
 # %% [markdown]
 # # Few-shot birds from a folder of your own
 # `python examples/few_shot_folder.py FOLDER`: one folder per species, a handful of photographs in
-# each. Five of each are taught, the others are asked about.
+# each. Five of each are taught, the others are asked about. A question mark behind an answer says
+# that it was called unknown, with that name as the nearest.
 
 # %%
 import sys
@@ -24,13 +25,15 @@ def few_shot(folder: Path) -> float:
     asked = [(path, name) for name, paths in pictures.items() for path in paths[SHOTS:]]
     with tempfile.TemporaryDirectory() as place, Memory(place) as memory:
         memory.teach_many(taught)
-        right = 0
+        right = unknown = 0
         for path, name in asked:
             answers = memory.ask(path)
             right += answers[0].name == name
-            said = "unknown" if answers.unknown else answers[0].name
+            unknown += answers.unknown
+            said = f"{answers[0].name}{'?' * answers.unknown}"
             print(f"{path.name:20} is a {name:12} {said:12} {answers[0].probability:.0%}")
     print(f"{right} of {len(asked)} right, {len(pictures)} names, {SHOTS} photographs each")
+    print(f"{unknown} were called unknown, marked ?; of known things one in twenty may be")
     return right / len(asked)
 
 

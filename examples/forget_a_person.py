@@ -35,9 +35,10 @@ with (
                 never.teach(vector, name)
     question = shown["Ann"][0] + 0.1
     print("before:", memory.ask(question)[0].name)
-    receipt = memory.forget(name="Ann", erase=True)
+    gone = memory.forget(name="Ann", erase=True)
+    gone.receipt.save(Path(folder) / "ann.json")
+    print("forgotten:", gone)
     after, reference = memory.ask(question), never.ask(question)
     print("after:", after[0].name, "| never taught her:", reference[0].name)
     print("the same probability:", after[0].probability == reference[0].probability)
-    print("receipt:", type(receipt).__name__)
-    print("every byte checked:", memory.verify())
+    print("every byte checked:", memory.verify(Path(folder) / "ann.json"))

@@ -41,9 +41,5 @@ with (
         asked = [(n, a) for n in list(OBJECTS)[:count] for a in np.linspace(0.1, 1.4, 7)]
         right = sum(robot.ask(frame(n, a))[0].name == n for n, a in asked)
         print(f"after {name}: {right} of {len(asked)} unseen views named right")
-    print(
-        "undone:",
-        robot.undo(),
-        "teachings known:",
-        sum(known.count for known in robot.names().values()),
-    )
+    print(robot.undo())  # the last frame was a mistake
+    print({name: known.count for name, known in robot.names().items()})

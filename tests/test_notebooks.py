@@ -35,6 +35,7 @@ def test_robot(tmp_path, monkeypatch, capsys):
     told = printed("robot_objects", tmp_path, monkeypatch, capsys)
     right, asked = map(int, re.search(r"blue square: (\d+) of (\d+)", told).groups())
     assert right >= 0.8 * asked == 0.8 * 21
+    assert "teach, 1 teaching (blue square), undone" in told
 
 
 def test_a_folder_of_photographs(tmp_path, monkeypatch, capsys):
@@ -73,7 +74,9 @@ def test_sites_add_up(tmp_path, monkeypatch, capsys):
 def test_a_person_is_forgotten(tmp_path, monkeypatch, capsys):
     told = printed("forget_a_person", tmp_path, monkeypatch, capsys)
     assert "before: Ann" in told
+    assert "forgotten: 6 teachings of 1 name (Ann)" in told
     assert "the same probability: True" in told
+    assert "every byte checked: 12 teachings and 12 log entries are as they were" in told
 
 
 def test_a_torch_network_sees(tmp_path, monkeypatch, capsys):

@@ -5,6 +5,7 @@ import pytest
 
 from everlearn import Client, Memory, NearestClassMean, Pixels, StreamingLDA
 from everlearn.evaluation import checkpointed, prequential
+from everlearn.memory.forgetting import Forgotten
 from everlearn.streams import Examples
 
 
@@ -41,6 +42,23 @@ def test_a_memory_and_its_embedder(tmp_path):
     assert repr(memory) == f"<Memory in {tmp_path / 'shelf'}, closed>"
     client = Client("http://127.0.0.1:8737/", token="secret", memory="shelf")
     assert repr(client) == "<Client of http://127.0.0.1:8737, shelf>"
+
+
+def test_what_a_memory_reports_of_itself(tmp_path, rng):
+    with Memory(tmp_path / "shelf") as memory:
+        for name in "abcdefg":
+            memory.teach(rng.normal(size=4), name)
+        assert str(memory.history()[0]) == "teach, 1 teaching (g)"
+        assert str(memory.undo()) == "teach, 1 teaching (g), undone"
+        assert str(memory.would_forget(name="a")) == "1 teaching of 1 name (a)"
+        many = Forgotten(7, dict.fromkeys("abcdefg", 1))
+        assert str(many) == "7 teachings of 7 names (a, b, c, d, e and 2 more)"
+        told = "7 teachings and 8 log entries are as they were written; the model equals a replay"
+        assert str(memory.verify()) == f"{told} in every bit"
+        assert str(memory.correct(rng.normal(size=4), "a")) == "taught as a"
+        accuracy, *advice = str(memory.report()).splitlines()
+        assert "% right, each of 7 teachings left out in turn; between" in accuracy
+        assert [line[0] for line in advice] == list("abcdef")
 
 
 def test_a_learner_in_other_clothes():

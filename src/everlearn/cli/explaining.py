@@ -59,10 +59,8 @@ def correct(ctx: click.Context, file: Path, name: str, also: bool, as_json: bool
     done = opened(ctx).correct(file, name, also=also)
     if as_json:
         print_json(vars(done))
-    elif done.moved_from:
-        say(f"moved from {', '.join(done.moved_from)} to {name}")
     else:
-        say(f"taught as {name}" if done.taught else f"it is called {name} already")
+        say(str(done))
 
 
 @click.command()
@@ -96,11 +94,7 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: boo
             }
         )
     else:
-        low, high = found.accuracy.interval
-        say(
-            f"{found.accuracy.share:.1%} right, each of {found.accuracy.of} teachings left out "
-            f"in turn; between {low:.1%} and {high:.1%} on new pictures like these"
-        )
+        say(str(found.accuracy))
         print_table(
             ["name", "teachings", "right", "what to show next"],
             [

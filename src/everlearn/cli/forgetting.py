@@ -9,9 +9,7 @@ from everlearn.cli.output import as_json, print_json, print_table, say, spelled_
 from everlearn.errors import InvalidInput
 from everlearn.memory.forgetting import Forgotten
 from everlearn.memory.operations import Change
-
-# So many names are spelled out.
-MOST_NAMES = 5
+from everlearn.memory.words import listed, teachings
 
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask; for programs.")
 
@@ -48,14 +46,14 @@ def forget(
     planned = memory.would_forget(what, id=id, name=name, source=place, erase=erase)
     if not yes and _is_much(planned, erase=erase, by_folder=source is not None):
         lost = " for good, without a way back" if erase else ""
-        click.confirm(spelled_out(f"forget {_counted(planned)}{lost}?"), abort=True, err=True)
+        click.confirm(spelled_out(f"forget {planned}{lost}?"), abort=True, err=True)
     done = memory.forget(what, id=id, name=name, source=place, erase=erase)
     if receipt is not None and done.receipt is not None:
         done.receipt.save(receipt)
     if as_json:
         print_json(_as_facts(done))
         return
-    say(f"forgot {_counted(done)}" + ("" if erase else "; everlearn undo takes it back"))
+    say(f"forgot {done}" + ("" if erase else "; everlearn undo takes it back"))
     if done.receipt is not None:
         _say_how_complete(done)
 
@@ -87,7 +85,7 @@ def history(ctx: click.Context, limit: int, as_json: bool) -> None:
         print_json([vars(change) for change in changes])
         return
     rows = [
-        [when(change.time), change.kind, str(change.count), _names(change.names), _state(change)]
+        [when(change.time), change.kind, str(change.count), listed(change.names), _state(change)]
         for change in changes
     ]
     print_table(["when", "what", "teachings", "names", ""], rows)
@@ -104,17 +102,6 @@ def _require_words(**words: str | None) -> None:
 
 def _is_much(planned: Forgotten, *, erase: bool, by_folder: bool) -> bool:
     return erase or by_folder or len(planned.names) > 1
-
-
-def _counted(found: Forgotten) -> str:
-    teachings = "1 teaching" if found.count == 1 else f"{found.count} teachings"
-    names = "1 name" if len(found.names) == 1 else f"{len(found.names)} names"
-    return f"{teachings} of {names} ({_names(tuple(found.names))})" if found.names else teachings
-
-
-def _names(names: tuple[str, ...]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _say_how_complete(done: Forgotten) -> None:
@@ -142,8 +129,7 @@ def _say(done: str, change: Change, as_json: bool) -> None:
     if as_json:
         print_json({done: vars(change)})
         return
-    teachings = "1 teaching" if change.count == 1 else f"{change.count} teachings"
-    say(f"{done}: {change.kind}, {teachings} ({_names(change.names)})")
+    say(f"{done}: {change.kind}, {teachings(change.count)} ({listed(change.names)})")
 
 
 def _state(change: Change) -> str:

@@ -33,10 +33,7 @@ def verify(ctx: click.Context, receipt: Path | None, as_json: bool) -> None:
         if found.erase_pending:
             say("an erase is not finished; the next command that teaches finishes it")
         if found.ok:
-            say(
-                f"{found.teachings} teachings and {found.log_entries} log entries are as they were "
-                "written; the model equals a replay in every bit"
-            )
+            say(str(found))
     if not found.ok:
         sys.exit(1)
 

@@ -25,6 +25,11 @@ class Correction:
     moved_from: tuple[str, ...]
     taught: bool
 
+    def __str__(self) -> str:
+        if self.moved_from:
+            return f"moved from {', '.join(self.moved_from)} to {self.name}"
+        return f"taught as {self.name}" if self.taught else f"it is called {self.name} already"
+
 
 def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Correction:
     """Give an example its right name, as one operation; inside a transaction.

@@ -10,6 +10,7 @@ from everlearn.images.decode import read_bytes
 from everlearn.memory.erase import Receipt
 from everlearn.memory.intake import Intake
 from everlearn.memory.journal import Journal
+from everlearn.memory.words import listed, teachings
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class Forgotten:
     count: int
     names: dict[str, int]
     receipt: Receipt | None = None
+
+    def __str__(self) -> str:
+        names = "1 name" if len(self.names) == 1 else f"{len(self.names)} names"
+        of = f" of {names} ({listed(self.names)})" if self.names else ""
+        return f"{teachings(self.count)}{of}"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from everlearn.errors import InvalidInput, NothingToUndo
 from everlearn.memory.journal import Journal
 from everlearn.memory.seals import seal
+from everlearn.memory.words import listed, teachings
 
 ERASE = "erase"
 
@@ -46,6 +47,10 @@ class Change:
     names: tuple[str, ...]
     time: float
     undone: bool
+
+    def __str__(self) -> str:
+        undone = ", undone" if self.undone else ""
+        return f"{self.kind}, {teachings(self.count)} ({listed(self.names)}){undone}"
 
 
 def begin(journal: Journal, kind: str) -> int:

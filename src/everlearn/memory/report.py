@@ -17,6 +17,7 @@ from everlearn.arrays import softmax
 from everlearn.memory.journal import Journal
 from everlearn.memory.pictures import Picture, looked_at
 from everlearn.memory.taught import Taught
+from everlearn.memory.words import teachings
 
 Array = NDArray[np.float64]
 
@@ -50,6 +51,13 @@ class Accuracy:
         centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
         half = Z / (1 + Z**2 / n) * sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
         return max(0.0, centre - half), min(1.0, centre + half)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{self.share:.1%} right, each of {teachings(self.of)} left out in turn; between "
+            f"{low:.1%} and {high:.1%} on new pictures like these"
+        )
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,9 @@ class Report:
     advice: dict[str, str] = field(default_factory=dict)
     ranking: list[int] = field(default_factory=list)
     thumbnails: dict[int, bytes] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.accuracy), *(f"{n}: {a}" for n, a in self.advice.items())])
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """One page with pictures in it that needs nothing else."""

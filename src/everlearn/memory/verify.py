@@ -26,6 +26,7 @@ from everlearn.memory.prepared import read_head
 from everlearn.memory.reading import Reading
 from everlearn.memory.schema import PICTURES
 from everlearn.memory.soundness import damaged, require_sound, require_structure
+from everlearn.memory.words import teachings
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,14 @@ class Verification:
     @property
     def ok(self) -> bool:
         return not self.problems
+
+    def __str__(self) -> str:
+        if self.problems:
+            return f"wrong: {'; '.join(self.problems)}"
+        return (
+            f"{teachings(self.teachings)} and {self.log_entries} log entries are as they were "
+            "written; the model equals a replay in every bit"
+        )
 
 
 def verify(history: History, receipt: str | os.PathLike[str] | None = None) -> Verification:
