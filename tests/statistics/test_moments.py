@@ -3,7 +3,7 @@ import pytest
 
 from everlearn.errors import NeverLearned, NotForgettable
 from everlearn.statistics.moments import PENDING_ROWS, Moments
-from everlearn.statistics.moments_kernels import BLOCK, FEW_ROWS, add_outer_products
+from everlearn.statistics.moments_kernels import BLOCK, TOGETHER, add_outer_products
 from tests.oracles import class_moments
 
 
@@ -34,12 +34,23 @@ def test_a_block_equals_two_passes_over_the_examples(rng):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 6])
-@pytest.mark.parametrize("n", [1, FEW_ROWS - 1, FEW_ROWS, FEW_ROWS + 1, PENDING_ROWS])
+@pytest.mark.parametrize("n", [1, TOGETHER - 1, TOGETHER, TOGETHER + 1, PENDING_ROWS])
 def test_outer_products_are_added_above_the_diagonal_alone(rng, n, d):
     rows, before = rng.normal(size=(n, d)), rng.normal(size=(d, d))
     after = before.copy()
     add_outer_products(after, rows)
     np.testing.assert_allclose(after - before, np.triu(rows.T @ rows), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("first", [TOGETHER, 2 * TOGETHER, 5 * TOGETHER])
+def test_outer_products_in_parts_are_the_same_bits(rng, first):
+    """A Memory that was asked on the way must end where one does that was not."""
+    rows = rng.normal(size=(6 * TOGETHER + 5, 2 * BLOCK + 6))
+    whole, parts = np.zeros((2, rows.shape[1], rows.shape[1]))
+    add_outer_products(whole, rows)
+    add_outer_products(parts, rows[:first])
+    add_outer_products(parts, rows[first:])
+    np.testing.assert_array_equal(whole, parts)
 
 
 def test_single_rows_equal_a_block_across_a_full_buffer(rng):

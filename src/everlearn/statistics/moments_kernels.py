@@ -5,8 +5,9 @@ import numpy as np
 from everlearn.arrays import Array, Slots
 from everlearn.compiled import compiled
 
-# Fewer rows than this are added one after the other; more of them by blocks of columns.
-FEW_ROWS, BLOCK = 16, 64
+# So many rows are summed, by blocks of columns, and then added; what is left over, row by row. In
+# one go or in parts of this many, every bit of the result is the same: a Memory relies on it.
+TOGETHER, BLOCK = 16, 64
 
 
 @compiled
@@ -83,53 +84,54 @@ def add_outer_products(upper: Array, rows: Array) -> None:
     them, which takes ten times as long on a busy machine.
     """
     n, d = rows.shape
-    if n < FEW_ROWS:
-        for i in range(d):
-            u = upper[i, i:]
-            for k in range(n):
-                r = rows[k, i:]
-                c = r[0]
-                for j in range(u.shape[0]):
-                    u[j] += c * r[j]
-        return
+    full = n - n % TOGETHER
     # Two columns of rows by four at a time, so that six numbers read make eight products; the block
     # of columns that all others are multiplied with stays in the cache. Zeros fill the last four.
-    columns = np.zeros((d + 3, n))
-    for k in range(n):
+    columns = np.zeros((d + 3, full))
+    for k in range(full):
         for i in range(d):
             columns[i, k] = rows[k, i]
-    for block in range(0, d, BLOCK):
+    for block in range(0, d if full else 0, BLOCK):
         stop = min(block + BLOCK, d)
         for i in range(0, stop, 2):
             a0, a1 = columns[i], columns[i + 1]
             for j in range(max(block, i), stop, 4):
                 b0, b1, b2, b3 = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
-                s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = 0.0
-                for k in range(n):
-                    s00 += a0[k] * b0[k]
-                    s01 += a0[k] * b1[k]
-                    s02 += a0[k] * b2[k]
-                    s03 += a0[k] * b3[k]
-                    s10 += a1[k] * b0[k]
-                    s11 += a1[k] * b1[k]
-                    s12 += a1[k] * b2[k]
-                    s13 += a1[k] * b3[k]
-                if i < j and j + 4 <= stop:
-                    u, v = upper[i], upper[i + 1]
-                    u[j] += s00
-                    u[j + 1] += s01
-                    u[j + 2] += s02
-                    u[j + 3] += s03
-                    v[j] += s10
-                    v[j + 1] += s11
-                    v[j + 2] += s12
-                    v[j + 3] += s13
-                    continue
-                first, second = (s00, s01, s02, s03), (s10, s11, s12, s13)
-                for c in range(min(4, stop - j)):
-                    upper[i, j + c] += first[c]
-                    if j + c > i:
-                        upper[i + 1, j + c] += second[c]
+                whole = i < j and j + 4 <= stop
+                for group in range(0, full, TOGETHER):
+                    s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = 0.0
+                    for k in range(group, group + TOGETHER):
+                        s00 += a0[k] * b0[k]
+                        s01 += a0[k] * b1[k]
+                        s02 += a0[k] * b2[k]
+                        s03 += a0[k] * b3[k]
+                        s10 += a1[k] * b0[k]
+                        s11 += a1[k] * b1[k]
+                        s12 += a1[k] * b2[k]
+                        s13 += a1[k] * b3[k]
+                    if whole:
+                        u, v = upper[i], upper[i + 1]
+                        u[j] += s00
+                        u[j + 1] += s01
+                        u[j + 2] += s02
+                        u[j + 3] += s03
+                        v[j] += s10
+                        v[j + 1] += s11
+                        v[j + 2] += s12
+                        v[j + 3] += s13
+                    else:
+                        first, second = (s00, s01, s02, s03), (s10, s11, s12, s13)
+                        for c in range(min(4, stop - j)):
+                            upper[i, j + c] += first[c]
+                            if j + c > i:
+                                upper[i + 1, j + c] += second[c]
+    for i in range(d):
+        u = upper[i, i:]
+        for k in range(full, n):
+            r = rows[k, i:]
+            factor = r[0]
+            for j in range(u.shape[0]):
+                u[j] += factor * r[j]
 
 
 @compiled
