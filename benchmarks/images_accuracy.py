@@ -13,11 +13,11 @@ from everlearn_papers.data import packs
 from everlearn_papers.data.catalogue import find
 
 from benchmarks.side_by_side import Line
-from everlearn import Memory
+from everlearn import Memory, PowerNormalizer, StreamPipeline
 from everlearn.images.batches import embed_sources
 from everlearn.images.decode import decode
 from everlearn.images.embedders import EfficientNetLite0
-from everlearn.memory.memory import default_classifier
+from everlearn.memory.keeping import default_classifier
 
 CHOICES = 10
 TAUGHT_EACH = 5
@@ -46,12 +46,20 @@ def split(
     return taught, np.setdiff1d(np.arange(len(names)), taught)
 
 
-def named(X: np.ndarray, names: np.ndarray) -> tuple[float, float]:
+def named(
+    X: np.ndarray,
+    names: np.ndarray,
+    each: int = TAUGHT_EACH,
+    classifier: StreamPipeline | None = None,
+) -> tuple[float, float]:
     """Accuracy over ten random choices, and how far confidence is from it."""
     accuracies, confidences = [], []
     for seed in range(CHOICES):
-        taught, asked = split(names, np.random.default_rng(seed))
-        with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
+        taught, asked = split(names, np.random.default_rng(seed), each)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Memory(folder, classifier=classifier) as memory,
+        ):
             memory.teach_many(zip(X[taught], names[taught].tolist(), strict=True))
             answers = [memory.ask(x)[0] for x in X[asked]]
         accuracies.append(
@@ -149,9 +157,22 @@ def precisions() -> Iterator[Line]:
         )
 
 
+def few_shots(X: np.ndarray, names: np.ndarray) -> Iterator[Line]:
+    """One and five photographs of a class: the default classifier, and behind a signed root."""
+    rooted = StreamPipeline([("root", PowerNormalizer()), ("learn", default_classifier())])
+    for each, wanted in ((1, ">= 89 %"), (5, ">= 97.5 %")):
+        plain, behind = (named(X, names, each, how)[0] for how in (None, rooted))
+        yield Line(
+            f"twelve classes of photographs, {each} taught: default, behind a signed root",
+            f"{plain:.1%}, {behind:.1%} right",
+            wanted,
+        )
+
+
 def lines() -> Iterator[Line]:
-    yield from precisions()
     X, names = photographs()
+    yield from few_shots(X, names)
+    yield from precisions()
     accuracy, confidence = named(X, names)
     yield Line(
         "twelve classes of photographs, 5 taught, 15 asked, mean of 10 random choices",

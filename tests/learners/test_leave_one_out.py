@@ -49,6 +49,20 @@ def test_least_squares_without_an_example(taught, lam, recoding):
         assert np.all(np.isneginf(found[i, ~known]))
 
 
+@pytest.mark.parametrize("first", [None, 4])
+def test_least_squares_of_the_first_features_by_factors_as_by_eigenvectors(
+    taught, first, monkeypatch
+):
+    of_all = moments_of(taught.X, taught.slots, taught.weights)
+    short = Rows(taught.X[:, :first], taught.slots, taught.weights)
+    expected = LeastSquaresPath(moments_of(short.X, short.slots, short.weights), short).scores(2.0)
+    by_eigenvectors = LeastSquaresPath(of_all, taught, first).scores(2.0)
+    monkeypatch.setattr("everlearn.learners.leave_one_out.WIDE", 0)
+    by_factors = LeastSquaresPath(of_all, taught, first).scores(2.0)
+    assert np.allclose(by_eigenvectors, expected, rtol=1e-8, atol=1e-9)
+    assert np.allclose(by_factors, expected, rtol=1e-8, atol=1e-9)
+
+
 @pytest.mark.parametrize("ridge", [0.5, 20.0, np.inf])
 def test_discriminant_without_an_example(taught, ridge):
     found = DiscriminantPath(moments_of(taught.X, taught.slots, taught.weights), taught).scores(

@@ -2,10 +2,20 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from everlearn import PowerNormalizer, RandomFeatures, RecursiveRLSC, StreamPipeline, load, save
+from everlearn import (
+    AutoClassifier,
+    PowerNormalizer,
+    RandomFeatures,
+    RecursiveRLSC,
+    StreamPipeline,
+    load,
+    save,
+)
 from everlearn.arrays import unit_rows
 from everlearn.errors import InvalidParameter, NotMergeable, WrongWidth
+from everlearn.streams.orderings import class_iid, iid
 
 
 def arc_cosine_kernel(X, Y):
@@ -106,6 +116,18 @@ def test_sixty_four_shards_merged_and_half_forgotten(stream):
     assert np.abs(merged.decision_function(X) - rest).max() < 1e-8 * np.abs(rest).max()
     with pytest.raises(NotMergeable, match="wide"):
         merged.merge(wide_learner(seed=1).fit(X, y))
+
+
+@pytest.mark.parametrize("ordering", [iid, class_iid])
+@pytest.mark.parametrize("learner", [RecursiveRLSC(), AutoClassifier(sample_size=100)])
+def test_any_order_gives_the_same_answers(stream, learner, ordering):
+    X, y = stream
+    as_it_came = wide_learner().set_params(learn=clone(learner)).fit(X, y).decision_function(X)
+    ordered = wide_learner().set_params(learn=clone(learner))
+    for part in np.array_split(ordering(y, 1), 5):
+        ordered.partial_fit(X[part], y[part])
+    gap = np.abs(ordered.decision_function(X) - as_it_came).max()
+    assert gap < 1e-8 * np.abs(as_it_came).max()
 
 
 def test_a_refused_block_changes_nothing(stream):

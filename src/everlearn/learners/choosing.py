@@ -2,9 +2,13 @@
 
 Counts of right answers are noisy, so neighbouring strengths are averaged (1-2-1), and a strength
 that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is preferred by a
-quarter of an example for each step of the grid; without evidence it is taken as it is. So the best
-of the linear readings is found. A wide reading is taken before it, at the strength nearest to the
-usual one, unless it is behind the best by two standard errors, on the examples where both differ.
+quarter of an example for each step of the grid. So the best of the linear readings is found. A
+wide reading is taken before it, at the strength nearest to the usual one, unless it is behind the
+best by more than a standard error, on the examples where both differ. Without evidence the kernel,
+or where there is none ridge regression, is taken at the usual strength.
+
+The strength of wide features is looked for with the first half of them, at an eighth of the cost.
+All of them are less noisy and may want it weaker, so the next weaker one is tried as well.
 """
 
 from collections.abc import Callable
@@ -39,7 +43,9 @@ USUAL = 8.0
 # What one step away from the usual strength costs, and another reading than ridge, in examples.
 STEP, OTHER_READING = 0.25, 1.0
 # By so many standard errors a preferred reading may be behind.
-ERRORS = 2.0
+ERRORS = 1.0
+# The share of wide features that their strength is looked for with.
+SOME_FEATURES = 0.5
 # Classes are uneven, and recoding worth a look, when the largest is this much larger.
 UNEVEN = 2.0
 # Wide readings are asked about so many examples at most, and at so many strengths about the usual.
@@ -100,8 +106,9 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
     if len(comparable) > MOST_ASKED and (wide.keeps or wide.moments is not None):
         some = np.linspace(0, len(comparable) - 1, MOST_ASKED).astype(np.intp)
         comparable = comparable[some]
+    has_kernel = moments.total <= wide.keeps and sample.is_all
     if not len(comparable) or n_classes < 2:
-        return Choice(RIDGE, usual)
+        return Choice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual)
     rows = Rows(kept.X, kept.slots, alone).take(comparable)
     evidence = _Evidence(moments, rows, kept.weights[comparable])
     linear = _linear(moments, rows, usual)
@@ -118,7 +125,14 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
         if best is None or worth[at] > best[0]:
             best = float(worth[at]), asked[at]
     assert best is not None
-    asked = [*_wide(moments, sample, wide, comparable, usual), best[1]]
+    strengths = _strengths_near(usual)
+    if has_kernel:
+        preferred = _kernel(moments, sample, comparable, strengths)
+    elif wide.moments is not None:
+        preferred = _features(moments, sample, wide, evidence, comparable, strengths)
+    else:
+        preferred = []
+    asked = [*preferred, best[1]]
     tables = [scores for _, _, scores in asked]
     for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
         right[name] = max(right.get(name, 0.0), float(count) / evidence.total)
@@ -172,26 +186,49 @@ def _linear(moments: Moments, rows: Rows, usual: float) -> list[_Candidate]:
     ]
 
 
-def _wide(moments: Moments, sample: Sample, wide: Wide, asked: Slots, usual: float) -> list[_Asked]:
-    """Kernel ridge regression while all examples are kept, then wide features; as preferred."""
+def _strengths_near(usual: float) -> list[float]:
+    """Those tried of wide readings, the nearest to the usual one first."""
     near = int(np.abs(np.log(RIDGES / usual)).argmin())
     some = RIDGES[max(0, near - BELOW_USUAL) : near + ABOVE_USUAL + 1]
-    strengths = [float(s) for s in some[np.abs(np.log(some / usual)).argsort(kind="stable")]]
+    return [float(s) for s in some[np.abs(np.log(some / usual)).argsort(kind="stable")]]
+
+
+def _kernel(moments: Moments, sample: Sample, asked: Slots, strengths: list[float]) -> list[_Asked]:
+    """Kernel ridge regression on all there is, at every strength."""
+    kept = sample.rows()
+    path = KernelPath(moments, kept, asked, np.minimum(kept.weights, 1.0)[asked])
+    variance = path.total_variance / moments.n_features
+    if not variance > 0:
+        return []
+    return [(KERNEL, s, path.scores(s * variance)) for s in strengths]
+
+
+def _features(
+    moments: Moments,
+    sample: Sample,
+    wide: Wide,
+    evidence: "_Evidence",
+    asked: Slots,
+    strengths: list[float],
+) -> list[_Asked]:
+    """Ridge regression on wide features, at the strength that suits some of them and one less."""
+    assert wide.moments is not None
     kept = sample.rows()
     alone = np.minimum(kept.weights, 1.0)
-    d = moments.n_features
-    if moments.total <= wide.keeps and sample.is_all:
-        path = KernelPath(moments, kept, asked, alone[asked])
-        variance = path.total_variance / d
-        if variance > 0:
-            return [(KERNEL, s, path.scores(s * variance)) for s in strengths]
-    elif wide.moments is not None:
-        rows = Rows(wide.seen(kept.X[asked]), kept.slots[asked], alone[asked])
-        squares = LeastSquaresPath(wide.moments, rows)
-        variance = squares.mean_variance * wide.width / d
-        if variance > 0:
-            return [(FEATURES, s, squares.scores(s * variance)) for s in strengths]
-    return []
+    rows = Rows(wide.seen(kept.X[asked]), kept.slots[asked], alone[asked])
+    some = LeastSquaresPath(wide.moments, rows, int(SOME_FEATURES * wide.width))
+    per_feature = wide.width / moments.n_features
+    variance = some.mean_variance * per_feature
+    if not variance > 0:
+        return []
+    found = evidence.first_as_good_as_the_best([some.scores(s * variance) for s in strengths])
+    weaker = [s for s in strengths if s < strengths[found]]
+    squares = LeastSquaresPath(wide.moments, rows)
+    variance = squares.mean_variance * per_feature
+    return [
+        (FEATURES, s, squares.scores(s * variance))
+        for s in (strengths[found], *sorted(weaker)[-1:])
+    ]
 
 
 class _Evidence:
@@ -216,7 +253,7 @@ class _Evidence:
         return self._hits(tables) @ self._share
 
     def first_as_good_as_the_best(self, tables: list[Array]) -> int:
-        """The first that is not behind the best by two standard errors, where the two differ."""
+        """The first that is not behind the best by a standard error, where the two differ."""
         hits = self._hits(tables)
         best = hits[int((hits @ self._share).argmax())]
         behind = (best.astype(np.float64) - hits) @ self._share

@@ -16,13 +16,13 @@ Discriminant with matrix B = S + ρ I, and nearest class mean where B = I and t 
 Both are diagonal in the eigenvectors of T and of S, so that one eigendecomposition of each serves
 all strengths. Cost: O(d³) once, then O(n d K) for each strength and n examples. For wide features,
 where an eigendecomposition costs thirty times a Cholesky factor, least squares takes a factor for
-each strength instead: O(d³/3 + n d²) each.
+each strength instead: O(d³/3 + n d²) each. It may take the first of the features alone.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg import solve_triangular
 
 from everlearn.arrays import Array, Slots
 from everlearn.statistics.definite import definite_factor, spectrum
@@ -82,34 +82,43 @@ def recoded(scores: Array, slots: Slots, weights: Array, counts: Array, recoding
 
 
 class LeastSquaresPath:
-    """Scores of examples without themselves, by least squares with an intercept, for any λ."""
+    """Scores of examples without themselves, by least squares with an intercept, for any λ.
 
-    def __init__(self, moments: Moments, rows: Rows) -> None:
+    ``first`` takes so many of the features and leaves the others away.
+    """
+
+    def __init__(self, moments: Moments, rows: Rows, first: int | None = None) -> None:
         self._counts, self._total = moments.counts, moments.total
         self._rows = rows
-        self._X, self._means = rows.X - moments.mean, moments.means - moments.mean
-        self._upper = moments.total_scatter()
+        self._X = (rows.X - moments.mean)[:, :first]
+        self._means = (moments.means - moments.mean)[:, :first]
+        self._upper = moments.total_scatter()[:first, :first]
         self.mean_variance = float(self._upper.diagonal().mean())
         self._eigenvalues: Array | None = None
-        if moments.n_features <= WIDE:
+        if len(self._upper) <= WIDE:
             eigenvalues, Q = spectrum(self._upper)
             self._eigenvalues = np.maximum(eigenvalues, 0.0)
             self._X, self._means = self._X @ Q, self._means @ Q
 
     def scores(self, regularization: float, recoding: float = 0.0) -> Array:
         """One row per example, one column per slot; −∞ for a class that would not exist."""
-        rows, Z = self._rows, self._solved(regularization)
-        fits = (Z @ self._means.T + 1.0 / self._total) * self._counts
-        leverages = rows.weights * (1.0 / self._total + np.einsum("ij,ij->i", self._X, Z))
+        rows = self._rows
+        products, lengths = self._through_inverse(regularization)
+        fits = (products + 1.0 / self._total) * self._counts
+        leverages = rows.weights * (1.0 / self._total + lengths)
         return without_themselves(fits, leverages, rows.slots, rows.weights, self._counts, recoding)
 
-    def _solved(self, regularization: float) -> Array:
-        """A⁻¹ (x − m) of every example."""
+    def _through_inverse(self, regularization: float) -> tuple[Array, Array]:
+        """(x − m)ᵀ A⁻¹ (μ_k − m) of every example and class, and (x − m)ᵀ A⁻¹ (x − m)."""
         if self._eigenvalues is not None:
-            return self._X / (self._eigenvalues + regularization)
-        upper = self._upper.copy()
-        upper.flat[:: len(upper) + 1] += regularization
-        return cho_solve(definite_factor(upper.T, overwrite=True), self._X.T).T
+            Z = self._X / (self._eigenvalues + regularization)
+            return Z @ self._means.T, np.einsum("ij,ij->i", self._X, Z)
+        matrix = self._upper.T.copy(order="F")
+        matrix.flat[:: len(matrix) + 1] += regularization
+        # A = L Lᵀ: of both sides L⁻¹ is enough, half of what A⁻¹ of one of them would cost.
+        lower, _ = definite_factor(matrix, overwrite=True)
+        X, means = (solve_triangular(lower, M.T, lower=True) for M in (self._X, self._means))
+        return X.T @ means, np.einsum("ij,ij->j", X, X)
 
 
 class DiscriminantPath:
