@@ -4,7 +4,7 @@ Counts of right answers are noisy, so neighbouring strengths are averaged (1-2-1
 that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is preferred by a
 quarter of an example for each step of the grid. So the best of the linear readings is found. A
 wide reading is taken before it, at the strength nearest to the usual one, unless it is behind the
-best by more than a standard error, on the examples where both differ. Without evidence the kernel,
+best by more than a standard error and an example, where both differ. Without evidence the kernel,
 or where there is none ridge regression, is taken at the usual strength.
 
 The strength of wide features is looked for with the first half of them, at an eighth of the cost.
@@ -44,6 +44,8 @@ USUAL = 8.0
 STEP, OTHER_READING = 0.25, 1.0
 # By so many standard errors a preferred reading may be behind.
 ERRORS = 1.0
+# And by so many examples beside: where there are few of them, one or two decide nothing.
+ALONE = 1.0
 # The share of wide features that their strength is looked for with.
 SOME_FEATURES = 0.5
 # Classes are uneven, and recoding worth a look, when the largest is this much larger.
@@ -253,12 +255,12 @@ class _Evidence:
         return self._hits(tables) @ self._share
 
     def first_as_good_as_the_best(self, tables: list[Array]) -> int:
-        """The first that is not behind the best by a standard error, where the two differ."""
+        """The first that is not behind the best by a standard error and an example."""
         hits = self._hits(tables)
         best = hits[int((hits @ self._share).argmax())]
         behind = (best.astype(np.float64) - hits) @ self._share
         error = np.sqrt((best != hits) @ self._share**2)
-        return int(np.flatnonzero(~(behind > ERRORS * error))[0])  # an error may overflow
+        return int(np.flatnonzero(~(behind > ERRORS * error + ALONE))[0])  # it may overflow
 
     def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
         """Which examples each table of scores answers rightly, a row each."""
