@@ -37,6 +37,7 @@ def drive(engine_name: str, folder: Path) -> None:
     plan.TASK_BYTES = 1
     paths = sorted(str(path) for path in folder.glob("*.npz"))
     with opened_engine(engine_name) as engine:
+        (folder / "fitting").touch()
         trained = fit(StreamingLDA(), paths, engine=engine, checkpoint=str(folder / "checkpoint"))
     save(trained, folder / "result")
 
@@ -51,10 +52,16 @@ def undisturbed(paths: list[str], known: Path) -> Trained:
 
 
 def started_driver(options: argparse.Namespace) -> subprocess.Popen[bytes]:
+    """A driver whose cluster is up: what is killed before is none of the fit's business."""
+    fitting = options.folder / "fitting"
+    fitting.unlink(missing_ok=True)
     command = [sys.executable, "-m", "benchmarks.cluster_faults", "--drive"]
     command += ["--engine", options.engine, "--folder", str(options.folder)]
     with open(options.folder / "driver.log", "ab") as log:
-        return subprocess.Popen(command, start_new_session=True, stderr=log)
+        driver = subprocess.Popen(command, start_new_session=True, stderr=log)
+    while not fitting.exists() and driver.poll() is None:
+        time.sleep(0.2)
+    return driver
 
 
 def workers_of(driver: subprocess.Popen[bytes], engine: str) -> list[psutil.Process]:
@@ -102,8 +109,6 @@ def main() -> None:
     )
     removed(options.folder / "checkpoint")
     driver = started_driver(options)
-    while not (options.folder / "checkpoint" / "parts").exists():
-        time.sleep(0.5)
     start, killed, drivers = time.monotonic(), 0, 0
     while driver.poll() is None:
         time.sleep(options.every)
