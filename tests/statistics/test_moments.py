@@ -3,7 +3,7 @@ import pytest
 
 from everlearn.errors import NeverLearned, NotForgettable
 from everlearn.statistics.moments import PENDING_ROWS, Moments
-from everlearn.statistics.moments_kernels import BLOCK, TOGETHER, add_outer_products
+from everlearn.statistics.moments_kernels import STRIP, TOGETHER, add_outer_products
 from tests.oracles import class_moments
 
 
@@ -33,7 +33,7 @@ def test_a_block_equals_two_passes_over_the_examples(rng):
     assert_equals_oracle(moments, X, slots)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 5, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 6])
+@pytest.mark.parametrize("d", [1, 2, 3, 5, STRIP - 1, STRIP, STRIP + 1, 2 * STRIP + 6])
 @pytest.mark.parametrize("n", [1, TOGETHER - 1, TOGETHER, TOGETHER + 1, PENDING_ROWS])
 def test_outer_products_are_added_above_the_diagonal_alone(rng, n, d):
     rows, before = rng.normal(size=(n, d)), rng.normal(size=(d, d))
@@ -45,7 +45,7 @@ def test_outer_products_are_added_above_the_diagonal_alone(rng, n, d):
 @pytest.mark.parametrize("first", [TOGETHER, 2 * TOGETHER, 5 * TOGETHER])
 def test_outer_products_in_parts_are_the_same_bits(rng, first):
     """A Memory that was asked on the way must end where one does that was not."""
-    rows = rng.normal(size=(6 * TOGETHER + 5, 2 * BLOCK + 6))
+    rows = rng.normal(size=(6 * TOGETHER + 5, 2 * STRIP + 6))
     whole, parts = np.zeros((2, rows.shape[1], rows.shape[1]))
     add_outer_products(whole, rows)
     add_outer_products(parts, rows[:first])
