@@ -53,9 +53,13 @@ def opened_engine(name: str, workers: int = 2) -> Iterator[Any]:
     if name == "local":
         yield "local"
     elif name == "dask":
+        from dask import config
         from distributed import Client, LocalCluster
 
+        from everlearn.cluster.engines.dask import KEEP_PAGES
+
         with (
+            config.set(KEEP_PAGES),
             LocalCluster(
                 n_workers=workers, threads_per_worker=1, dashboard_address=None, protocol="tcp"
             ) as cluster,
