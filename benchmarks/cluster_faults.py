@@ -30,6 +30,8 @@ WORKERS = {
     "ray": "ray::",
     "spark": "pyspark.daemon",
 }
+# Ray's node ends with its agents, which are no workers.
+AGENT = "Agent"
 
 
 def drive(engine_name: str, folder: Path) -> None:
@@ -68,7 +70,8 @@ def workers_of(driver: subprocess.Popen[bytes], engine: str) -> list[psutil.Proc
     found = []
     for child in psutil.Process(driver.pid).children(recursive=True):
         try:
-            if WORKERS[engine] in " ".join(child.cmdline()):
+            command = " ".join(child.cmdline())
+            if WORKERS[engine] in command and AGENT not in command:
                 found.append(child)
         except psutil.Error:
             continue
