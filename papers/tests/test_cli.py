@@ -61,18 +61,42 @@ def two_papers(monkeypatch, tmp_path):
 def test_reproduce_all_goes_on_where_data_is_missing(two_papers):
     result = run("reproduce", "all", "--quick", "--out", two_papers, expect=1)
     for name in PAPERS:
-        said = rf"^{name}: \d+ s, not done: {name}, table2: data is missing"
+        said = rf"^{name}: \d+ s, \d+ s of processor time, not done: {name}, table2: data is miss"
         assert re.search(said, result.stderr, re.MULTILINE)
     for name in PAPERS:
         parts = json.loads((two_papers / name / "results.json").read_text())["parts"]
         assert list(parts) == ["table1", "fig1"]
     (two_papers / "data").touch()
     result = run("reproduce", "all", "--quick", "--out", two_papers)
-    assert re.search(rf"^rlsc: \d+ s, report: {two_papers}/rlsc/report.md$", result.stdout, re.M)
+    said = rf"^rlsc: \d+ s, \d+ s of processor time, report: {two_papers}/rlsc/report.md$"
+    assert re.search(said, result.stdout, re.M)
     told = json.loads(run("reproduce", "all", "--quick", "--out", two_papers, "--json").stdout)
     assert list(told) == ["rlsc", "slda"]
     assert told["slda"]["report"] == str(two_papers / "slda" / "report.md")
     assert told["slda"]["seconds"] >= 0
+    assert told["slda"]["processor_seconds"] >= 0
+
+
+def test_what_takes_long_is_left_out_and_named(two_papers, monkeypatch):
+    monkeypatch.setattr(tiny_paper, "LONG", ("fig1", "table2"), raising=False)
+    (two_papers / "data").touch()
+    named = "left out, because they take long: rlsc fig1, rlsc table2"
+
+    def made():
+        return list(json.loads((two_papers / "rlsc" / "results.json").read_text())["parts"])
+
+    result = run("reproduce", "rlsc", "--out", two_papers / "rlsc")
+    assert result.stderr.splitlines()[0] == f"{named}; --long makes them"
+    assert made() == ["table1"]
+    result = run("reproduce", "all", "--out", two_papers)
+    assert result.stderr.splitlines()[0] == f"{named}, slda fig1, slda table2; --long makes them"
+    assert made() == ["table1"]
+    result = run("reproduce", "rlsc", "--only", "fig1", "--out", two_papers / "rlsc")
+    assert "left out" not in result.output
+    assert made() == ["table1", "fig1"]
+    result = run("reproduce", "all", "--long", "--out", two_papers)
+    assert "left out" not in result.output
+    assert made() == ["table1", "fig1", "table2"]
 
 
 def test_a_quick_run_is_kept_out_of_a_folder_of_full_ones(two_papers):

@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from everlearn_papers.errors import OtherResults
-from everlearn_papers.reproduce import PAPERS, reproduce
+from everlearn_papers.repeat import VERSION
+from everlearn_papers.report import Section
+from everlearn_papers.reproduce import PAPERS, long_parts, parts, reproduce
 
 from everlearn.errors import MissingData
 
@@ -135,6 +138,77 @@ class TestQuickAndFull:
         assert all("text" in record for record in results(out)["parts"].values())
 
 
+class TestLongParts:
+    @pytest.fixture(autouse=True)
+    def long(self, monkeypatch):
+        monkeypatch.setattr(tiny_paper, "LONG", ("fig1", "table2"), raising=False)
+
+    def test_they_are_left_out_and_the_report_says_so(self, out):
+        report = reproduce("tiny", out=out).read_text()
+        assert list(results(out)["parts"]) == ["table1"]
+        assert "Not made yet" not in report
+        said = "Left out, because they take long: fig1, table2; `--long` makes them."
+        assert report.rstrip().endswith(said)
+
+    def test_they_are_made_when_asked_for(self, out):
+        report = reproduce("tiny", only="fig1", out=out).read_text()
+        assert list(results(out)["parts"]) == ["fig1"]
+        assert "Not made yet: table1." in report
+        assert "take long: table2;" in report
+        report = reproduce("tiny", long=True, out=out).read_text()
+        assert list(results(out)["parts"]) == ["table1", "fig1", "table2"]
+        assert report.count("`everlearn reproduce tiny --long`") == 3
+        assert "take long" not in report
+
+    def test_those_made_before_are_kept(self, out):
+        reproduce("tiny", only="fig1", out=out)
+        report = reproduce("tiny", out=out).read_text()
+        assert list(results(out)["parts"]) == ["table1", "fig1"]
+        assert "take long: table2;" in report
+
+    def test_a_quick_run_makes_all(self, out):
+        reproduce("tiny", quick=True, out=out)
+        assert list(results(out)["parts"]) == ["table1", "fig1", "table2"]
+
+
+class TestProcessorTime:
+    """Two experiments of a quarter of a second each, by the processor's own clock."""
+
+    @pytest.fixture(autouse=True)
+    def busy(self, monkeypatch):
+        monkeypatch.setitem(tiny_paper.PARTS, "busy", tiny_paper.busy_part)
+        monkeypatch.setitem(tiny_paper.PARTS, "idle", lambda _: Section("Idle", "none", "None."))
+
+    @pytest.mark.parametrize("jobs", [1, 2])
+    def test_a_part_has_what_it_and_its_processes_took(self, out, jobs):
+        report = reproduce("tiny", only="busy", out=out, jobs=jobs).read_text()
+        took = results(out)["parts"]["busy"]["seconds"]
+        assert took >= 0.5
+        assert f"--only busy` (everlearn {VERSION}), took {took:.0f} s of processor time." in report
+
+    def test_no_part_is_charged_for_another(self, out):
+        reproduce("tiny", out=out)
+        assert results(out)["parts"]["idle"]["seconds"] < 0.5
+
+    def test_experiments_found_on_disk_count(self, out):
+        reproduce("tiny", only="busy", out=out)
+        kept = out / "runs" / "full" / "busy" / "busy-0.json"
+        kept.write_text(json.dumps(json.loads(kept.read_text()) | {"seconds": 7200}))
+        report = reproduce("tiny", only="busy", out=out).read_text()
+        assert 7200 < results(out)["parts"]["busy"]["seconds"] < 7210
+        assert "took 120.0 min of processor time." in report
+
+    def test_nothing_is_said_where_it_was_not_measured(self, out):
+        reproduce("tiny", only="busy", out=out)
+        kept = out / "runs" / "full" / "busy" / "busy-0.json"
+        old = json.loads(kept.read_text())
+        del old["seconds"]
+        kept.write_text(json.dumps(old))
+        report = reproduce("tiny", only="busy", out=out).read_text()
+        assert results(out)["parts"]["busy"]["seconds"] is None
+        assert "took" not in report
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_progress_names_the_part_and_counts_experiments(out, jobs):
     said = []
@@ -222,6 +296,12 @@ def test_an_interrupted_run_ends_without_running_the_rest(out):
         _, said = interrupted.communicate(timeout=60)
     assert said.count("KeyboardInterrupt") == 1  # the run's own, none of a worker
     assert len(list((out / "runs" / "full" / "first").iterdir())) < 20
+
+
+@pytest.mark.parametrize("name", [name for name in PAPERS if name != "tiny"])
+def test_long_parts_are_parts_and_some_are_left(name):
+    declared = getattr(import_module(PAPERS[name]), "LONG", ())
+    assert set(declared) == set(long_parts(name)) < set(parts(name))
 
 
 def marked(value):

@@ -58,6 +58,22 @@ def table2(setting):
     return Section("Table 2: data", "data", "Third.", Table([{"x": 1.5, "y": float("nan")}]))
 
 
+def use_the_processor(seconds=0.25):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def busy(seed):
+    use_the_processor()
+    return {"value": seed}
+
+
+def busy_part(setting):
+    setting.repeat(busy, "busy", 2)
+    return Section("Busy", "none", "Two experiments of a quarter of a second.")
+
+
 PARTS = {"table1": table1, "fig1": fig1, "table2": table2}
 
 

@@ -23,8 +23,9 @@ from everlearn.cli.output import PLAIN_SECONDS, as_json, print_json, print_table
 from everlearn.errors import EverlearnError, MissingData
 from everlearn_papers.data.catalogue import PACKS, SOURCES, get
 from everlearn_papers.data.catalogue import find as find_data
-from everlearn_papers.report import Progress
-from everlearn_papers.reproduce import PAPERS
+from everlearn_papers.repeat import processor_seconds
+from everlearn_papers.report import LEFT_OUT, Progress
+from everlearn_papers.reproduce import PAPERS, long_parts
 from everlearn_papers.reproduce import reproduce as run_paper
 
 ALL = "all"
@@ -34,7 +35,10 @@ ALL = "all"
 @click.argument("name", type=click.Choice([*PAPERS, ALL]))
 @click.option("--only", metavar="PART", help="One table or figure, for instance table1.")
 @click.option("--quick", is_flag=True, help="One seed and less data, to see that it runs.")
-@click.option("--seeds", type=click.IntRange(1), help="Repetitions; by default as in the paper.")
+@click.option("--long", is_flag=True, help="Also the parts left out because they take long.")
+@click.option(
+    "--seeds", type=click.IntRange(1), help="Repetitions; by default those of the reports."
+)
 @click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes.")
 @click.option(
     "--out",
@@ -47,6 +51,7 @@ def reproduce(
     name: str,
     only: str | None,
     quick: bool,
+    long: bool,
     seeds: int | None,
     jobs: int,
     out: Path | None,
@@ -57,11 +62,12 @@ def reproduce(
     A report keeps the parts that earlier runs left in its folder. Quick and full runs do not mix: a
     full one puts quick parts aside, a quick one refuses a folder of full ones.
     """
+    how: dict[str, Any] = {"quick": quick, "long": long, "seeds": seeds, "jobs": jobs}
+    if not (only or quick or long):
+        _say_what_is_left_out(list(PAPERS) if name == ALL else [name])
     if name != ALL:
         with _shown(name) as tell:
-            report = run_paper(
-                name, only=only, quick=quick, seeds=seeds, out=out, jobs=jobs, progress=tell
-            )
+            report = run_paper(name, only=only, out=out, progress=tell, **how)
         if as_json:
             print_json(_places(report))
         else:
@@ -72,7 +78,7 @@ def reproduce(
     outcomes: dict[str, dict[str, Any]] = {}
     for paper in PAPERS:
         folder = None if out is None else out / paper
-        outcomes[paper] = _one_of_all(paper, quick=quick, seeds=seeds, out=folder, jobs=jobs)
+        outcomes[paper] = _one_of_all(paper, out=folder, **how)
         if not as_json:
             _say(paper, outcomes[paper])
     if as_json:
@@ -102,24 +108,33 @@ def data(action: str, name: str | None, as_json: bool) -> None:
 
 def _one_of_all(name: str, **how: Any) -> dict[str, Any]:
     """One paper among others: what goes wrong is noted, so that the others go on."""
-    start = time.monotonic()
+    start, used = time.monotonic(), processor_seconds()
     try:
         with _shown(name) as tell:
             outcome = _places(run_paper(name, progress=tell, **how))
     except EverlearnError as error:
         outcome = {"error": str(error)}
-    return {**outcome, "seconds": round(time.monotonic() - start, 1)}
+    outcome["seconds"] = round(time.monotonic() - start, 1)
+    outcome["processor_seconds"] = round(processor_seconds() - used, 1)
+    return outcome
 
 
 def _places(report: Path) -> dict[str, Any]:
     return {"report": str(report), "results": str(report.with_name("results.json"))}
 
 
+def _say_what_is_left_out(papers: list[str]) -> None:
+    named = [f"{paper} {part}" for paper in papers for part in long_parts(paper)]
+    if named:
+        say(f"{LEFT_OUT}: {', '.join(named)}; --long makes them", err=True)
+
+
 def _say(paper: str, outcome: dict[str, Any]) -> None:
+    spent = f"{outcome['seconds']:.0f} s, {outcome['processor_seconds']:.0f} s of processor time"
     if "error" in outcome:
-        say(f"{paper}: {outcome['seconds']:.0f} s, not done: {outcome['error']}", err=True)
+        say(f"{paper}: {spent}, not done: {outcome['error']}", err=True)
     else:
-        say(f"{paper}: {outcome['seconds']:.0f} s, report: {outcome['report']}")
+        say(f"{paper}: {spent}, report: {outcome['report']}")
 
 
 @contextmanager

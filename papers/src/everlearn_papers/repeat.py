@@ -1,11 +1,13 @@
 """The same experiment for many seeds, in parallel processes, resumed from what is on disk.
 
 Every seed's result is written to a JSON file of its own as soon as it is there, together with the
-settings and the version of everlearn it was made with. A run that is interrupted goes on with the
-seeds that are missing; a result of other settings, or of another version, is made anew.
+settings and the version of everlearn it was made with, and the processor time it took. A run that
+is interrupted goes on with the seeds that are missing; a result of other settings, or of another
+version, is made anew.
 """
 
 import json
+import math
 import os
 import signal
 import sys
@@ -16,7 +18,7 @@ from importlib.metadata import version
 from multiprocessing import get_context, parent_process, resource_tracker
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
@@ -24,6 +26,13 @@ from everlearn.persistence import replace_file
 
 Result = dict[str, Any]
 VERSION = version("everlearn")
+
+
+class Outcome(NamedTuple):
+    """What an experiment gave, and the processor seconds it took."""
+
+    result: Result
+    seconds: float
 
 
 def repeat(
@@ -34,6 +43,7 @@ def repeat(
     folder: str | Path | None = None,
     jobs: int = 1,
     progress: Callable[[], None] | None = None,
+    resumed: Callable[[float], None] | None = None,
 ) -> list[Result]:
     """Run ``experiment(seed, **settings)`` for every seed; the results in the order of the seeds.
 
@@ -45,32 +55,44 @@ def repeat(
     folder : where results are kept; without it nothing is written and nothing resumed
     jobs : processes; each computes with one thread
     progress : called once for every seed done
+    resumed : called for every seed that was found on disk, with the processor seconds it took when
+        it was made (not a number: it was not measured)
 
     A seed that fails does not lose the others: they are finished and kept, then its error is
     raised.
     """
     settings = settings or {}
     seeds = list(seeds)
-    results = {seed: _kept(folder, experiment, seed, settings) for seed in seeds}
-    missing = [seed for seed in seeds if results[seed] is None]
-    for _ in range(len(seeds) - len(missing)):
-        _tell(progress)
+    results: dict[int, Result] = {}
+    for seed in seeds:
+        kept = _kept(folder, experiment, seed, settings)
+        if kept is not None:
+            results[seed] = kept.result
+            if resumed:
+                resumed(kept.seconds)
+            _tell(progress)
+    missing = [seed for seed in seeds if seed not in results]
     failures: list[Exception] = []
     for seed, outcome in _outcomes(experiment, missing, settings, jobs):
         if isinstance(outcome, Exception):
             failures.append(outcome)
             continue
-        results[seed] = outcome
+        results[seed] = outcome.result
         _keep(folder, experiment, seed, settings, outcome)
         _tell(progress)
     if failures:
         raise failures[0]
-    return [result for seed in seeds if (result := results[seed]) is not None]
+    return [results[seed] for seed in seeds]
+
+
+def processor_seconds() -> float:
+    """What this process, and those it started that have ended, have used up to now."""
+    return sum(os.times()[:4])
 
 
 def _outcomes(
     experiment: Callable[..., Result], seeds: list[int], settings: dict[str, Any], jobs: int
-) -> Iterable[tuple[int, Result | Exception]]:
+) -> Iterable[tuple[int, Outcome | Exception]]:
     if jobs == 1 or len(seeds) == 1:
         for seed in seeds:
             yield seed, _run(experiment, seed, settings)
@@ -124,11 +146,13 @@ def _end_with_parent() -> None:
 
 def _run(
     experiment: Callable[..., Result], seed: int, settings: dict[str, Any]
-) -> Result | Exception:
+) -> Outcome | Exception:
     # One thread however many processes there are: the same sums in the same order.
+    start = processor_seconds()
     try:
         with threadpool_limits(1):
-            return experiment(seed, **settings)
+            result = experiment(seed, **settings)
+        return Outcome(result, processor_seconds() - start)
     except Exception as error:
         return error
 
@@ -142,7 +166,7 @@ def _kept(
     experiment: Callable[..., Result],
     seed: int,
     settings: dict[str, Any],
-) -> Result | None:
+) -> Outcome | None:
     if folder is None:
         return None
     # A file that is missing, damaged or of other settings means the seed is to be run.
@@ -150,7 +174,7 @@ def _kept(
         kept = json.loads(_path(folder, experiment, seed).read_text("utf-8"))
         same_version = kept["version"] == VERSION
         if same_version and kept["settings"] == json.loads(json.dumps(settings)):
-            return dict(kept["result"])
+            return Outcome(dict(kept["result"]), float(kept.get("seconds", math.nan)))
     return None
 
 
@@ -159,13 +183,13 @@ def _keep(
     experiment: Callable[..., Result],
     seed: int,
     settings: dict[str, Any],
-    result: Result,
+    outcome: Outcome,
 ) -> None:
     if folder is None:
         return
     Path(folder).mkdir(parents=True, exist_ok=True)
-    kept = {"version": VERSION, "settings": settings, "result": result}
-    text = json.dumps(kept, indent=1)
+    kept = {"version": VERSION, "settings": settings, "seconds": round(outcome.seconds, 1)}
+    text = json.dumps(kept | {"result": outcome.result}, indent=1)
     replace_file(_path(folder, experiment, seed), text.encode())
 
 

@@ -1,15 +1,17 @@
 """What a re-run paper consists of, and how it is written down.
 
 ``results.json`` holds every part (table or figure) that was made, each with the command that made
-it; ``report.md`` is written from it. A part made anew takes the place of the one before, the others
-stay: the report is the union of what was made in its folder, in the paper's order.
+it and the processor time it took; ``report.md`` is written from it. A part made anew takes the
+place of the one before, the others stay: the report is the union of what was made in its folder, in
+the paper's order.
 
 A folder holds full runs or quick ones, never both. A full run puts quick parts aside; a quick run
 does not touch a folder of full ones (:class:`~everlearn.errors.OtherResults`).
 """
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -21,11 +23,12 @@ from numpy.typing import ArrayLike
 from everlearn.evaluation.table import Table
 from everlearn.persistence import replace_file
 from everlearn_papers.errors import OtherResults
-from everlearn_papers.repeat import VERSION, Result, repeat
+from everlearn_papers.repeat import VERSION, Result, processor_seconds, repeat
 
 Record = dict[str, Any]
 RECORDED = ("title", "data", "text", "table", "rows", "figures", "command", "version")
 DOTS_PER_INCH = 110
+LEFT_OUT = "left out, because they take long"
 
 
 @dataclass
@@ -59,14 +62,27 @@ class Progress:
 
 
 class Watch:
-    """Tells somebody whenever the progress changes."""
+    """Tells somebody whenever the progress changes, and in the end what a part took."""
 
     def __init__(self, tell: Callable[[Progress], None] | None) -> None:
         self._tell = tell
         self._now = Progress("", 0, 0)
+        self._start = self._earlier = 0.0
 
     def begin(self, part: str, number: int, n_parts: int) -> None:
+        self._start, self._earlier = processor_seconds(), 0.0
         self._say(Progress(part, number, n_parts))
+
+    def resumed(self, seconds: float) -> None:
+        """An experiment of this part was found on disk, and had taken so long."""
+        self._earlier += seconds
+
+    def seconds(self) -> float:
+        """Processor seconds of all that this part consists of, whenever it was run.
+
+        An experiment that two parts read counts in both.
+        """
+        return processor_seconds() - self._start + self._earlier
 
     def expect(self, n_experiments: int) -> None:
         self._say(replace(self._now, known=self._now.known + n_experiments))
@@ -111,6 +127,7 @@ class Setting:
             folder=self.folder / "runs" / ("quick" if self.quick else "full") / part,
             jobs=self.jobs,
             progress=self.watch.finished,
+            resumed=self.watch.resumed,
         )
 
 
@@ -119,6 +136,15 @@ def published(paper: str) -> dict[str, Any]:
     text = files("everlearn_papers").joinpath("published", f"{paper}.json").read_text("utf-8")
     numbers: dict[str, Any] = json.loads(text)
     return numbers
+
+
+def took(record: Record) -> str:
+    """The processor time of a part, where it was measured."""
+    seconds = record.get("seconds")
+    if seconds is None:
+        return ""
+    time = f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.0f} s"
+    return f", took {time} of processor time"
 
 
 def spread(values: ArrayLike) -> str:
@@ -135,6 +161,7 @@ class Report:
     folder : where ``report.md``, ``results.json`` and the figures are
     title : of the paper
     parts : names of all its parts, in the paper's order
+    long : those of them that are made when they are asked for
     quick : whether this is a quick run
     making : the parts about to be made; what else is in the folder has to be kept
 
@@ -145,11 +172,19 @@ class Report:
     """
 
     def __init__(
-        self, folder: Path, title: str, parts: list[str], *, quick: bool, making: list[str]
+        self,
+        folder: Path,
+        title: str,
+        parts: list[str],
+        *,
+        long: Collection[str] = (),
+        quick: bool,
+        making: list[str],
     ) -> None:
         self.folder = folder
         self.title = title
         self.parts = parts
+        self.long = long
         self.quick = quick
         self._aside: list[str] = []  # figures of quick parts that a full run takes the place of
         self._records = self._kept(making)
@@ -158,8 +193,11 @@ class Report:
     def path(self) -> Path:
         return self.folder / "report.md"
 
-    def add(self, part: str, section: Section, command: str) -> None:
-        """Write one part: its figures, then the results, then the report."""
+    def add(self, part: str, section: Section, command: str, seconds: float) -> None:
+        """Write one part: its figures, then the results, then the report.
+
+        ``seconds`` is the processor time it took, not a number where that is not known.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in self._aside:
             if name.endswith(".png") and Path(name).name == name:
@@ -178,6 +216,7 @@ class Report:
             "figures": figures,
             "command": command,
             "version": VERSION,
+            "seconds": None if math.isnan(seconds) else round(seconds, 1),
         }
         made = {name: self._records[name] for name in self.parts if name in self._records}
         results = {"title": self.title, "quick": self.quick, "parts": made}
@@ -189,8 +228,9 @@ class Report:
         if self.quick:
             lines += ["**Quick run**: fewer seeds and less data than the full one.", ""]
         missing = [name for name in self.parts if name not in made]
-        if missing:
-            lines += [f"Not made yet: {', '.join(missing)}.", ""]
+        expected = [name for name in missing if name not in self.long]
+        if expected:
+            lines += [f"Not made yet: {', '.join(expected)}.", ""]
         for record in made.values():
             lines += [f"## {record['title']}", "", f"*Data*: {record['data']}", ""]
             lines += [record["text"], ""]
@@ -198,7 +238,11 @@ class Report:
                 lines += [record["table"], ""]
             for path in record["figures"]:
                 lines += [f"![{record['title']}]({path})", ""]
-            lines += [f"Made by `{record['command']}` (everlearn {record['version']}).", ""]
+            version = f"(everlearn {record['version']})"
+            lines += [f"Made by `{record['command']}` {version}{took(record)}.", ""]
+        left_out = [name for name in missing if name in self.long]
+        if left_out:
+            lines += [f"{LEFT_OUT.capitalize()}: {', '.join(left_out)}; `--long` makes them.", ""]
         return "\n".join(lines)
 
     def _kept(self, making: list[str]) -> dict[str, Record]:

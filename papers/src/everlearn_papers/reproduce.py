@@ -24,11 +24,19 @@ def parts(name: str) -> list[str]:
     return list(import_module(PAPERS[name]).PARTS)
 
 
+def long_parts(name: str) -> list[str]:
+    """Those of its parts that take long, and are made when asked for: ``LONG`` of its module."""
+    available = parts(name)
+    long = getattr(import_module(PAPERS[name]), "LONG", ())
+    return [part for part in available if part in long]
+
+
 def reproduce(
     name: str,
     *,
     only: str | None = None,
     quick: bool = False,
+    long: bool = False,
     seeds: int | None = None,
     out: str | Path | None = None,
     jobs: int = 1,
@@ -44,7 +52,9 @@ def reproduce(
     name : one of ``PAPERS``
     only : one table or figure, for instance ``"table1"``
     quick : less data and one seed; shows that it runs, not what the paper shows
-    seeds : how many random repetitions; by default as many as the paper has
+    long : also what takes long (:func:`long_parts`); a quick run, or one part, needs no asking
+    seeds : how many random repetitions; by default as many as the paper has, or where those take
+        long, fewer
     out : folder; by default ``out/NAME``. Finished seeds found there are not run again
     jobs : processes, each with one thread
     progress : called with where the run is, for every part begun and every experiment done
@@ -61,8 +71,9 @@ def reproduce(
         raise UnknownExperiment(f"{name} has no part {only!r}; there are {', '.join(available)}")
     module = import_module(PAPERS[name])
     folder = Path(out) if out is not None else Path("out") / name
-    making = available if only is None else [only]
-    report = Report(folder, module.TITLE, available, quick=quick, making=making)
+    slow = long_parts(name)
+    making = [only] if only else [part for part in available if long or quick or part not in slow]
+    report = Report(folder, module.TITLE, available, long=slow, quick=quick, making=making)
     watch = Watch(progress)
     setting = Setting(quick, seeds, folder, jobs, watch)
     missing: dict[str, list[str]] = {}
@@ -73,7 +84,8 @@ def reproduce(
         except MissingData as error:
             missing.setdefault(str(error), []).append(part)
             continue
-        report.add(part, section, _command(name, only, quick, seeds))
+        command = _command(name, only, quick, long, seeds)
+        report.add(part, section, command, watch.seconds())
     if missing:
         raise MissingData(
             "; ".join(f"{name}, {', '.join(left)}: {why}" for why, left in missing.items())
@@ -81,8 +93,9 @@ def reproduce(
     return report.path
 
 
-def _command(name: str, only: str | None, quick: bool, seeds: int | None) -> str:
+def _command(name: str, only: str | None, quick: bool, long: bool, seeds: int | None) -> str:
     command = f"everlearn reproduce {name}"
     command += f" --only {only}" if only else ""
     command += " --quick" if quick else ""
+    command += " --long" if long else ""
     return command + (f" --seeds {seeds}" if seeds else "")

@@ -36,6 +36,7 @@ from everlearn_papers.report import Section, Setting, spread
 FIFTY = 50
 EVERYTHING = "all"
 BYTES_PER_NUMBER = 4
+MEMORY_ORDERS = 1
 
 
 def smallest_leaf(setting: Setting) -> Section:
@@ -134,6 +135,7 @@ def memory_budget(setting: Setting) -> Section:
     found = grow(
         setting,
         "memory",
+        MEMORY_ORDERS,
         forests=list(KINDS),
         initials=[start],
         steps=[size.step],
@@ -176,9 +178,9 @@ def memory_budget(setting: Setting) -> Section:
         CIFAR,
         "*Published*: no experiment; the conclusion names keeping a subset of the data as the way "
         f"out of storing it all. *Measured*: `memory=`, {size.step} classes at a time, "
-        f"{size.trees} trees, {orders(setting)}. The images kept are a uniform sample of each "
-        f"class, each counting for those it stands for; relative to a forest {RETRAINED} on all "
-        "images.",
+        f"{size.trees} trees, {orders(setting, MEMORY_ORDERS)}. The images kept are a uniform "
+        "sample of each class, each counting for those it stands for; relative to a forest "
+        f"{RETRAINED} on all images.",
         table,
         {"": drawn},
     )
