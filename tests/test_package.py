@@ -61,7 +61,7 @@ def test_the_fast_path_compiles_without_a_writable_home(tmp_path):
 
 
 # Packages that only their own rooms need, and that nobody has to install.
-EXTRAS = {"distributed", "pyspark", "ray", "torch"}
+EXTRAS = {"dask", "distributed", "pyspark", "ray", "torch"}
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(everlearn.__path__, "everlearn.")
