@@ -190,7 +190,7 @@ class Folder:
     def _other(self, network: int) -> list[Any]:
         """Another Memory to merge, and what is in it."""
         path = self.place / self._new("other")
-        pairs = [[self._number(), self._new_name()] for _ in range(MANY)]
+        pairs = [(self._number(), self._new_name()) for _ in range(MANY)]
         with Memory(path) as other:
             other.teach_many((example(number, network), name) for number, name in pairs)
         return [str(path), pairs]

@@ -141,9 +141,19 @@ def main() -> None:
     with threadpool_limits(1, user_api="blas"):
         costs = measured()
         report(costs)
-    sizes = {"images": 1e9, "n_classes": 100_000, "d": 1280, "workers": 1000, "shards": 100_000}
-    plain = carried(costs, **sizes, embed_seconds=EMBED_SECONDS)
-    split = carried(costs, **sizes, embed_seconds=EMBED_SECONDS, ranges=100)
+    plain, split = (
+        carried(
+            costs,
+            images=1e9,
+            n_classes=100_000,
+            d=1280,
+            workers=1000,
+            shards=100_000,
+            embed_seconds=EMBED_SECONDS,
+            ranges=ranges,
+        )
+        for ranges in (1, 100)
+    )
     print("1e9 images, 1e5 classes, 1280 features, 1,000 workers, 1e5 shards")
     for what in plain:
         print(f"{what:40s} {plain[what]:12.3g}   in 100 ranges of classes {split[what]:12.3g}")

@@ -22,6 +22,8 @@ from everlearn import EfficientNetLite0, NearestClassMean
 from everlearn.cluster import fit, plan
 from everlearn.images.decode import opened_picture
 
+NETWORK = "efficientnet-lite0"
+
 
 def write_tars(folder: Path, n_tars: int, n_images: int) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,10 +70,9 @@ def main() -> None:
     print(f"embedder alone, one thread: {total / alone:.1f} images/s", flush=True)
     walls, processor = {}, {}
     for workers in (1, 2):
-        arguments = {"workers": workers, "embedder": "efficientnet-lite0"}
-        fit(NearestClassMean(), paths[:2], **arguments)
+        fit(NearestClassMean(), paths[:2], workers=workers, embedder=NETWORK)
         wall, cpu = time.perf_counter(), cpu_seconds()
-        fit(NearestClassMean(), paths, **arguments)
+        fit(NearestClassMean(), paths, workers=workers, embedder=NETWORK)
         walls[workers] = time.perf_counter() - wall
         processor[workers] = cpu_seconds() - cpu
     print(

@@ -39,7 +39,7 @@ from benchmarks.attacked_folder import (
     every_kind_once,
     held_by,
 )
-from benchmarks.plain_memory import PlainMemory, picture, source, thumbnail, vector
+from benchmarks.plain_memory import PlainMemory, Taught, picture, source, thumbnail, vector
 from everlearn import Memory
 from everlearn.errors import NotAMemory
 from everlearn.memory import keeping as memory_module
@@ -202,11 +202,10 @@ def _acknowledged_last(lines: list[str]) -> set[int]:
 
 def _some_taught(before: PlainMemory, change: Change, held: Held, tally: Tally) -> PlainMemory:
     """Many are taught in several transactions: some of them, from the first on, may be there."""
-    pairs = [
-        tuple(pair) for pair in (change.values[1] if change.kind == "merge" else change.values)
-    ]
+    taught = change.values[1] if change.kind == "merge" else change.values
+    pairs: Taught = [(number, name) for number, name in taught]
     some = before.copy()
-    some.teach_many([pair for pair in pairs if pair in held.taught])  # type: ignore[misc]
+    some.teach_many([pair for pair in pairs if pair in held.taught])
     if not held.is_what(some):
         tally.lost += 1
         tally.wrong.append(f"{change.kind}: neither old nor a part of the new")

@@ -17,6 +17,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -97,11 +98,14 @@ def done(job: str, scale: Scale, folder: Path) -> dict[str, Any]:
     from everlearn_papers.data.packs import mnist
     from everlearn_papers.deep import verification
 
-    measure = {"split": verification.split_mnist, "permuted": verification.permuted_mnist}[kind]
+    measures: dict[str, Callable[..., float]] = {
+        "split": verification.split_mnist,
+        "permuted": verification.permuted_mnist,
+    }
     few: dict[str, Any] = {} if _full(scale) else {"n_train": 500}
     if few and kind == "permuted":
         few["n_tasks"] = 2
-    return {"accuracy": measure(name, mnist(), seed=scale.seed, **few)}
+    return {"accuracy": measures[kind](name, mnist(), seed=scale.seed, **few)}
 
 
 def main() -> None:

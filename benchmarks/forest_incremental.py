@@ -11,13 +11,13 @@ from itertools import pairwise
 import numpy as np
 from everlearn_papers.forests.experiments import grown, growth
 from everlearn_papers.forests.protocol import sizes_of_updates
-from everlearn_papers.forests.runs import FIFTY, Runs
+from everlearn_papers.forests.runs import Runs
 
 from benchmarks.side_by_side import Line
 
 ORDERS = (0, 1, 2)
 N_INITIAL, N_CLASSES = 10, 100
-N_TREES_TIMED = 10
+N_TREES, N_TREES_TIMED = 50, 10
 NAMES = {"NCMF": "NCMForest", "SVMF": "SVMForest"}
 
 
@@ -34,19 +34,26 @@ def lines() -> Iterator[Line]:
 
 
 def runs(kind: str, step: int, ways: list[str], checkpoints: list[int], n_trees: int) -> Runs:
-    settings = FIFTY | {
-        "forests": [kind],
-        "steps": [step],
-        "checkpoints": checkpoints,
-        "n_trees": n_trees,
-        "arms": {way: {"update": way.lower()} for way in ways},
-    }
     name = growth(kind, N_INITIAL, step)
-    return Runs([grown(seed, **settings)[name] for seed in ORDERS])
+    return Runs(
+        [
+            grown(
+                seed,
+                data="cifar100",
+                forests=[kind],
+                initials=[N_INITIAL],
+                steps=[step],
+                checkpoints=checkpoints,
+                n_trees=n_trees,
+                arms={way: {"update": way.lower()} for way in ways},
+            )[name]
+            for seed in ORDERS
+        ]
+    )
 
 
 def accuracy_lines(kind: str, step: int, wanted: dict[str, float | None]) -> Iterator[Line]:
-    found = runs(kind, step, list(wanted), [N_INITIAL, N_CLASSES], FIFTY["n_trees"])
+    found = runs(kind, step, list(wanted), [N_INITIAL, N_CLASSES], N_TREES)
     shares = {way: found.relative(way)[:, -1] for way in wanted}
     for way, least in wanted.items():
         yield Line(

@@ -157,9 +157,10 @@ def _chain_anew(db: sqlite3.Connection) -> None:
     contents = dict(db.execute("SELECT id, content FROM teachings").fetchall())
     chain = BEGINNING
     rows = db.execute("SELECT position, operation, teaching, name, sign FROM log").fetchall()
-    for row in rows:
-        chain = linked(chain, *row, contents.get(row[2]) or b"")
-        db.execute("UPDATE log SET chain = ? WHERE position = ?", (chain, row[0]))
+    for position, operation, teaching, name, sign in rows:
+        content = contents.get(teaching) or b""
+        chain = linked(chain, position, operation, teaching, name, sign, content)
+        db.execute("UPDATE log SET chain = ? WHERE position = ?", (chain, position))
 
 
 FORGERIES: tuple[Forgery, ...] = (a_row, a_vector, a_log, a_schema, a_fact)

@@ -35,7 +35,18 @@ N_FEATURES = 5
 
 NUMBERS = [0, 1, -1, 2, 3, 1000, 2**31, 2**63 - 1, 2**63, -(2**63), 10**12, 10**400]
 FLOATS = [0.0, -0.0, 0.5, 1.0, -1.0, 1e-300, 1e300, -1e300, float("inf"), float("nan")]
-OTHERS = [None, True, False, "", "auto", "oas", "no such word", [], [[]], {"array": "counts"}]
+OTHERS: list[Any] = [
+    None,
+    True,
+    False,
+    "",
+    "auto",
+    "oas",
+    "no such word",
+    [],
+    [[]],
+    {"array": "counts"},
+]
 EXTREMES = [0.0, 1.0, -1.0, 1e20, -1e20, 1e154, 1e300, np.inf, -np.inf, np.nan]
 
 

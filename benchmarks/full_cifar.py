@@ -91,12 +91,15 @@ def lines() -> Iterator[Line]:
     yield from elsewhere(device, width, X, y, data.test) if device else here(width, X, y, data.test)
 
 
-def wide(width: int, seed: int, **how: object) -> StreamPipeline:
+def wide(width: int, seed: int, regularization: float | str = 1.0) -> StreamPipeline:
     return StreamPipeline(
         [
             ("root", PowerNormalizer()),
             ("wide", RandomFeatures(n_components=width, random_state=seed)),
-            ("learn", RecursiveRLSC(recoding=0.0, fit_intercept=True, **how)),
+            (
+                "learn",
+                RecursiveRLSC(regularization=regularization, recoding=0.0, fit_intercept=True),
+            ),
         ]
     )
 

@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -138,14 +139,14 @@ class Bench:
     def fit_pinned(self) -> None:
         for name, make in LEARNERS.items():
             learner = make().to(self.device)
-            took = self.best(lambda learner=learner: learner.fit(self.pinned, self.y), 4)
+            took = self.best(partial(learner.fit, self.pinned, self.y), 4)
             wanted = "" if name == "NearestClassMean" else "≤ 0.10"
             self.report.add(f"{name}: fit from pinned memory", took, "s", wanted)
 
     def fit_ordinary(self) -> None:
         for name in ("StreamingLDA", "RecursiveRLSC"):
             learner = LEARNERS[name]().to(self.device)
-            took = self.best(lambda learner=learner: learner.fit(self.plain, self.y), 3)
+            took = self.best(partial(learner.fit, self.plain, self.y), 3)
             self.report.add(f"{name}: fit from ordinary memory", took, "s", "≤ 0.40")
 
     def fit_mapped(self) -> None:
@@ -171,7 +172,7 @@ class Bench:
         rows = self.pinned[: self.asked].to(self.device)
         for name, make in LEARNERS.items():
             learner = make().to(self.device).fit(self.pinned, self.y)
-            took = 1e3 * self.best(lambda learner=learner: learner.predict(rows), 10)
+            took = 1e3 * self.best(partial(learner.predict, rows), 10)
             self.report.add(f"{name}: predict {self.asked:,} rows there", took, "ms", "≤ 5")
             learner.learn_one(rows[0], 0)
             start = time.perf_counter()

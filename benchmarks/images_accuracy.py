@@ -5,16 +5,17 @@ classes overlap them, so the figures show that the chain works, not that unseen 
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 from everlearn_papers.data import packs
 from everlearn_papers.data.catalogue import find
 
+from benchmarks.images_speed import Precision
 from benchmarks.side_by_side import Line
 from everlearn import Memory, PowerNormalizer, StreamPipeline
-from everlearn.images.batches import embed_sources
+from everlearn.images.batches import Unreadable, embed_sources
 from everlearn.images.decode import decode
 from everlearn.images.embedders import EfficientNetLite0
 from everlearn.memory.keeping import default_classifier
@@ -26,10 +27,14 @@ TURNTABLE_EVERY = 3
 CIFAR_EACH = 30
 
 
-def photographs() -> tuple[np.ndarray, np.ndarray]:
+def photographs(precision: Precision = "float32") -> tuple[np.ndarray, np.ndarray]:
     """The vector and the name of every demo photograph, through decoder and network."""
     paths = sorted(find("demo_photos").glob("*/*.jpg"))
-    vectors = [found.vector for found in embed_sources(EfficientNetLite0(), paths)]
+    vectors = []
+    for found in embed_sources(EfficientNetLite0(precision=precision), paths):
+        if isinstance(found, Unreadable):
+            raise found.error
+        vectors.append(found.vector)
     return np.array(vectors), np.array([path.parent.name for path in paths])
 
 
@@ -97,20 +102,14 @@ def caltech() -> float:
     return float(np.mean(np.array(answers) == names[~train]))
 
 
-def photographs_at(precision: str) -> tuple[np.ndarray, np.ndarray]:
-    paths = sorted(find("demo_photos").glob("*/*.jpg"))
-    vectors = [f.vector for f in embed_sources(EfficientNetLite0(precision=precision), paths)]
-    return np.array(vectors), np.array([path.parent.name for path in paths])
-
-
-def turntable_at(precision: str) -> tuple[np.ndarray, np.ndarray]:
+def turntable_at(precision: Precision) -> tuple[np.ndarray, np.ndarray]:
     images, labels, frame = packs.arrays("icub_camera50.npz", "images", "labels", "frame")
     rows = np.flatnonzero(frame % TURNTABLE_EVERY == 0)
     vectors = EfficientNetLite0(precision=precision).embed(list(images[rows]))
     return vectors, labels[rows].astype(str)
 
 
-def cifar_at(precision: str) -> tuple[np.ndarray, np.ndarray]:
+def cifar_at(precision: Precision) -> tuple[np.ndarray, np.ndarray]:
     """The first pictures of every class, from the test mosaics."""
     tiles, names = [], []
     for path in sorted(find("cifar100_32x32").glob("test_*.jpg")):
@@ -133,22 +132,23 @@ def shots(X: np.ndarray, names: np.ndarray, each: int) -> float:
 
 def precisions() -> Iterator[Line]:
     """What int8 costs, pack by pack, the same examples taught and asked."""
+    features: Callable[[Precision], tuple[np.ndarray, np.ndarray]]
     packs = {
-        "photographs": (photographs_at, 5, 14, 8),
+        "photographs": (photographs, 5, 14, 8),
         "turntable, every third frame": (turntable_at, 5, 16, 30),
         "CIFAR-100, 30 of the test pictures each": (cifar_at, 5, 20, 60),
     }
     for name, (features, few, many, n_known) in packs.items():
-        by_precision = {precision: features(precision) for precision in ("float32", "int8")}
+        by_precision = [features("float32"), features("int8")]
         for each in (few, many):
-            exact, quick = (shots(*by_precision[p], each) for p in ("float32", "int8"))
+            exact, quick = (shots(*found, each) for found in by_precision)
             yield Line(
                 f"{name}: accuracy lost by int8, {each} taught a class",
                 f"{100 * (exact - quick):+.2f} points ({exact:.2%} to {quick:.2%})",
                 "<= 0.3 points",
             )
         (flagged, accepted), (quick_flagged, quick_accepted) = (
-            unknown(*by_precision[p], n_known) for p in ("float32", "int8")
+            unknown(*found, n_known) for found in by_precision
         )
         yield Line(
             f"{name}: unknown names called unknown, known ones accepted, float32 and int8",

@@ -20,13 +20,16 @@ from everlearn.memory.influence import Influence
 from everlearn.memory.unknown import Familiarity
 
 N, NAMES, WIDTH = 10_000, 200, 1_280
-RIDGE = {"regularization": 0.3, "recoding": 0.5}
 RETRAINED = 200
 SPLITS = 200
 PHOTOGRAPHS, PHOTOGRAPHED_NAMES = 6_000, 200
 STARTS = 9
 LEVELS = (0.90, 0.95, 0.99)
 PACKS = ("caltech101_effnetlite0.npz", "cifar100_small_effnetlite0.npz", "icub_camera50.npz")
+
+
+def ridge() -> RecursiveRLSC:
+    return RecursiveRLSC(regularization=0.3, recoding=0.5)
 
 
 def many() -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +41,7 @@ def many() -> tuple[np.ndarray, np.ndarray]:
 
 def exactness() -> Iterator[Line]:
     X, y = many()
-    classifier = RecursiveRLSC(**RIDGE).fit(X, y)
+    classifier = ridge().fit(X, y)
     start = time.process_time()
     influence = Influence(classifier, X, y)
     left_out = influence.all_left_out()
@@ -154,7 +157,7 @@ def mislabelled() -> Iterator[Line]:
         given = y.copy()
         swapped = rng.choice(len(y), len(y) // 20, replace=False)
         given[swapped] = (y[swapped] + rng.integers(1, 101, len(swapped))) % 101
-        influence = Influence(RecursiveRLSC(**RIDGE).fit(X, given), X, given)
+        influence = Influence(ridge().fit(X, given), X, given)
         scores = influence.all_left_out()
         own = scores[np.arange(len(given)), given].copy()
         scores[np.arange(len(given)), given] = -np.inf

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
@@ -30,8 +31,11 @@ N_MANY = 100_000
 RECODING = 0.7
 OURS = {"SLDA": StreamingLDA, "RLSC": RecursiveRLSC}
 
+Rows = tuple[np.ndarray, np.ndarray]
+Step = Callable[[np.ndarray, int], object]
 
-def stream() -> tuple[np.ndarray, np.ndarray]:
+
+def stream() -> Rows:
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(N_CLASSES, N_FEATURES))
     y = rng.integers(0, N_CLASSES, N_EXAMPLES)
@@ -42,7 +46,7 @@ def stream() -> tuple[np.ndarray, np.ndarray]:
 class Turn:
     """The next few examples, over and over, for one contender."""
 
-    def __init__(self, step: Callable[[np.ndarray, int], object], X, y, size: int) -> None:
+    def __init__(self, step: Step, X: np.ndarray, y: np.ndarray, size: int) -> None:
         self.step, self.X, self.y, self.size, self.at = step, X, y.tolist(), size, 0
 
     def __call__(self) -> None:
@@ -81,7 +85,7 @@ def lines() -> Iterator[Line]:
     yield from beside_busy_cores(start, rest)
 
 
-def learning(start, rest) -> Iterator[Line]:
+def learning(start: Rows, rest: Rows) -> Iterator[Line]:
     ours = StreamingLDA().fit(*start)
     published = PublishedSLDA(N_FEATURES, N_CLASSES)
     published.start(*start)
@@ -112,16 +116,22 @@ def learning(start, rest) -> Iterator[Line]:
     )
 
 
-def asking(name: str, ours, published, start, rest) -> Iterator[Line]:
+def asking(
+    name: str,
+    ours: StreamingLDA | RecursiveRLSC,
+    published: PublishedSLDA | PublishedRLSC,
+    start: Rows,
+    rest: Rows,
+) -> Iterator[Line]:
     ours.fit(*start)
     published.start(*start)
-    answers: dict[str, list[int]] = {"ours": [], "published": []}
+    answers: dict[str, list[Any]] = {"ours": [], "published": []}
 
-    def our_step(x, label):
+    def our_step(x: np.ndarray, label: int) -> None:
         answers["ours"].append(ours.predict_one(x))
         ours.learn_one(x, label)
 
-    def published_step(x, label):
+    def published_step(x: np.ndarray, label: int) -> None:
         answers["published"].append(published.ask(x))
         published.learn(x, label)
 
@@ -136,13 +146,13 @@ def asking(name: str, ours, published, start, rest) -> Iterator[Line]:
     )
 
 
-def recoding_step(start, rest) -> Iterator[Line]:
+def recoding_step(start: Rows, rest: Rows) -> Iterator[Line]:
     ours = RecursiveRLSC(regularization=1.0, recoding=RECODING).fit(*start)
     published = PublishedRLSC(N_FEATURES, N_CLASSES, 1.0, RECODING)
     published.start(*start)
     ours.predict_one(rest[0][0])
 
-    def our_step(x, label):
+    def our_step(x: np.ndarray, label: int) -> None:
         ours.learn_one(x, label)
         ours.predict_one(x)
 
@@ -155,7 +165,7 @@ def recoding_step(start, rest) -> Iterator[Line]:
     )
 
 
-def batches(start, rest) -> Iterator[Line]:
+def batches(start: Rows, rest: Rows) -> Iterator[Line]:
     """Ten rows at a time against one by one, and one large batch against a bare dsyrk."""
     rng = np.random.default_rng(1)
     many = rng.normal(size=(N_MANY, N_FEATURES)).astype(np.float32)
@@ -163,7 +173,7 @@ def batches(start, rest) -> Iterator[Line]:
     whole = many.astype(np.float64)
     scatter = np.zeros((N_FEATURES, N_FEATURES), order="F")
 
-    def dsyrk():
+    def dsyrk() -> None:
         blas.dsyrk(1.0, whole.T, beta=1.0, c=scatter, overwrite_c=1)
 
     for name, make in OURS.items():
@@ -186,7 +196,7 @@ def batches(start, rest) -> Iterator[Line]:
         )
 
 
-def beside_busy_cores(start, rest) -> Iterator[Line]:
+def beside_busy_cores(start: Rows, rest: Rows) -> Iterator[Line]:
     """Processor time, BLAS as it is by default and every core busy, against one quiet thread."""
     for name, make in OURS.items():
         learner = make().fit(*start)
@@ -233,7 +243,7 @@ def busy_cores() -> Iterator[None]:
             other.wait()
 
 
-def the_whole_stream(X, y) -> Iterator[Line]:
+def the_whole_stream(X: np.ndarray, y: np.ndarray) -> Iterator[Line]:
     """All 20,000, asked and taught one by one from nothing; the published form on stretches."""
     for name, ours, make in (
         (
@@ -247,7 +257,7 @@ def the_whole_stream(X, y) -> Iterator[Line]:
             lambda: PublishedRLSC(N_FEATURES, N_CLASSES, 1.0, RECODING),
         ),
     ):
-        answers = [None]
+        answers: list[Any] = [None]
         ours.learn_one(X[0], int(y[0]))
         for x, label in zip(X[1:], y[1:].tolist(), strict=True):
             answers.append(ours.predict_one(x))
@@ -269,7 +279,7 @@ def the_whole_stream(X, y) -> Iterator[Line]:
         )
 
 
-def other_libraries(start, rest) -> Iterator[Line]:
+def other_libraries(start: Rows, rest: Rows) -> Iterator[Line]:
     """Ask then learn, beside what people use today; each rival in its own best form."""
     classes = np.arange(N_CLASSES)
     ours = StreamingLDA().fit(*start)
@@ -278,18 +288,18 @@ def other_libraries(start, rest) -> Iterator[Line]:
     bayes = GaussianNB().partial_fit(*start, classes=classes)
     every = np.concatenate([start[0], rest[0]]), np.concatenate([start[1], rest[1]])
 
-    def our_step(x, label):
+    def our_step(x: np.ndarray, label: int) -> None:
         ours.predict_one(x)
         ours.learn_one(x, label)
 
-    def partial(rival):
-        def step(x, label):
+    def partial(rival: Any) -> Step:
+        def step(x: np.ndarray, label: int) -> None:
             rival.predict(x[None])
             rival.partial_fit(x[None], [label])
 
         return step
 
-    def refit(rival):
+    def refit(rival: Any) -> Step:
         return lambda x, label: rival.fit(*every).predict(x[None])
 
     turns = {
@@ -316,7 +326,7 @@ def other_libraries(start, rest) -> Iterator[Line]:
             )
 
 
-def river_turn(start, rest) -> dict[str, Turn]:
+def river_turn(start: Rows, rest: Rows) -> dict[str, Turn]:
     try:
         from river import naive_bayes
     except ImportError:
@@ -326,7 +336,7 @@ def river_turn(start, rest) -> dict[str, Turn]:
     for x, label in zip(start[0][:N_CLASSES], start[1][:N_CLASSES].tolist(), strict=True):
         rival.learn_one(dict(enumerate(x.tolist())), label)
 
-    def step(x, label):
+    def step(x: np.ndarray, label: int) -> None:
         features = dict(enumerate(x.tolist()))
         rival.predict_one(features)
         rival.learn_one(features, label)

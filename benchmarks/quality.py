@@ -20,7 +20,7 @@ goes on. Remove the folder to measure anew.
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from typing import Any
@@ -64,7 +64,7 @@ Part = dict[str, Any]
 
 @cache
 def pack(name: str) -> DataSet:
-    sets = {
+    sets: dict[str, Callable[[], DataSet]] = {
         "CIFAR-100": packs.cifar100,
         "Caltech-101": packs.caltech101,
         "turntable": lambda: packs.turntable("arc"),
@@ -179,7 +179,11 @@ def _classifier(who: str) -> Any:
 def part(what: str, name: str, which: Any, seed: int) -> Part:
     """One part, from its file or measured now."""
     folder = cache_folder() / "quality" / f"{what} {name} {which}"
-    experiment, key = {"shots": (shots, "draw"), "half-way": (half_way, "ordering")}[what]
+    experiments: dict[str, tuple[Callable[..., Part], str]] = {
+        "shots": (shots, "draw"),
+        "half-way": (half_way, "ordering"),
+    }
+    experiment, key = experiments[what]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # L-BFGS that has not come to rest after 2,000 steps
         return repeat(experiment, [seed], settings={"name": name, key: which}, folder=folder)[0]

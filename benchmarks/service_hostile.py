@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.serving import TOKEN, Running, serving, together
 from benchmarks.side_by_side import Line
@@ -164,7 +165,7 @@ def hostile_body(chance: random.Random) -> tuple[bytes, str]:
     if kind == 4:
         size = 33 * 1024 * 1024 if chance.random() < 0.002 else chance.randrange(2_000)
         return b" " * size, chance.choice(("application/json", "text/plain", "x/y"))
-    said = {
+    said: dict[str, Any] = {
         name: value
         for name, value in (
             ("vector", [chance.choice((0, 1.5, -1, 1e300, True, None, "x")) for _ in range(3)]),

@@ -29,15 +29,20 @@ CIFAR_TARGETS = 24
 def lines() -> Iterator[Line]:
     for penalty in PENALTIES:
         yield from single(penalty)
-        common = {"orderings": N_ORDERINGS, "penalty": penalty}
         four = [
-            from_the_others(d, features="caltech101", names=list(SUBSTITUTE.four), **common)
-            for d in DRAWS
+            from_the_others(
+                draw,
+                features="caltech101",
+                names=list(SUBSTITUTE.four),
+                orderings=N_ORDERINGS,
+                penalty=penalty,
+            )
+            for draw in DRAWS
         ]
         yield mistakes_line(f"four unrelated classes, {penalty}", four)
         many = [
-            from_the_others(d, features="cifar100", limit=CIFAR_TARGETS, penalty=penalty)
-            for d in DRAWS
+            from_the_others(draw, features="cifar100", limit=CIFAR_TARGETS, penalty=penalty)
+            for draw in DRAWS
         ]
         yield mistakes_line(f"CIFAR-100, {CIFAR_TARGETS} targets, 89 priors, {penalty}", many)
         yield Line(
@@ -48,8 +53,8 @@ def lines() -> Iterator[Line]:
     for same_class in (True, False):
         words = "with" if same_class else "without"
         runs = [
-            from_another_domain(d, same_class=same_class, orderings=2, penalty="ridge")
-            for d in DRAWS
+            from_another_domain(draw, same_class=same_class, orderings=2, penalty="ridge")
+            for draw in DRAWS
         ]
         yield mistakes_line(f"SURF, priors of another domain {words} the same class, ridge", runs)
     hard = [without_background(0, features="cifar100", penalty="ball")]

@@ -1,6 +1,5 @@
 """Passive-Aggressive one example at a time, and for ever within a budget."""
 
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.side_by_side import Line, best_seconds
 from everlearn import PassiveAggressive
+from everlearn.size import size_in_bytes
 
 WIDTH = 1280
 N_STEPS = 2000
@@ -94,10 +94,7 @@ def budget_lines() -> Iterator[Line]:
                 learner.learn_one(X[row], int(labels[row]))
                 each.append(time.perf_counter() - begin)
             times.append(float(np.median(each)))
-            kept = learner.hypothesis_.examples
-            sizes.append(
-                sum(sys.getsizeof(a) for a in (kept.supports, kept.coefficients, kept.arrivals))
-            )
+            sizes.append(size_in_bytes(learner))
     yield Line(
         f"Gaussian PA, {N_LONG:,} steps with a budget of {BUDGET}: last thousand against second",
         f"{times[-1] / times[1]:.2f} times the median step ({1e6 * times[-1]:.0f} µs)",

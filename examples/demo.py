@@ -81,7 +81,14 @@ def warm_up(X: np.ndarray) -> None:
         learner.predict_one(row)
 
 
-def teach(learner, digit, X, y, X_test, y_test) -> Step:
+def teach(
+    learner: StreamingLDA,
+    digit: int,
+    X: np.ndarray,
+    y: np.ndarray,
+    X_test: np.ndarray,
+    y_test: np.ndarray,
+) -> Step:
     new = X[y == digit]
     start = time.perf_counter()
     for x in new:
@@ -103,7 +110,9 @@ def teach(learner, digit, X, y, X_test, y_test) -> Step:
     )
 
 
-def retrain(X, y, X_test, y_test) -> tuple[float, float]:
+def retrain(
+    X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
+) -> tuple[float, float]:
     """What the usual way would have: all examples kept, and trained on again for a new one."""
     n_classes = len(np.unique(y))
     if n_classes == 1:  # scikit-learn's LDA cannot be trained on a single class

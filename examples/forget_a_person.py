@@ -36,6 +36,7 @@ with (
     question = shown["Ann"][0] + 0.1
     print("before:", memory.ask(question)[0].name)
     gone = memory.forget(name="Ann", erase=True)
+    assert gone.receipt is not None  # an erase has one
     gone.receipt.save(Path(folder) / "ann.json")
     print("forgotten:", gone)
     after, reference = memory.ask(question), never.ask(question)

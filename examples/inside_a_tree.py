@@ -18,6 +18,7 @@ print(f"accuracy on others: {forest.score(X[300:600], y[300:600]):.1%}")
 # %%
 example = X[400]
 for step in path(forest, example, tree=0)[:-1]:
+    assert step.nearest is not None  # only hyperplanes have no means to be near to
     nearest = step.members[step.nearest]
     print(f"depth {step.depth}: {step.n_examples} examples, nearest is the mean of {nearest.label}")
 print("the forest says", forest.predict_one(example), "and it is", y[400])

@@ -7,16 +7,22 @@ light and dark, and everything it finds is printed. Needs chromium.
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+Scheme = Literal["light", "dark"]
 SITE = Path(__file__).parents[1] / "out" / "site"
 CHROMIUM = Path("/usr/bin/chromium")
-LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (390, 1280)]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+LOOKS = [(scheme, width) for scheme in SCHEMES for width in (390, 1280)]
 # Nothing here is timed; a busy machine is given time.
 SLOW_MACHINE_MS = 180_000
 
 
 def violations(
-    browser: object, pages: Iterable[Path], looks: Iterable[tuple[str, int]] = LOOKS
+    browser: "Browser", pages: Iterable[Path], looks: Iterable[tuple[Scheme, int]] = LOOKS
 ) -> Iterator[tuple[str, str, int, str, list[str]]]:
     """Page, scheme, width, rule and the first elements of everything that axe-core finds."""
     from axe_playwright_python.sync_playwright import Axe

@@ -19,6 +19,7 @@ import json
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -102,7 +103,7 @@ class Graph:
         self.constants.append(numpy_helper.from_array(value.astype(np.float16), f"{name}.half"))
         self._add("Cast", [f"{name}.half"], name, to=TensorProto.FLOAT)
 
-    def _add(self, kind: str, inputs: list[str], output: str, **attributes: object) -> str:
+    def _add(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
         self.nodes.append(helper.make_node(kind, inputs, [output], name=output, **attributes))
         return output
 
@@ -146,7 +147,7 @@ def build(weights: Weights) -> onnx.ModelProto:
     return model
 
 
-def difference_from_torch(model: bytes, network: torch.nn.Module) -> float:
+def difference_from_torch(model: bytes, network: EfficientNet) -> float:
     """The largest relative distance between the two feature vectors of some random images."""
     images = np.random.default_rng(0).uniform(-1.0, 1.0, (8, 3, SIZE, SIZE)).astype(np.float32)
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])

@@ -57,7 +57,7 @@ def learners() -> dict[str, Any]:
     X, y, _ = stream()
     two = np.isin(y, ["cup", "chair"])
     prior = LeastSquaresSVM().fit(X[two], y[two])
-    made = {
+    made: dict[str, Any] = {
         "auto": AutoClassifier(),
         "exstream": ExStream(prototypes=3),
         "fixed-lda": FixedCovarianceLDA(),

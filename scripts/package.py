@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
@@ -51,7 +52,7 @@ TEST_TOOLS = (
 )
 
 
-def run(*command: object, **settings: object) -> str:
+def run(*command: object, **settings: Any) -> str:
     """Run a command; what it prints, or an end with what it printed."""
     words = [str(word) for word in command]
     done = subprocess.run(words, capture_output=True, text=True, check=False, **settings)
@@ -82,7 +83,7 @@ def check() -> None:
 
 def install(folder: Path) -> None:
     wheel = next(folder.glob("everlearn-[0-9]*.whl"))
-    found = [python for python in PYTHONS if uv() and has(python)] or [None]
+    found: list[str | None] = [python for python in PYTHONS if uv() and has(python)] or [None]
     for python in found:
         with tempfile.TemporaryDirectory() as place:
             binary = environment(Path(place), python, f"{wheel}")

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -18,6 +19,12 @@ from everlearn.service import Settings
 from everlearn.service.server import make_server
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
+# Name of the file, colours, width and height.
+LOOKS: tuple[tuple[str, Literal["light", "dark"], int, int], ...] = (
+    ("page-light", "light", 1100, 1040),
+    ("page-dark", "dark", 1100, 1040),
+    ("page-phone", "light", 390, 1500),
+)
 THINGS = {"flower": "flower.jpg", "temple": "china.jpg"}
 
 
@@ -54,11 +61,7 @@ def main() -> None:
             browser = driver.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
-            for target, scheme, width, height in (
-                ("page-light", "light", 1100, 1040),
-                ("page-dark", "dark", 1100, 1040),
-                ("page-phone", "light", 390, 1500),
-            ):
+            for target, scheme, width, height in LOOKS:
                 context = browser.new_context(
                     color_scheme=scheme, viewport={"width": width, "height": height}
                 )

@@ -70,7 +70,7 @@ LEAST_COSINE = 0.95
 Array = NDArray[np.float64]
 
 
-class Photographs(CalibrationDataReader):
+class Photographs(CalibrationDataReader):  # type: ignore[misc]  # it has no types
     def __init__(self, images: NDArray[np.float32]) -> None:
         self._remaining = iter(images)
 

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-class StreamingClassifier(ClassifierMixin, StreamingEstimator):  # type: ignore[misc]
+class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     """A classifier that learns one example, or many, at any time.
 
     Attributes

@@ -48,10 +48,11 @@ EXACT = frozenset(Promise) - {Promise.BOUNDED_MEMORY}
 BOUNDED = frozenset({Promise.BOUNDED_MEMORY})
 
 
-class StreamingEstimator(BaseEstimator):  # type: ignore[misc]
+class StreamingEstimator(BaseEstimator):
     """What everything that is taught shares: validation first, and no change on an error."""
 
     n_features_in_: int
+    _turn: RLock
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         estimator = super().__new__(cls)

@@ -55,7 +55,7 @@ def _where_learner_has(method: str) -> Callable[[Method], Method]:
     return cast(Callable[[Method], Method], available_if(check))
 
 
-class StreamPipeline(PlacedChain, _BaseComposition, StreamingClassifier):  # type: ignore[misc]
+class StreamPipeline(PlacedChain, _BaseComposition, StreamingClassifier):
     """A chain of transformers and a learner, each taught by ``partial_fit``.
 
     Parameters

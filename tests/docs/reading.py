@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from benchmarks.__main__ import BENCHMARKS, BY_NAME
 from everlearn.cli.app import app
 from tests.docs.blocks import ROOT
 
@@ -90,10 +91,15 @@ def _read_extras(command: str) -> None:
 def _read_python(rest: list[str]) -> None:
     if rest[0] == "-c":
         read_python(rest[1])
-    elif rest[0] == "-m" and rest[1].split(".")[0] == "benchmarks":
-        names = [*rest[1].split(".")[1:], *(w for w in rest[2:] if not w.startswith("-"))]
-        for name in names:
-            assert (ROOT / "benchmarks" / f"{name}.py").exists(), f"no benchmark {name}"
+    elif rest[:2] == ["-m", "benchmarks"]:
+        unknown = set(rest[2:]) - {*BENCHMARKS, *BY_NAME, "all"}
+        assert not unknown, f"no benchmark is called {unknown}"
+    elif rest[0] == "-m" and rest[1].startswith("benchmarks."):
+        command = ROOT / f"{rest[1].replace('.', '/')}.py"
+        assert command.exists(), f"no benchmark {rest[1]}"
+        text = command.read_text(encoding="utf-8")
+        options = [word for word in rest[2:] if word.startswith("--")]
+        assert all(f'"{option}"' in text for option in options), f"{rest[1]} has not all {options}"
     elif rest[0] == "-m":
         assert rest[1] in {"pip", "venv", "http.server"}, rest
     else:

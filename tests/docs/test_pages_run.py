@@ -94,6 +94,8 @@ def test_a_command_that_does_not_exist_is_noticed():
         "pip install 'everlearn[everything]'",
         "make everything",
         "python -m benchmarks no_such_thing",
+        "python -m benchmarks side_by_side",
+        "python -m benchmarks.cluster_engines --no-such-option",
         "frobnicate",
     ):
         with pytest.raises(Exception):  # noqa: B017, PT011

@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 
 from everlearn.base import BOUNDED, Array, Promise, Slots, State, StreamingClassifier
 from everlearn.errors import DamagedModel
+from everlearn.estimator import StreamingEstimator
 from everlearn.forest.grove import Batch, Grove
 from everlearn.forest.settings import (
     NodeSampling,
@@ -100,7 +101,7 @@ class ForestClassifier(StreamingClassifier):
             "node_sampling", self.node_sampling, [way.name.lower() for way in NodeSampling]
         )
 
-    def _require_same_parameters(self, other: StreamingClassifier) -> None:
+    def _require_same_parameters(self, other: StreamingEstimator) -> None:
         theirs = other.get_params(deep=False)
         twin = type(self)(**{n: v for n, v in theirs.items() if n not in PRIVATE_PARAMETERS})
         ours = self.get_params(deep=False)

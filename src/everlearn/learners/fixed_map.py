@@ -18,7 +18,7 @@ from everlearn.arrays.places import Place, mapped, place_of
 from everlearn.estimator import Promise, StreamingEstimator
 
 
-class FixedMap(TransformerMixin, StreamingEstimator):  # type: ignore[misc]
+class FixedMap(TransformerMixin, StreamingEstimator):
     """What fixed transformers share; each says what it makes of rows in ``_map``."""
 
     @property

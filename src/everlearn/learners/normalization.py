@@ -20,7 +20,7 @@ from everlearn.learners.fixed_map import FixedMap, signed_power, signed_power_at
 from everlearn.parameters import require_flag, require_number
 
 
-class PowerNormalizer(OneToOneFeatureMixin, FixedMap):  # type: ignore[misc]
+class PowerNormalizer(OneToOneFeatureMixin, FixedMap):
     """Raise features to a power, keeping their signs, and bring each example to length one.
 
     Parameters

@@ -40,7 +40,7 @@ COLUMNS = 256
 ROWS = 512
 
 
-class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):  # type: ignore[misc]
+class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
     """Random features of a kernel, wide and fixed by a seed.
 
     Parameters

@@ -49,8 +49,8 @@ from everlearn.statistics.products import products
 
 
 class StreamingLDA(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
     TakesSparse,
     PlacedClassifier,
     AdditiveClassifier,

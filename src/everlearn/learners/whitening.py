@@ -100,8 +100,8 @@ def blocks(n_rows: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
 
 
 class InitialWhitening(
-    OneToOneFeatureMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
+    OneToOneFeatureMixin,
+    TransformerMixin,
     StreamingEstimator,
 ):
     """Bring features to mean zero and deviation one as the first batch has them.

@@ -16,8 +16,8 @@ from everlearn.validation import checked_rows
 
 
 class EigenspaceTransformer(
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
     StreamingEstimator,
 ):
     """Reads an :class:`Eigenspace`: components, projections, reconstructions."""
