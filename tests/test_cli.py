@@ -21,6 +21,7 @@ from benchmarks.hostile_images import photograph, saved
 from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.images.decode import decode
+from everlearn.images.embedders import WEIGHTS
 from everlearn.images.folders import labelled_files
 
 ROOT = Path(__file__).parents[1]
@@ -165,6 +166,21 @@ def test_info(run):
     assert facts["features"] == 1280
     assert "RecursiveRLSC" in facts["classifier"]
     assert "teachings\t12" in run("info").stdout
+
+
+@pytest.mark.usefixtures("taught")
+def test_after_another_network_images_are_taught_and_asked_as_before(run, photos, tmp_path):
+    """What comes with everlearn is known by its name; a file is named with --network."""
+    run("reembed", "pixels", "--size", "8")
+    assert "0 images of 3 names, 12 known already" in run("teach", photos).stdout
+    assert "leaf" in run("ask", photos / "leaf" / "0.png").stdout
+    shutil.copy(WEIGHTS / "efficientnet_lite0.onnx", tmp_path / "mine.onnx")
+    done = run("reembed", tmp_path / "mine.onnx", "--mean", "120", "--scale", "64")
+    assert "--network" in done.stdout
+    assert "--network" in run("ask", photos / "leaf" / "0.png", expect=1).stderr
+    with_file = ("--network", tmp_path / "mine.onnx")
+    assert "leaf" in run(*with_file, "ask", photos / "leaf" / "0.png").stdout
+    assert "12 known already" in run(*with_file, "teach", photos).stdout
 
 
 def test_watch(run, photos):

@@ -36,10 +36,13 @@ def test_images_end_in_a_memory_that_knows_where_they_came_from(run, photos, tmp
 def test_images_end_in_a_model_file_as_one_stream_would_make_it(run, photos, tmp_path):
     run(photos.folder, "--model", tmp_path / "model")
     vectors = Pixels(size=4).embed(photos.images)
-    one = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(vectors, photos.y)
+    # As a Memory does it: signed roots, at length one.
+    roots = np.sign(vectors) * np.sqrt(np.abs(vectors.astype(np.float64)))
+    roots /= np.linalg.norm(roots, axis=1, keepdims=True)
+    one = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(roots, photos.y)
     np.testing.assert_allclose(
         load(tmp_path / "model").learner.decision_function(vectors),
-        one.decision_function(vectors),
+        one.decision_function(roots),
         atol=1e-9,
     )
 

@@ -21,9 +21,19 @@ def clusters(rng):
 
 def state_of(memory):
     """Every number of the model, by name."""
-    classifier = memory.classifier
-    arrays, notes = classifier._state()
-    return {key: np.array(value) for key, value in arrays.items()}, notes
+    return numbers_of(memory.classifier)
+
+
+def numbers_of(learner):
+    """Every number of a learner, those of the steps of a pipeline included, and its notes."""
+    arrays, notes = learner._state()
+    numbers = {key: np.array(value) for key, value in arrays.items()}
+    notes = dict(notes)
+    for place, step in enumerate(notes.pop("learners", [])):
+        inner, more = numbers_of(step)
+        numbers |= {f"{place}.{key}": value for key, value in inner.items()}
+        notes |= {f"{place}.{key}": value for key, value in more.items()}
+    return numbers, notes
 
 
 def same_bits(one, other):
@@ -33,3 +43,9 @@ def same_bits(one, other):
         and arrays.keys() == others.keys()
         and all(arrays[key].tobytes() == others[key].tobytes() for key in arrays)
     )
+
+
+def seen(X):
+    """Vectors as the classifier of a new Memory sees them: signed roots, at length one."""
+    roots = np.sign(X) * np.sqrt(np.abs(np.asarray(X, dtype=np.float64)))
+    return roots / np.linalg.norm(roots, axis=1, keepdims=True)

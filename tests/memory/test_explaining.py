@@ -10,6 +10,7 @@ from everlearn.errors import InvalidInput, NeverLearned, NotExplainable, Unknown
 from everlearn.images.embedders import Pixels
 from everlearn.memory.head import unit
 from everlearn.memory.influence import Influence
+from tests.memory.conftest import seen
 
 RIDGE = {"regularization": 0.3, "recoding": 0.5}
 
@@ -80,6 +81,24 @@ def test_why_names_the_teaching_that_decides(tmp_path, rng):
         assert memory.why([0.1, 1.0, 0.0]).name == "many"
 
 
+@pytest.mark.parametrize("classifier", [None, RecursiveRLSC(**RIDGE)], ids=["root", "plain"])
+def test_why_is_of_vectors_as_the_classifier_sees_them(tmp_path, uneven, rng, classifier):
+    """Every effect is the score with a teaching less that of a model never taught it."""
+    X, y = uneven
+    X, x = X.astype(np.float32), rng.normal(size=12).astype(np.float32)
+    see = seen if classifier is None else unit
+    with Memory(tmp_path, classifier=classifier) as memory:
+        memory.teach_many((row, f"class {k}") for row, k in zip(X, y, strict=True))
+        why = memory.why(x, "class 4", top=len(y))
+        position = {teaching.id: i for i, teaching in enumerate(memory.teachings())}
+    U = see(X)
+    for effect in why.effects:
+        keep = np.arange(len(y)) != position[effect.id]
+        expected = retrained(U, y, keep)(see(x[None]))[0, 4] / keep.sum() ** 0.5
+        assert effect.score_without == pytest.approx(expected, abs=1e-9)
+    assert len(why.effects) == len(y)
+
+
 def test_what_cannot_be_explained_says_so(tmp_path):
     with Memory(tmp_path, classifier=NearestClassMean()) as memory:
         with pytest.raises(NeverLearned):
@@ -99,7 +118,7 @@ def test_a_report_counts_by_leaving_out(tmp_path, rng):
         memory.teach_many((x, names[k]) for x, k in zip(X.astype(np.float32), y, strict=True))
         told = []
         report = memory.report(progress=lambda done, of: told.append((done, of)))
-    U = unit(X.astype(np.float32))
+    U = seen(X.astype(np.float32))
     right = [
         retrained(U, y, np.arange(len(y)) != i, 4)(U[i : i + 1])[0].argmax() == y[i]
         for i in range(len(y))

@@ -35,7 +35,8 @@ from everlearn.errors import (
 )
 from everlearn.images.embedders import Pixels
 from everlearn.memory.head import unit
-from tests.memory.conftest import same_bits, state_of
+from everlearn.memory.keeping import default_classifier
+from tests.memory.conftest import same_bits, seen, state_of
 from tests.memory.oracles import PlainMemory
 
 
@@ -47,13 +48,13 @@ def test_it_answers_like_its_classifier_taught_the_same(tmp_path, clusters):
     X, names = clusters()
     with Memory(tmp_path) as memory:
         memory.teach_many(zip(X, names, strict=True))
-        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(unit(X), names)
+        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(seen(X), names)
         others = clusters()[0]
-        assert answers_of(memory, others) == reference.predict(unit(others)).tolist()
+        assert answers_of(memory, others) == reference.predict(seen(others)).tolist()
         asked = memory.ask(others[0], top=None)
         assert [answer.name for answer in asked] == [
             reference.classes_[i]
-            for i in np.argsort(-reference.decision_function(unit(others[:1]))[0])
+            for i in np.argsort(-reference.decision_function(seen(others[:1]))[0])
         ]
         assert sum(answer.probability for answer in asked) == pytest.approx(1.0)
         assert len(memory.ask(others[0], top=2)) == 2
@@ -234,8 +235,8 @@ def test_renaming_into_a_name_that_exists_makes_them_one(tmp_path, clusters):
         memory.rename("class 0", "class 1")
         assert memory.names()["class 1"].count == 12
         together = ["class 1" if name == "class 0" else name for name in names]
-        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(unit(X), together)
-        assert answers_of(memory, X) == reference.predict(unit(X)).tolist()
+        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(seen(X), together)
+        assert answers_of(memory, X) == reference.predict(seen(X)).tolist()
         assert memory.undo().kind == "rename"
         assert memory.names()["class 0"].count == 6
 
@@ -293,7 +294,7 @@ def test_an_existing_folder_keeps_its_classifier(tmp_path):
     Memory(tmp_path).close()
     with pytest.raises(InvalidParameter, match="use"):
         Memory(tmp_path, classifier=NearestClassMean())
-    Memory(tmp_path, classifier=RecursiveRLSC(regularization=0.3, recoding=0.5)).close()
+    Memory(tmp_path, classifier=default_classifier()).close()
 
 
 def test_merging_equals_teaching_both(tmp_path, clusters):

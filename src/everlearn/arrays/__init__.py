@@ -66,3 +66,12 @@ def unit_rows(rows: Array) -> Array:
     """Rows at length one; a row of zeros stays zero."""
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+
+
+def signed_power(rows: Array, power: float) -> Array:
+    """sign(x) |x|^p, element by element."""
+    if power == 1.0:
+        return rows
+    size = np.abs(rows)
+    raised = np.sqrt(size) if power == 0.5 else size**power
+    return np.copysign(raised, rows)

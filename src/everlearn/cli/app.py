@@ -105,8 +105,17 @@ def _words(ctx: click.Context) -> list[str]:
     show_envvar=True,
     help="Folder of the Memory.",
 )
+@click.option(
+    "--network",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="EVERLEARN_NETWORK",
+    show_envvar=True,
+    metavar="FILE.onnx",
+    help="Network to look with.",
+)
 @click.version_option(__version__, "-V", "--version")
 @click.pass_context
-def app(ctx: click.Context, folder: Path) -> None:
+def app(ctx: click.Context, folder: Path, network: Path | None) -> None:
     """Show it an example and a name, and it knows it at once."""
     ctx.obj = folder
+    ctx.meta["network"] = network

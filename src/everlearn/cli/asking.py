@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from everlearn.cli.context import image_limits, opened, with_image_limits
+from everlearn.cli.context import image_limits, network, opened, with_image_limits
 from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
 from everlearn.errors import EverlearnError
 from everlearn.images.folders import ORDINARY, survey
@@ -33,7 +33,7 @@ def ask(
     ctx: click.Context, files: tuple[Path, ...], top: int, remember: bool, as_json: bool
 ) -> None:
     """What is on these images?"""
-    prepared = None if remember else prepared_answers(ctx.obj)
+    prepared = None if remember else prepared_answers(ctx.obj, network(ctx))
     if prepared is not None:
         results = list(prepared.ask_many(files, top=top, limits=image_limits(ctx)))
     else:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -42,9 +43,15 @@ def opened(ctx: click.Context, *, read_only: bool = False) -> "Memory":
     from everlearn.memory.memory import Memory
 
     limits = ctx.meta.get("limits", DEFAULT_LIMITS)
-    memory = Memory(ctx.obj, read_only=read_only, limits=limits)
+    memory = Memory(ctx.obj, embedder=network(ctx), read_only=read_only, limits=limits)
     ctx.call_on_close(memory.close)
     return memory
+
+
+def network(ctx: click.Context) -> Path | None:
+    """The file of the network that looks at images, if one was named."""
+    named: Path | None = ctx.meta.get("network")
+    return named
 
 
 def image_limits(ctx: click.Context) -> Limits:

@@ -9,6 +9,7 @@ import click
 
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.images.by_name import embedder_called
 from everlearn.images.embedders import EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
 
 Numbers = tuple[float, ...]
@@ -77,6 +78,8 @@ def reembed(
     for number, source in done.left_out:
         say(f"can no longer be read, does not count: {number} {source}", err=True)
     say(f"{done.done} teachings have new vectors, {len(done.left_out)} were left out")
+    if embedder_called(embedder.name) is None:
+        say(f"from now on name the network: everlearn --network {model}, or EVERLEARN_NETWORK")
 
 
 @click.command("compare-embedders")

@@ -15,8 +15,8 @@ from everlearn.cluster.pictures import embedder_of
 from everlearn.cluster.shards import Kind
 from everlearn.cluster.store import Store
 from everlearn.cluster.vectors import name_of_vectors, read_vectors
-from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.memory.journal import Example
+from everlearn.memory.keeping import default_classifier
 from everlearn.persistence import save
 
 # Without a terminal, one line of progress per this many seconds.
@@ -74,7 +74,7 @@ def ingest(
     if model is None:
         _require_images(sources)
     trained = fit(
-        RecursiveRLSC(regularization=0.3, recoding=0.5),
+        default_classifier(),
         list(sources),
         engine=engine,
         workers=workers,

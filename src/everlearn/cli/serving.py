@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from everlearn.cli.context import network
 from everlearn.cli.output import as_json, print_json, say
 from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.memory.memory import Memory
@@ -103,7 +104,7 @@ def serve(
     configure_log(as_json=log == "json", verbose=verbose)
     with contextlib.ExitStack() as open_memories:
         memories = {
-            name: open_memories.enter_context(Memory(folder))
+            name: open_memories.enter_context(Memory(folder, embedder=network(ctx)))
             for name, folder in _folders(ctx.obj, also).items()
         }
         server = make_server(

@@ -8,7 +8,6 @@ exact (see :class:`everlearn.StreamPipeline`).
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 from sklearn.exceptions import NotFittedError
@@ -106,15 +105,6 @@ class FixedMap(TransformerMixin, StreamingEstimator):
 def in_blocks(n_rows: int, size: int) -> list[slice]:
     """Consecutive parts of at most ``size`` rows."""
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
-
-
-def signed_power(rows: Array, power: float) -> Array:
-    """sign(x) |x|^p, element by element."""
-    if power == 1.0:
-        return rows
-    size = np.abs(rows)
-    raised = np.sqrt(size) if power == 0.5 else size**power
-    return np.copysign(raised, rows)
 
 
 def signed_power_at(place: Place, rows: Any, power: float) -> Any:

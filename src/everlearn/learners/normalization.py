@@ -14,9 +14,9 @@ from typing import Any
 
 from sklearn.base import OneToOneFeatureMixin
 
-from everlearn.arrays import Array, unit_rows
+from everlearn.arrays import Array, signed_power, unit_rows
 from everlearn.arrays.places import Place, unit_rows_at
-from everlearn.learners.fixed_map import FixedMap, signed_power, signed_power_at
+from everlearn.learners.fixed_map import FixedMap, signed_power_at
 from everlearn.parameters import require_flag, require_number
 
 

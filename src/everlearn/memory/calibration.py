@@ -25,7 +25,9 @@ from sklearn.base import clone
 from everlearn.arrays import Array
 from everlearn.base import Promise
 from everlearn.errors import NotExplainable
+from everlearn.memory.head import seen_through
 from everlearn.memory.influence import Ridge
+from everlearn.memory.lens import taken_apart
 
 Names = NDArray[np.int64]
 
@@ -37,6 +39,8 @@ WIDEST = 1e4
 
 def temperature(learner: Any, sample: Array, names: Names) -> float:
     """T for a learner, from a sample of what it was taught."""
+    power, learner = taken_apart(learner)
+    sample = seen_through(power, sample)
     prior = float(learner.temperature_)
     scores = _unseen_scores(learner, sample, names)
     if not scores:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.arrays import Array, softmax, unit_rows
+from everlearn.arrays import AnyArray, Array, signed_power, softmax, unit_rows
 from everlearn.memory.answers import Answer, Answers
 from everlearn.memory.conformal import Acceptance, tie_of
 
@@ -22,6 +22,11 @@ Arrays = dict[str, NDArray[np.generic]]
 def unit(vectors: NDArray[np.generic]) -> Array:
     """Rows at length one, in double precision; a row of zeros stays zero."""
     return unit_rows(np.asarray(vectors, dtype=np.float64))
+
+
+def seen_through(power: float, vectors: AnyArray) -> AnyArray:
+    """Vectors of length one as a classifier sees them (lens.py)."""
+    return vectors if power == 1.0 else unit_rows(signed_power(vectors, power))
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,8 @@ class Head:
     scores, nearest : ndarray
         As for :class:`Judgement`.
     temperature : ndarray of shape (1,)
+    power : ndarray of shape (1,)
+        Through which the weights see a vector; the directions see it as it is.
     """
 
     classes: NDArray[np.int64]
@@ -89,6 +96,7 @@ class Head:
     scores: Array
     nearest: NDArray[np.int64]
     temperature: Array
+    power: Array
 
     def judgement(self) -> Judgement:
         T = float(self.temperature[0])
@@ -96,8 +104,13 @@ class Head:
 
     def products(self, vector: NDArray[np.float32]) -> tuple[Array, Array]:
         """Scores of all classes, and nearness to all names."""
-        both = np.vecdot(self.rows, vector)
-        return both[: len(self.classes)] + self.bias, both[len(self.classes) :]
+        n_classes, power = len(self.classes), float(self.power[0])
+        if power == 1.0:
+            both = np.vecdot(self.rows, vector)
+            return both[:n_classes] + self.bias, both[n_classes:]
+        seen = seen_through(power, vector)
+        scores = np.vecdot(self.rows[:n_classes], seen) + self.bias
+        return scores, np.vecdot(self.rows[n_classes:], vector)
 
     def arrays(self) -> Arrays:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -110,7 +123,7 @@ def head_of(arrays: Arrays) -> Head:
         raise ValueError("other arrays than those of a head")
     head = Head(**arrays)  # type: ignore[arg-type]
     whole = (head.classes, head.familiar_names, head.nearest)
-    exact = (head.bias, head.scores, head.temperature)
+    exact = (head.bias, head.scores, head.temperature, head.power)
     kinds = {np.dtype(np.int64): whole, np.dtype(np.float64): exact}
     if head.rows.dtype != np.float32 or head.rows.ndim != 2:
         raise ValueError("rows of another kind")
@@ -121,12 +134,14 @@ def head_of(arrays: Arrays) -> Head:
         len(head.rows) == len(head.classes) + len(head.familiar_names),
         len(head.familiar_names) > 0,
         len(head.scores) == len(head.nearest),
-        len(head.temperature) == 1,
+        len(head.temperature) == len(head.power) == 1,
     )
     if not all(sizes) or not all(np.isfinite(a).all() for a in (head.rows, *exact)):
         raise ValueError("arrays that do not fit together")
     if not head.temperature[0] > 0.0:
         raise ValueError("a temperature that is none")
+    if not 0.0 < head.power[0] <= 1.0:
+        raise ValueError("a power that is none")
     return head
 
 

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from everlearn.images.batches import (
     embed_source,
     embed_sources,
 )
+from everlearn.images.by_name import embedder_called
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import EfficientNetLite0, Embedder
 from everlearn.memory.journal import Example, Vectors
@@ -31,23 +32,44 @@ Taken = tuple[str, Example | Unreadable]
 
 
 class Intake:
-    """Embeds what has to be embedded; the embedder is only made when an image comes."""
+    """Embeds what has to be embedded; the embedder is only made when an image comes.
+
+    Parameters
+    ----------
+    embedder : Embedder or path-like, optional
+        An ONNX file, or nothing, stands for the embedder with the name that is known already, or
+        else for the one that comes with everlearn.
+    limits : Limits
+    keep_images : str
+    known : callable
+        Gives the name of the embedder that vectors so far came from, if there is one.
+    """
 
     def __init__(
-        self, embedder: Embedder | None, limits: Limits, keep_images: str = "thumbnail"
+        self,
+        embedder: "Embedder | str | os.PathLike[str] | None",
+        limits: Limits,
+        keep_images: str = "thumbnail",
+        known: Callable[[], str | None] = lambda: None,
     ) -> None:
         if keep_images not in KEEP:
             raise InvalidParameter(
                 f"keep_images is one of {', '.join(map(repr, KEEP))}, not {keep_images!r}"
             )
-        self._embedder = embedder
+        self._embedder: Embedder | None = None
+        self._file: str | os.PathLike[str] | None = None
+        if isinstance(embedder, (str, os.PathLike)):
+            self._file = embedder
+        else:
+            self._embedder = embedder
+        self._known = known
         self.limits = limits
         self.keep_images = keep_images
 
     @property
     def embedder(self) -> Embedder:
         if self._embedder is None:
-            self._embedder = EfficientNetLite0()
+            self._embedder = embedder_called(self._known(), self._file) or EfficientNetLite0()
         return self._embedder
 
     def one(self, example: Any, source: str | None = None) -> Example:

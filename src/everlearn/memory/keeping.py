@@ -13,6 +13,7 @@ from everlearn.errors import InvalidInput, InvalidParameter, NotMergeable
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
+from everlearn.learners.normalization import PowerNormalizer
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.memory import erase as erasing
 from everlearn.memory import operations
@@ -29,6 +30,7 @@ from everlearn.memory.store import Store
 from everlearn.memory.verify import Verification
 from everlearn.memory.verify import verify as verified
 from everlearn.memory.writing import Writer, in_parts
+from everlearn.pipeline import StreamPipeline
 
 # A snapshot is made when the log has grown by this much since the last one.
 SNAPSHOT_EVERY = 4096
@@ -36,7 +38,8 @@ SNAPSHOT_EVERY = 4096
 
 def default_classifier() -> Any:
     """The classifier of a new Memory, chosen by measurement; docs/memory.md has the numbers."""
-    return RecursiveRLSC(regularization=0.3, recoding=0.5)
+    ridge = RecursiveRLSC(regularization=0.3, recoding=0.5)
+    return StreamPipeline([("root", PowerNormalizer()), ("ridge", ridge)])
 
 
 class Keeping:
@@ -46,7 +49,7 @@ class Keeping:
         self,
         path: str | os.PathLike[str],
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | os.PathLike[str] | None = None,
         classifier: Any = None,
         accept: float = 0.95,
         read_only: bool = False,
@@ -60,7 +63,12 @@ class Keeping:
         self.path = Path(path)
         self.accept = accept
         self.read_only = read_only
-        self._intake = Intake(embedder, limits, keep_images)
+        self._intake = Intake(
+            embedder,
+            limits,
+            keep_images,
+            known=lambda: self._store.read(lambda: self._store.journal.fact("embedder")),
+        )
         self._store = Store(self.path, classifier, default_classifier, read_only=read_only)
 
     def __repr__(self) -> str:
@@ -310,7 +318,7 @@ class Keeping:
                 "snapshot_at": self._store.history.snapshot_at,
                 "features": journal.n_features,
                 "embedder": journal.fact("embedder"),
-                "classifier": repr(self._store.history.classifier()),
+                "classifier": " ".join(repr(self._store.history.classifier()).split()),
                 "erase_pending": journal.fact(erasing.UNFINISHED) is not None,
                 "bytes": _size(self.path),
             }

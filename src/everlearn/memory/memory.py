@@ -70,8 +70,10 @@ class Memory(Keeping):
     ----------
     path : path-like
         A folder; made if it is not there.
-    embedder : Embedder, optional
-        Turns images into vectors. By default EfficientNet-Lite0, which comes with everlearn.
+    embedder : Embedder or path-like, optional
+        Turns images into vectors. By default the one the folder was taught with if it comes with
+        everlearn, and EfficientNet-Lite0 for a new folder. A path is that of an ONNX file, whose
+        pictures are prepared as they were when the folder was taught.
     classifier : an everlearn learner, optional
         The classifier of a new folder. One that exists keeps its own; see :meth:`use`.
     accept : float in (0, 1), default=0.95
@@ -107,7 +109,7 @@ class Memory(Keeping):
         self,
         path: str | os.PathLike[str],
         *,
-        embedder: Embedder | None = None,
+        embedder: Embedder | str | os.PathLike[str] | None = None,
         classifier: Any = None,
         accept: float = 0.95,
         read_only: bool = False,
@@ -241,7 +243,8 @@ class Memory(Keeping):
 
         def look() -> Why:
             require_alike(kind_of_vectors(self._store.journal), taken, self.path)
-            taught, x = self._taught(), unit(taken.vector)
+            taught = self._taught()
+            x = taught.seen(taken.vector)
             best = int(taught.influence.scores(x).argmax())
             if name is not None and name not in taught.names:
                 raise self._store.journal.never_taught(name)
@@ -299,10 +302,9 @@ class Memory(Keeping):
                 )
             replace_file(Path(path), chain_model(embedder, reading, names, self.accept))
             return
-        weights, bias = reading.classifier.linear_head()
         facts = {"embedder": self._store.journal.fact("embedder") or "vectors"}
         T = reading.temperature
-        replace_file(Path(path), linear_head_model(weights, bias, T, names, facts))
+        replace_file(Path(path), linear_head_model(*reading.linear_head(), T, names, facts))
 
     def _up_to_date(self) -> Reading | None:
         """The model, ready to be asked; ``None`` before anything was taught."""

@@ -1,13 +1,14 @@
 """The whole chain as one ONNX file: pixels in, names, probabilities and *unknown* out.
 
     pixels (n, s, s, 3) bytes → (value − mean) / scale, channels first → the embedder's own graph
-      → length one → · Wᵀ + b → softmax → probabilities, name
+      → length one → seen → · Wᵀ + b → softmax → probabilities, name
                    → · Dᵀ → familiarity, the class it is with → its rank among left-out scores
                                                               → p_value, unknown
 
-W, b and the temperature are those of the classifier; D are the class directions (unknown.py), and
-ranks are those of conformal.py. There is one departure: where a picture ranks within the step that
-decides, ``ask`` draws a lot from the digest of the picture; the file takes the middle of the step.
+W, b and the temperature are those of the classifier, which sees a vector as onnx_head.py says; D
+are the class directions (unknown.py), and ranks are those of conformal.py. There is one departure:
+where a picture ranks within the step that decides, ``ask`` draws a lot from the digest of the
+picture; the file takes the middle of the step.
 
 The embedder's graph is taken over as it is, its bytes unread but for the names of input and output.
 """
@@ -34,6 +35,7 @@ from everlearn.memory.onnx_file import (
     text,
     value,
 )
+from everlearn.memory.onnx_head import seen_through
 from everlearn.memory.reading import Reading
 
 # The first set of operators in which those used here have their present form.
@@ -67,11 +69,11 @@ def chain_model(embedder: Embedder, reading: Reading, names: list[str], accept: 
             "takes float (n, 3, side, side) and gives vectors goes into one file; export the head"
         )
     network = network_of(embedder.model)
-    weights, bias = reading.classifier.linear_head()
+    power, weights, bias = reading.linear_head()
     graph = [
         *_prepared(embedder, network),
         *network.body,
-        *_features(network),
+        *_features(network, power),
         *_named(weights / reading.temperature, bias / reading.temperature, names),
         *_unknown(reading, 1.0 - accept),
         text(2, "everlearn"),
@@ -134,9 +136,10 @@ def _prepared(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
     ]
 
 
-def _features(network: Network) -> list[bytes]:
-    """The vector at length one."""
-    return [node("LpNormalization", [network.output], "our:unit", axis=-1, p=2)]
+def _features(network: Network, power: float) -> list[bytes]:
+    """The vector at length one, and what the classifier sees of it."""
+    unit = node("LpNormalization", [network.output], "our:unit", axis=-1, p=2)
+    return [unit, *seen_through(power, "our:unit", "our:seen")]
 
 
 def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
@@ -144,7 +147,7 @@ def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
         tensor("our:weights", weights.T),
         tensor("our:bias", bias),
         tensor("our:names", np.array(names, dtype=object)),
-        node("MatMul", ["our:unit", "our:weights"], "our:products"),
+        node("MatMul", ["our:seen", "our:weights"], "our:products"),
         node("Add", ["our:products", "our:bias"], "our:scores"),
         node("Softmax", ["our:scores"], "probabilities", axis=-1),
         node("ArgMax", ["probabilities"], "our:best", axis=1, keepdims=0),

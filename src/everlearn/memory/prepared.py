@@ -26,7 +26,7 @@ from everlearn.memory.soundness import require_sound
 from everlearn.memory.writing import kind_of_vectors, require_alike
 from everlearn.persistence import replace_file
 
-MAGIC = b"everlearn head 1\n"
+MAGIC = b"everlearn head 2\n"
 FILES = "prepared-*"
 CLASSIFIER = "classifier"
 DIGEST_BYTES = 32
@@ -80,14 +80,19 @@ class PreparedAnswers:
     names : dict of int to str
     kind : dict
         What vectors have to be like.
+    network : path-like, optional
+        The ONNX file of the embedder, if it is none of everlearn's.
     """
 
-    def __init__(self, folder: Path, head: Head, names: dict[int, str], kind: Any) -> None:
+    def __init__(
+        self, folder: Path, head: Head, names: dict[int, str], kind: Any, network: Path | None
+    ) -> None:
         self._folder = folder
         self._head = head
         self._judgement = head.judgement()
         self._names = names
         self._kind = kind
+        self._network = network
 
     def ask_many(
         self,
@@ -98,7 +103,8 @@ class PreparedAnswers:
         limits: Limits = DEFAULT_LIMITS,
     ) -> Iterator[Answers | Exception]:
         """As :meth:`Memory.ask_many`."""
-        for _, taken in Intake(None, limits).many((example, "") for example in examples):
+        intake = Intake(self._network, limits, known=lambda: self._kind["embedder"])
+        for _, taken in intake.many((example, "") for example in examples):
             yield self._answer(taken, top, accept) if isinstance(taken, Example) else taken.error
 
     def _answer(self, example: Example, top: int | None, accept: float) -> Answers:
@@ -116,7 +122,7 @@ class PreparedAnswers:
         )
 
 
-def prepared_answers(folder: Path) -> PreparedAnswers | None:
+def prepared_answers(folder: Path, network: Path | None = None) -> PreparedAnswers | None:
     """What was left behind to be asked; ``None`` where the Memory itself has to be.
 
     That is so where nothing was prepared, where the folder changes meanwhile or is damaged (the
@@ -139,7 +145,7 @@ def prepared_answers(folder: Path) -> PreparedAnswers | None:
         head.rows.shape[1]
     ):
         return None
-    return PreparedAnswers(folder, head, names, kind)
+    return PreparedAnswers(folder, head, names, kind, network)
 
 
 def _name(journal: Journal) -> str:

@@ -14,6 +14,7 @@ from everlearn.errors import NotExportable
 from everlearn.memory.calibration import scores_by_class, temperature
 from everlearn.memory.head import Head, Judgement, Verdict, unit
 from everlearn.memory.journal import Journal
+from everlearn.memory.lens import taken_apart
 from everlearn.memory.model import Model
 from everlearn.memory.unknown import Familiarity
 
@@ -60,19 +61,25 @@ class Reading:
             scores, near = self.head.products(vector)
         return self.judgement.verdict(scores, near, vector)
 
+    def linear_head(self) -> tuple[float, Array, Array]:
+        """The power through which the classifier sees vectors, its weights and its biases."""
+        power, learner = taken_apart(self.classifier)
+        weights, bias = learner.linear_head()
+        return power, weights, bias
+
     def is_of(self, model: Model) -> bool:
         return self.classifier is model.classifier and self.position == model.position
 
     def _head(self, familiar_names: Any, scores: Array, nearest: Any) -> Head | None:
         """All of it as arrays, where the classifier is linear."""
         try:
-            weights, bias = self.classifier.linear_head()
+            power, weights, bias = self.linear_head()
         except NotExportable:
             return None
         rows = np.concatenate([weights, self.familiarity.directions]).astype(np.float32)
         bias, T = np.asarray(bias, dtype=np.float64), np.array([self.temperature])
-        names = np.asarray(familiar_names, dtype=np.int64)
-        return Head(np.asarray(self.classes), rows, bias, names, scores, nearest, T)
+        names, P = np.asarray(familiar_names, dtype=np.int64), np.array([power])
+        return Head(np.asarray(self.classes), rows, bias, names, scores, nearest, T, P)
 
 
 def familiarity_of(model: Model) -> Familiarity:

@@ -21,9 +21,10 @@ from everlearn.errors import CannotWrite, EverlearnError, NeverLearned, NotFinit
 from everlearn.images.batches import Embedded, embed_sources
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
-from everlearn.memory.head import unit
+from everlearn.memory.head import seen_through, unit
 from everlearn.memory.influence import Influence
 from everlearn.memory.journal import Journal
+from everlearn.memory.lens import taken_apart
 from everlearn.memory.seals import BEGINNING, content_of, linked, seal
 
 FILES = "reembed-*"
@@ -148,8 +149,9 @@ def compare(
         np.frombuffer(b"".join(vectors[ids[i]] for i in chosen), "<f4").reshape(len(chosen), -1)
     )
     y = np.unique(named[chosen], return_inverse=True)[1]
-    classifier.fit(X, y)
-    right = Influence(classifier, X, y).all_left_out().argmax(axis=1) == y
+    power, learner = taken_apart(classifier)
+    X = seen_through(power, X)
+    right = Influence(learner.fit(X, y), X, y).all_left_out().argmax(axis=1) == y
     return Comparison(embedder.name, float(right.mean()), len(chosen), len(ids) - len(chosen))
 
 

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from everlearn.arrays import AnyArray
 from everlearn.errors import NeverLearned
-from everlearn.memory.head import unit
+from everlearn.memory.head import seen_through, unit
 from everlearn.memory.influence import Influence
 from everlearn.memory.journal import Journal
+from everlearn.memory.lens import taken_apart
 from everlearn.memory.model import Model
 
 
@@ -23,12 +25,19 @@ class Taught:
     ids : list of int
     sources : list of str
         Of every row of ``influence.X``.
+    power : float
+        Through which the classifier sees vectors.
     """
 
     influence: Influence
     names: list[str]
     ids: list[int]
     sources: list[str]
+    power: float
+
+    def seen(self, vector: AnyArray) -> AnyArray:
+        """A vector as the classifier sees it, and ``influence`` wants it."""
+        return seen_through(self.power, unit(vector))
 
 
 def everything_taught(model: Model, journal: Journal) -> Taught:
@@ -38,5 +47,7 @@ def everything_taught(model: Model, journal: Journal) -> Taught:
     ids, named, sources, vectors = journal.everything()
     classes = model.classifier.classes_
     words = journal.name_ids()
-    influence = Influence(model.classifier, unit(vectors), np.searchsorted(classes, named))
-    return Taught(influence, [words[int(number)] for number in classes], ids, sources)
+    power, learner = taken_apart(model.classifier)
+    X = seen_through(power, unit(vectors))
+    influence = Influence(learner, X, np.searchsorted(classes, named))
+    return Taught(influence, [words[int(number)] for number in classes], ids, sources, power)

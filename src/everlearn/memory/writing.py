@@ -80,7 +80,7 @@ def require_alike(known: Kind, example: Example, folder: Path) -> Kind:
         raise WrongEmbedder(
             f"{folder} was taught with the embedder {known['embedder']!r}, this is "
             f"{mine['embedder']!r}; vectors of two embedders cannot be compared: open it with "
-            "the first, or change it over with reembed"
+            "the first (embedder=, or everlearn --network FILE), or change it over with reembed"
         )
     if known["n_features"] and known["n_features"] != mine["n_features"]:
         raise WrongWidth(

@@ -1,0 +1,82 @@
+"""Embedders found again by the name their vectors carry."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from benchmarks.hostile_images import photograph, saved
+from everlearn import EfficientNetLite0, Memory, OnnxEmbedder
+from everlearn.errors import InvalidParameter, WrongEmbedder
+from everlearn.images.by_name import embedder_called
+from everlearn.images.embedders import SHIPPED, WEIGHTS, Pixels
+
+FILE = str(WEIGHTS / "efficientnet_lite0.onnx")
+PIXELS = np.asarray(photograph(120))
+
+
+@pytest.mark.parametrize(
+    "embedder",
+    [
+        *(EfficientNetLite0(precision=precision) for precision in SHIPPED),
+        EfficientNetLite0(mirror=True),
+        Pixels(size=5),
+        Pixels(size=3, colour=True),
+    ],
+    ids=lambda embedder: embedder.name,
+)
+def test_those_that_come_with_everlearn_are_known_by_name(embedder):
+    found = embedder_called(embedder.name)
+    assert (type(found), found.name) == (type(embedder), embedder.name)
+    assert np.array_equal(found.embed([PIXELS]), embedder.embed([PIXELS]))
+
+
+@pytest.mark.parametrize(
+    "preparation",
+    [
+        {"mean": 127.0, "scale": 128.0},
+        {"mean": 127, "scale": 128},
+        {"mean": (123.7, 116.3, 103.5), "scale": [58.4, 57.1, 57.4]},
+        {"mean": -1e-3, "scale": 128.0, "crop": 1.0, "mirror": True},
+    ],
+)
+def test_a_file_is_prepared_for_as_the_name_says(tmp_path, preparation):
+    path = tmp_path / "a network of mine.onnx"
+    shutil.copy(FILE, path)
+    embedder = OnnxEmbedder(path, **preparation)
+    assert embedder_called(embedder.name) is None
+    found = embedder_called(embedder.name, path)
+    assert found.name == embedder.name
+    assert np.array_equal(found.embed([PIXELS]), embedder.embed([PIXELS]))
+
+
+def test_without_a_name_the_file_has_to_say_it_itself():
+    with pytest.raises(InvalidParameter, match="mean="):
+        embedder_called(None, FILE)
+
+
+@pytest.mark.parametrize("name", [None, "", "mean colours", "pixels 0x grey", "efficientnet_lite0"])
+def test_other_names_belong_to_nobody(name):
+    assert embedder_called(name) is None
+
+
+def test_a_memory_is_opened_with_the_eyes_it_was_taught_with(tmp_path):
+    picture = saved(photograph(80), "PNG")
+    with Memory(tmp_path / "memory", embedder=Pixels(size=6)) as memory:
+        memory.teach(picture, "cup")
+    with Memory(tmp_path / "memory") as memory:
+        assert memory.embedder.name == "pixels 6 grey"
+        assert memory.ask(picture)[0].name == "cup"
+
+
+def test_a_memory_of_a_file_is_opened_with_the_file(tmp_path):
+    shutil.copy(FILE, tmp_path / "mine.onnx")
+    picture = saved(photograph(80), "PNG")
+    mine = OnnxEmbedder(tmp_path / "mine.onnx", mean=120.0, scale=64.0)
+    with Memory(tmp_path / "memory", embedder=mine) as memory:
+        memory.teach(picture, "cup")
+    with Memory(tmp_path / "memory", embedder=tmp_path / "mine.onnx") as memory:
+        assert memory.embedder.name == mine.name
+        assert memory.ask(picture)[0].name == "cup"
+    with Memory(tmp_path / "memory") as memory, pytest.raises(WrongEmbedder, match="--network"):
+        memory.ask(picture)
