@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo serve test lint bench docs pages coverage package oldest clean
+.PHONY: demo serve test engines lint bench docs pages coverage package oldest clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -12,6 +12,13 @@ serve: .venv/.installed
 
 test: .venv/.installed lint
 	$(BIN)/pytest -n auto --dist loadgroup
+
+# Fits on Ray and on Spark, which needs Java: nothing beside them, and what failed is tried once more,
+# for a node that starts too slowly is given up by its cluster.
+engines: .venv/.installed
+	$(BIN)/pip install --quiet --editable ".[ray,spark]"
+	$(BIN)/pytest tests/cluster -k "ray or spark" || \
+	$(BIN)/pytest tests/cluster -k "ray or spark" --last-failed
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
