@@ -8,7 +8,7 @@ import pytest
 from benchmarks.hostile_images import photograph, saved
 from everlearn import EfficientNetLite0, Memory, OnnxEmbedder
 from everlearn.errors import InvalidParameter, WrongEmbedder
-from everlearn.images.by_name import embedder_called
+from everlearn.images.by_name import embedder_called, embedder_for, prepared_as
 from everlearn.images.embedders import SHIPPED, WEIGHTS, Pixels
 
 FILE = str(WEIGHTS / "efficientnet_lite0.onnx")
@@ -45,19 +45,39 @@ def test_a_file_is_prepared_for_as_the_name_says(tmp_path, preparation):
     shutil.copy(FILE, path)
     embedder = OnnxEmbedder(path, **preparation)
     assert embedder_called(embedder.name) is None
-    found = embedder_called(embedder.name, path)
+    found = prepared_as(embedder.name, path)
     assert found.name == embedder.name
     assert np.array_equal(found.embed([PIXELS]), embedder.embed([PIXELS]))
 
 
 def test_without_a_name_the_file_has_to_say_it_itself():
     with pytest.raises(InvalidParameter, match="mean="):
-        embedder_called(None, FILE)
+        prepared_as(None, FILE)
 
 
 @pytest.mark.parametrize("name", [None, "", "mean colours", "pixels 0x grey", "efficientnet_lite0"])
 def test_other_names_belong_to_nobody(name):
     assert embedder_called(name) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("pixels", "pixels 16 grey"),
+        ("pixels-4", "pixels 4 grey"),
+        ("efficientnet-lite0", EfficientNetLite0(precision="float32").name),
+        ("efficientnet-lite0-int8", EfficientNetLite0(precision="int8").name),
+    ],
+)
+def test_words_of_the_command_line(word, name, tmp_path):
+    assert embedder_for(word).name == name
+    with Memory(tmp_path, embedder=word) as memory:
+        assert memory.embedder.name == name
+
+
+def test_a_word_that_is_none_says_which_there_are():
+    with pytest.raises(InvalidParameter, match="efficientnet-lite0-int8"):
+        embedder_for("efficientnet-lite1")
 
 
 def test_a_memory_is_opened_with_the_eyes_it_was_taught_with(tmp_path):

@@ -107,15 +107,14 @@ def _words(ctx: click.Context) -> list[str]:
 )
 @click.option(
     "--network",
-    type=click.Path(path_type=Path, dir_okay=False),
     envvar="EVERLEARN_NETWORK",
     show_envvar=True,
-    metavar="FILE.onnx",
+    metavar="WORD|FILE",
     help="Network to look with.",
 )
 @click.version_option(__version__, "-V", "--version")
 @click.pass_context
-def app(ctx: click.Context, folder: Path, network: Path | None) -> None:
+def app(ctx: click.Context, folder: Path, network: str | None) -> None:
     """Show it an example and a name, and it knows it at once."""
     ctx.obj = folder
     ctx.meta["network"] = network

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -48,9 +47,9 @@ def opened(ctx: click.Context, *, read_only: bool = False) -> "Memory":
     return memory
 
 
-def network(ctx: click.Context) -> Path | None:
-    """The file of the network that looks at images, if one was named."""
-    named: Path | None = ctx.meta.get("network")
+def network(ctx: click.Context) -> str | None:
+    """The network that looks at images, if one was named: a word or a file."""
+    named: str | None = ctx.meta.get("network")
     return named
 
 

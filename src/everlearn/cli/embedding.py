@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
-from everlearn.images.by_name import embedder_called
-from everlearn.images.embedders import EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
+from everlearn.images.by_name import embedder_called, embedder_for
 
 Numbers = tuple[float, ...]
 
@@ -39,17 +37,6 @@ def _numbers(_: click.Context, __: click.Parameter, value: str | None) -> Number
     return numbers
 
 
-def embedder_named(
-    word: str, size: int | None, mean: Numbers | None, scale: Numbers | None
-) -> Embedder:
-    """The embedder a word on the command line stands for."""
-    if word == "efficientnet-lite0":
-        return EfficientNetLite0()
-    if word == "pixels":
-        return Pixels() if size is None else Pixels(size=size)
-    return OnnxEmbedder(Path(word), size=size, mean=_plain(mean), scale=_plain(scale))
-
-
 def _plain(numbers: Numbers | None) -> float | Numbers | None:
     return numbers[0] if numbers is not None and len(numbers) == 1 else numbers
 
@@ -69,7 +56,7 @@ def reembed(
 ) -> None:
     """Change to another network: an ONNX file, efficientnet-lite0 or pixels."""
     memory = opened(ctx)
-    embedder = embedder_named(model, size, mean, scale)
+    embedder = embedder_for(model, size=size, mean=_plain(mean), scale=_plain(scale))
     with progress("embedding", memory.info()["teachings"]) as step:
         done = memory.reembed(embedder, progress=lambda *_: step())
     if as_json:
@@ -97,7 +84,9 @@ def compare_embedders(
 ) -> None:
     """Which network would know the names best? ONNX files, or words."""
     memory = opened(ctx)
-    embedders = [embedder_named(word, size, mean, scale) for word in models]
+    embedders = [
+        embedder_for(word, size=size, mean=_plain(mean), scale=_plain(scale)) for word in models
+    ]
     with progress("embedding", len(embedders) * memory.info()["teachings"]) as step:
         found = memory.compare_embedders(embedders, progress=lambda *_: step())
     if as_json:

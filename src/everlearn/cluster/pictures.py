@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from everlearn.cluster.reading import ROWS, Block
 from everlearn.cluster.shards import Kind, Shard, file_system
-from everlearn.errors import BadShard, InvalidInput, InvalidParameter
+from everlearn.errors import BadShard, InvalidInput
 from everlearn.images.batches import Unreadable, embed_sources
+from everlearn.images.by_name import embedder_for
 from everlearn.images.decode import DEFAULT_LIMITS, SUFFIXES
-from everlearn.images.embedders import EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
+from everlearn.images.embedders import Embedder
 
 # An embedder by name, or what makes one: an embedder itself holds a session that cannot travel.
 Embedding = str | Callable[[], Embedder]
@@ -55,18 +56,7 @@ class EmbeddedExample:
 @lru_cache(maxsize=1)
 def embedder_of(embedding: Embedding) -> Embedder:
     """The embedder of this process, made once."""
-    if not isinstance(embedding, str):
-        return embedding()
-    if embedding == "efficientnet-lite0":
-        return EfficientNetLite0()
-    if match := re.fullmatch(r"pixels(?:-(\d+))?", embedding):
-        return Pixels(size=int(match[1] or 16))
-    if embedding.endswith(".onnx"):
-        return OnnxEmbedder(embedding)
-    raise InvalidParameter(
-        f"{embedding!r} is no embedder; give 'efficientnet-lite0', 'pixels-16', the path of an "
-        "ONNX file, or a function that makes one"
-    )
+    return embedder_for(embedding) if isinstance(embedding, str) else embedding()
 
 
 def embedded(

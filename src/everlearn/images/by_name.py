@@ -1,4 +1,4 @@
-"""The embedder that a name belongs to.
+"""Which embedder is meant: by a word, a file, or the name that its vectors carry.
 
 Vectors carry the name of the embedder they came from. Those that come with everlearn are found by
 it alone, so that whoever opens a Memory later looks with the same eyes. An ONNX file has to be at
@@ -8,8 +8,15 @@ hand; how pictures are prepared for it stands in the name, where the file does n
 import os
 import re
 
+from everlearn.errors import InvalidParameter
 from everlearn.images.embedders import SHIPPED, EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
 from everlearn.images.onnx_files import Numbers
+
+Given = str | os.PathLike[str]
+
+# What is said on a command line, and the precision it stands for.
+WORDS = {"efficientnet-lite0": "float32", "efficientnet-lite0-int8": "int8"}
+_PIXELS_WORD = re.compile(r"pixels(?:-(\d+))?")
 
 MIRROR = " mirror"
 _NUMBERS = r"[-+.\de]+|\([-+.\de, ]+\)|\[[-+.\de, ]+\]"
@@ -18,40 +25,65 @@ _FILE = re.compile(rf".+ [0-9a-f]{{16}} (\d+) ([.\d]+) ({_NUMBERS}) ({_NUMBERS})
 _PIXELS = re.compile(r"pixels (\d+) (grey|colour)")
 
 
-def embedder_called(
-    name: str | None, file: str | os.PathLike[str] | None = None
-) -> Embedder | None:
-    """The embedder with this name; ``None`` if it neither comes with everlearn nor is in a file.
+def embedder_for(
+    word: Given,
+    *,
+    size: int | None = None,
+    mean: Numbers | None = None,
+    scale: Numbers | None = None,
+) -> Embedder:
+    """The embedder that a word stands for, or the path of an ONNX file.
 
     Parameters
     ----------
-    name : str, optional
-    file : path-like, optional
-        An ONNX file. It is taken whatever the name is; what it does not say about the preparation
-        of pictures is read from the name.
+    word : {"efficientnet-lite0", "efficientnet-lite0-int8", "pixels", "pixels-N"} or path-like
+    size, mean, scale : optional
+        As for :class:`OnnxEmbedder`; ``size`` for pixels as well.
     """
-    name = name or ""
-    mirror, plain = name.endswith(MIRROR), name.removesuffix(MIRROR)
-    found = _FILE.fullmatch(plain)
-    if file is not None:
-        if found is None:
-            return OnnxEmbedder(file, mirror=mirror)
-        size, crop, mean, scale = found.groups()
-        return OnnxEmbedder(
-            file,
-            size=int(size),
-            crop=float(crop),
-            mean=_numbers(mean),
-            scale=_numbers(scale),
-            mirror=mirror,
+    if str(word) in WORDS:
+        return EfficientNetLite0(precision=WORDS[str(word)])  # type: ignore[arg-type]
+    if pixels := _PIXELS_WORD.fullmatch(str(word)):
+        return Pixels(size=size or int(pixels[1] or 16))
+    if not str(word).endswith(".onnx") and not os.path.exists(word):
+        raise InvalidParameter(
+            f"{str(word)!r} is no embedder; give {', '.join(map(repr, WORDS))}, 'pixels-16' or the "
+            "path of an ONNX file"
         )
-    if pixels := _PIXELS.fullmatch(plain):
+    return OnnxEmbedder(word, size=size, mean=mean, scale=scale)
+
+
+def embedder_called(name: str | None) -> Embedder | None:
+    """The embedder with this name, if it comes with everlearn."""
+    name = name or ""
+    plain = name.removesuffix(MIRROR)
+    if pixels := _PIXELS.fullmatch(name):
         return Pixels(size=int(pixels[1]), colour=pixels[2] == "colour")
     for precision, stem in SHIPPED.items():
         if plain.split(" ")[0] == stem:
-            ours = EfficientNetLite0(precision=precision, mirror=mirror)  # type: ignore[arg-type]
+            ours = EfficientNetLite0(precision=precision, mirror=plain != name)  # type: ignore[arg-type]
             return ours if ours.name == name else None
     return None
+
+
+def prepared_as(name: str | None, given: Given) -> Embedder:
+    """What a word or a file stands for, pictures prepared for the file as the name says.
+
+    Whether it is the embedder with that name is for its own name to say.
+    """
+    name = name or ""
+    plain = name.removesuffix(MIRROR)
+    said = _FILE.fullmatch(plain)
+    if said is None or str(given) in WORDS:
+        return embedder_for(given)
+    size, crop, mean, scale = said.groups()
+    return OnnxEmbedder(
+        given,
+        size=int(size),
+        crop=float(crop),
+        mean=_numbers(mean),
+        scale=_numbers(scale),
+        mirror=plain != name,
+    )
 
 
 def _numbers(written: str) -> Numbers:

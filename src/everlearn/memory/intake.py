@@ -21,7 +21,7 @@ from everlearn.images.batches import (
     embed_source,
     embed_sources,
 )
-from everlearn.images.by_name import embedder_called
+from everlearn.images.by_name import Given, embedder_called, prepared_as
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import EfficientNetLite0, Embedder
 from everlearn.memory.journal import Example, Vectors
@@ -37,8 +37,8 @@ class Intake:
     Parameters
     ----------
     embedder : Embedder or path-like, optional
-        An ONNX file, or nothing, stands for the embedder with the name that is known already, or
-        else for the one that comes with everlearn.
+        A word or an ONNX file (images/by_name.py); nothing stands for the embedder with the name
+        that is known already, or else for the one that comes with everlearn.
     limits : Limits
     keep_images : str
     known : callable
@@ -47,7 +47,7 @@ class Intake:
 
     def __init__(
         self,
-        embedder: "Embedder | str | os.PathLike[str] | None",
+        embedder: Embedder | Given | None,
         limits: Limits,
         keep_images: str = "thumbnail",
         known: Callable[[], str | None] = lambda: None,
@@ -57,9 +57,9 @@ class Intake:
                 f"keep_images is one of {', '.join(map(repr, KEEP))}, not {keep_images!r}"
             )
         self._embedder: Embedder | None = None
-        self._file: str | os.PathLike[str] | None = None
+        self._meant: Given | None = None
         if isinstance(embedder, (str, os.PathLike)):
-            self._file = embedder
+            self._meant = embedder
         else:
             self._embedder = embedder
         self._known = known
@@ -69,7 +69,10 @@ class Intake:
     @property
     def embedder(self) -> Embedder:
         if self._embedder is None:
-            self._embedder = embedder_called(self._known(), self._file) or EfficientNetLite0()
+            if self._meant is not None:
+                self._embedder = prepared_as(self._known(), self._meant)
+            else:
+                self._embedder = embedder_called(self._known()) or EfficientNetLite0()
         return self._embedder
 
     def one(self, example: Any, source: str | None = None) -> Example:

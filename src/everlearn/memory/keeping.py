@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from everlearn.errors import InvalidInput, InvalidParameter, NotMergeable
+from everlearn.images.by_name import Given
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
@@ -49,7 +50,7 @@ class Keeping:
         self,
         path: str | os.PathLike[str],
         *,
-        embedder: Embedder | str | os.PathLike[str] | None = None,
+        embedder: Embedder | Given | None = None,
         classifier: Any = None,
         accept: float = 0.95,
         read_only: bool = False,

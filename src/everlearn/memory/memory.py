@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.base import clone
 
 from everlearn.errors import NeverLearned, NotExportable
+from everlearn.images.by_name import Given
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
@@ -72,8 +73,9 @@ class Memory(Keeping):
         A folder; made if it is not there.
     embedder : Embedder or path-like, optional
         Turns images into vectors. By default the one the folder was taught with if it comes with
-        everlearn, and EfficientNet-Lite0 for a new folder. A path is that of an ONNX file, whose
-        pictures are prepared as they were when the folder was taught.
+        everlearn, and EfficientNet-Lite0 for a new folder. Also a word, such as
+        ``"efficientnet-lite0-int8"``, or the path of an ONNX file, whose pictures are prepared as
+        they were when the folder was taught.
     classifier : an everlearn learner, optional
         The classifier of a new folder. One that exists keeps its own; see :meth:`use`.
     accept : float in (0, 1), default=0.95
@@ -109,7 +111,7 @@ class Memory(Keeping):
         self,
         path: str | os.PathLike[str],
         *,
-        embedder: Embedder | str | os.PathLike[str] | None = None,
+        embedder: Embedder | Given | None = None,
         classifier: Any = None,
         accept: float = 0.95,
         read_only: bool = False,

@@ -80,12 +80,12 @@ class PreparedAnswers:
     names : dict of int to str
     kind : dict
         What vectors have to be like.
-    network : path-like, optional
-        The ONNX file of the embedder, if it is none of everlearn's.
+    network : str, optional
+        A word, or the ONNX file of the embedder if it is none of everlearn's.
     """
 
     def __init__(
-        self, folder: Path, head: Head, names: dict[int, str], kind: Any, network: Path | None
+        self, folder: Path, head: Head, names: dict[int, str], kind: Any, network: str | None
     ) -> None:
         self._folder = folder
         self._head = head
@@ -122,7 +122,7 @@ class PreparedAnswers:
         )
 
 
-def prepared_answers(folder: Path, network: Path | None = None) -> PreparedAnswers | None:
+def prepared_answers(folder: Path, network: str | None = None) -> PreparedAnswers | None:
     """What was left behind to be asked; ``None`` where the Memory itself has to be.
 
     That is so where nothing was prepared, where the folder changes meanwhile or is damaged (the
