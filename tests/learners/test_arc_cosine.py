@@ -37,7 +37,7 @@ def test_left_out_scores_equal_teaching_anew(rng, weighted):
     moments = Moments(6)
     moments.add(X, slots, weights)
     asked = np.array([0, 7, 21])
-    path = KernelPath(moments, Rows(X, slots, weights), asked, np.ones(3))
+    path = KernelPath(moments.counts, Rows(X, slots, weights), asked, np.ones(3))
     found = path.scores(0.7)
     for row, i in enumerate(asked):
         left = weights.copy()
@@ -62,3 +62,16 @@ def test_an_example_more_extends_the_solution(rng):
     ridge = whole._ridge
     expected = naive(X, slots, np.ones(40), new, ridge, 4) * scale
     np.testing.assert_allclose(whole.scores(new), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_the_strength_is_relative_to_the_variance_of_the_features(rng):
+    """Against features 100,000 wide; an example of weight two is two of them."""
+    X, slots = examples(rng, n=12)
+    weights = np.resize([1.0, 2.0, 3.0], 12)
+    found = KernelSquares(Rows(X, slots, weights), 4, 0.5, 0.0)._ridge
+    features = RandomFeatures(n_components=100_000).fit_transform(X)
+    centred = features - np.average(features, axis=0, weights=weights)
+    variance = float(weights @ np.sum(centred**2, axis=1))
+    assert found == pytest.approx(0.5 * variance / 6, rel=0.02)
+    repeated = Rows(*(a.repeat(weights.astype(int), axis=0) for a in (X, slots)), np.ones(24))
+    assert KernelSquares(repeated, 4, 0.5, 0.0)._ridge == pytest.approx(found, rel=1e-10)

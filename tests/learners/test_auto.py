@@ -1,5 +1,7 @@
 """AutoClassifier chooses what the examples themselves speak for."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -195,3 +197,77 @@ def test_a_file_keeps_wide_features(rings, tmp_path):
     again = load(tmp_path / "wide").partial_fit(X[300:500], y[300:500])
     learner.partial_fit(X[300:500], y[300:500])
     assert np.array_equal(again.decision_function(X), learner.decision_function(X))
+
+
+def test_who_is_asked_does_not_depend_on_the_order(rng, monkeypatch):
+    """Of many examples kept some are asked about: the same ones, whatever came first."""
+    monkeypatch.setattr(choosing, "MOST_ASKED", 60)
+    monkeypatch.setattr(choosing, "MANY", 200)
+    X, y = blobs(rng, 400, spread=1.5)
+    whole = AutoClassifier().fit(X, y)
+    assert whole.choice_.asked == 60
+    for _ in range(3):
+        order = rng.permutation(len(y))
+        shuffled = AutoClassifier().fit(X[order], y[order])
+        assert dict(shuffled.choice_.right) == pytest.approx(dict(whole.choice_.right))
+        np.testing.assert_allclose(
+            shuffled.decision_function(X), whole.decision_function(X), rtol=0, atol=1e-8
+        )
+
+
+def test_half_of_many_examples_find_a_strength_that_suits_all(rings, monkeypatch):
+    X, y = rings
+    every = AutoClassifier().fit(X[:600], y[:600])
+    monkeypatch.setattr(choosing, "MANY", 100)
+    half = AutoClassifier().fit(X[:600], y[:600])
+    assert half.choice_.reading == every.choice_.reading == choosing.KERNEL
+    assert abs(half.score(X[600:], y[600:]) - every.score(X[600:], y[600:])) < 0.02
+
+
+def test_uneven_classes_are_recoded_as_far_as_it_costs_nothing(rng):
+    """Rare classes gain much; the right answers among all stay within the noise of choosing."""
+    X, y = blobs(rng, 6000, spread=1.0)
+    often = np.flatnonzero((y % 2 == 0) | (np.arange(len(y)) % 20 == 0))
+    taught, asked = often[:800], often[800:]
+    learner = AutoClassifier().fit(X[taught], y[taught])
+    choice = learner.choice_
+    assert 0 < choice.recoding <= max(choosing.RECODINGS)
+    plain = auto._Chosen()
+    plain._choice = dataclasses.replace(choice, recoding=0.0)
+    plain._made_for = learner.moments_.version
+    scores = plain.scores(X[asked], learner.moments_, learner._sample, learner._wide)
+    unrecoded = learner.registry_.order
+    before = learner.classes_[scores[:, unrecoded].argmax(axis=1)] == y[asked]
+    after = learner.predict(X[asked]) == y[asked]
+    rare = y[asked] % 2 == 1
+    assert after[rare].mean() > before[rare].mean() + 0.05
+    assert after.mean() > before.mean() - 0.03
+
+
+def test_memory_and_time_decide_how_many_examples_a_kernel_reads():
+    from everlearn.learners.wide import kept_within
+
+    assert kept_within(8000, 512.0, None) == 8000
+    assert kept_within(8000, 128.0, None) == 4000
+    assert kept_within(100, 512.0, None) == 100
+    assert kept_within(8000, 512.0, 800.0) == 2000
+    assert kept_within(8000, 0.0, None) == 0
+
+
+def test_features_begin_where_the_kernel_ends(rings):
+    """With memory for a kernel of 100 examples, the 101st begins wide features with all of them."""
+    X, y = rings
+    small = AutoClassifier(memory=8 * 100**2 / 1e6).fit(X[:100], y[:100])
+    assert small._wide.moments is None
+    small.partial_fit(X[100:300], y[100:300])
+    assert small._wide.moments.total == 300
+
+
+def test_one_that_forgot_is_merged_with_all_it_knows(rings):
+    """Less than the kernel could read is left, but not all of it is kept."""
+    X, y = rings
+    whole = AutoClassifier(sample_size=100).fit(X[:300], y[:300])
+    whole.forget(X[60:300], y[60:300])
+    other = AutoClassifier(sample_size=100).fit(X[300:320], y[300:320])
+    other.merge(whole)
+    assert other._wide.moments.total == pytest.approx(80)

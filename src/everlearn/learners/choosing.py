@@ -7,8 +7,9 @@ wide reading is taken before it, at the strength nearest to the usual one, unles
 best by more than a standard error and an example, where both differ. Without evidence the kernel,
 or where there is none ridge regression, is taken at the usual strength.
 
-The strength of wide features is looked for with the first half of them, at an eighth of the cost.
-All of them are less noisy and may want it weaker, so the next weaker one is tried as well.
+The strength of wide features is looked for with the first half of them, at an eighth of the cost,
+and that of the kernel with half of the examples where there are many. All of them are less noisy
+and may want it weaker, so the next weaker one is tried as well.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,8 @@ KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on wi
 RIDGES = np.array([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 WIDE_RIDGES = np.array([1e-3, 1e-2, 0.1, 1.0])
 SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
-RECODINGS = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+# α, the preferred first. Stronger ones cost accuracy wherever classes are uneven (docs/quality.md).
+RECODINGS = (0.375, 0.25, 0.125, 0.0)
 # Without evidence: λ is this over the mean number of examples of a class.
 USUAL = 8.0
 # What one step away from the usual strength costs, and another reading than ridge, in examples.
@@ -48,6 +50,8 @@ ERRORS = 1.0
 ALONE = 1.0
 # The share of wide features that their strength is looked for with.
 SOME_FEATURES = 0.5
+# Beyond so many examples, half of them tell the strength of the kernel.
+MANY = 2000
 # Classes are uneven, and recoding worth a look, when the largest is this much larger.
 UNEVEN = 2.0
 # Wide readings are asked about so many examples at most, and at so many strengths about the usual.
@@ -105,14 +109,13 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
     # An example of weight two is two examples: one of them is left out.
     alone = np.minimum(kept.weights, 1.0)
     comparable = np.flatnonzero(moments.counts[kept.slots] - alone > 1e-9 * moments.total)
-    if len(comparable) > MOST_ASKED and (wide.keeps or wide.moments is not None):
-        some = np.linspace(0, len(comparable) - 1, MOST_ASKED).astype(np.intp)
-        comparable = comparable[some]
+    if wide.keeps or wide.moments is not None:
+        comparable = sample.first(comparable, MOST_ASKED)
     has_kernel = moments.total <= wide.keeps and sample.is_all
     if not len(comparable) or n_classes < 2:
         return Choice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual)
     rows = Rows(kept.X, kept.slots, alone).take(comparable)
-    evidence = _Evidence(moments, rows, kept.weights[comparable])
+    evidence = _Evidence(moments.counts, rows, kept.weights[comparable])
     linear = _linear(moments, rows, usual)
     if not linear:
         return Choice(NEAREST, np.inf)
@@ -196,13 +199,42 @@ def _strengths_near(usual: float) -> list[float]:
 
 
 def _kernel(moments: Moments, sample: Sample, asked: Slots, strengths: list[float]) -> list[_Asked]:
-    """Kernel ridge regression on all there is, at every strength."""
+    """Kernel ridge regression on all there is, at strengths that may suit it."""
     kept = sample.rows()
-    path = KernelPath(moments, kept, asked, np.minimum(kept.weights, 1.0)[asked])
+    if len(kept) > MANY:
+        strengths = _suiting_half(sample, strengths)
+    path = KernelPath(moments.counts, kept, asked, np.minimum(kept.weights, 1.0)[asked])
     variance = path.total_variance / moments.n_features
     if not variance > 0:
         return []
     return [(KERNEL, s, path.scores(s * variance)) for s in strengths]
+
+
+def _suiting_half(sample: Sample, strengths: list[float]) -> list[float]:
+    """The strength that suits half of the examples, as a multiple of the usual one, and one less.
+
+    Half as many examples of each class want it twice as strong.
+    """
+    kept = sample.rows()
+    half = sample.first(np.arange(len(kept)), len(kept) // 2)
+    rows = kept.take(half)
+    alone = np.minimum(rows.weights, 1.0)
+    counts = np.zeros(int(kept.slots.max()) + 1)
+    np.add.at(counts, rows.slots, rows.weights)
+    among = np.flatnonzero(counts[rows.slots] - alone > 1e-9 * counts.sum())
+    asked = np.flatnonzero(np.isin(half, sample.first(half[among], MOST_ASKED)))
+    if not len(asked):
+        return strengths
+    evidence = _Evidence(counts, Rows(rows.X, rows.slots, alone).take(asked), rows.weights[asked])
+    path = KernelPath(counts, rows, asked, alone[asked])
+    variance = path.total_variance / kept.X.shape[1] * kept.weights.sum() / counts.sum()
+    tables = [path.scores(s * variance) for s in strengths]
+    return _and_one_less(strengths, evidence.first_as_good_as_the_best(tables))
+
+
+def _and_one_less(strengths: list[float], found: int) -> list[float]:
+    weaker = [s for s in strengths if s < strengths[found]]
+    return [strengths[found], *sorted(weaker)[-1:]]
 
 
 def _features(
@@ -224,13 +256,9 @@ def _features(
     if not variance > 0:
         return []
     found = evidence.first_as_good_as_the_best([some.scores(s * variance) for s in strengths])
-    weaker = [s for s in strengths if s < strengths[found]]
     squares = LeastSquaresPath(wide.moments, rows)
     variance = squares.mean_variance * per_feature
-    return [
-        (FEATURES, s, squares.scores(s * variance))
-        for s in (strengths[found], *sorted(weaker)[-1:])
-    ]
+    return [(FEATURES, s, squares.scores(s * variance)) for s in _and_one_less(strengths, found)]
 
 
 class _Evidence:
@@ -240,13 +268,15 @@ class _Evidence:
     it would in the stream it stands for.
     """
 
-    def __init__(self, moments: Moments, rows: Rows, weights: Array) -> None:
+    def __init__(self, counts: Array, rows: Rows, weights: Array) -> None:
         self._rows, self._slots = rows, rows.slots
-        self._counts = counts = moments.counts
-        kept = np.bincount(rows.slots, weights, moments.n_slots)
+        self._counts = counts
+        kept = np.bincount(rows.slots, weights, len(counts))
         share = counts[rows.slots] / kept[rows.slots] * weights
         self.total = float(weights.sum())
         self._share: Array = share * self.total / share.sum()
+        # An example of weight two is two that are right or wrong together, but two.
+        self._squares: Array = self._share**2 / weights
         known = counts[counts > 0]
         self._uneven = bool(known.max() > UNEVEN * known.min())
 
@@ -259,7 +289,7 @@ class _Evidence:
         hits = self._hits(tables)
         best = hits[int((hits @ self._share).argmax())]
         behind = (best.astype(np.float64) - hits) @ self._share
-        error = np.sqrt((best != hits) @ self._share**2)
+        error = np.sqrt((best != hits) @ self._squares)
         return int(np.flatnonzero(~(behind > ERRORS * error + ALONE))[0])  # it may overflow
 
     def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
@@ -270,17 +300,19 @@ class _Evidence:
         return recoded(scores.copy(), self._slots, self._rows.weights, self._counts, alpha)
 
     def recoding(self, scores: Array) -> float:
-        """The largest α that is right as often as no recoding, where classes differ in size."""
+        """The largest α that is as good as any, where classes differ in size."""
         if not self._uneven:
             return 0.0
-        hits = self.right([self.recoded(scores, float(alpha)) for alpha in RECODINGS])
-        return float(RECODINGS[np.flatnonzero(hits >= hits[0]).max()])
+        tables = [self.recoded(scores, alpha) for alpha in RECODINGS]
+        return RECODINGS[self.first_as_good_as_the_best(tables)]
 
     def temperature(self, scores: Array) -> float:
         """By what to divide scores so that the right answers are most likely."""
         own = scores[np.arange(len(scores)), self._slots]
         gaps = scores - own[:, None]
-        scale = float(np.std(gaps[np.isfinite(gaps)]))
+        finite = np.isfinite(gaps)
+        share = np.broadcast_to(self._share[:, None], gaps.shape)[finite]
+        scale = _deviation(gaps[finite], share)
         if not scale > 0:
             return 1.0
 
@@ -291,6 +323,11 @@ class _Evidence:
 
         best = minimize_scalar(surprise, bounds=(-7.0, 3.0), method="bounded")
         return scale * float(np.exp(best.x))
+
+
+def _deviation(values: Array, weights: Array) -> float:
+    mean = np.average(values, weights=weights)
+    return float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
 
 
 def _smoothed(hits: Array) -> Array:

@@ -21,6 +21,8 @@ Numbers = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # To this many steps of the largest feature the features of a row are rounded.
 STEPS = 65_536.0
+# When it is full, room is made for this many times as many examples.
+ROOM = 1.25
 # Weights that differ by less than this differ by rounding.
 ROUNDING = 1e-9
 
@@ -30,7 +32,7 @@ class Sample:
 
     def __init__(self, n_features: int, size: int) -> None:
         self.size = size
-        self._X = np.zeros((0, n_features))
+        self._held = np.zeros((0, n_features))  # rows of those kept, and room for more
         self._slots = np.zeros(0, dtype=np.intp)
         self._weights = np.zeros(0)
         self._numbers: Numbers = np.zeros(0, dtype=np.uint64)
@@ -45,9 +47,20 @@ class Sample:
     def __len__(self) -> int:
         return len(self._slots)
 
+    @property
+    def _X(self) -> Array:
+        return self._held[: len(self)]
+
     def rows(self) -> Rows:
         """The examples kept."""
         return Rows(self._X, self._slots, self._weights)
+
+    def first(self, positions: Slots, most: int) -> Slots:
+        """Of examples at these positions so many, and any equal to the last; in any order alike."""
+        if len(positions) <= most:
+            return positions
+        numbers = self._numbers[positions]
+        return positions[numbers <= np.partition(numbers, most - 1)[most - 1]]
 
     def offer(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """Examples were learned; those that belong to the sample are kept."""
@@ -89,12 +102,12 @@ class Sample:
     def restore(self, X: Array, slots: AnyArray, weights: Array, seen: Array) -> None:
         """Take over what :meth:`state` gave, made sure of by the caller."""
         self._seen = seen
-        self._X, self._weights = X, weights
+        self._held, self._weights = X, weights
         self._slots = slots.astype(np.intp)
         self._numbers = numbers_of(X)
 
     def _add(self, X: Array, slots: Slots, weights: Array, numbers: Numbers) -> None:
-        self._X = np.concatenate([self._X, X])
+        self._append(X)
         self._slots = np.concatenate([self._slots, slots])
         self._weights = np.concatenate([self._weights, weights])
         self._numbers = np.concatenate([self._numbers, numbers])
@@ -105,6 +118,15 @@ class Sample:
         before = np.cumsum(self._weights[order]) - self._weights[order]
         first = np.searchsorted(self._slots[order], self._slots[order])
         self._keep(order[before - before[first] < most * (1.0 - ROUNDING)])
+
+    def _append(self, X: Array) -> None:
+        """Put rows behind those kept, which stay where they are while there is room."""
+        n, more = len(self), len(X)
+        if n + more > len(self._held):
+            grown = np.empty((max(n + more, int(ROOM * n)), X.shape[1]))
+            grown[:n] = self._X
+            self._held = grown
+        self._held[n : n + more] = X
 
     def _note(self, slots: Slots, weights: Array) -> None:
         """So much of each class was learned, or forgotten."""
@@ -130,7 +152,7 @@ class Sample:
         return limits
 
     def _keep(self, chosen: Any) -> None:
-        self._X, self._slots = self._X[chosen], self._slots[chosen]
+        self._held, self._slots = self._X[chosen], self._slots[chosen]
         self._weights, self._numbers = self._weights[chosen], self._numbers[chosen]
 
 

@@ -5,7 +5,7 @@ first example on that finds no room among those kept, ReLU features of a fixed s
 beside the plain ones, beginning with everything kept so far; nothing is ever needed again. So what
 is added up is a function of the set of examples, like everything else.
 
-    memory          two matrices of D × D numbers: 16 D² bytes
+    memory          two matrices of D × D numbers, 16 D² bytes; of n examples kept one, 8 n² bytes
     time            2 d D + D² operations an example, at ``NOMINAL`` operations a microsecond
 
 D is a function of d and of the two budgets, never of the machine: learners can be merged.
@@ -26,7 +26,7 @@ from everlearn.statistics.moments import BLOCK_ROWS, Moments
 NOMINAL = 20_000.0
 # Wider than this many times the features, little is gained; narrower than this many, nothing.
 WIDEST, NARROWEST = 16, 4
-BYTES_A_NUMBER = 16.0
+BYTES_A_NUMBER, BYTES_A_PAIR = 16.0, 8.0
 PREFIX = "wide_"
 
 
@@ -37,7 +37,7 @@ class Wide:
         self, n_features: int, kept: int, memory: float, microseconds: float | None
     ) -> None:
         self.width = width_within(n_features, memory, microseconds)
-        self._keeps = kept if _kernel_fits(kept, memory, microseconds) else 0
+        self._keeps = kept_within(kept, memory, microseconds)
         self.moments: Moments | None = None
         # A file of before there were wide readings holds none: they begin with all, or never.
         self.missed = False
@@ -48,6 +48,11 @@ class Wide:
     def keeps(self) -> int:
         """Up to how many examples a kernel reads them all."""
         return 0 if self.missed else self._keeps
+
+    @property
+    def begins_beyond(self) -> int:
+        """Beyond how many examples features are added up."""
+        return self._keeps
 
     def learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """Examples were learned after the beginning."""
@@ -107,6 +112,9 @@ def width_within(n_features: int, memory: float, microseconds: float | None) -> 
     return int(width) if width >= NARROWEST * n_features else 0
 
 
-def _kernel_fits(kept: int, memory: float, microseconds: float | None) -> bool:
-    fast = microseconds is None or 4.0 * kept**2 <= NOMINAL * microseconds
-    return fast and BYTES_A_NUMBER * kept**2 <= memory * 1e6
+def kept_within(kept: int, memory: float, microseconds: float | None) -> int:
+    """Up to how many of the examples kept a kernel may read them; 0 if not worth it."""
+    most = math.sqrt(memory * 1e6 / BYTES_A_PAIR)
+    if microseconds is not None:
+        most = min(most, math.sqrt(NOMINAL * microseconds / 4.0))
+    return kept if kept <= most else int(most)
