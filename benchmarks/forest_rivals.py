@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from everlearn_papers.forests.experiments import grown, growth
+from everlearn_papers.forests.experiments import RETRAINED, grown, growth
 from everlearn_papers.forests.protocol import ClassStream, data_set
 from everlearn_papers.forests.rivals import classifiers, least_squares, metrics
 
@@ -45,6 +45,7 @@ def one_class_at_a_time() -> Line:
     """MULTIpLE and a forest, both from 10 classes to 50, 15 images each."""
     found = least_squares(0, data="cifar100", initial=10, checkpoints=[50], per_class=15)
     reached = {name: found[name][0] for name in ("MULTIpLE", "LSSVM")}
+    ways = ("RTST", "AUTO")
     forest = grown(
         0,
         data="cifar100",
@@ -53,10 +54,10 @@ def one_class_at_a_time() -> Line:
         steps=[1],
         checkpoints=[50],
         n_trees=50,
-        arms={"RTST": {"update": "rtst"}, "AUTO": {"update": "auto"}},
+        arms={way: {"update": way.lower()} for way in ways},
         per_class=15,
     )[growth("NCMF", 10, 1)]
-    reached |= {f"NCMF {name}": found["accuracy"][0] for name, found in forest.items()}
+    reached |= {f"NCMF {way}": forest[way]["accuracy"][0] for way in (*ways, RETRAINED)}
     return Line(
         "CIFAR-100 features, 15 images of each of 50 classes, one class at a time",
         _told(reached),

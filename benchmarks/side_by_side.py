@@ -1,7 +1,7 @@
 """How everything here is measured: rivals interleaved in one run, BLAS at one thread.
 
-The machine may be shared and noisy, so seconds mean little and ratios much: each contender runs
-in turn, several rounds over, and its best round counts.
+The machine may be shared and noisy, so what is counted is processor time, and ratios say more
+than seconds: each contender runs in turn, several rounds over, and its best round counts.
 """
 
 import time
@@ -26,12 +26,12 @@ class Line:
 def best_seconds(
     contenders: Mapping[str, Callable[[], object]], *, rounds: int = 5
 ) -> dict[str, float]:
-    """Seconds of each contender's best round; rounds are interleaved."""
+    """Processor seconds of each contender's best round; rounds are interleaved."""
     best = dict.fromkeys(contenders, float("inf"))
     with threadpool_limits(limits=1):
         for _ in range(rounds):
             for name, run in contenders.items():
-                start = time.perf_counter()
+                start = time.process_time()
                 run()
-                best[name] = min(best[name], time.perf_counter() - start)
+                best[name] = min(best[name], time.process_time() - start)
     return best

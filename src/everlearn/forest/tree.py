@@ -41,6 +41,8 @@ LINK = np.dtype([("leaf", np.int32), ("next", np.int32), ("previous", np.int32)]
 USED = np.dtype([("nodes", np.int64), ("members", np.int64), ("vectors", np.int64)])
 # A run of examples that is on its way down and has come to a node.
 SEGMENT = np.dtype([("node", np.int32), ("begin", np.int64), ("end", np.int64)])
+# Vectors are given room for so many times those that are there.
+ROOM = 2
 LEAF = (NONE, NONE, NONE, NONE, NONE, 0, NONE, 0.0, 0.0, NONE, 0)
 
 
@@ -124,12 +126,35 @@ def apart(tree: Tree) -> Tree:
 def with_room(tree: Tree, n_nodes: int, n_members: int, n_vectors: int) -> Tree:
     """The tree with room for so many more nodes, members and vectors."""
     nodes, members, vectors = tree.used[0].tolist()
-    return tree._replace(
-        nodes=_longer(tree.nodes, nodes, n_nodes),
-        members=_longer(tree.members, members, n_members),
-        vectors=_longer(tree.vectors, vectors, n_vectors),
-        half_square=_longer(tree.half_square, vectors, n_vectors),
+    tree = tree._replace(
+        nodes=_longer(tree.nodes, nodes, n_nodes), members=_longer(tree.members, members, n_members)
     )
+    return (
+        tree if vectors + n_vectors <= len(tree.vectors) else _with_vectors_moved(tree, n_vectors)
+    )
+
+
+def _with_vectors_moved(tree: Tree, n_more: int) -> Tree:
+    """The tree with its vectors where there is room for more.
+
+    They are most of a tree, so those that no node has any longer are left behind.
+    """
+    nodes = tree.nodes[: tree.used["nodes"][0]]
+    live = np.flatnonzero(nodes["parent"] != DEAD)
+    places, nodes["vector"][live] = _gathered(nodes["vector"][live], nodes["n_vectors"][live])
+    tree.used["vectors"] = len(places)
+    length = max(len(places) + n_more, ROOM * len(places))
+    return tree._replace(
+        vectors=_moved(tree.vectors, places, length),
+        half_square=_moved(tree.half_square, places, length),
+    )
+
+
+def _moved(array: NDArray[Any], places: NDArray[np.intp], length: int) -> NDArray[Any]:
+    """Some of its rows, and room for more, which costs nothing until it is written to."""
+    moved = np.empty((length, *array.shape[1:]), array.dtype)
+    np.take(array, places, axis=0, out=moved[: len(places)], mode="clip")
+    return moved
 
 
 def _longer(array: NDArray[Any], used: int, n_more: int) -> NDArray[Any]:
@@ -179,8 +204,8 @@ def compacted(tree: Tree, marks: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.bo
     return Tree(
         nodes,
         tree.members[members],
-        tree.vectors[vectors],
-        tree.half_square[vectors],
+        _moved(tree.vectors, vectors, ROOM * n_vectors),
+        _moved(tree.half_square, vectors, ROOM * n_vectors),
         links,
         np.array([(len(live), n_members, n_vectors)], USED),
         tree.random,
