@@ -169,6 +169,18 @@ def test_info(run):
 
 
 @pytest.mark.usefixtures("taught")
+def test_classifiers_are_compared_and_switched(run, photos):
+    found = as_json(run("compare-classifiers", "--json"))
+    assert {standing["classifier"] for standing in found} == {"ridge", "lda", "mean", "auto"}
+    assert all(standing["asked"] == 12 for standing in found)
+    assert "everlearn use" in run("compare-classifiers", "lda", "mean").stdout
+    assert "all 12 teachings" in run("use", "lda").stdout
+    assert "StreamingLDA" in as_json(run("info", "--json"))["classifier"]
+    assert "leaf" in run("ask", photos / "leaf" / "0.png").stdout
+    run("use", "svm", expect=2)
+
+
+@pytest.mark.usefixtures("taught")
 def test_after_another_network_images_are_taught_and_asked_as_before(run, photos, tmp_path):
     """What comes with everlearn is known by its name; a file is named with --network."""
     run("reembed", "pixels", "--size", "8")

@@ -10,7 +10,7 @@ from everlearn.memory.calibration import (
     FOLDS,
     PRIOR_EXAMPLES,
     WIDEST,
-    _folds,
+    folds,
     scores_by_class,
     temperature,
 )
@@ -44,7 +44,7 @@ def test_forgetting_and_teaching_anew_give_the_same_temperature(rng):
 
     held_out = [
         (NearestClassMean().fit(X[~fold], names[~fold]).decision_function(X[fold]), names[fold])
-        for fold in _folds(names)
+        for fold in folds(names, FOLDS)
     ]
 
     def cost(log_ratio):
@@ -86,10 +86,10 @@ def test_single_examples_say_nothing(rng):
 
 def test_folds_hold_out_every_example_once_and_leave_every_class_one(rng):
     names = np.array([0] * 2 + [1] + [2] * 7)
-    folds = _folds(names)
-    assert len(folds) == FOLDS
-    assert np.array_equal(np.sum(folds, axis=0), (names != 1).astype(int))
-    for fold in folds:
+    parts = folds(names, FOLDS)
+    assert len(parts) == FOLDS
+    assert np.array_equal(np.sum(parts, axis=0), (names != 1).astype(int))
+    for fold in parts:
         assert set(names[~fold]) == {0, 1, 2}
 
 

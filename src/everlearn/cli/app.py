@@ -13,10 +13,8 @@ from everlearn.cli.output import ends_well, print_json, say
 from everlearn.errors import EverlearnError
 
 EPILOG = """\b
-Begin with a folder of folders, one per class:
-  everlearn teach photos/       everlearn ask new.jpg
-Shell completion:
-  eval "$(_EVERLEARN_COMPLETE=bash_source everlearn)"      (or zsh_source, fish_source)
+Begin with a folder per class: everlearn teach photos/, then everlearn ask new.jpg
+Shell completion: eval "$(_EVERLEARN_COMPLETE=bash_source everlearn)", or zsh_, fish_
 Exit codes: 0 done, 1 something could not be done, 2 wrong usage, 130 interrupted."""
 
 
@@ -45,6 +43,8 @@ COMMANDS = {
     "info": "everlearn.cli.asking",
     "reembed": "everlearn.cli.embedding",
     "compare-embedders": "everlearn.cli.embedding",
+    "use": "everlearn.cli.classifying",
+    "compare-classifiers": "everlearn.cli.classifying",
     "verify": "everlearn.cli.keeping",
     "backup": "everlearn.cli.keeping",
     "restore": "everlearn.cli.keeping",

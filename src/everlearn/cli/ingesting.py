@@ -15,8 +15,8 @@ from everlearn.cluster.pictures import embedder_of
 from everlearn.cluster.shards import Kind
 from everlearn.cluster.store import Store
 from everlearn.cluster.vectors import name_of_vectors, read_vectors
+from everlearn.memory.classifiers import default_classifier
 from everlearn.memory.journal import Example
-from everlearn.memory.keeping import default_classifier
 from everlearn.persistence import save
 
 # Without a terminal, one line of progress per this many seconds.

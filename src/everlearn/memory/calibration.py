@@ -67,8 +67,8 @@ def _unseen_scores(learner: Any, sample: Array, names: Names) -> list[tuple[Arra
     try:
         ridge = Ridge(learner)
     except NotExplainable:
-        folds = [fold for fold in _folds(names) if fold.any()]
-        return [_held_out_scores(learner, sample, names, fold) for fold in folds]
+        held_out = [fold for fold in folds(names, FOLDS) if fold.any()]
+        return [_held_out_scores(learner, sample, names, fold) for fold in held_out]
     y = np.searchsorted(learner.classes_, names)
     several = ridge.counts[y] > 1
     if not several.any():
@@ -77,14 +77,14 @@ def _unseen_scores(learner: Any, sample: Array, names: Names) -> list[tuple[Arra
     return [(scores[np.arange(len(scores)), y[several]], scores)]
 
 
-def _folds(names: Names) -> list[NDArray[np.bool_]]:
+def folds(names: Names, count: int) -> list[NDArray[np.bool_]]:
     """Which rows to hold out in turn; a lone example is never held out without its class."""
     fold_of = np.full(len(names), -1)
     for name in np.unique(names):
         members = np.flatnonzero(names == name)
         if len(members) > 1:
-            fold_of[members] = np.arange(len(members)) % FOLDS
-    return [fold_of == fold for fold in range(FOLDS)]
+            fold_of[members] = np.arange(len(members)) % count
+    return [fold_of == fold for fold in range(count)]
 
 
 def _held_out_scores(

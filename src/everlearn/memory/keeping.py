@@ -14,12 +14,11 @@ from everlearn.images.by_name import Given
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
-from everlearn.learners.normalization import PowerNormalizer
-from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.memory import erase as erasing
 from everlearn.memory import operations
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.backup import write_backup
+from everlearn.memory.classifiers import classifier_for, default_classifier
 from everlearn.memory.correcting import Correction
 from everlearn.memory.correcting import correct as corrected
 from everlearn.memory.erase import Receipt
@@ -31,16 +30,9 @@ from everlearn.memory.store import Store
 from everlearn.memory.verify import Verification
 from everlearn.memory.verify import verify as verified
 from everlearn.memory.writing import Writer, in_parts
-from everlearn.pipeline import StreamPipeline
 
 # A snapshot is made when the log has grown by this much since the last one.
 SNAPSHOT_EVERY = 4096
-
-
-def default_classifier() -> Any:
-    """The classifier of a new Memory, chosen by measurement; docs/memory.md has the numbers."""
-    ridge = RecursiveRLSC(regularization=0.3, recoding=0.5)
-    return StreamPipeline([("root", PowerNormalizer()), ("ridge", ridge)])
 
 
 class Keeping:
@@ -70,7 +62,9 @@ class Keeping:
             keep_images,
             known=lambda: self._store.read(lambda: self._store.journal.fact("embedder")),
         )
-        self._store = Store(self.path, classifier, default_classifier, read_only=read_only)
+        self._store = Store(
+            self.path, classifier_for(classifier), default_classifier, read_only=read_only
+        )
 
     def __repr__(self) -> str:
         opened = "open to be asked" if self.read_only else "open"
@@ -279,9 +273,14 @@ class Keeping:
             return new
 
     def use(self, *, classifier: Any) -> None:
-        """Switch to another classifier and teach it everything in the journal."""
+        """Switch to another classifier and teach it everything in the journal.
+
+        Parameters
+        ----------
+        classifier : an everlearn learner, or one of "ridge", "lda", "mean" and "auto"
+        """
         with self._store.changing():
-            self._store.history.use(classifier)
+            self._store.history.use(classifier_for(classifier))
 
     def names(self) -> Mapping[str, NameRecord]:
         """Every name known, with ``count`` and ``last_taught`` (seconds since 1970)."""

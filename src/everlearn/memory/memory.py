@@ -27,6 +27,7 @@ from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
 from everlearn.memory import operations
 from everlearn.memory.answers import Answers
+from everlearn.memory.classifiers import WORDS, Standing, standings
 from everlearn.memory.head import as_answers, unit
 from everlearn.memory.intake import Intake
 from everlearn.memory.journal import Example
@@ -76,8 +77,9 @@ class Memory(Keeping):
         everlearn, and EfficientNet-Lite0 for a new folder. Also a word, such as
         ``"efficientnet-lite0-int8"``, or the path of an ONNX file, whose pictures are prepared as
         they were when the folder was taught.
-    classifier : an everlearn learner, optional
-        The classifier of a new folder. One that exists keeps its own; see :meth:`use`.
+    classifier : an everlearn learner or a word, optional
+        The classifier of a new folder; words are those of :meth:`use`. A folder that exists keeps
+        its own.
     accept : float in (0, 1), default=0.95
         The share of familiar things that should not be called unknown.
     read_only : bool, default=False
@@ -168,6 +170,24 @@ class Memory(Keeping):
                 classifier = clone(self._store.history.classifier())
                 found.append(compare(journal, classifier, embedder, vectors))
         return sorted(found, key=lambda comparison: -comparison.accuracy)
+
+    def compare_classifiers(
+        self,
+        classifiers: Iterable[Any] = tuple(WORDS),
+        progress: Callable[[], None] = lambda: None,
+    ) -> list[Standing]:
+        """How well the names would be known with each classifier, the best first.
+
+        A fifth of the teachings of every name is held out in turn, and the others are taught.
+        Changes nothing.
+
+        Parameters
+        ----------
+        classifiers : words or learners, as for :meth:`use`
+        progress : callable
+            Called for every fifth of every classifier.
+        """
+        return self._store.read(lambda: standings(self._store.journal, classifiers, progress))
 
     def strangers(self) -> list[Group]:
         """Pictures answered with *unknown* and kept (``ask(…, remember=True)``), by likeness."""

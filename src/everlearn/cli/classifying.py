@@ -1,0 +1,42 @@
+"""Commands that change or compare the classifier."""
+
+import click
+
+from everlearn.cli.context import opened
+from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.memory.classifiers import FOLDS, WORDS
+
+CLASSIFIER = click.Choice(list(WORDS))
+
+
+@click.command()
+@click.argument("classifier", type=CLASSIFIER)
+@as_json
+@click.pass_context
+def use(ctx: click.Context, classifier: str, as_json: bool) -> None:
+    """Switch to another classifier: ridge (the default), lda, mean, auto."""
+    memory = opened(ctx)
+    memory.use(classifier=classifier)
+    facts = memory.info()
+    if as_json:
+        print_json({key: facts[key] for key in ("classifier", "teachings")})
+    else:
+        say(f"{classifier} answers from now on, taught all {facts['teachings']} teachings")
+
+
+@click.command("compare-classifiers")
+@click.argument("classifiers", nargs=-1, type=CLASSIFIER)
+@as_json
+@click.pass_context
+def compare_classifiers(ctx: click.Context, classifiers: tuple[str, ...], as_json: bool) -> None:
+    """Which classifier would know the names best? Changes nothing."""
+    words = classifiers or tuple(WORDS)
+    memory = opened(ctx, read_only=True)
+    with progress("holding out", FOLDS * len(words)) as step:
+        found = memory.compare_classifiers(words, progress=step)
+    if as_json:
+        print_json([vars(standing) for standing in found])
+        return
+    rows = [[s.classifier, f"{s.accuracy:.1%}", str(s.asked)] for s in found]
+    print_table(["classifier", "right, held out", "teachings asked"], rows)
+    say(f"everlearn use {found[0].classifier} switches to the first")

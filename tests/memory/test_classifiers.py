@@ -1,0 +1,81 @@
+"""Classifiers by a word, and how well each would know what it was not taught."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_predict
+
+from everlearn import Memory, NearestClassMean, StreamingPCA
+from everlearn.errors import InvalidParameter, NeverLearned
+from everlearn.memory.classifiers import FOLDS, WORDS, classifier_for
+from tests.memory.conftest import seen
+
+
+def stretched(rng, n_classes=6, each=15):
+    """Classes along short axes, hidden under noise along three long ones that they share."""
+    y = np.repeat(np.arange(n_classes), each)
+    X = rng.normal(size=(n_classes, 12))[y] + 0.5 * rng.normal(size=(len(y), 12))
+    X[:, :3] += 20.0 * rng.normal(size=(len(y), 3))
+    return X.astype(np.float32), y
+
+
+def test_standings_are_those_of_cross_validation(tmp_path, rng):
+    """Against scikit-learn's, the same teachings held out together."""
+    X, y = stretched(rng)
+    order = rng.permutation(len(y))
+    X, y = X[order], y[order]
+    turn = np.array([np.sum(y[:i] == y[i]) for i in range(len(y))]) % FOLDS
+    splits = [(np.flatnonzero(turn != fold), np.flatnonzero(turn == fold)) for fold in range(FOLDS)]
+    with Memory(tmp_path) as memory:
+        memory.teach_many((x, f"class {k}") for x, k in zip(X, y, strict=True))
+        before = memory.info()["classifier"]
+        told = []
+        found = memory.compare_classifiers(progress=lambda: told.append(1))
+        assert memory.info()["classifier"] == before
+    assert len(told) == FOLDS * len(WORDS)
+    assert [s.accuracy for s in found] == sorted((s.accuracy for s in found), reverse=True)
+    for standing in found:
+        if standing.classifier == "auto":
+            continue
+        expected = cross_val_predict(WORDS[standing.classifier](), seen(X), y, cv=splits) == y
+        assert (standing.accuracy, standing.asked) == (expected.mean(), len(y)), standing
+    by_word = {standing.classifier: standing.accuracy for standing in found}
+    assert by_word["lda"] > by_word["mean"]
+
+
+def test_a_name_taught_once_is_not_asked_about(tmp_path, rng):
+    with Memory(tmp_path) as memory:
+        for number in range(3):
+            memory.teach([1.0, 0.1 * number], f"lone {number}")
+        with pytest.raises(NeverLearned, match="twice"):
+            memory.compare_classifiers()
+        memory.teach([1.0, 0.11], "lone 1")
+        assert memory.compare_classifiers(["mean"])[0].asked == 2
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_is_used_like_the_classifier(tmp_path, rng, word):
+    X, y = stretched(rng)
+    with Memory(tmp_path / "switched") as memory, Memory(tmp_path / "new", classifier=word) as new:
+        for each in (memory, new):
+            each.teach_many((x, f"class {k}") for x, k in zip(X, y, strict=True))
+        memory.use(classifier=word)
+        reference = classifier_for(word).fit(X, y)
+        assert memory.info()["classifier"] == new.info()["classifier"]
+        for x, label in zip(X[::7], reference.predict(X[::7]), strict=True):
+            assert memory.ask(x)[0].name == new.ask(x)[0].name == f"class {label}"
+        assert memory.verify().problems == ()
+
+
+def test_learners_of_ones_own_are_compared_too(tmp_path, rng):
+    X, y = stretched(rng)
+    with Memory(tmp_path) as memory:
+        memory.teach_many((x, f"class {k}") for x, k in zip(X, y, strict=True))
+        own = NearestClassMean(metric="cosine")
+        (standing,) = memory.compare_classifiers([own])
+        assert standing.classifier == repr(own)
+        with pytest.raises(InvalidParameter, match="'lda'"):
+            memory.compare_classifiers(["svm"])
+        with pytest.raises(InvalidParameter, match="classifier"):
+            memory.compare_classifiers([StreamingPCA()])
+        with pytest.raises(InvalidParameter, match="'lda'"):
+            memory.use(classifier="svm")
