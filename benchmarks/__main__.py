@@ -45,6 +45,7 @@ BY_NAME: tuple[str, ...] = (
     "service_hours",
     "prequential_overhead",
     "quality",
+    "held_out_classes",
     "drift",
     "full_cifar",
     "first_use",

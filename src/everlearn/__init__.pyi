@@ -7,6 +7,7 @@ from .images.embedders import OnnxEmbedder as OnnxEmbedder
 from .images.embedders import Pixels as Pixels
 from .images.torch_embedder import TorchEmbedder as TorchEmbedder
 from .learners.auto import AutoClassifier as AutoClassifier
+from .learners.class_whitening import ClassWhitening as ClassWhitening
 from .learners.exstream import ExStream as ExStream
 from .learners.fixed_lda import FixedCovarianceLDA as FixedCovarianceLDA
 from .learners.least_squares_svm import LeastSquaresSVM as LeastSquaresSVM
