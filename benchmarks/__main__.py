@@ -1,12 +1,14 @@
 """``python -m benchmarks [NAME … | all]``: run them, print their lines, write the table.
 
 A benchmark is a module of this package with a function ``lines()`` that yields ``Line`` objects.
-A full run writes RESULTS.md, which is a page of the documentation.
+A full run writes the first table of RESULTS.md, which is a page of the documentation.
 """
 
 import importlib
+import os
 import sys
 import time
+from datetime import date
 from pathlib import Path
 
 from everlearn.errors import MissingData
@@ -84,8 +86,13 @@ def chosen(names: list[str]) -> tuple[str, ...]:
 
 
 def write(rows: dict[str, list[str]]) -> None:
+    """The first table of the page anew; the sections below it are written by hand."""
+    page = HERE / "RESULTS.md"
+    _, heading, by_hand = page.read_text("utf-8").partition("\n## ")
+    when = f"`python -m benchmarks`, {os.cpu_count()} cores, {date.today():%d %B %Y}."
     every = [row for name in rows for row in rows[name]]
-    (HERE / "RESULTS.md").write_text("\n".join(["# Results", "", *HEADER, *every]) + "\n")
+    table = "\n".join(["# Results", "", when, "", *HEADER, *every])
+    page.write_text(f"{table}\n{heading}{by_hand}", "utf-8")
     print("written to benchmarks/RESULTS.md")
 
 

@@ -24,6 +24,7 @@ PENALTIES = ("ridge", "ball")
 DRAWS = range(3)
 N_ORDERINGS = 4
 CIFAR_TARGETS = 24
+COMPARED = ("PA", "OTL", "M-OTL", "TR-OTL", "TROL", "TROL+", "Multi-KT")
 
 
 def lines() -> Iterator[Line]:
@@ -45,11 +46,12 @@ def lines() -> Iterator[Line]:
             for draw in DRAWS
         ]
         yield mistakes_line(f"CIFAR-100, {CIFAR_TARGETS} targets, 89 priors, {penalty}", many)
-        yield Line(
-            f"CIFAR-100, {penalty}: recognition at 60 samples, TROL / PA / Multi-KT",
-            rates(many, 60, "TROL", "PA", "Multi-KT"),
-            "TROL not below PA, within 2 points of Multi-KT",
-        )
+        for t in (6, 20, 60):
+            yield Line(
+                f"CIFAR-100, {penalty}: recognition at {t} samples, {' / '.join(COMPARED)}",
+                rates(many, t, *COMPARED),
+                "TROL not below PA, at 60 within 2 points of Multi-KT",
+            )
     for same_class in (True, False):
         words = "with" if same_class else "without"
         runs = [
