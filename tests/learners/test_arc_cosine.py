@@ -75,3 +75,16 @@ def test_the_strength_is_relative_to_the_variance_of_the_features(rng):
     assert found == pytest.approx(0.5 * variance / 6, rel=0.02)
     repeated = Rows(*(a.repeat(weights.astype(int), axis=0) for a in (X, slots)), np.ones(24))
     assert KernelSquares(repeated, 4, 0.5, 0.0)._ridge == pytest.approx(found, rel=1e-10)
+
+
+@pytest.mark.parametrize("last", [0.5, 2.0])
+def test_a_solution_out_of_a_path_is_the_solution(rng, last):
+    """Whether its factor is the one that is at hand or another one."""
+    X, slots = examples(rng)
+    rows, new = Rows(X, slots, np.resize([1.0, 2.0], 40)), rng.normal(size=(5, 6))
+    counts = np.bincount(slots, rows.weights)
+    path = KernelPath(counts, rows, np.array([3, 0, 17]), np.ones(3))
+    for strength in (7.0, last):
+        path.scores(strength * (path.total_variance / 6))
+    expected = KernelSquares(rows, 4, 0.5, 0.25).scores(new)
+    np.testing.assert_allclose(path.squares(0.5, 0.25).scores(new), expected, rtol=0, atol=1e-10)

@@ -57,16 +57,21 @@ class _Symmetric:
             self._both[part, part.start :] = arc_cosine(rows.X[part], rows.X[part.start :])
         self._diagonal = self._both.diagonal().copy()
         self._mirror()
+        self._factored: float | None = None
         share = rows.weights / rows.weights.sum()
         spread = share @ self._diagonal - share @ self._both @ share
         # Σ w ‖φ(x) − mean‖², the scatter of the features behind K about their mean, all of them.
         self.total_variance = float(rows.weights.sum() * spread)
 
     def factor(self, regularization: float) -> Array:
-        """L; what is above its diagonal is not part of it, and the next λ overwrites it."""
+        """L; what is above its diagonal is not part of it, and another λ overwrites it."""
+        if regularization == self._factored:
+            return self._both
         self._mirror()
+        self._factored = regularization
         np.fill_diagonal(self._both, self._diagonal + regularization / self._weights)
-        return definite_factor(self._both, overwrite=True)[0]
+        self._both = definite_factor(self._both, overwrite=True)[0]
+        return self._both
 
     def _mirror(self) -> None:
         """Copy what is above the diagonal below it; the diagonal is K's again."""
@@ -87,6 +92,10 @@ class KernelPath:
         self._first = len(others)
         self._kernel = _Symmetric(self._rows)
         self.total_variance = self._kernel.total_variance
+
+    def squares(self, strength: float, recoding: float) -> "KernelSquares":
+        """The solution; this path is used up. Nothing is left to do where λ was the last asked."""
+        return KernelSquares(self._rows, len(self._counts), strength, recoding, self._kernel)
 
     def scores(self, regularization: float, recoding: float = 0.0) -> Array:
         """One row per example asked about, one column per slot."""
@@ -117,9 +126,16 @@ class KernelSquares:
     More examples make L longer by rows (R, M); what there was of it stays where it is.
     """
 
-    def __init__(self, rows: Rows, n_slots: int, strength: float, recoding: float) -> None:
-        kernel = _Symmetric(rows)
-        self._ridge = strength * kernel.total_variance / rows.X.shape[1] or 1.0
+    def __init__(
+        self,
+        rows: Rows,
+        n_slots: int,
+        strength: float,
+        recoding: float,
+        kernel: _Symmetric | None = None,
+    ) -> None:
+        kernel = kernel or _Symmetric(rows)
+        self._ridge = strength * (kernel.total_variance / rows.X.shape[1]) or 1.0
         self._recoding = recoding
         self._X, self._more = rows.X, rows.X[:0]
         self._lower = kernel.factor(self._ridge)

@@ -27,7 +27,7 @@ from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.errors import DamagedModel, NotForgettable
 from everlearn.learners.additive import AdditiveClassifier
-from everlearn.learners.arc_cosine import KernelSquares
+from everlearn.learners.arc_cosine import KernelPath, KernelSquares
 from everlearn.learners.choosing import (
     DISCRIMINANT,
     FEATURES,
@@ -238,14 +238,15 @@ class _Chosen:
     def __init__(self) -> None:
         self._made_for = -1
         self._choice: Choice | None = None
+        self._kernel: KernelPath | None = None
         self._solution: LeastSquares | KernelSquares | None = None
         self._discriminant = ExactDiscriminant()
 
     def choice(self, moments: Moments, sample: Sample, wide: Wide) -> Choice:
         if self._choice is None or self._made_for != moments.version:
-            self._choice = choose(moments, sample, wide)
+            self._kernel = self._solution = None
+            self._choice, self._kernel = choose(moments, sample, wide)
             self._made_for = moments.version
-            self._solution = None
         return self._choice
 
     def scores(self, X: Array, moments: Moments, sample: Sample, wide: Wide) -> Array:
@@ -256,7 +257,8 @@ class _Chosen:
             weights, bias, origin = self._discriminant.linear(moments, _shrinkage(chosen))
             return (X - origin) @ weights.T + bias
         if self._solution is None:
-            self._solution = solution(chosen, moments, sample, wide)
+            self._solution = solution(chosen, moments, sample, wide, self._kernel)
+            self._kernel = None
         return self._solution.scores(wide.seen(X) if chosen.reading == FEATURES else X)
 
 
@@ -293,9 +295,11 @@ class _Following:
     def scores_one(self, x: Array, moments: Moments, sample: Sample, wide: Wide) -> Array:
         recent = self._chosen_at <= moments.total <= self._chosen_at * (1.0 + CHOOSE_AGAIN)
         if self._choice is None or not recent:
-            self._choice = choose(moments, sample, wide)
-            self._chosen_at = moments.total
             self.invalidate()
+            self._choice, kernel = choose(moments, sample, wide)
+            self._chosen_at = moments.total
+            if kernel is not None:
+                self._solution = solution(self._choice, moments, sample, wide, kernel)
         if self._choice.reading == NEAREST:
             return nearest_mean_scores(x[None], moments)[0]
         if self._choice.reading == DISCRIMINANT:
@@ -313,9 +317,15 @@ class _Following:
 
 
 def solution(
-    choice: Choice, moments: Moments, sample: Sample, wide: Wide
+    choice: Choice,
+    moments: Moments,
+    sample: Sample,
+    wide: Wide,
+    kernel: KernelPath | None = None,
 ) -> LeastSquares | KernelSquares:
     """Least squares as chosen, on what was taught until now."""
+    if kernel is not None:
+        return kernel.squares(choice.strength, choice.recoding)
     if choice.reading == KERNEL and sample.is_all:
         rows = sample.rows()
         return KernelSquares(rows, moments.n_slots, choice.strength, choice.recoding)

@@ -101,8 +101,11 @@ class _Candidate:
     worth: Callable[[Array], Array]
 
 
-def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
-    """The reading that answers most of these examples rightly without themselves."""
+def choose(moments: Moments, sample: Sample, wide: Wide) -> tuple[Choice, KernelPath | None]:
+    """The reading that answers most of these examples rightly without themselves.
+
+    With the kernel comes what was computed of it, to answer with.
+    """
     n_classes = np.count_nonzero(moments.counts)
     usual = USUAL * n_classes / moments.total
     kept = sample.rows()
@@ -113,12 +116,12 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
         comparable = sample.first(comparable, MOST_ASKED)
     has_kernel = moments.total <= wide.keeps and sample.is_all
     if not len(comparable) or n_classes < 2:
-        return Choice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual)
+        return Choice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual), None
     rows = Rows(kept.X, kept.slots, alone).take(comparable)
     evidence = _Evidence(moments.counts, rows, kept.weights[comparable])
     linear = _linear(moments, rows, usual)
     if not linear:
-        return Choice(NEAREST, np.inf)
+        return Choice(NEAREST, np.inf), None
     right: dict[str, float] = {}
     best: tuple[float, _Asked] | None = None
     for one in linear:
@@ -131,12 +134,12 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
             best = float(worth[at]), asked[at]
     assert best is not None
     strengths = _strengths_near(usual)
+    preferred: list[_Asked] = []
+    path: KernelPath | None = None
     if has_kernel:
-        preferred = _kernel(moments, sample, comparable, strengths)
+        path, preferred = _kernel(moments, sample, comparable, strengths)
     elif wide.moments is not None:
         preferred = _features(moments, sample, wide, evidence, comparable, strengths)
-    else:
-        preferred = []
     asked = [*preferred, best[1]]
     tables = [scores for _, _, scores in asked]
     for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
@@ -148,7 +151,7 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
         scores = evidence.recoded(scores, recoding)
     elif reading == DISCRIMINANT:  # as the reading itself scales them
         scores = scores * moments.total * (1.0 + strength)
-    return Choice(
+    choice = Choice(
         reading,
         strength,
         recoding,
@@ -157,6 +160,7 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> Choice:
         round(evidence.total),
         wide.width if reading == FEATURES else 0,
     )
+    return choice, path if reading == KERNEL else None
 
 
 def _linear(moments: Moments, rows: Rows, usual: float) -> list[_Candidate]:
@@ -198,7 +202,9 @@ def _strengths_near(usual: float) -> list[float]:
     return [float(s) for s in some[np.abs(np.log(some / usual)).argsort(kind="stable")]]
 
 
-def _kernel(moments: Moments, sample: Sample, asked: Slots, strengths: list[float]) -> list[_Asked]:
+def _kernel(
+    moments: Moments, sample: Sample, asked: Slots, strengths: list[float]
+) -> tuple[KernelPath, list[_Asked]]:
     """Kernel ridge regression on all there is, at strengths that may suit it."""
     kept = sample.rows()
     if len(kept) > MANY:
@@ -206,8 +212,10 @@ def _kernel(moments: Moments, sample: Sample, asked: Slots, strengths: list[floa
     path = KernelPath(moments.counts, kept, asked, np.minimum(kept.weights, 1.0)[asked])
     variance = path.total_variance / moments.n_features
     if not variance > 0:
-        return []
-    return [(KERNEL, s, path.scores(s * variance)) for s in strengths]
+        return path, []
+    # The preferred strength last: where it is chosen, its factor is at hand.
+    tables = [path.scores(s * variance) for s in reversed(strengths)][::-1]
+    return path, [(KERNEL, s, table) for s, table in zip(strengths, tables, strict=True)]
 
 
 def _suiting_half(sample: Sample, strengths: list[float]) -> list[float]:
