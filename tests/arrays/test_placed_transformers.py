@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from everlearn import (
+    ClassWhitening,
     InitialWhitening,
     NearestClassMean,
     PowerNormalizer,
@@ -16,6 +17,7 @@ from everlearn.errors import NotFinite, WrongWidth
 
 TRANSFORMERS = {
     "whitening": InitialWhitening(),
+    "class whitening": ClassWhitening(),
     "power": PowerNormalizer(),
     "power 0.3": PowerNormalizer(power=0.3, unit_length=False),
     "relu": RandomFeatures(n_components=300),
@@ -31,10 +33,10 @@ def transformer(request):
 
 
 def test_what_comes_out_lies_where_what_came_in_lay(kind, transformer, examples):
-    X, _ = examples
-    host = type(transformer)(**transformer.get_params()).fit(X)
+    X, y = examples
+    host = type(transformer)(**transformer.get_params()).fit(X, y)
     rows = kind.make(X)
-    out = transformer.fit(rows).transform(rows)
+    out = transformer.fit(rows, y).transform(rows)
     assert type(out) is type(rows)
     expected = host.transform(X)
     assert np.abs(as_numpy(out) - expected).max() <= 1e-9 * np.abs(expected).max()
@@ -44,8 +46,8 @@ def test_what_comes_out_lies_where_what_came_in_lay(kind, transformer, examples)
 
 
 def test_bad_rows_are_named(kind, transformer, examples):
-    X, _ = examples
-    transformer.fit(kind.make(X))
+    X, y = examples
+    transformer.fit(kind.make(X), y)
     bad = X.copy()
     bad[3, 3] = np.inf
     with pytest.raises(NotFinite):
