@@ -16,6 +16,7 @@ import numpy as np
 from everlearn import (
     TROL,
     AutoClassifier,
+    ClassWhitening,
     ExStream,
     FixedCovarianceLDA,
     InitialWhitening,
@@ -91,6 +92,7 @@ def learners() -> dict[str, Any]:
         chosen = two if name in TWO_LABELS else slice(None)
         learner.partial_fit(X[chosen], y[chosen])
     made["pca"] = StreamingPCA(n_components=3).partial_fit(X)
+    made["class-whitening"] = ClassWhitening().fit(X, y)
     made["robust-pca"] = RobustStreamingPCA(n_components=2).fit(X)
     return made
 

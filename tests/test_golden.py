@@ -13,6 +13,7 @@ import pytest
 from everlearn import Memory, load
 
 GOLDEN = sorted(path for path in (Path(__file__).parent / "golden").iterdir() if path.is_dir())
+MEMORIES = [path for version in GOLDEN for path in sorted(version.glob("memory*"))]
 MODELS = [path for version in GOLDEN for path in sorted(version.glob("*.everlearn"))]
 
 
@@ -48,10 +49,11 @@ def test_a_model_goes_on_learning(path):
         assert np.all(np.isfinite(learner.partial_fit(X).transform(X)))
 
 
-@pytest.mark.parametrize("version", GOLDEN, ids=lambda version: version.name)
-def test_a_memory_answers_as_it_did_and_is_sound(version, tmp_path):
-    shutil.copytree(version / "memory", tmp_path / "memory")
-    expected = read(version, "answers.json")["memory"]
+@pytest.mark.parametrize("folder", MEMORIES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_memory_answers_as_it_did_and_is_sound(folder, tmp_path):
+    version = folder.parent
+    shutil.copytree(folder, tmp_path / "memory")
+    expected = read(version, "answers.json")[folder.name]
     with Memory(tmp_path / "memory") as memory:
         assert {name: record.count for name, record in memory.names().items()} == expected["names"]
         for x, (name, probability) in zip(
