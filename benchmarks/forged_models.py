@@ -67,6 +67,7 @@ def makers() -> dict[str, Any]:
         "RecursiveRLSC, rebalanced": e.RecursiveRLSC(weighting="rebalance", fit_intercept=True),
         "ExStream": e.ExStream(prototypes=3),
         "InitialWhitening": e.InitialWhitening(),
+        "ClassWhitening": e.ClassWhitening(),
         "StreamingPCA": e.StreamingPCA(n_components=3, keep_coefficients=True),
         "RobustStreamingPCA": e.RobustStreamingPCA(n_components=2),
         "StreamPipeline": e.StreamPipeline([("pca", pca), ("learner", e.StreamingLDA())]),
