@@ -173,6 +173,7 @@ def test_classifiers_are_compared_and_switched(run, photos):
     found = as_json(run("compare-classifiers", "--json"))
     assert {standing["classifier"] for standing in found} == {"ridge", "lda", "mean", "auto"}
     assert all(standing["asked"] == 12 for standing in found)
+    assert "ridge, which is in use" in run("compare-classifiers", "ridge").stdout
     assert "everlearn use" in run("compare-classifiers", "lda", "mean").stdout
     assert "all 12 teachings" in run("use", "lda").stdout
     assert "StreamingLDA" in as_json(run("info", "--json"))["classifier"]

@@ -4,7 +4,7 @@ import click
 
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
-from everlearn.memory.classifiers import FOLDS, WORDS
+from everlearn.memory.classifiers import FOLDS, WORDS, word_of
 
 CLASSIFIER = click.Choice(list(WORDS))
 
@@ -37,6 +37,14 @@ def compare_classifiers(ctx: click.Context, classifiers: tuple[str, ...], as_jso
     if as_json:
         print_json([vars(standing) for standing in found])
         return
-    rows = [[s.classifier, f"{s.accuracy:.1%}", str(s.asked)] for s in found]
-    print_table(["classifier", "right, held out", "teachings asked"], rows)
-    say(f"everlearn use {found[0].classifier} switches to the first")
+    now = word_of(memory.classifier)
+    rows = [
+        [s.classifier, f"{s.accuracy:.1%}", str(s.asked), "in use" if s.classifier == now else ""]
+        for s in found
+    ]
+    print_table(["classifier", "right, held out", "teachings asked", ""], rows)
+    best = [s.classifier for s in found if s.accuracy == found[0].accuracy]
+    if now in best:
+        say(f"none does better than {now}, which is in use")
+    else:
+        say(f"everlearn use {best[0]} switches to the best")

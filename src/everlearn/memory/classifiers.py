@@ -71,6 +71,12 @@ def classifier_for(meant: Any) -> Any:
     return StreamPipeline([("root", PowerNormalizer()), (meant, WORDS[meant]())])
 
 
+def word_of(classifier: Any) -> str | None:
+    """The word that stands for a classifier, if one does."""
+    parameters = repr(clone(classifier))
+    return next((word for word in WORDS if repr(classifier_for(word)) == parameters), None)
+
+
 def standings(
     journal: Journal, meant: Iterable[Any], progress: Callable[[], None]
 ) -> list[Standing]:
