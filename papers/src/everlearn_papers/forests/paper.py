@@ -34,3 +34,5 @@ PARTS = {
     "fifty": fifty_trees,
     "memory": memory_budget,
 }
+# Made when asked for, by --long or --only: nearly as long as everything else of the five papers.
+LONG = ("table1",)
