@@ -282,6 +282,27 @@ def test_vectors_that_no_node_has_are_left_behind_when_room_is_made(rng, learner
         assert np.array_equal(roomy.vectors_of(node), vectors)
 
 
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_nodes_are_reused_within_the_room_there_is(rng, learner):
+    X, y = stream(rng, n_classes=40)
+    forest = learner(
+        n_estimators=2, min_samples=1, update="rust", update_fraction=1.0, random_state=0
+    )
+    forest.fit(X[y < 30], y[y < 30])
+    # Nodes keep as many members as they had when there were more classes.
+    for label in range(8, 30):
+        forest.forget_class(label)
+    for label in range(30, 40):
+        twin = copy.deepcopy(forest)  # without any room
+        for learning in (forest, twin):
+            learning.partial_fit(X[y == label], y[y == label])
+            for tree in learning.groves_[0].trees:
+                assert tree.used["members"][0] <= len(tree.members)
+                assert tree.used["vectors"][0] <= len(tree.vectors)
+        assert np.array_equal(forest.predict_proba(X), twin.predict_proba(X))
+    require_sound(forest)
+
+
 def test_conventional_splits_can_be_retrained_but_not_reused(rng):
     X, y = stream(rng)
     for splits in ("axis", "linear"):

@@ -115,13 +115,18 @@ def _grown(tree: Tree, rows: Rows, front: Front, settings: Settings) -> Tree:
     while front.n_open[0]:
         grow_within_room(tree, rows, front, settings)
         if front.n_open[0]:
-            tree = with_room(
-                tree,
-                2 * NODES_AT_A_TIME,
-                settings.members_per_node * NODES_AT_A_TIME,
-                settings.vectors_per_node * NODES_AT_A_TIME,
-            )
+            tree = with_room_for_splits(tree, settings)
     return tree
+
+
+def with_room_for_splits(tree: Tree, settings: Settings) -> Tree:
+    """The tree with room for some more splits, whatever they are."""
+    return with_room(
+        tree,
+        2 * NODES_AT_A_TIME,
+        settings.members_per_node * NODES_AT_A_TIME,
+        settings.vectors_per_node * NODES_AT_A_TIME,
+    )
 
 
 @compiled

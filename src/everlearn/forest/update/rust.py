@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.compiled import by_type, compiled
+from everlearn.compiled import by_type, compiled, inner
 from everlearn.forest.buffers import Bytes, Ints, ints
 from everlearn.forest.gain import AtNode, census
-from everlearn.forest.grow import with_leaves_grown
+from everlearn.forest.grow import has_room, with_leaves_grown, with_room_for_splits
 from everlearn.forest.route import leaves_of
 from everlearn.forest.settings import DEAD, NONE, Settings, Side
 from everlearn.forest.tree import (
@@ -32,7 +32,6 @@ from everlearn.forest.tree import (
     put_in,
     rows_of,
     subtree,
-    with_room,
 )
 from everlearn.forest.update import Lesson
 from everlearn.forest.update.node_sampling import nodes_to_update
@@ -44,48 +43,87 @@ def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
     touched = pass_down(tree, lesson, settings)
     new = np.zeros(len(lesson.rows.slot), np.uint8)
     new[lesson.arrived] = 1
-    for node in nodes_to_update(tree, lesson, settings).tolist():
-        # A node below a cut is gone.
-        if tree.nodes["parent"][node] != DEAD and tree.nodes["left"][node] != NONE:
-            tree = _reused(tree, node, lesson.rows, new, touched, settings)
+    nodes = nodes_to_update(tree, lesson, settings)
+    # A node keeps what it has, also where a node grown today would have less.
+    roomy = settings._replace(
+        members_per_node=int(tree.nodes["size"][nodes].max(initial=settings.members_per_node)),
+        vectors_per_node=int(tree.nodes["n_vectors"][nodes].max(initial=settings.vectors_per_node)),
+    )
+    while len(nodes):
+        n_done = reuse_within_room(tree, nodes, lesson.rows, new, touched, roomy)
+        nodes = nodes[n_done:]
+        if len(nodes):
+            tree = with_room_for_splits(tree, roomy)
     return with_leaves_grown(tree, lesson.rows, touched, settings)
 
 
-def _reused(
+@compiled
+def reuse_within_room(
+    tree: Tree, nodes: Ints, rows: Rows, new: Bytes, touched: NDArray[np.bool_], settings: Settings
+) -> int:
+    """Extend nodes, one after another, while there is room; returns how many it went through."""
+    for i in range(nodes.shape[0]):
+        if not has_room(tree, settings):
+            return i
+        # A node below a cut is gone.
+        if tree.nodes[nodes[i]].parent != DEAD and tree.nodes[nodes[i]].left != NONE:
+            reuse(tree, nodes[i], rows, new, touched, settings)
+    return nodes.shape[0]
+
+
+@inner
+def reuse(
     tree: Tree, node: int, rows: Rows, new: Bytes, touched: NDArray[np.bool_], settings: Settings
-) -> Tree:
-    """One node with its splitting function extended, and its examples where that sends them."""
-    size = int(tree.nodes["size"][node])
-    tree = with_room(
-        tree,
-        0,
-        max(size, settings.members_per_node),
-        max(size, settings.vectors_per_node),
-    )
-    index, was_right = rows_by_side(tree, node)
-    sides = was_right.copy()
+) -> None:
+    """Extend the splitting function of one node, and put its examples where that sends them."""
+    index, n_left = rows_by_side(tree, node)
+    sides = ints(index.shape[0], 0)
+    for i in range(index.shape[0]):
+        sides[i] = Side.LEFT if i < n_left else Side.RIGHT
     if extend_node(tree, node, rows, new, index, sides, settings) <= 0.0:
-        return tree
-    for side, child in ((Side.LEFT, "left"), (Side.RIGHT, "right")):
-        moving = index[(sides == side) & (was_right != side)][::-1].copy()
-        if len(moving):
-            top = int(tree.nodes[child][node])
-            leaves = leaves_of(tree, settings.split, top, rows.X, moving)
-            put_in(tree, moving, leaves)
-            touched[leaves] = True
+        return
+    left, right = tree.nodes[node].left, tree.nodes[node].right
+    move(tree, left, rows, index[n_left:], sides[n_left:], Side.LEFT, touched, settings)
+    move(tree, right, rows, index[:n_left], sides[:n_left], Side.RIGHT, touched, settings)
     cut_small_leaves(tree, rows, node, settings.smallest, touched)
-    return tree
 
 
-def rows_by_side(tree: Tree, node: int) -> tuple[Ints, Ints]:
-    """The examples below a splitting node, and on which side of it each is."""
+@inner
+def rows_by_side(tree: Tree, node: int) -> tuple[Ints, int]:
+    """The examples below a splitting node, and how many of them, which come first, are left."""
     nodes = subtree(tree, node)
     index, counts = rows_of(tree, nodes)
+    n_left, i = 0, 0
     # Nodes come left before right, and so do their examples.
-    n_left = counts[: np.flatnonzero(nodes == tree.nodes["right"][node])[0]].sum()
-    sides = np.full(len(index), Side.RIGHT, np.int32)
-    sides[:n_left] = Side.LEFT
-    return index, sides
+    while nodes[i] != tree.nodes[node].right:
+        n_left += counts[i]
+        i += 1
+    return index, n_left
+
+
+@inner
+def move(
+    tree: Tree,
+    top: int,
+    rows: Rows,
+    index: Ints,
+    sides: Ints,
+    side: int,
+    touched: NDArray[np.bool_],
+    settings: Settings,
+) -> None:
+    """Pass those of some examples that are now on another side through the subtree there."""
+    moving = ints(index.shape[0], NONE)
+    count = 0
+    for i in range(index.shape[0] - 1, -1, -1):
+        if sides[i] == side:
+            moving[count] = index[i]
+            count += 1
+    moving = moving[:count]
+    leaves = leaves_of(tree, settings.split, top, rows.X, moving)
+    put_in(tree, moving, leaves)
+    for i in range(count):
+        touched[leaves[i]] = True
 
 
 @by_type
@@ -106,7 +144,7 @@ def extend_split(
     raise NotImplementedError
 
 
-@compiled
+@inner
 def extend_node(
     tree: Tree, node: int, rows: Rows, new: Bytes, index: Ints, sides: Ints, settings: Settings
 ) -> float:
@@ -126,7 +164,7 @@ def extend_node(
     return extend_split(settings.split, tree, node, rows, at, arriving[:count], settings)
 
 
-@compiled
+@inner
 def cut_small_leaves(
     tree: Tree, rows: Rows, top: int, smallest: float, touched: NDArray[np.bool_]
 ) -> None:
