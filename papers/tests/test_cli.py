@@ -48,14 +48,16 @@ def test_what_is_missing_is_one_line(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def two_papers(monkeypatch, tmp_path):
+def two_papers(tmp_path):
     """Two tiny papers instead of the real ones, under names that the command knows."""
-    for name in list(PAPERS):
-        monkeypatch.delitem(PAPERS, name)
-    for name in ("rlsc", "slda"):
-        monkeypatch.setitem(PAPERS, name, tiny_paper.__name__)
+    real = dict(PAPERS)
+    PAPERS.clear()
+    PAPERS.update(dict.fromkeys(("rlsc", "slda"), tiny_paper.__name__))
     (tmp_path / "out").mkdir()
-    return tmp_path / "out"
+    yield tmp_path / "out"
+    # All anew, so that they are in their order again.
+    PAPERS.clear()
+    PAPERS.update(real)
 
 
 def test_reproduce_all_goes_on_where_data_is_missing(two_papers):

@@ -181,7 +181,7 @@ def test_any_model_with_the_same_file_is_the_same_embedder(lite0, pictures, tmp_
 def test_what_is_no_picture_model_is_refused(tmp_path):
     text, head = tmp_path / "text.onnx", tmp_path / "head.onnx"
     text.write_bytes(b"no model")
-    head.write_bytes(linear_head_model(np.eye(3), np.zeros(3), 1.0, ["a", "b", "c"], {}))
+    head.write_bytes(linear_head_model(1.0, np.eye(3), np.zeros(3), 1.0, ["a", "b", "c"], {}))
     with pytest.raises(CannotRead):
         OnnxEmbedder(tmp_path / "missing.onnx")
     with pytest.raises(NotAModel, match="onnxruntime"):

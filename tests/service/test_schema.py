@@ -11,13 +11,9 @@ from tests.service.conftest import picture
 
 IMAGE = base64.b64encode(picture(200, 0, 0)).decode()
 WORDS = st.text(max_size=12) | st.sampled_from(["red", "blue", "cup", "camera"])
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=5,
-)
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+NESTED = PLAIN | st.lists(PLAIN, max_size=3)
+ANYTHING = NESTED | st.dictionaries(st.text(max_size=5), NESTED, max_size=3)
 
 
 def drawn(schema, definitions):

@@ -334,6 +334,8 @@ class _Evidence:
 
 
 def _deviation(values: Array, weights: Array) -> float:
+    if not weights.sum() > 0:
+        return 0.0
     mean = np.average(values, weights=weights)
     return float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
 

@@ -65,8 +65,8 @@ def classifier_for(meant: Any) -> Any:
         return meant
     if meant not in WORDS:
         raise InvalidParameter(
-            f"{meant!r} is no classifier; give {', '.join(map(repr, WORDS))}, or one of "
-            "everlearn's learners"
+            f"{meant!r} is none of everlearn's classifiers; give {', '.join(map(repr, WORDS))}, or "
+            "a learner such as RecursiveRLSC()"
         )
     return StreamPipeline([("root", PowerNormalizer()), (meant, WORDS[meant]())])
 
