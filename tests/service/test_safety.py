@@ -188,13 +188,10 @@ def test_other_content_is_refused(api):
     assert api.post("/v1/teach", data={"name": "a"}, **twice).status_code in (400, 422)
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
-    ),
-    max_leaves=8,
-)
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+KEYS = st.text(max_size=8)
+NESTED = PLAIN | st.lists(PLAIN, max_size=4) | st.dictionaries(KEYS, PLAIN, max_size=4)
+JSON = NESTED | st.lists(NESTED, max_size=4) | st.dictionaries(KEYS, NESTED, max_size=4)
 FIELDS = st.sampled_from(["vector", "image", "name", "source", "id", "top", "erase", "old", "new"])
 
 
