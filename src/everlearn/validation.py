@@ -175,7 +175,8 @@ def _require_shape(table: Any) -> None:
 
 def _require_real(values: Any) -> None:
     """Real numbers in a dense array that lies elsewhere, or in a tensor."""
-    kind = (values.dtype, getattr(values, "layout", None))
+    # The type first: the dtypes of two libraries need not be comparable.
+    kind = (type(values), values.dtype, getattr(values, "layout", None))
     if kind in _FOUND_REAL:
         return
     layout = str(getattr(values, "layout", "torch.strided"))
@@ -186,7 +187,7 @@ def _require_real(values: Any) -> None:
     _FOUND_REAL.add(kind)
 
 
-_FOUND_REAL: set[tuple[Any, Any]] = set()
+_FOUND_REAL: set[tuple[type, Any, Any]] = set()
 
 
 def _one_vector(method: str, shape: tuple[int, ...]) -> WrongShape:

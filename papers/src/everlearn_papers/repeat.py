@@ -14,7 +14,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from multiprocessing import get_context, parent_process, resource_tracker
 from pathlib import Path
 from threading import Thread
@@ -22,10 +21,11 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+import everlearn
 from everlearn.persistence import replace_file
 
 Result = dict[str, Any]
-VERSION = version("everlearn")
+VERSION = everlearn.__version__
 
 
 class Outcome(NamedTuple):
