@@ -34,7 +34,8 @@ from everlearn.deep import networks
 
 TINY = Scale(
     network="tiny", n_classes=9, base=3, step=3, per_class=40, base_epochs=3, joint_epochs=2,
-    task_epochs=1, tens_epochs=1, batch_size=64, task_batch=32, searched_tasks=1, device="cpu",
+    task_epochs=1, tens_epochs=1, batch_size=64, task_batch=32, searched_tasks=1, width=200,
+    device="cpu",
 )  # fmt: skip
 networks.NETWORKS["tiny"] = lambda: networks.ResNet18(width=8)
 
@@ -278,7 +279,10 @@ def _short(found: dict[str, Any]) -> str:
     accuracies = found.get("accuracies") or found.get("mornings")
     if accuracies:
         return " ".join(f"{100 * value:.1f}" for value in accuracies)
-    return " ".join(f"{k} {v:.4g}" for k, v in found.items() if isinstance(v, float))
+    courses = {k: v for k, v in found.items() if isinstance(v, dict) and "accuracies" in v}
+    several = {k: course["accuracies"][-1] for k, course in courses.items()}
+    plain = {k: v for k, v in found.items() if isinstance(v, float)}
+    return " ".join(f"{k} {v:.4g}" for k, v in (several | plain).items())
 
 
 if __name__ == "__main__":

@@ -202,7 +202,8 @@ class NearestClassMean(TakesSparse, PlacedClassifier, AdditiveClassifier):
             return super()._scores_one(x)
         from everlearn.statistics.moments_kernels import nearest_mean
 
-        scores: Array = nearest_mean(x, self.moments_.means)
+        scores = np.empty(len(self.moments_.means))
+        nearest_mean(x, self.moments_.means, scores)
         return scores
 
     def _own_state(self) -> State:

@@ -4,6 +4,7 @@ Adding, removing and merging examples move counts and means; what that does to t
 to hooks, which :class:`everlearn.statistics.moments.Moments` fills. The formulas are in its header.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -218,9 +219,13 @@ class ClassMeans:
 
     def _absorb(self, x: Array, slot: int, row: Array) -> float:
         """Move the means towards one example and write the row to add; returns its square."""
-        from everlearn.statistics.moments_kernels import absorb_row
+        from everlearn.statistics.moments_kernels import move_means
 
-        return absorb_row(x, slot, self._counts, self._means, self.mean, self.total, row)
+        count = self._counts[slot]
+        scale = math.sqrt(count / (count + 1.0))  # as absorb_rows does
+        return move_means(
+            x, slot, 1.0, self._counts, self._means, self.mean, self.total, scale, row
+        )
 
     def _next_row(self, slot: int) -> Array:
         """Where the row of the next single example goes."""

@@ -10,20 +10,6 @@ TOGETHER, STRIP = 8, 32
 
 
 @compiled
-def absorb_row(
-    x: Array, slot: int, counts: Array, means: Array, grand_mean: Array, total: float, row: Array
-) -> float:
-    """Add one example to its class mean and to the mean of everything; returns ‖row‖².
-
-    δ = x − μ_k,  row = √(n_k / (n_k + 1)) δ,  μ_k += δ / (n_k + 1),  m += (x − m) / (N + 1)
-
-    so that the pooled scatter grows by row rowᵀ.
-    """
-    scale = np.sqrt(counts[slot] / (counts[slot] + 1.0))
-    return move_means(x, slot, 1.0, counts, means, grand_mean, total, scale, row)
-
-
-@compiled
 def absorb_rows(
     X: Array,
     slots: Slots,
@@ -34,9 +20,11 @@ def absorb_rows(
     total: float,
     rows: Array,
 ) -> float:
-    """:func:`absorb_row` for each row of X in turn, with its weight (none given: one each).
+    """Add each row of X in turn, with its weight (none given: one each); returns Σ ‖row‖².
 
-    With weight w, row = √(n_k w / (n_k + w)) δ and the means move by w / (n_k + w) and w / (N + w).
+    δ = x − μ_k,  row = √(n_k w / (n_k + w)) δ,  μ_k += w δ / (n_k + w),  m += w (x − m) / (N + w)
+
+    so that the pooled scatter grows by row rowᵀ.
     """
     square = 0.0
     for i in range(X.shape[0]):
@@ -123,9 +111,8 @@ def add_outer_products(upper: Array, rows: Array) -> None:
 
 
 @compiled
-def nearest_mean(x: Array, means: Array) -> Array:
+def nearest_mean(x: Array, means: Array, scores: Array) -> None:
     """−½ ‖x − μ_k‖² for every row μ_k of means, by differences (no cancellation)."""
-    scores = np.empty(means.shape[0])
     for k in range(means.shape[0]):
         mean = means[k]
         total = 0.0
@@ -133,4 +120,3 @@ def nearest_mean(x: Array, means: Array) -> Array:
             delta = x[j] - mean[j]
             total += delta * delta
         scores[k] = -0.5 * total
-    return scores

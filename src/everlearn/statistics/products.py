@@ -4,6 +4,8 @@ BLAS wakes its threads for products that take microseconds, and waits until each
 on a busy machine 0.1 ms becomes 8 ms. A few rows are multiplied by a compiled loop instead.
 """
 
+import numpy as np
+
 from everlearn.arrays import Array
 
 FEW_ROWS = 16
@@ -12,15 +14,18 @@ FEW_ROWS = 16
 def products(X: Array, W: Array) -> Array:
     """X Wᵀ."""
     if len(X) > FEW_ROWS:
-        result: Array = X @ W.T
-        return result
+        return np.matmul(X, W.T)
     from everlearn.statistics.products_kernels import few_products
 
-    return few_products(X, W)
+    result = np.empty((len(X), len(W)))
+    few_products(X, W, result)
+    return result
 
 
 def products_one(W: Array, x: Array) -> Array:
     """W x."""
     from everlearn.statistics.products_kernels import one_product
 
-    return one_product(W, x)
+    result = np.empty(len(W))
+    one_product(W, x, result)
+    return result

@@ -1,28 +1,26 @@
-"""Products of few rows, on one thread."""
+"""Products of few rows, on one thread, written where the caller says.
 
-import numpy as np
+Making an array in compiled code would add a twentieth of a second to the time it takes to compile.
+"""
 
 from everlearn.arrays import Array
 from everlearn.compiled import compiled
 
 
 @compiled
-def one_product(W: Array, x: Array) -> Array:
+def one_product(W: Array, x: Array, result: Array) -> None:
     """W x."""
-    result = np.empty(W.shape[0])
     for k in range(W.shape[0]):
         w = W[k]
         total = 0.0
         for j in range(x.shape[0]):
             total += w[j] * x[j]
         result[k] = total
-    return result
 
 
 @compiled
-def few_products(X: Array, W: Array) -> Array:
+def few_products(X: Array, W: Array, result: Array) -> None:
     """X Wᵀ, in one pass over W."""
-    result = np.empty((X.shape[0], W.shape[0]))
     for k in range(W.shape[0]):
         w = W[k]
         for i in range(X.shape[0]):
@@ -31,4 +29,3 @@ def few_products(X: Array, W: Array) -> Array:
             for j in range(x.shape[0]):
                 total += w[j] * x[j]
             result[i, k] = total
-    return result

@@ -9,6 +9,7 @@ the end alone.
 """
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -31,7 +32,7 @@ from everlearn_papers.deep.incremental import Course, Pictured, in_order, run, t
 from everlearn_papers.deep.race import CONTENDERS, HELD_OUT_EVERY, raced
 from everlearn_papers.deep.rwalk import RiemannianWalk
 from everlearn_papers.deep.si import SynapticIntelligence
-from everlearn_papers.deep.streams import LEARNERS
+from everlearn_papers.deep.streams import LEARNERS, Vectors, streamed, wide_ridge
 
 WATCHED = ("path", "began_at", "fisher", "score")
 
@@ -52,6 +53,7 @@ class Scale:
     batch_size: int = 512
     task_batch: int = 128
     searched_tasks: int = 2
+    width: int = 10_000
     seed: int = 0
     device: str = "cuda"
 
@@ -155,18 +157,19 @@ def stream(scale: Scale, folder: Path) -> dict[str, Any]:
 
 
 def staged(scale: Scale, folder: Path) -> dict[str, Any]:
-    """The base network read at several depths: closed-form learners at the end of the stream."""
+    """The base network read at several depths: closed-form learners through all tasks."""
     train, test = pictures(scale)
     classifier, _ = loaded_base(scale, folder)
+    tasks = tasks_of(scale.n_classes, scale.base, scale.step)
+    learners = {name: LEARNERS[name] for name in ("SLDA (plastic)", "RLSC")}
+    learners[f"RLSC, {scale.width:,} wide"] = partial(wide_ridge, scale.width, scale.device)
     found: dict[str, Any] = {}
     for n in range(1, N_STAGES + 1):
         embedder = DeepEmbedder(LastStages(classifier.network, n), device=scale.device)
-        vectors, asked = embedder.embed(train.pixels), embedder.embed(test.pixels)
-        for name in ("SLDA (plastic)", "RLSC"):
-            learner = LEARNERS[name]()
-            learner.partial_fit(vectors.astype(np.float64), train.slots)
-            answers = learner.predict(asked.astype(np.float64))
-            found[f"{name}, {n}"] = float(np.mean(answers == test.slots))
+        taught, asked = (Vectors(embedder.embed(p.pixels), p.slots) for p in (train, test))
+        for name, made in learners.items():
+            _, course = streamed(made, taught, asked, tasks, seed=scale.seed)
+            found[f"{name}, {n}"] = vars(course)
     return found
 
 

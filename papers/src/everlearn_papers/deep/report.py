@@ -68,20 +68,27 @@ def table_of_courses(found: Found) -> Table:
     """Accuracy on all classes so far, task by task; memory and time."""
     table = Table()
     for name, course in courses(found).items():
-        values = course["accuracies"]
-        row: dict[str, Any] = {"": name, "base": per_cent(values[0])}
-        for number, value in enumerate(values[1:], start=1):
-            row[f"+{10 * number}"] = per_cent(value)
-        row["top-5 at the end"] = per_cent(course["top5"][-1])
-        row["task told"] = per_cent(course["told"][-1])
-        row["kept, MB"] = "all" if name == OFFLINE else f"{course['bytes_kept'] / 1e6:.1f}"
-        row["s, tasks"] = f"{sum(course['seconds'][1:]):.0f}"
+        row = {"": name} | _row(course)
+        if name == OFFLINE:
+            row["kept, MB"] = "all"
         choice = course.get("choice", {})
         row["rate"] = _rate(course)
         row["strength"] = f"{choice['strength']:g}" if choice.get("strength") else "–"
         row["all, s"] = f"{course['wall seconds']:.0f}"
         table.add(**row)
     return table
+
+
+def _row(course: Found) -> dict[str, str]:
+    values = course["accuracies"]
+    row = {"base": per_cent(values[0])}
+    for number, value in enumerate(values[1:], start=1):
+        row[f"+{10 * number}"] = per_cent(value)
+    row["top-5 at the end"] = per_cent(course["top5"][-1])
+    row["task told"] = per_cent(course["told"][-1])
+    row["kept, MB"] = f"{course['bytes_kept'] / 1e6:.1f}"
+    row["s, tasks"] = f"{sum(course['seconds'][1:]):.0f}"
+    return row
 
 
 def table_of_sizes(found: Found) -> Table:
@@ -103,16 +110,12 @@ def table_of_sizes(found: Found) -> Table:
 
 
 def table_of_stages(found: Found) -> Table:
-    """The base network read at its last stages, all classes streamed."""
+    """The same of closed-form learners, on the base network read at its last stages."""
     table = Table()
-    run = found.get("staged:", {})
-    if "error" in run:
-        return table
-    for n in range(1, 5):
-        if f"RLSC, {n}" in run:
-            learners = ("SLDA (plastic)", "RLSC")
-            accuracies = {name: per_cent(run[f"{name}, {n}"]) for name in learners}
-            table.add(**{"last stages": n, **accuracies})
+    for key, course in found.get("staged:", {}).items():
+        if isinstance(course, dict):
+            name, _, n = key.rpartition(", ")
+            table.add(**{"": name, "last stages": n} | _row(course))
     return table
 
 
@@ -309,8 +312,9 @@ def text(results: dict[str, Any]) -> str:
         lines += [
             "## The base network read at several depths",
             "",
-            "Accuracy on all 100 classes at the end; the roots of each stage at length one, side "
-            "by side (`LastStages`). Above, the last stage is read as it is.",
+            "Accuracy on all classes so far; the roots of each stage at length one, side by side "
+            "(`LastStages`). Above, the last stage is read as it is. Wide: behind so many random "
+            "ReLU features.",
             "",
             stages.to_markdown(),
             "",

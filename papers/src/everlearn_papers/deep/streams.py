@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from everlearn.learners.exstream import ExStream
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.learners.random_features import RandomFeatures
 from everlearn.learners.rlsc import RecursiveRLSC
+from everlearn.pipeline import StreamPipeline
 from everlearn.size import size_in_bytes
 from everlearn_papers.deep.incremental import Course, tasks_of
 from everlearn_papers.slda.last_layer import LastLayer
@@ -44,40 +46,74 @@ WITH_RATE = ("Fine-tuning (layer)", "Offline (layer)", "ExStream")
 ANEW = ("Offline (layer)",)
 
 
+class Vectors(NamedTuple):
+    """Rows and their classes, numbered in the order of arrival."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+
+    def only(self, mask: NDArray[np.bool_]) -> "Vectors":
+        return Vectors(self.X[mask], self.y[mask])
+
+
 def course_of(
     name: str, folder: Path, base: int, step: int, *, rate: float | None = None, seed: int = 0
 ) -> dict[str, Any]:
     """One learner through all tasks, on the vectors that the stage ``stream`` left."""
     with np.load(folder / "vectors.npz", allow_pickle=False) as pack:
-        X, y, X_test, y_test = (pack[key] for key in ("X", "y", "X_test", "y_test"))
-    held = np.zeros(len(y), dtype=bool)
+        taught, asked = Vectors(pack["X"], pack["y"]), Vectors(pack["X_test"], pack["y_test"])
+    held = np.zeros(len(taught.y), dtype=bool)
     if rate is not None:
-        for label in np.unique(y):
-            held[np.flatnonzero(y == label)[::HELD_OUT_EVERY]] = True
-    X_held, y_held, X, y = X[held], y[held], X[~held], y[~held]
-    tasks = tasks_of(int(y.max()) + 1, base, step)
-    rng = np.random.default_rng(seed)
+        for label in np.unique(taught.y):
+            held[np.flatnonzero(taught.y == label)[::HELD_OUT_EVERY]] = True
+    tasks = tasks_of(int(taught.y.max()) + 1, base, step)
     made = LEARNERS[name] if rate is None else partial(LEARNERS[name], rate)
+    learner, course = streamed(made, taught.only(~held), asked, tasks, anew=name in ANEW, seed=seed)
+    found = vars(course)
+    if rate is not None:
+        answers = _scores(learner, taught.X[held], len(np.unique(taught.y))).argmax(1)
+        found |= {"rate": rate, "held out": float(np.mean(answers == taught.y[held]))}
+    return found
+
+
+def streamed(
+    made: Callable[[], Any],
+    taught: Vectors,
+    asked: Vectors,
+    tasks: list[list[int]],
+    *,
+    anew: bool = False,
+    seed: int = 0,
+) -> tuple[Any, Course]:
+    """A learner taught task by task, or everything so far anew, and how it did after each."""
+    rng = np.random.default_rng(seed)
     learner = made()
     course = Course()
     seen: list[int] = []
     for classes in tasks:
         seen += classes
         begin = perf_counter()
-        if name in ANEW:
+        if anew:
             learner = made()
-        order = rng.permutation(np.flatnonzero(np.isin(y, seen if name in ANEW else classes)))
-        _teach(learner, X[order], y[order], np.unique(y))
+        order = rng.permutation(np.flatnonzero(np.isin(taught.y, seen if anew else classes)))
+        _teach(learner, taught.X[order], taught.y[order], np.unique(taught.y))
         course.seconds.append(perf_counter() - begin)
-        asked = np.isin(y_test, seen)
-        scores = torch.as_tensor(_scores(learner, X_test[asked], len(seen)))
-        course.ask(scores, torch.as_tensor(y_test[asked]), tasks[: len(course.seconds)])
+        known = asked.only(np.isin(asked.y, seen))
+        scores = torch.as_tensor(_scores(learner, known.X, len(seen)))
+        course.ask(scores, torch.as_tensor(known.y), tasks[: len(course.seconds)])
     course.bytes_kept = size_in_bytes(learner)
-    found = vars(course)
-    if rate is not None:
-        answers = _scores(learner, X_held, len(seen)).argmax(1)
-        found |= {"rate": rate, "held out": float(np.mean(answers == y_held))}
-    return found
+    return learner, course
+
+
+def wide_ridge(width: int, device: str) -> Any:
+    """RLSC behind random features, computed on a device."""
+    wide = StreamPipeline(
+        [
+            ("wide", RandomFeatures(n_components=width)),
+            ("ridge", RecursiveRLSC(regularization="auto", recoding=0.0, fit_intercept=True)),
+        ]
+    )
+    return wide if device == "cpu" else wide.to(device)
 
 
 def _teach(learner: Any, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> None:

@@ -93,8 +93,12 @@ def grown(
         retrained, once = _retrained(part, kind, asked_at, n_trees, seed, own)
         for step in steps:
             sizes = sizes_of_updates(initial, step, checkpoints[-1])
-            updated = {name: _made(kind, n_trees, seed, own | arm) for name, arm in arms.items()}
-            found = _updated(part, updated, (initial, step), asked_at)
+            found = {
+                name: _updated(
+                    part, _made(kind, n_trees, seed, own | arm), (initial, step), asked_at
+                )
+                for name, arm in arms.items()
+            }
             found[RETRAINED] = retrained | {"training": retraining_seconds(once, sizes)}
             result[growth(kind, initial, step)] = found | {"settings": own}
     return result
@@ -128,19 +132,16 @@ def _retrained(
 
 
 def _updated(
-    stream: ClassStream, forests: dict[str, Any], grown: tuple[int, int], checkpoints: list[int]
+    stream: ClassStream, forest: Any, grown: tuple[int, int], checkpoints: list[int]
 ) -> Result:
-    """What forests reach, and what they spent on updates, when taught in turn at every update."""
-    result: Result = {name: _measures() for name in forests}
-    spent = dict.fromkeys(forests, 0.0)
-    size = 0
+    """What a forest reaches, and what it spent on updates."""
+    result = _measures()
+    spent, size = 0.0, 0
     for batch in stream.batches(*grown):
-        first, size = not size, size + len(batch.classes)
-        for name, made in forests.items():
-            used = cpu_seconds(made.partial_fit, batch.X, batch.y) / made.n_trees_
-            spent[name] += 0.0 if first else used
-            if size in checkpoints:
-                _note(result[name], stream, made, size, spent[name])
+        used = cpu_seconds(forest.partial_fit, batch.X, batch.y) / forest.n_trees_
+        spent, size = spent + used if size else 0.0, size + len(batch.classes)
+        if size in checkpoints:
+            _note(result, stream, forest, size, spent)
     return result
 
 

@@ -121,7 +121,7 @@ def fifty_trees(setting: Setting) -> Section:
         CIFAR,
         f"From {start} to {last} classes, {size.step} at a time: {n_trees} trees as in the paper, "
         f"in an order of the classes of their own, beside {size.trees} trees in "
-        f"{orders(setting)} (Table 1b).",
+        f"{orders(setting)}.",
         table,
     )
 

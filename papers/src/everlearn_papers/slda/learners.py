@@ -11,6 +11,7 @@ stream. :class:`PlasticLDA` has the exact pooled covariance in the place of Eq. 
 :class:`FixedLDA` the covariance of the first batch for ever; the rest is as printed.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,6 @@ import numpy as np
 
 from everlearn.arrays import Array, Slots
 from everlearn.base import BOUNDED, Promise
-from everlearn.compiled import compiled
 from everlearn.errors import InvalidWeight, NotForgettable, NotMergeable
 from everlearn.learners.discriminant import Shrinkage
 from everlearn.learners.fixed_lda import FixedCovarianceLDA, shrunk_scatter
@@ -111,17 +111,10 @@ class PublishedMoments(Moments):
         return rows
 
     def _absorb(self, x: Array, slot: int, row: Array) -> float:
-        square = _absorb_as_published(
-            x, slot, self._counts, self._means, self.mean, self.total, row
+        # As the exact rule, but row = √(t / (t + 1)) δ with the count t of all classes.
+        scale = math.sqrt(self.total / (self.total + 1.0))
+        square = move_means(
+            x, slot, 1.0, self._counts, self._means, self.mean, self.total, scale, row
         )
         self._pending_trace += square
         return square
-
-
-@compiled
-def _absorb_as_published(
-    x: Array, slot: int, counts: Array, means: Array, grand_mean: Array, total: float, row: Array
-) -> float:
-    """As the exact rule, but row = √(t / (t + 1)) δ with the count t of all classes."""
-    scale = np.sqrt(total / (total + 1.0))
-    return move_means(x, slot, 1.0, counts, means, grand_mean, total, scale, row)
