@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the rivals need torch: pip install 'everlearn[torch]'")
 
-from everlearn_papers.deep.report import best_rate, courses, text
+from everlearn_papers.deep.report import RIVALS, best_rate, courses, text
 
 FOLDER = Path(__file__).parents[3] / "docs" / "papers" / "deep"
 RESULTS = json.loads((FOLDER / "results.json").read_text("utf-8"))
@@ -32,3 +32,10 @@ def test_the_papers_order_holds_class_by_class():
     names = ("SLDA (plastic)", "SLDA (fixed)", "ExStream", "Fine-tuning (layer)")
     ends = [rows[name]["accuracies"][-1] for name in names]
     assert ends == sorted(ends, reverse=True)
+
+
+def test_a_frozen_network_read_deeper_and_wider_is_above_every_rival_after_every_task():
+    ours = RESULTS["found"]["staged:"]["RLSC, 10,000 wide, 3"]["accuracies"]
+    for rival in RIVALS:
+        theirs = RESULTS["found"][f"rival:{rival}"]["accuracies"]
+        assert all(our > their for our, their in zip(ours, theirs, strict=True)), rival

@@ -126,6 +126,8 @@ def _teach(learner: Any, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]
 def _scores(learner: Any, X: NDArray[Any], n_seen: int) -> NDArray[np.float64]:
     """One column per class in the order of arrival, those seen alone."""
     scores = np.asarray(learner.decision_function(X.astype(np.float64)), dtype=np.float64)
+    if scores.ndim == 1:  # of two classes, how much rather the second
+        scores = np.column_stack([-scores, scores])
     full = np.full((len(X), int(learner.classes_.max()) + 1), -np.inf)
     full[:, learner.classes_] = scores
     return full[:, :n_seen]

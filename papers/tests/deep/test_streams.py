@@ -1,0 +1,57 @@
+"""Learners taken through tasks, against learners that are fitted on all classes so far."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the rivals need torch: pip install 'everlearn[torch]'")
+
+from everlearn_papers.deep.incremental import tasks_of
+from everlearn_papers.deep.streams import Vectors, streamed, wide_ridge
+from sklearn.linear_model import RidgeClassifier
+
+from everlearn import NearestClassMean, RandomFeatures
+
+N_CLASSES, TASKS = 6, tasks_of(6, 2, 2)
+
+
+def sectors(n: int, seed: int) -> Vectors:
+    """Each class in two opposite directions, so that no line tells one apart."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(N_CLASSES), n)
+    turn = (y + rng.uniform(0.1, 0.9, len(y))) / N_CLASSES + rng.integers(0, 2, len(y))
+    radius = rng.uniform(0.5, 1.5, len(y))
+    return Vectors(
+        radius[:, None] * np.column_stack([np.cos(np.pi * turn), np.sin(np.pi * turn)]), y
+    )
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_after_each_task_a_learner_knows_all_classes_so_far_and_no_other(anew):
+    taught, asked = sectors(40, 0), sectors(30, 1)
+    _, course = streamed(NearestClassMean, taught, asked, TASKS, anew=anew)
+    for n_seen, accuracy in zip((2, 4, 6), course.accuracies, strict=True):
+        known, questions = taught.only(taught.y < n_seen), asked.only(asked.y < n_seen)
+        means = np.array([known.X[known.y == label].mean(axis=0) for label in range(n_seen)])
+        nearest = ((questions.X[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
+        assert accuracy == pytest.approx(np.mean(nearest == questions.y), abs=1e-6)
+
+
+def test_a_wide_ridge_is_ridge_regression_on_random_features():
+    taught, asked = sectors(60, 0), sectors(40, 1)
+    learner, course = streamed(lambda: wide_ridge(300, "cpu"), taught, asked, TASKS)
+    wide = RandomFeatures(n_components=300)
+    features = wide.fit(taught.X).transform(taught.X)
+    regularization = learner.named_steps["ridge"].regularization_
+    ridge = RidgeClassifier(alpha=regularization).fit(features, taught.y)
+    agreed = np.mean(ridge.predict(wide.transform(asked.X)) == learner.predict(asked.X))
+    assert agreed > 0.99
+    assert course.accuracies[-1] > 0.9  # straight lines: a quarter
+
+
+def test_what_is_taught_first_makes_no_difference_to_a_wide_ridge():
+    taught, asked = sectors(40, 0), sectors(30, 1)
+    ends = [
+        streamed(lambda: wide_ridge(100, "cpu"), taught, asked, TASKS, seed=seed)[1].accuracies[-1]
+        for seed in (0, 1)
+    ]
+    assert ends[0] == pytest.approx(ends[1], abs=0.02)
