@@ -37,6 +37,7 @@ BY_NAME: tuple[str, ...] = (
     "images_accuracy",
     "images_speed",
     "images_safety",
+    "memory_classifier",
     "memory_questions",
     "memory_safety",
     "service_speed",
