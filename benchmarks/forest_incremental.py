@@ -3,16 +3,11 @@
 The protocol is that of ``everlearn reproduce forests``, on CIFAR-100 from 10 classes to 100.
 Accuracy: 50 trees. Time: CPU seconds of one thread, 10 trees; the forest is retrained at every
 step. Both at three orders of the classes. Each way and each retraining is timed ``REPEATS`` times,
-the best counts, and the process keeps the memory it was given: handing it out takes the system
-from nothing to as long as an update takes, as the machine pleases.
+and the best counts.
 """
 
-import ctypes
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from everlearn_papers.forests.experiments import grown, growth
@@ -78,8 +73,7 @@ def accuracy_lines(kind: str, step: int, wanted: dict[str, float | None]) -> Ite
 
 def time_lines(step: int, wanted: dict[str, float | None]) -> Iterator[Line]:
     every = sizes_of_updates(N_INITIAL, step, N_CLASSES)
-    with memory_kept():
-        repeated = [runs("NCMF", step, list(wanted), every, N_TREES_TIMED) for _ in range(REPEATS)]
+    repeated = [runs("NCMF", step, list(wanted), every, N_TREES_TIMED) for _ in range(REPEATS)]
     spent = {
         way: np.min([found.last(way, "training") for found in repeated], axis=0)
         for way in (*wanted, "retrained")
@@ -97,20 +91,3 @@ def time_lines(step: int, wanted: dict[str, float | None]) -> Iterator[Line]:
         f"at {held.sum()} of {len(ORDERS)} orders",
         "at every order",
     )
-
-
-@contextmanager
-def memory_kept() -> Iterator[None]:
-    """Memory that was freed stays with this process (with glibc; elsewhere nothing changes)."""
-    libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if not hasattr(libc, "mallopt"):
-        yield
-        return
-    trim_threshold, mmap_max = -1, -4  # numbers of glibc's options
-    libc.mallopt(mmap_max, 0)
-    libc.mallopt(trim_threshold, 2**31 - 1)
-    try:
-        yield
-    finally:
-        libc.mallopt(mmap_max, 65_536)
-        libc.mallopt(trim_threshold, 128 * 1024)

@@ -51,9 +51,9 @@ PIXELS = (
 OTHERWISE = (
     "Other than published: a linear SVM is level with SVMF, as a network's features are made to be "
     "separated linearly; on Caltech-101 NCM is level with NCMF; a metric of the first classes "
-    "carries over to the others, and is ahead of the forests that grew on Omniglot and, but for "
-    "SVMF+RTST from ten classes, on Caltech-101; on pixels the learned metric, linear SVMs and NCM "
-    "without whitening are ahead of the forests."
+    "carries over to the others, and at the end is ahead of the forests that grew on Omniglot and "
+    "on Caltech-101, there level with SVMF+RTST from ten; on pixels the learned metric, linear "
+    "SVMs and NCM without whitening are ahead of the forests."
 )
 CALTECH = "Caltech-101, the same features, 21 to 534 images a class: a **substitute** as well."
 # MULTIpLE takes time in the cube of the number of images, so Fig. 13 has so many a class.
