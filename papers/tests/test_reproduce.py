@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -289,6 +290,7 @@ def test_an_interrupted_run_ends_without_running_the_rest(out):
         cwd=ROOT,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         text=True,
     ) as interrupted:
         wait_until(reached.exists)
@@ -296,6 +298,27 @@ def test_an_interrupted_run_ends_without_running_the_rest(out):
         _, said = interrupted.communicate(timeout=60)
     assert said.count("KeyboardInterrupt") == 1  # the run's own, none of a worker
     assert len(list((out / "runs" / "full" / "first").iterdir())) < 20
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts a group of processes")
+def test_a_run_that_ignores_interrupts_has_workers_that_do(out):
+    """As a script's background job does; Ctrl-C is meant for something else then."""
+    block, reached = out.with_name("out.block"), out.with_name("out.block.reached")
+    block.touch()
+    with subprocess.Popen(
+        [sys.executable, "-m", "papers.tests.tiny_paper", str(out), "2", "500"],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
+    ) as background:
+        wait_until(reached.exists)
+        os.killpg(background.pid, signal.SIGINT)
+        done = out / "runs" / "full" / "first"
+        before = len(list(done.iterdir()))
+        wait_until(lambda: background.poll() is not None or len(list(done.iterdir())) > before)
+        assert background.poll() is None
+        os.killpg(background.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", [name for name in PAPERS if name != "tiny"])

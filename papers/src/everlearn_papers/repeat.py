@@ -99,7 +99,10 @@ def _outcomes(
         return
     # Spawned, not forked: forking a process that has threads (BLAS, OpenMP) may deadlock.
     with ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
+        jobs,
+        mp_context=get_context("spawn"),
+        initializer=_end_with_parent,
+        initargs=(_interruptible(),),
     ) as pool:
         with _interrupts_held_back():  # submitting starts the workers, which inherit it
             waiting = {pool.submit(_run, experiment, seed, settings): seed for seed in seeds}
@@ -109,6 +112,14 @@ def _outcomes(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # or leaving would run all the rest
             raise
+
+
+def _interruptible() -> bool:
+    """Whether Ctrl-C reaches this process."""
+    blocked = sys.platform != "win32" and signal.SIGINT in signal.pthread_sigmask(
+        signal.SIG_BLOCK, ()
+    )
+    return not blocked and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
 
 
 @contextmanager
@@ -128,11 +139,16 @@ def _interrupts_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _end_with_parent() -> None:
-    """An interrupted or killed run takes its workers along, which else would wait for ever."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+def _end_with_parent(interruptible: bool) -> None:
+    """An interrupted or killed run takes its workers along, which else would wait for ever.
+
+    A run that Ctrl-C does not reach, as one put into the background by a script, has workers that
+    it does not reach either.
+    """
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if sys.platform != "win32":
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     parent = parent_process()
     if parent is None:
         return

@@ -5,7 +5,7 @@ import * as names from "./names.js";
 import * as dropping from "./dropping.js";
 import * as explaining from "./explaining.js";
 import * as service from "./service.js";
-import { $, chosen, forgetGestures, gestures, pause, pictures, progress, remember, say, trying } from "./shared.js";
+import { $, chosen, forgetGestures, gestures, pause, pictures, progress, remember, say, trying, within } from "./shared.js";
 import * as strangers from "./strangers.js";
 
 const FRAME_PAUSE = 120;
@@ -265,11 +265,7 @@ async function showNames() {
   );
 }
 
-let asked = 0;
-function namesSoon() {
-  clearTimeout(asked);
-  asked = setTimeout(() => trying(showNames), 250);
-}
+const namesSoon = within(250, () => trying(showNames));
 
 function heard(kind, facts) {
   if (kind === "progress") {

@@ -2,6 +2,21 @@
 
 export const $ = (id) => document.getElementById(id);
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+// A function that has an action done within a time, once, however often it is called meanwhile. (A
+// timer that each call set back would never run out where calls come fast.)
+export function within(milliseconds, action) {
+  let waiting = false;
+  return () => {
+    if (waiting) return;
+    waiting = true;
+    setTimeout(() => {
+      waiting = false;
+      action();
+    }, milliseconds);
+  };
+}
+
 export const pictures = (count) => (count === 1 ? "1 picture" : `${count} pictures`);
 
 export function element(kind, properties = {}, ...children) {

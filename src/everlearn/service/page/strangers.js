@@ -2,7 +2,7 @@
 
 import * as camera from "./camera.js";
 import * as service from "./service.js";
-import { $, button, element, pictures, remember, say, trying } from "./shared.js";
+import { $, button, element, pictures, remember, say, trying, within } from "./shared.js";
 
 const SHOWN = 5;
 const LATEST = 50;
@@ -82,15 +82,11 @@ export async function show() {
   $("strangers").replaceChildren(...groups.map(card));
 }
 
-let asked = 0;
 // Not while somebody types a name: the fields would be made anew under their fingers.
-export function soon() {
-  clearTimeout(asked);
-  asked = setTimeout(() => {
-    if ($("strangers").contains(document.activeElement)) soon();
-    else trying(show);
-  }, 500);
-}
+export const soon = within(500, () => {
+  if ($("strangers").contains(document.activeElement)) soon();
+  else trying(show);
+});
 
 export function connect() {
   $("keep").checked = localStorage.getItem("keep-unknown") === "yes";
