@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -280,9 +281,9 @@ def test_a_killed_run_leaves_no_worker_behind(out):
     wait_until(lambda: not marked(str(out)))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="interrupts a group of processes")
-def test_an_interrupted_run_ends_without_running_the_rest(out):
-    """Ctrl-C goes to the run and its workers; hundreds of seeds were still to come."""
+@contextmanager
+def interrupted(out, disposition):
+    """A run whose group of processes was interrupted when hundreds of seeds were still to come."""
     block, reached = out.with_name("out.block"), out.with_name("out.block.reached")
     block.touch()
     with subprocess.Popen(
@@ -290,12 +291,19 @@ def test_an_interrupted_run_ends_without_running_the_rest(out):
         cwd=ROOT,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=partial(signal.signal, signal.SIGINT, disposition),
         text=True,
-    ) as interrupted:
+    ) as run:
         wait_until(reached.exists)
-        os.killpg(interrupted.pid, signal.SIGINT)
-        _, said = interrupted.communicate(timeout=60)
+        os.killpg(run.pid, signal.SIGINT)
+        yield run
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts a group of processes")
+def test_an_interrupted_run_ends_without_running_the_rest(out):
+    """Ctrl-C goes to the run and its workers."""
+    with interrupted(out, signal.SIG_DFL) as run:
+        _, said = run.communicate(timeout=60)
     assert said.count("KeyboardInterrupt") == 1  # the run's own, none of a worker
     assert len(list((out / "runs" / "full" / "first").iterdir())) < 20
 
@@ -303,22 +311,12 @@ def test_an_interrupted_run_ends_without_running_the_rest(out):
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts a group of processes")
 def test_a_run_that_ignores_interrupts_has_workers_that_do(out):
     """As a script's background job does; Ctrl-C is meant for something else then."""
-    block, reached = out.with_name("out.block"), out.with_name("out.block.reached")
-    block.touch()
-    with subprocess.Popen(
-        [sys.executable, "-m", "papers.tests.tiny_paper", str(out), "2", "500"],
-        cwd=ROOT,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
-    ) as background:
-        wait_until(reached.exists)
-        os.killpg(background.pid, signal.SIGINT)
-        done = out / "runs" / "full" / "first"
+    done = out / "runs" / "full" / "first"
+    with interrupted(out, signal.SIG_IGN) as run:
         before = len(list(done.iterdir()))
-        wait_until(lambda: background.poll() is not None or len(list(done.iterdir())) > before)
-        assert background.poll() is None
-        os.killpg(background.pid, signal.SIGKILL)
+        wait_until(lambda: run.poll() is not None or len(list(done.iterdir())) > before)
+        assert run.poll() is None
+        os.killpg(run.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", [name for name in PAPERS if name != "tiny"])

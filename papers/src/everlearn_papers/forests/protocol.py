@@ -7,9 +7,9 @@ of right answers where every class has as many test images), and *relative perfo
 by that of a forest trained on all those classes at once.
 
 Times are CPU seconds of one thread, per tree, as the paper gives them; those of asking are per
-image and tree. What an update costs includes passing the batch on, but not the first training. The
-process keeps the memory it was given: to hand it out takes the system from nothing to as long as an
-update takes, as the machine pleases.
+image and tree. What an update costs includes passing the batch on, but not the first training.
+Where forests grow, the process keeps the memory it was given: to hand it out takes the system from
+nothing to as long as an update takes, as the machine pleases.
 """
 
 import ctypes
