@@ -48,10 +48,10 @@ package: .venv/.installed
 oldest: .venv/.installed
 	$(BIN)/python scripts/package.py oldest
 
-.venv/.installed: pyproject.toml papers/pyproject.toml
+.venv/.installed: pyproject.toml papers/pyproject.toml networks/pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable ".[dev]" --editable papers
+	$(BIN)/pip install --quiet --editable networks --editable ".[dev]" --editable papers
 	touch $@
 
 clean:

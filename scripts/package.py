@@ -1,7 +1,7 @@
 """Distributions, checked: python scripts/package.py COMMAND
 
 all [TAG]      everything below; with a tag, the version has to be that of the tag
-build          both distributions, twice, which has to give the same bytes
+build          all distributions, twice, which has to give the same bytes
 check          twine and check-wheel-contents
 install DIST   the wheels of a folder into an empty environment, and a first success there;
                where uv is installed, for every supported Python that is found
@@ -22,7 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
-PROJECTS = (ROOT, ROOT / "papers")
+PROJECTS = (ROOT, ROOT / "papers", ROOT / "networks")
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 # One date for every file, so that the same sources give the same bytes.
 EPOCH = "1767225600"
@@ -123,7 +123,14 @@ def oldest() -> None:
     with tempfile.TemporaryDirectory() as place:
         run("uv", "venv", "--python", PYTHONS[0], place)
         binary = Path(place) / "bin" / "python"
-        ours = "-e", f"{ROOT}[cli,plots,serve,shards]", "-e", ROOT / "papers"
+        ours = (
+            "-e",
+            f"{ROOT}[cli,plots,serve,shards]",
+            "-e",
+            ROOT / "papers",
+            "-e",
+            ROOT / "networks",
+        )
         lowest = "--resolution", "lowest-direct"
         run("uv", "pip", "install", "--python", binary, *lowest, *ours, *TEST_TOOLS)
         print(run("uv", "pip", "freeze", "--python", binary).strip())
