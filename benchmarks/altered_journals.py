@@ -19,8 +19,8 @@ import numpy as np
 
 from everlearn import Memory, NearestClassMean
 from everlearn.errors import EverlearnError
-from everlearn.memory.journal import FILE, Example
-from everlearn.memory.writing import Writer
+from everlearn.memory.edits.writing import TeachingWriter
+from everlearn.memory.storage.journal import FILE, Example
 
 N_TEACHINGS = 300
 WIDTH = 8
@@ -35,7 +35,7 @@ def build(folder: Path) -> None:
             (f"name {i % 7}", Example(x, f"/photos/{i}.png", rng.bytes(32), rng.bytes(200)))
             for i, x in enumerate(X)
         ]
-        Writer(memory._store.journal, "teach", again=False, also=True).write(pairs)
+        TeachingWriter(memory._store.journal, "teach", again=False, also=True).write(pairs)
         memory.rename("name 0", "zero")
         memory.forget(name="name 1")
         memory.teach(-X[0], "mistake")

@@ -21,8 +21,8 @@ from benchmarks.plain_memory import (
     word,
 )
 from everlearn import Memory, NearestClassMean, RecursiveRLSC
-from everlearn.memory.backup import restore
-from everlearn.memory.strangers import all_strangers
+from everlearn.memory.edits.unknowns import all_strangers
+from everlearn.memory.storage.backup import restore
 
 MANY = 120
 CLASSIFIERS = (RecursiveRLSC(regularization=0.3, recoding=0.5), NearestClassMean())

@@ -20,7 +20,7 @@ import psutil
 
 from benchmarks.cluster_shards import opened_engine, removed, write_shards
 from everlearn import StreamingLDA, load, save
-from everlearn.cluster import Trained, fit, plan
+from everlearn.cluster import ShardedModel, fit, plan
 from everlearn.persistence import dumps
 
 # Of whom it is said on the command line that they do the work, by engine.
@@ -44,12 +44,12 @@ def drive(engine_name: str, folder: Path) -> None:
     save(trained, folder / "result")
 
 
-def undisturbed(paths: list[str], known: Path) -> Trained:
+def undisturbed(paths: list[str], known: Path) -> ShardedModel:
     """The same fit in peace; left in a file beside the shards for the next run."""
     if not known.exists():
         plan.TASK_BYTES = 1
         save(fit(StreamingLDA(), paths, workers=2), known)
-    trained: Trained = load(known)
+    trained: ShardedModel = load(known)
     return trained
 
 

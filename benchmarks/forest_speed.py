@@ -13,7 +13,7 @@ from everlearn_papers.forests.protocol import cpu_seconds
 from benchmarks.side_by_side import Line
 from everlearn import NCMForest, SVMForest
 from everlearn.forest.grove import ASK_ROWS
-from everlearn.learners.whitening import blocks
+from everlearn.preprocessing.whitening import blocks
 
 N_ROWS, N_FEATURES, N_CLASSES, N_ASKED = 65_000, 1_000, 50, 7_500
 # Centres so near each other that the nearest is the right one about half the time.

@@ -24,8 +24,8 @@ import numpy as np
 from benchmarks.altered_journals import WIDTH, build
 from everlearn import Memory
 from everlearn.errors import EverlearnError
-from everlearn.memory.journal import FILE
-from everlearn.memory.seals import BEGINNING, content_of, linked, seal
+from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, seal
+from everlearn.memory.storage.journal import FILE
 
 SECONDS = 10
 MEGABYTES = 1500

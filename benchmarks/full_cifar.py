@@ -20,7 +20,7 @@ from scipy.linalg import blas
 
 from benchmarks.side_by_side import Line
 from everlearn import PowerNormalizer, RandomFeatures, RecursiveRLSC, StreamPipeline
-from everlearn.learners.leave_one_out import LeastSquaresPath, Rows
+from everlearn.learners.auto.leave_one_out import LearnedRows, LeastSquaresPath
 from everlearn.streams.examples import Examples
 
 WIDTH = 16_000
@@ -37,7 +37,7 @@ def chosen_regularization(pipeline: StreamPipeline, X: np.ndarray, y: np.ndarray
     few = np.concatenate([np.flatnonzero(y == label)[:OF_EACH] for label in np.unique(y)])
     seen = pipeline.named_steps["wide"].transform(pipeline.named_steps["root"].transform(X[few]))
     slots = learner.registry_.slots(y[few])
-    path = LeastSquaresPath(learner.moments_, Rows(seen, slots, np.ones(len(few))))
+    path = LeastSquaresPath(learner.moments_, LearnedRows(seen, slots, np.ones(len(few))))
     variance = path.mean_variance * len(seen[0]) / X.shape[1]
     tried: dict[int, float] = {}
 
@@ -56,7 +56,7 @@ def chosen_regularization(pipeline: StreamPipeline, X: np.ndarray, y: np.ndarray
 
 
 def throughput(width: int = 10_000, rounds: int = 3) -> Line:
-    """Rows learned a second, features made on the way, beside the bare product of such rows.
+    """LearnedRows learned a second, features made on the way, beside the bare product of such rows.
 
     Random rows: nothing here depends on what they show. All cores, both alike.
     """

@@ -19,7 +19,7 @@ from everlearn import Memory
 from everlearn.images.batches import Unreadable, embed_sources
 from everlearn.images.decode import decode
 from everlearn.images.embedders import EfficientNetLite0
-from everlearn.memory.classifiers import default_classifier
+from everlearn.memory.model.classifiers import default_classifier
 
 CHOICES = 10
 TAUGHT_EACH = 5

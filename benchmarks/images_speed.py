@@ -19,7 +19,7 @@ from everlearn import Memory
 from everlearn.images.decode import opened_picture
 from everlearn.images.embedders import WEIGHTS, EfficientNetLite0
 from everlearn.images.folders import labelled_files
-from everlearn.memory.model import Model
+from everlearn.memory.model.model import Model
 
 THREADS = 2
 ROUNDS = 5

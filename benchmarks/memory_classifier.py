@@ -19,7 +19,7 @@ from everlearn import (
     StreamingLDA,
     StreamPipeline,
 )
-from everlearn.memory.classifiers import default_classifier
+from everlearn.memory.model.classifiers import default_classifier
 
 DRAWS = 16
 ASKED_EACH = 20

@@ -14,10 +14,10 @@ from PIL import Image
 
 from benchmarks.side_by_side import Line
 from everlearn import Memory, RecursiveRLSC
-from everlearn.memory.conformal import Acceptance, tie_of
-from everlearn.memory.head import unit
-from everlearn.memory.influence import Influence
-from everlearn.memory.unknown import Familiarity
+from everlearn.memory.insight.influence import Influence
+from everlearn.memory.model.conformal import Acceptance, tie_of
+from everlearn.memory.model.head import unit
+from everlearn.memory.model.unknown import Familiarity
 
 N, NAMES, WIDTH = 10_000, 200, 1_280
 RETRAINED = 200

@@ -23,8 +23,8 @@ TO_READ = {
             "transfer/trol.py",
             "transfer/multi_kt.py",
             "transfer/prior_weights.py",
-            "learners/online.py",
-            "learners/steps.py",
+            "transfer/online.py",
+            "transfer/steps.py",
         ),
     ),
     "RUST": (

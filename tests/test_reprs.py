@@ -5,7 +5,7 @@ import pytest
 
 from everlearn import Client, Memory, NearestClassMean, Pixels, StreamingLDA
 from everlearn.evaluation import checkpointed, prequential
-from everlearn.memory.forgetting import Forgotten
+from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.streams import Examples
 
 

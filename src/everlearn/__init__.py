@@ -1,8 +1,8 @@
 """everlearn: open-ended visual learning. Show it an example and a name, and it knows it at once.
 
 The public names are listed in ``__init__.pyi``, once, for people and type checkers alike. Each is
-looked up when it is first used, so importing is free and a program waits only for the rooms it
-enters.
+looked up when it is first used, so importing is free and a program waits only for the packages
+it uses.
 """
 
 import lazy_loader

@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.arrays import AnyArray, Array, Slots, State, as_numpy, like, softmax
+from everlearn.arrays import AnyArray, Array, Slots, State, as_numpy, softmax
+from everlearn.device.device import like
 from everlearn.errors import (
     InvalidInput,
     NotExportable,

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from everlearn.arrays import AnyArray, Array, State
-from everlearn.arrays.places import Place, place_of
+from everlearn.device.device import Device, place_of
 from everlearn.errors import NotMergeable, OtherFeatures, WrongWidth
 from everlearn.statistics.stored import stored_flag, stored_whole, stored_words
 from everlearn.validation import (
@@ -159,7 +159,7 @@ class StreamingEstimator(BaseEstimator):
         self._require_length(int(vector.shape[0]), method)
         return vector
 
-    def _vector_at(self, place: Place, x: Any, method: str) -> Any:
+    def _vector_at(self, place: Device, x: Any, method: str) -> Any:
         """One vector as float64 in a place; whether it is finite is not looked at."""
         vector = checked_vector_as_it_is(x, method)
         self._require_length(int(vector.shape[0]), method)

@@ -23,8 +23,8 @@ from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from everlearn.arrays import Array, State, as_numpy
-from everlearn.arrays.places import place_of
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
+from everlearn.device.device import place_of
 from everlearn.errors import (
     DamagedModel,
     InvalidParameter,
@@ -32,8 +32,8 @@ from everlearn.errors import (
     NotMergeable,
     WrongShape,
 )
-from everlearn.learners.fixed_map import FixedMap, in_blocks
-from everlearn.learners.placed_chain import PlacedChain
+from everlearn.learners.closed_form.device_pipeline import PlacedChain
+from everlearn.preprocessing.fixed_map import FixedMap, in_blocks
 from everlearn.statistics.labels import Label, Labels
 from everlearn.validation import checked_labels, checked_weights
 

@@ -14,7 +14,7 @@ from scipy.linalg.blas import ddot, sdot
 from sklearn.utils.validation import column_or_1d
 
 from everlearn.arrays import AnyArray, Array, as_numpy
-from everlearn.arrays.places import place_of
+from everlearn.device.device import place_of
 from everlearn.errors import InvalidLabel, InvalidWeight, NotFinite, WrongKind, WrongShape
 
 # BLAS takes the product of two vectors of this length on one thread.

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from everlearn.arrays.places import Incoming, place_named
-from everlearn.learners.model_selection import HeldOut
+from everlearn.device.device import Incoming, place_named
+from everlearn.learners.closed_form.model_selection import HeldOut
+from everlearn.statistics.device_moments import DeviceMoments, add_products
 from everlearn.statistics.labels import _by_table, _by_word, _distinct
-from everlearn.statistics.placed_moments import PlacedMoments, add_products
 from tests.arrays.kinds import kind_named
 
 
@@ -38,11 +38,11 @@ def naive(X, slots, weights, n_slots):
 def test_any_grouping_gives_the_same_moments(monkeypatch, n, cuts, block, offset, name, seed):
     place = place_named(kind_named(name).device)
     assert place is not None
-    monkeypatch.setattr("everlearn.arrays.places.BLOCK_NUMBERS", block * 8)
+    monkeypatch.setattr("everlearn.device.device.BLOCK_NUMBERS", block * 8)
     rng = np.random.default_rng(seed)
     X, slots = offset + rng.normal(size=(n, 3)), rng.integers(0, 4, n)
     weights = rng.integers(1, 4, n).astype(float)
-    moments = PlacedMoments(place, 3, scatter=True)
+    moments = DeviceMoments(place, 3, scatter=True)
     edges = sorted({0, n, *(cut for cut in cuts if cut < n)})
     for low, high in pairwise(edges):
         rows = Incoming(place, X[low:high], width=8)
@@ -65,7 +65,7 @@ def test_any_grouping_gives_the_same_moments(monkeypatch, n, cuts, block, offset
 
 
 def test_a_symmetric_product_in_panels(monkeypatch, rng):
-    monkeypatch.setattr("everlearn.statistics.placed_moments.PANEL", 3)
+    monkeypatch.setattr("everlearn.statistics.device_moments.PANEL", 3)
     rows = rng.normal(size=(5, 10))
     upper = add_products(np.zeros((10, 10)), rows)
     np.testing.assert_allclose(np.triu(upper), np.triu(rows.T @ rows))

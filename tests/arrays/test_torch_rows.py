@@ -87,8 +87,8 @@ def test_the_callers_rows_stay_as_they_are(device, rng):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("pinned", [False, True])
 def test_rows_staged_through_pinned_buffers_arrive_whole(rng, monkeypatch, tmp_path, pinned):
-    monkeypatch.setattr("everlearn.arrays.places.BLOCK_NUMBERS", 7_000)
-    monkeypatch.setattr("everlearn.arrays.torch_place.FEW_NUMBERS", 0)
+    monkeypatch.setattr("everlearn.device.device.BLOCK_NUMBERS", 7_000)
+    monkeypatch.setattr("everlearn.device.torch_device.FEW_NUMBERS", 0)
     X, y = rng.normal(size=(5_000, 6)).astype(np.float32), rng.integers(0, 9, 5_000)
     host = StreamingLDA().fit(X, y)
     np.save(tmp_path / "rows.npy", X)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from benchmarks.cluster_ray import DidNotStart, started_ray
-from everlearn.cluster.driving import Outcome, drive
+from everlearn.cluster.driving import ShardOutcome, drive
 from everlearn.cluster.work import work
 
 
@@ -95,7 +95,7 @@ class InThisProcess:
         task, inputs = self.waiting.pop()
         self.done.append(task)
         receipt, part = work(self.job, task, inputs)
-        return [Outcome(task.name, receipt, part)]
+        return [ShardOutcome(task.name, receipt, part)]
 
     def fetch(self, part):
         return part

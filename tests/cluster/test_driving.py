@@ -1,9 +1,9 @@
 import pytest
 
-from everlearn.cluster.driving import MOST_FRUITLESS_ROUNDS, Outcome, drive
+from everlearn.cluster.driving import MOST_FRUITLESS_ROUNDS, ShardOutcome, drive
 from everlearn.cluster.plan import planned
 from everlearn.cluster.shards import Kind, Shard
-from everlearn.cluster.work import Receipt
+from everlearn.cluster.work import PartReceipt
 from everlearn.errors import WorkersLost
 
 
@@ -23,9 +23,9 @@ class LosesRounds:
         lost = self.left > 0
         self.left -= len(ended)
         return [
-            Outcome(task.name, lost="killed")
+            ShardOutcome(task.name, lost="killed")
             if lost
-            else Outcome(task.name, Receipt(task.name), b"part")
+            else ShardOutcome(task.name, PartReceipt(task.name), b"part")
             for task in ended
         ]
 

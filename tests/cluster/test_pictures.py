@@ -10,7 +10,7 @@ from everlearn import NearestClassMean, StreamingLDA
 from everlearn.cluster import fit
 from everlearn.cluster.listing import listed
 from everlearn.cluster.pictures import embedded, examples_of
-from everlearn.cluster.store import Store
+from everlearn.cluster.store import CheckpointStore
 from everlearn.cluster.vectors import VECTORS, read_vectors, write_vectors
 from everlearn.errors import BadShard, InvalidInput
 from everlearn.images.embedders import Pixels
@@ -142,7 +142,7 @@ def test_kept_vectors_spare_the_images_a_second_look(reference, photos, tmp_path
 def test_vectors_come_back_with_all_a_memory_keeps(photos, tmp_path):
     shard = listed(str(photos.folder))[0]
     examples = list(embedded(shard, Pixels(size=4), pytest.fail))
-    store = Store(str(tmp_path / "checkpoint"))
+    store = CheckpointStore(str(tmp_path / "checkpoint"))
     write_vectors(store, "name", examples)
     for ours, theirs in zip(read_vectors(store, "name"), examples, strict=True):
         assert (ours.name, ours.label) == (theirs.name, theirs.label)

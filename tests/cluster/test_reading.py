@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from everlearn.cluster.listing import listed
-from everlearn.cluster.reading import ROWS, Columns, blocks_of
+from everlearn.cluster.reader import ROWS, Columns, blocks_of
 from everlearn.errors import BadShard, WrongKind, WrongShape
 
 

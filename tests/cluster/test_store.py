@@ -8,7 +8,7 @@ from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA, load, save
 from everlearn.cluster import Entry, Trained, fit, take_out
 from everlearn.cluster.listing import listed
 from everlearn.cluster.plan import fixed_runs, planned
-from everlearn.cluster.store import PARTS, SHARDS, Store
+from everlearn.cluster.store import PARTS, SHARDS, CheckpointStore
 from everlearn.errors import (
     AlreadyLearned,
     BadShard,
@@ -78,7 +78,7 @@ def test_a_finished_fit_is_not_done_again(reference, shards, checkpoint):
     again = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
     assert dumps(again) == dumps(first)
     assert not reference.done
-    assert len(Store(checkpoint).names()) == 1
+    assert len(CheckpointStore(checkpoint).names()) == 1
 
 
 def test_a_changed_shard_alone_is_read_again(reference, shards, tmp_path):
@@ -113,7 +113,7 @@ def test_a_damaged_part_is_removed_and_made_anew(reference, shards, checkpoint):
 
     with pytest.raises(KeyboardInterrupt):
         fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, progress=interrupt)
-    store = Store(checkpoint)
+    store = CheckpointStore(checkpoint)
     for name in store.names():
         store.write(name, b"\0" * 100)
     trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
@@ -147,7 +147,7 @@ def test_a_late_task_of_an_earlier_run_does_no_harm(reference, shards, tmp_path)
 
 
 def run_beside(engine, job, shards, checkpoint):
-    stored = Store(checkpoint).names()
+    stored = CheckpointStore(checkpoint).names()
     engine.run(job, planned(job.digest, fixed_runs(listed(shards.paths)), stored), lambda _: None)
 
 
@@ -192,7 +192,7 @@ def test_a_supplier_is_taken_out_by_a_pattern_and_erased(reference, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     assert take_out(trained, "theirs/*", checkpoint) == theirs.paths
     assert_equal_statistics(trained.learner, StreamingLDA().fit(ours.X, ours.y))
-    assert len(Store(checkpoint).names(SHARDS)) == 4
+    assert len(CheckpointStore(checkpoint).names(SHARDS)) == 4
 
 
 def test_what_was_not_kept_cannot_be_taken_out(reference, shards, checkpoint):

@@ -34,7 +34,7 @@ from everlearn.images.embedders import (
     centre_crop,
 )
 from everlearn.images.torch_embedder import TorchEmbedder
-from everlearn.memory.onnx_head import linear_head_model
+from everlearn.memory.export.onnx_classifier import linear_head_model
 
 # How the network that comes with everlearn wants its pixels; its file does not say.
 SCALED = {"mean": 127.0, "scale": 128.0}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from everlearn import RandomFeatures
-from everlearn.learners.arc_cosine import KernelPath, KernelSquares, arc_cosine
-from everlearn.learners.leave_one_out import Rows
+from everlearn.learners.auto.arc_cosine import KernelPath, KernelSquares, arc_cosine
+from everlearn.learners.auto.leave_one_out import LearnedRows
 from everlearn.statistics.moments import Moments
 
 
@@ -37,7 +37,7 @@ def test_left_out_scores_equal_teaching_anew(rng, weighted):
     moments = Moments(6)
     moments.add(X, slots, weights)
     asked = np.array([0, 7, 21])
-    path = KernelPath(moments.counts, Rows(X, slots, weights), asked, np.ones(3))
+    path = KernelPath(moments.counts, LearnedRows(X, slots, weights), asked, np.ones(3))
     found = path.scores(0.7)
     for row, i in enumerate(asked):
         left = weights.copy()
@@ -49,8 +49,8 @@ def test_left_out_scores_equal_teaching_anew(rng, weighted):
 
 def test_an_example_more_extends_the_solution(rng):
     X, slots = examples(rng)
-    whole = KernelSquares(Rows(X, slots, np.ones(40)), 4, 0.5, 0.3)
-    grown = KernelSquares(Rows(X[:30], slots[:30], np.ones(30)), 4, 0.5, 0.3)
+    whole = KernelSquares(LearnedRows(X, slots, np.ones(40)), 4, 0.5, 0.3)
+    grown = KernelSquares(LearnedRows(X[:30], slots[:30], np.ones(30)), 4, 0.5, 0.3)
     for x, slot in zip(X[30:], slots[30:], strict=True):
         grown.extend(x, int(slot))
     ridge = grown._ridge
@@ -68,12 +68,14 @@ def test_the_strength_is_relative_to_the_variance_of_the_features(rng):
     """Against features 100,000 wide; an example of weight two is two of them."""
     X, slots = examples(rng, n=12)
     weights = np.resize([1.0, 2.0, 3.0], 12)
-    found = KernelSquares(Rows(X, slots, weights), 4, 0.5, 0.0)._ridge
+    found = KernelSquares(LearnedRows(X, slots, weights), 4, 0.5, 0.0)._ridge
     features = RandomFeatures(n_components=100_000).fit_transform(X)
     centred = features - np.average(features, axis=0, weights=weights)
     variance = float(weights @ np.sum(centred**2, axis=1))
     assert found == pytest.approx(0.5 * variance / 6, rel=0.02)
-    repeated = Rows(*(a.repeat(weights.astype(int), axis=0) for a in (X, slots)), np.ones(24))
+    repeated = LearnedRows(
+        *(a.repeat(weights.astype(int), axis=0) for a in (X, slots)), np.ones(24)
+    )
     assert KernelSquares(repeated, 4, 0.5, 0.0)._ridge == pytest.approx(found, rel=1e-10)
 
 
@@ -81,7 +83,7 @@ def test_the_strength_is_relative_to_the_variance_of_the_features(rng):
 def test_a_solution_out_of_a_path_is_the_solution(rng, last):
     """Whether its factor is the one that is at hand or another one."""
     X, slots = examples(rng)
-    rows, new = Rows(X, slots, np.resize([1.0, 2.0], 40)), rng.normal(size=(5, 6))
+    rows, new = LearnedRows(X, slots, np.resize([1.0, 2.0], 40)), rng.normal(size=(5, 6))
     counts = np.bincount(slots, rows.weights)
     path = KernelPath(counts, rows, np.array([3, 0, 17]), np.ones(3))
     for strength in (7.0, last):

@@ -8,7 +8,8 @@ from sklearn.base import clone
 
 from everlearn import AutoClassifier, NearestClassMean, RecursiveRLSC, StreamingLDA, load, save
 from everlearn.errors import NotForgettable
-from everlearn.learners import auto, choosing
+from everlearn.learners.auto.classifier import classifier as auto
+from everlearn.learners.auto.classifier import selection as choosing
 
 
 def blobs(rng, n, *, spread, n_classes=6, d=12):
@@ -106,7 +107,7 @@ def test_wide_features_are_chosen_by_factors_as_narrow_ones_by_eigenvectors(rng,
     X, y = blobs(rng, 300, spread=1.0)
     narrow = AutoClassifier(memory=0).fit(X, y)
     narrow_ridge = dict(narrow.choice_.right)[choosing.RIDGE]
-    monkeypatch.setattr("everlearn.learners.leave_one_out.WIDE", 5)
+    monkeypatch.setattr("everlearn.learners.auto.leave_one_out.WIDE", 5)
     monkeypatch.setattr(choosing, "WIDE", 5)
     monkeypatch.setattr(choosing, "WIDE_RIDGES", choosing.RIDGES)
     wide = AutoClassifier(memory=0).fit(X, y)
@@ -181,7 +182,7 @@ def test_merged_shards_forgotten_halves_and_any_order_agree_with_wide_features(r
 
 
 def test_a_budget_decides_the_width():
-    from everlearn.learners.wide import width_within
+    from everlearn.learners.auto.random_features import width_within
 
     assert width_within(1280, 512.0, None) == 5656
     assert width_within(1280, 8000.0, None) == 16 * 1280
@@ -245,7 +246,7 @@ def test_uneven_classes_are_recoded_as_far_as_it_costs_nothing(rng):
 
 
 def test_memory_and_time_decide_how_many_examples_a_kernel_reads():
-    from everlearn.learners.wide import kept_within
+    from everlearn.learners.auto.random_features import kept_within
 
     assert kept_within(8000, 512.0, None) == 8000
     assert kept_within(8000, 128.0, None) == 4000

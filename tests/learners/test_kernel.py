@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everlearn.learners.kernel import mean_squared_distance, rbf
+from everlearn.transfer.kernel import mean_squared_distance, rbf
 from tests.transfer import oracles
 
 

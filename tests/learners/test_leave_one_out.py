@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everlearn.learners.leave_one_out import DiscriminantPath, LeastSquaresPath, Rows
+from everlearn.learners.auto.leave_one_out import DiscriminantPath, LearnedRows, LeastSquaresPath
 from everlearn.statistics.moments import Moments
 
 
@@ -13,7 +13,7 @@ def taught(rng):
     slots = np.r_[rng.integers(0, 3, 40), 3].astype(np.intp)  # the last class has one example
     X = 100.0 + centres[slots] + rng.normal(size=(41, 6))
     weights = rng.uniform(0.5, 2.0, 41)
-    return Rows(X, slots, weights)
+    return LearnedRows(X, slots, weights)
 
 
 def moments_of(X, slots, weights):
@@ -54,10 +54,10 @@ def test_least_squares_of_the_first_features_by_factors_as_by_eigenvectors(
     taught, first, monkeypatch
 ):
     of_all = moments_of(taught.X, taught.slots, taught.weights)
-    short = Rows(taught.X[:, :first], taught.slots, taught.weights)
+    short = LearnedRows(taught.X[:, :first], taught.slots, taught.weights)
     expected = LeastSquaresPath(moments_of(short.X, short.slots, short.weights), short).scores(2.0)
     by_eigenvectors = LeastSquaresPath(of_all, taught, first).scores(2.0)
-    monkeypatch.setattr("everlearn.learners.leave_one_out.WIDE", 0)
+    monkeypatch.setattr("everlearn.learners.auto.leave_one_out.WIDE", 0)
     by_factors = LeastSquaresPath(of_all, taught, first).scores(2.0)
     assert np.allclose(by_eigenvectors, expected, rtol=1e-8, atol=1e-9)
     assert np.allclose(by_factors, expected, rtol=1e-8, atol=1e-9)

@@ -5,7 +5,7 @@ from sklearn.linear_model import RidgeClassifier
 
 from everlearn import NearestClassMean, RecursiveRLSC
 from everlearn.errors import InvalidParameter, NotForgettable
-from everlearn.learners.model_selection import HeldOut
+from everlearn.learners.closed_form.model_selection import HeldOut
 from tests.oracles import ridge_scores
 
 ROUNDING = {"rtol": 1e-8, "atol": 1e-9}

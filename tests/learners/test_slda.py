@@ -5,7 +5,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from everlearn import StreamingLDA, load, save
 from everlearn.errors import InvalidParameter, NotForgettable
-from everlearn.learners.discriminant import RIDGE_GRID
+from everlearn.learners.closed_form.discriminant import RIDGE_GRID
 from tests.oracles import (
     class_moments,
     discriminant_scores,

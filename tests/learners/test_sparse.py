@@ -14,7 +14,7 @@ from everlearn import (
     StreamingLDA,
 )
 from everlearn.errors import WrongKind
-from everlearn.learners import sparse
+from everlearn.learners.closed_form import sparse
 
 TAKERS = [
     NearestClassMean(),

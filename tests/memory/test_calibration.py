@@ -6,7 +6,7 @@ from scipy.special import log_softmax
 
 from everlearn import FixedCovarianceLDA, NearestClassMean, RecursiveRLSC, StreamingLDA
 from everlearn.arrays import softmax
-from everlearn.memory.calibration import (
+from everlearn.memory.model.calibration import (
     FOLDS,
     PRIOR_EXAMPLES,
     WIDEST,

@@ -6,7 +6,7 @@ from sklearn.model_selection import cross_val_predict
 
 from everlearn import Memory, NearestClassMean, StreamingPCA
 from everlearn.errors import InvalidParameter, NeverLearned
-from everlearn.memory.classifiers import FOLDS, WORDS, classifier_for
+from everlearn.memory.model.classifiers import FOLDS, WORDS, classifier_for
 from tests.memory.conftest import seen
 
 

@@ -23,9 +23,9 @@ from everlearn.errors import (
     NotAMemory,
 )
 from everlearn.memory import keeping as memory_module
-from everlearn.memory.journal import WINDOW, Example
-from everlearn.memory.seals import seal
-from everlearn.memory.writing import Writer
+from everlearn.memory.edits.writing import TeachingWriter
+from everlearn.memory.storage.checksums import seal
+from everlearn.memory.storage.journal import WINDOW, Example
 from tests.memory.conftest import numbers_of, same_bits, state_of
 
 
@@ -158,7 +158,7 @@ def test_no_room_for_a_snapshot_is_no_error(taught, monkeypatch, caplog):
     def refuse(*_):
         raise CannotWrite("the disk is full")
 
-    monkeypatch.setattr("everlearn.memory.history.write_snapshot", refuse)
+    monkeypatch.setattr("everlearn.memory.model.follower.write_snapshot", refuse)
     with Memory(folder) as memory:
         memory.teach_many((x, "more") for x in -X)
     assert "opening will take longer" in caplog.text
@@ -434,7 +434,9 @@ def test_a_thumbnail_that_got_lost_is_no_picture_that_never_was(tmp_path, cluste
     X, _ = clusters(each=2)
     example = Example(X[0].astype(np.float32), "a.png", bytes(32), b"not looked at")
     with Memory(tmp_path / "memory") as memory:
-        Writer(memory._store.journal, "teach", again=False, also=True).write([("cup", example)])
+        TeachingWriter(memory._store.journal, "teach", again=False, also=True).write(
+            [("cup", example)]
+        )
         memory.teach(X[1], "plate")
         assert [teaching.has_thumbnail for teaching in memory.teachings()] == [True, False]
         assert memory.thumbnail(2) is None

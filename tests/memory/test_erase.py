@@ -7,10 +7,10 @@ import pytest
 
 from everlearn import Memory
 from everlearn.errors import NothingToUndo, UnknownLabel
-from everlearn.memory import erase as erasing
-from everlearn.memory.database import Database
-from everlearn.memory.journal import Example
-from everlearn.memory.writing import Writer
+from everlearn.memory.edits.writing import TeachingWriter
+from everlearn.memory.storage import erase as erasing
+from everlearn.memory.storage.database import Database
+from everlearn.memory.storage.journal import Example
 from tests.memory.conftest import same_bits, state_of
 
 SECRET = np.full(16, 0.123456, dtype=np.float32)
@@ -31,7 +31,9 @@ def filled(tmp_path, clusters):
 
 def teach_secret(memory):
     example = Example(SECRET, "/secret/place.jpg", bytes(32), THUMBNAIL)
-    Writer(memory._store.journal, "teach", again=False, also=True).write([("secret name", example)])
+    TeachingWriter(memory._store.journal, "teach", again=False, also=True).write(
+        [("secret name", example)]
+    )
 
 
 def traces_in(folder):
@@ -85,7 +87,7 @@ def test_an_old_word_of_a_renamed_name_is_erased(filled):
 
 def test_a_reader_in_the_middle_of_a_read_makes_the_erase_pending(filled, monkeypatch):
     memory, *_ = filled
-    monkeypatch.setattr("everlearn.memory.database.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("everlearn.memory.storage.database.PATIENCE_SECONDS", 0.05)
     with Memory(memory.path, read_only=True) as reader:
         with reader._store.journal.db.one_view():
             reader.names()
@@ -169,7 +171,7 @@ def test_an_erase_whose_pages_cannot_be_rewritten_is_pending_and_not_lost(filled
     memory, *_ = filled
     with monkeypatch.context() as patch:
         patch.setattr(erasing, "finish", lambda *_, **__: False)
-        patch.setattr("everlearn.memory.store.finish", lambda *_, **__: False)
+        patch.setattr("everlearn.memory.opened.finish", lambda *_, **__: False)
         done = memory.forget(name="secret name", erase=True)
         assert done.receipt.pending
         assert "secret name" not in memory.names()

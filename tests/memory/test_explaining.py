@@ -8,8 +8,8 @@ from benchmarks.hostile_images import photograph, saved
 from everlearn import Memory, NearestClassMean, RecursiveRLSC
 from everlearn.errors import InvalidInput, NeverLearned, NotExplainable, UnknownLabel
 from everlearn.images.embedders import Pixels
-from everlearn.memory.head import unit
-from everlearn.memory.influence import Influence
+from everlearn.memory.insight.influence import Influence
+from everlearn.memory.model.head import unit
 from tests.memory.conftest import seen
 
 RIDGE = {"regularization": 0.3, "recoding": 0.5}

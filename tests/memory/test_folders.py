@@ -26,7 +26,7 @@ from everlearn.images.folders import (
     survey,
 )
 from everlearn.memory.answers import Answer, Answers
-from everlearn.memory.evaluate import evaluate, plot_confusion
+from everlearn.memory.insight.evaluate import evaluate, plot_confusion
 
 
 @pytest.fixture

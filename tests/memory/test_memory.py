@@ -34,8 +34,8 @@ from everlearn.errors import (
     WrongWidth,
 )
 from everlearn.images.embedders import Pixels
-from everlearn.memory.classifiers import default_classifier
-from everlearn.memory.head import unit
+from everlearn.memory.model.classifiers import default_classifier
+from everlearn.memory.model.head import unit
 from tests.memory.conftest import same_bits, seen, state_of
 from tests.memory.oracles import PlainMemory
 

@@ -10,8 +10,8 @@ from PIL import Image
 from everlearn import EfficientNetLite0, Memory, Pixels
 from everlearn.errors import NeverLearned, NotExportable
 from everlearn.images.embedders import as_picture, centre_crop
-from everlearn.memory.conformal import Acceptance
-from everlearn.memory.onnx_file import fields, message, number, text
+from everlearn.memory.export.onnx_proto import fields, message, number, text
+from everlearn.memory.model.conformal import Acceptance
 
 
 def pictures(rng, n):

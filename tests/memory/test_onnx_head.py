@@ -8,7 +8,7 @@ import pytest
 
 from everlearn import Memory, NearestClassMean, RecursiveRLSC, StreamingLDA
 from everlearn.errors import CannotWrite, NotExportable
-from everlearn.memory.onnx_file import varint
+from everlearn.memory.export.onnx_proto import varint
 
 
 @pytest.mark.parametrize("classifier", [None, NearestClassMean(), StreamingLDA(shrinkage=0.1)])

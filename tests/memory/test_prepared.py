@@ -10,8 +10,8 @@ from PIL import Image
 
 from benchmarks.hostile_images import saved
 from everlearn import Memory, NCMForest, RecursiveRLSC
-from everlearn.memory.head import head_of
-from everlearn.memory.prepared import FILES, prepared_answers, read_head, write_head
+from everlearn.memory.model.head import head_of
+from everlearn.memory.model.serving import FILES, prepared_answers, read_head, write_head
 
 CLASSES = 6
 
@@ -46,7 +46,7 @@ def files(tmp_path, rng):
 
 @pytest.fixture(autouse=True)
 def small_network(monkeypatch):
-    monkeypatch.setattr("everlearn.memory.intake.EfficientNetLite0", OfPictures)
+    monkeypatch.setattr("everlearn.memory.edits.intake.EfficientNetLite0", OfPictures)
 
 
 @pytest.fixture
@@ -128,8 +128,8 @@ def test_an_altered_file_is_passed_over_and_a_false_one_is_noticed(taught):
 
 
 def test_a_false_head_is_noticed_by_verify(taught):
-    from everlearn.memory.journal import Journal
-    from everlearn.memory.prepared import read_head, write_head
+    from everlearn.memory.model.serving import read_head, write_head
+    from everlearn.memory.storage.journal import Journal
 
     journal = Journal(taught, write=False)
     arrays = read_head(taught, journal).arrays()
@@ -150,8 +150,8 @@ def test_a_false_head_is_noticed_by_verify(taught):
     ],
 )
 def test_arrays_that_make_no_sense_are_refused(taught, key, value):
-    from everlearn.memory.journal import Journal
-    from everlearn.memory.prepared import read_head
+    from everlearn.memory.model.serving import read_head
+    from everlearn.memory.storage.journal import Journal
 
     journal = Journal(taught, write=False)
     arrays = read_head(taught, journal).arrays()
@@ -163,7 +163,7 @@ def test_arrays_that_make_no_sense_are_refused(taught, key, value):
 def test_asking_imports_none_of_what_learners_are_made_with(taught):
     program = (
         "import sys; from pathlib import Path; import everlearn.cli.app, everlearn.cli.asking; "
-        "from everlearn.memory.prepared import prepared_answers; "
+        "from everlearn.memory.model.serving import prepared_answers; "
         f"assert prepared_answers(Path({str(taught)!r})) is not None; "
         "print(*{'sklearn', 'scipy', 'numba', 'rich', 'pandas'} & set(sys.modules))"
     )

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.errors import DamagedJournal, InvalidInput
-from everlearn.memory import strangers as room
+from everlearn.memory.edits import unknowns as room
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from everlearn import InitialWhitening, Memory, RecursiveRLSC, StreamingLDA, StreamPipeline
 from everlearn.cli.app import app
 from everlearn.errors import AlreadyThere, DamagedJournal, NotAMemory
-from everlearn.memory.backup import restore
-from everlearn.memory.journal import FILE
-from everlearn.memory.model import Model
-from everlearn.memory.snapshot import write_snapshot
+from everlearn.memory.model.model import Model
+from everlearn.memory.storage.backup import restore
+from everlearn.memory.storage.journal import FILE
+from everlearn.memory.storage.snapshot import write_snapshot
 from tests.memory.conftest import same_bits, state_of
 
 

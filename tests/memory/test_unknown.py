@@ -5,9 +5,9 @@ import pytest
 
 from everlearn import Memory
 from everlearn.errors import InvalidParameter
-from everlearn.memory.conformal import Acceptance
-from everlearn.memory.head import unit
-from everlearn.memory.unknown import Familiarity
+from everlearn.memory.model.conformal import Acceptance
+from everlearn.memory.model.head import unit
+from everlearn.memory.model.unknown import Familiarity
 from tests.memory.oracles import naive_familiarity
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from everlearn import Client, Memory, Pixels, errors
-from everlearn.memory.evaluate import evaluate
+from everlearn.memory.insight.evaluate import evaluate
 from tests.service.conftest import TOKEN, picture
 
 COLOURS = {"red": (200, 0, 0), "green": (0, 190, 0), "blue": (0, 0, 200)}

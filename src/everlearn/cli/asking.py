@@ -11,9 +11,9 @@ from everlearn.cli.output import as_json, print_json, print_table, progress, say
 from everlearn.errors import EverlearnError
 from everlearn.images.folders import ORDINARY, survey
 from everlearn.memory.answers import Answers
-from everlearn.memory.evaluate import Evaluation, plot_confusion
-from everlearn.memory.evaluate import evaluate as evaluate_files
-from everlearn.memory.prepared import prepared_answers
+from everlearn.memory.insight.evaluate import Evaluation, plot_confusion
+from everlearn.memory.insight.evaluate import evaluate as evaluate_files
+from everlearn.memory.model.serving import prepared_answers
 
 # So many mistakes are listed.
 MOST_MISTAKES = 10

@@ -4,7 +4,7 @@ import click
 
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
-from everlearn.memory.classifiers import FOLDS, WORDS, word_of
+from everlearn.memory.model.classifiers import FOLDS, WORDS, word_of
 
 CLASSIFIER = click.Choice(list(WORDS))
 

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits, load_sample_image
 from everlearn.images.decode import pillow_image
 from everlearn.images.folders import labelled_files
 from everlearn.memory.answers import Answers
-from everlearn.memory.evaluate import evaluate
+from everlearn.memory.insight.evaluate import evaluate
 from everlearn.memory.memory import Memory
 
 Pixels = NDArray[np.uint8]

@@ -7,8 +7,8 @@ import click
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, print_table, say, spelled_out, when
 from everlearn.errors import InvalidInput
-from everlearn.memory.forgetting import Forgotten
-from everlearn.memory.operations import Change
+from everlearn.memory.edits.forgetting import Forgotten
+from everlearn.memory.edits.operations import Change
 from everlearn.memory.words import listed, teachings
 
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask; for programs.")

@@ -9,14 +9,14 @@ import click
 
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, say
-from everlearn.cluster import Progress, Trained, fit
+from everlearn.cluster import Progress, ShardedModel, fit
 from everlearn.cluster.listing import listed
 from everlearn.cluster.pictures import embedder_of
 from everlearn.cluster.shards import Kind
-from everlearn.cluster.store import Store
+from everlearn.cluster.store import CheckpointStore
 from everlearn.cluster.vectors import name_of_vectors, read_vectors
-from everlearn.memory.classifiers import default_classifier
-from everlearn.memory.journal import Example
+from everlearn.memory.model.classifiers import default_classifier
+from everlearn.memory.storage.journal import Example
 from everlearn.persistence import save
 
 # Without a terminal, one line of progress per this many seconds.
@@ -109,7 +109,7 @@ def _require_images(sources: tuple[str, ...]) -> None:
 
 def _examples(sources: tuple[str, ...], embedder: str, place: str) -> Iterator[tuple[Example, str]]:
     """Everything that was embedded, as a Memory is taught it."""
-    store, name = Store(place), embedder_of(embedder).name
+    store, name = CheckpointStore(place), embedder_of(embedder).name
     for shard in listed(list(sources)):
         for example in read_vectors(store, name_of_vectors(name, shard)) or ():
             source = f"{shard.address}/{example.name}" if shard.kind is Kind.TAR else example.name
@@ -142,7 +142,7 @@ def _shown() -> Callable[[Progress], None]:
     return show
 
 
-def _report(trained: Trained, taught: int, into: str, as_json: bool) -> None:
+def _report(trained: ShardedModel, taught: int, into: str, as_json: bool) -> None:
     if as_json:
         print_json(
             {

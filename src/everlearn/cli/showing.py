@@ -4,7 +4,7 @@ import click
 
 from everlearn.cli import demo as story
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
-from everlearn.memory.measure import measure
+from everlearn.memory.insight.speed import measure
 
 
 @click.command()

@@ -4,7 +4,7 @@ Statistics are sums, so learning from shards is a map and a tree of merges, exac
 """
 
 from everlearn.cluster.fitting import Progress, fit
-from everlearn.cluster.taking_out import take_out
-from everlearn.cluster.trained import Entry, Trained
+from everlearn.cluster.sharded_model import Entry, ShardedModel
+from everlearn.cluster.unlearn import take_out
 
-__all__ = ["Entry", "Progress", "Trained", "fit", "take_out"]
+__all__ = ["Entry", "Progress", "ShardedModel", "fit", "take_out"]

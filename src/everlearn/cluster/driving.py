@@ -12,22 +12,22 @@ from typing import Any, Protocol
 
 from everlearn.cluster.plan import Plan, Task
 from everlearn.cluster.shards import Shard
-from everlearn.cluster.work import Job, Receipt
+from everlearn.cluster.work import FitJob, PartReceipt
 from everlearn.errors import WorkersLost
 
 # How often all tasks under way may be lost before one is finished. Workers that are killed every
 # few seconds for a minute, and need as long to start, are still worth waiting for.
 MOST_FRUITLESS_ROUNDS = 20
 
-Receive = Callable[[Receipt], None]
+Receive = Callable[[PartReceipt], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ShardOutcome:
     """A task that has ended: with a receipt and a handle of its part, or lost for some reason."""
 
     name: str
-    receipt: Receipt | None = None
+    receipt: PartReceipt | None = None
     part: Any = None
     lost: str = ""
 
@@ -39,14 +39,14 @@ class Engine(Protocol):
     def workers(self) -> int:
         """How many tasks run at a time."""
 
-    def run(self, job: Job, plan: Plan, receive: Receive) -> bytes:
+    def run(self, job: FitJob, plan: Plan, receive: Receive) -> bytes:
         """Do all tasks of a plan and return the last part.
 
         ``receive`` is told of each finished task; what it raises ends the run, and tasks under way
         are called off.
         """
 
-    def listed(self, collection: Any, name: str, job: Job) -> list[Shard]:
+    def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
         """The shards of a collection of this engine's own."""
 
 
@@ -58,7 +58,7 @@ class Futures(Protocol):
     def start(self, task: Task, inputs: list[Any]) -> None:
         """Begin a task; ``inputs`` are handles of the parts it waited for."""
 
-    def wait(self) -> list[Outcome]:
+    def wait(self) -> list[ShardOutcome]:
         """Wait until something has ended; at least one outcome."""
 
     def fetch(self, part: Any) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from everlearn.errors import Implausible, NotMergeable
-from everlearn.learners.additive import AdditiveClassifier
+from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.statistics.labels import Label
 from everlearn.statistics.moments import Moments
 

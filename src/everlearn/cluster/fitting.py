@@ -13,11 +13,11 @@ from everlearn.cluster.engines import engine_of, kind_of, opened
 from everlearn.cluster.listing import listed
 from everlearn.cluster.pictures import Embedding
 from everlearn.cluster.plan import Plan, dealt_runs, fixed_runs, planned
-from everlearn.cluster.reading import Columns
+from everlearn.cluster.reader import Columns
+from everlearn.cluster.sharded_model import ShardedModel
 from everlearn.cluster.shards import Shard
-from everlearn.cluster.store import Store
-from everlearn.cluster.trained import Trained
-from everlearn.cluster.work import Job, Receipt
+from everlearn.cluster.store import CheckpointStore
+from everlearn.cluster.work import FitJob, PartReceipt
 from everlearn.errors import BadShard, DamagedModel, InvalidParameter, NotMergeable
 from everlearn.persistence import dumps, loads
 
@@ -53,7 +53,7 @@ def fit(
     on_bad: str = "raise",
     name: str | None = None,
     progress: Callable[[Progress], None] | None = None,
-) -> Trained:
+) -> ShardedModel:
     """Teach a learner from shards, on as many machines as there are.
 
     Each shard is read on a worker and folded into statistics there; statistics are merged in a
@@ -91,7 +91,7 @@ def fit(
         shard where shards are many and small, and fits agree to rounding.
     on_bad : "raise" or "skip", default="raise"
         What to do with a shard, or an image, that cannot be read: end with ``BadShard``, or learn
-        the rest and list it in ``Trained.bad``.
+        the rest and list it in ``ShardedModel.bad``.
     name : str, optional
         What a collection of an engine is called in the ledger; needed to find it again in a
         checkpoint.
@@ -100,7 +100,7 @@ def fit(
 
     Returns
     -------
-    Trained
+    ShardedModel
         ``.learner``, and ``.ledger`` of what it was taught.
 
     Examples
@@ -113,7 +113,7 @@ def fit(
     ['chair']
     """
     _check(learner, on_bad, keep_shards or keep_vectors, checkpoint, deterministic)
-    job = Job(
+    job = FitJob(
         template=dumps(clone(learner)),
         columns=Columns(features if isinstance(features, str) else tuple(features), label),
         embedding=embedder,
@@ -122,7 +122,7 @@ def fit(
         keep_vectors=keep_vectors,
         skip_bad=on_bad == "skip",
     ).identified()
-    store = Store(checkpoint) if checkpoint else None
+    store = CheckpointStore(checkpoint) if checkpoint else None
     with opened(engine, workers) as adapter:
         every = _shards(shards, adapter, kind_of(engine), name, job, store)
         runs = fixed_runs(every) if deterministic else dealt_runs(every, adapter.workers)
@@ -132,12 +132,12 @@ def fit(
             if plan.tasks:
                 data = adapter.run(job, plan, _receiver(every, plan, job, progress))
             result = loads(data) if data else _found(store, plan.root)
-            if isinstance(result, Trained):
+            if isinstance(result, ShardedModel):
                 return result
     raise DamagedModel(f"parts in {checkpoint} are damaged again and again; use another folder")
 
 
-def _found(store: Store | None, name: str) -> Trained | None:
+def _found(store: CheckpointStore | None, name: str) -> ShardedModel | None:
     return store.read(name) if store else None
 
 
@@ -162,7 +162,12 @@ def _check(
 
 
 def _shards(
-    sources: Any, adapter: Engine, kind: str, name: str | None, job: Job, store: Store | None
+    sources: Any,
+    adapter: Engine,
+    kind: str,
+    name: str | None,
+    job: FitJob,
+    store: CheckpointStore | None,
 ) -> list[Shard]:
     """All shards of all sources; collections are listed by the engine they belong to."""
     several = isinstance(sources, list) and not hasattr(sources, "shape")
@@ -185,7 +190,7 @@ def _shards(
 
 
 def _receiver(
-    shards: Sequence[Shard], plan: Plan, job: Job, progress: Callable[[Progress], None] | None
+    shards: Sequence[Shard], plan: Plan, job: FitJob, progress: Callable[[Progress], None] | None
 ) -> Receive:
     """What is done with each receipt: end if a shard is bad, tell how far it is."""
     known = len(shards) - plan.n_shards
@@ -193,7 +198,7 @@ def _receiver(
     size = sum(shard.size for task in plan.tasks for shard in task.shards)
     done = [0, 0, 0]
 
-    def receive(receipt: Receipt) -> None:
+    def receive(receipt: PartReceipt) -> None:
         if receipt.problems and not job.skip_bad:
             address, reason = receipt.problems[0]
             raise BadShard(f"{address}: {reason}; repair it, leave it out, or pass on_bad='skip'")

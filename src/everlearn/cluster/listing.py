@@ -16,7 +16,7 @@ import numpy as np
 
 from everlearn.cluster.shards import (
     Kind,
-    Picture,
+    LabelledFile,
     Shard,
     address_in,
     file_system,
@@ -58,7 +58,7 @@ def listed(sources: Any) -> list[Shard]:
     return in_order
 
 
-def picture_shard(system: Any, address: str, pictures: tuple[Picture, ...]) -> Shard:
+def picture_shard(system: Any, address: str, pictures: tuple[LabelledFile, ...]) -> Shard:
     """Image files as one shard, identified by the names, sizes and stamps of all of them."""
     digest, size = hashlib.sha256(), 0
     for picture in pictures:
@@ -149,7 +149,7 @@ def _file(system: Any, about: dict[str, Any]) -> Shard | None:
 
 
 def _in_folder(system: Any, folder: str) -> Iterator[Shard]:
-    pictures: dict[str, list[Picture]] = {}
+    pictures: dict[str, list[LabelledFile]] = {}
     empty = True
     for path, about in sorted(system.find(folder, detail=True).items()):
         below = path[len(folder) :].strip("/").split("/")
@@ -160,7 +160,7 @@ def _in_folder(system: Any, folder: str) -> Iterator[Shard]:
             empty = False
             yield shard
         elif len(below) > 1 and os.path.splitext(path)[1].lower() in SUFFIXES:
-            pictures.setdefault(below[0], []).append(Picture(path, below[0]))
+            pictures.setdefault(below[0], []).append(LabelledFile(path, below[0]))
     for label, files in pictures.items():
         empty = False
         base = address_in(system, f"{folder.rstrip('/')}/{label}")

@@ -19,7 +19,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.cluster.reading import ROWS, Block
+from everlearn.cluster.reader import ROWS, Block
 from everlearn.cluster.shards import Kind, Shard, file_system
 from everlearn.errors import BadShard, InvalidInput
 from everlearn.images.batches import Unreadable, embed_sources
@@ -34,7 +34,7 @@ LABEL_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Example:
+class ShardImage:
     """An image as it stands in a shard; ``data`` is None where it is too large to be read."""
 
     name: str
@@ -66,7 +66,7 @@ def embedded(
 
     One thread embeds: an engine runs as many tasks as it has cores.
     """
-    waiting: deque[Example] = deque()
+    waiting: deque[ShardImage] = deque()
 
     def sources() -> Iterator[bytes]:
         for example in examples_of(shard):
@@ -93,27 +93,27 @@ def in_blocks(examples: Iterable[EmbeddedExample]) -> Iterator[Block]:
         yield np.stack([example.vector for example in part]), [example.label for example in part]
 
 
-def examples_of(shard: Shard) -> Iterator[Example]:
+def examples_of(shard: Shard) -> Iterator[ShardImage]:
     """The images of a shard, in order, still encoded."""
     if shard.kind is Kind.PICTURES:
         system, _ = file_system(shard.pictures[0].path)
         for picture in shard.pictures:
             with system.open(picture.path, "rb") as file:
-                yield Example(picture.path, picture.label, _within_limit(file))
+                yield ShardImage(picture.path, picture.label, _within_limit(file))
         return
     system, path = file_system(shard.address)
     with system.open(path, "rb") as file:
         yield from _in_tar(file)
 
 
-def _in_tar(file: IO[bytes]) -> Iterator[Example]:
+def _in_tar(file: IO[bytes]) -> Iterator[ShardImage]:
     found = False
     with tarfile.open(fileobj=file, mode="r|*") as tar:
         for key, members in _together(tar):
             for name, data in members.items():
                 if PurePosixPath(name).suffix.lower() in SUFFIXES:
                     found = True
-                    yield Example(name, _label(key, members), data)
+                    yield ShardImage(name, _label(key, members), data)
     if not found:
         raise BadShard("it holds no images")
 

@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Picture:
+class LabelledFile:
     """One image file of a shard, and what it shows."""
 
     path: str
@@ -44,7 +44,7 @@ class Shard:
     stamp : str
         Changes when the contents change.
     kind : Kind
-    pictures : tuple of Picture
+    pictures : tuple of LabelledFile
         For a folder of images: which files.
     rows : object
         What is in memory already: a pair of arrays, an iterator of such pairs, or an engine's own
@@ -55,7 +55,7 @@ class Shard:
     size: int
     stamp: str
     kind: Kind
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[LabelledFile, ...] = ()
     rows: Any = field(default=None, compare=False, repr=False)
 
     @property

@@ -8,8 +8,8 @@ is renamed.
 import hashlib
 from pathlib import Path
 
+from everlearn.cluster.sharded_model import ShardedModel
 from everlearn.cluster.shards import file_system, is_local
-from everlearn.cluster.trained import Trained
 from everlearn.errors import CannotWrite, DamagedModel, NotAModel
 from everlearn.persistence import loads, replace_file
 
@@ -17,7 +17,7 @@ PARTS = "parts"
 SHARDS = "shards"
 
 
-class Store:
+class CheckpointStore:
     """Named parts at an address.
 
     ``parts`` are partial merges, by the name of their place in the tree; ``shards`` is what single
@@ -47,7 +47,7 @@ class Store:
         except OSError as error:
             raise CannotWrite(f"a part cannot be written to {self.address}: {error}") from error
 
-    def read(self, name: str, folder: str = PARTS) -> Trained | None:
+    def read(self, name: str, folder: str = PARTS) -> ShardedModel | None:
         """A part, or nothing if it is not there; a damaged one is removed."""
         data = self.read_bytes(name, folder)
         if data is None:
@@ -57,7 +57,7 @@ class Store:
         except (DamagedModel, NotAModel):
             self.remove(name, folder)
             return None
-        return part if isinstance(part, Trained) else None
+        return part if isinstance(part, ShardedModel) else None
 
     def read_bytes(self, name: str, folder: str) -> bytes | None:
         try:

@@ -13,7 +13,7 @@ import numpy as np
 
 from everlearn.cluster.pictures import EmbeddedExample
 from everlearn.cluster.shards import Shard
-from everlearn.cluster.store import Store
+from everlearn.cluster.store import CheckpointStore
 
 VECTORS = "vectors"
 
@@ -23,7 +23,7 @@ def name_of_vectors(embedder: str, shard: Shard) -> str:
     return hashlib.sha256(f"{embedder}\n{shard.identity}".encode()).hexdigest() + ".npz"
 
 
-def write_vectors(store: Store, name: str, examples: Sequence[EmbeddedExample]) -> None:
+def write_vectors(store: CheckpointStore, name: str, examples: Sequence[EmbeddedExample]) -> None:
     """Keep what a shard became."""
     thumbnails = b"".join(example.thumbnail for example in examples)
     digests = b"".join(example.digest for example in examples)
@@ -40,7 +40,7 @@ def write_vectors(store: Store, name: str, examples: Sequence[EmbeddedExample]) 
     store.write(name, file.getvalue(), VECTORS)
 
 
-def read_vectors(store: Store, name: str) -> Iterator[EmbeddedExample] | None:
+def read_vectors(store: CheckpointStore, name: str) -> Iterator[EmbeddedExample] | None:
     """What a shard became, or nothing if it is not there or damaged."""
     data = store.read_bytes(name, VECTORS)
     if data is None:

@@ -21,10 +21,10 @@ from everlearn.cluster.pictures import (
     in_blocks,
 )
 from everlearn.cluster.plan import Task
-from everlearn.cluster.reading import Block, Columns, blocks_of
+from everlearn.cluster.reader import Block, Columns, blocks_of
+from everlearn.cluster.sharded_model import Entry, ShardedModel
 from everlearn.cluster.shards import Kind, Shard
-from everlearn.cluster.store import SHARDS, Store, name_of_shard
-from everlearn.cluster.trained import Entry, Trained
+from everlearn.cluster.store import SHARDS, CheckpointStore, name_of_shard
 from everlearn.cluster.vectors import name_of_vectors, read_vectors, write_vectors
 from everlearn.errors import BadShard, InvalidParameter, MissingPackage
 from everlearn.persistence import dumps, loads
@@ -34,7 +34,7 @@ MOST_PROBLEMS = 20
 
 
 @dataclass(frozen=True)
-class Job:
+class FitJob:
     """What all tasks of a fit have in common.
 
     Attributes
@@ -63,7 +63,7 @@ class Job:
     keep_vectors: bool = False
     skip_bad: bool = False
 
-    def identified(self) -> "Job":
+    def identified(self) -> "FitJob":
         """The same with its digest."""
         name = "" if self.embedding is None else embedder_of(self.embedding).name
         text = f"{self.columns!r}\n{name}\n".encode()
@@ -71,7 +71,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Receipt:
+class PartReceipt:
     """What a driver is told of a finished task; small, whatever the part weighs."""
 
     name: str
@@ -81,7 +81,7 @@ class Receipt:
     problems: tuple[tuple[str, str], ...] = ()
 
 
-def work(job: Job, task: Task, parts: Sequence[bytes] = ()) -> tuple[Receipt, bytes]:
+def work(job: FitJob, task: Task, parts: Sequence[bytes] = ()) -> tuple[PartReceipt, bytes]:
     """Make the part of a task; ``parts`` are the inputs it waited for, in order.
 
     With one thread: an engine runs as many tasks as it has cores, and how BLAS shares a sum among
@@ -91,7 +91,7 @@ def work(job: Job, task: Task, parts: Sequence[bytes] = ()) -> tuple[Receipt, by
     is in the store, that is it. If not, and an input is gone from the store, then the part was made
     and has become part of a larger one in the meantime: nothing is returned, and nothing is missed.
     """
-    store = Store(job.store) if job.store else None
+    store = CheckpointStore(job.store) if job.store else None
     before = store.read(task.name) if store else None
     if before is not None:
         return _receipt(task, before), dumps(before)
@@ -99,20 +99,22 @@ def work(job: Job, task: Task, parts: Sequence[bytes] = ()) -> tuple[Receipt, by
         return _folded(job, task, store) if task.shards else _merged(task, parts, store)
 
 
-def _folded(job: Job, task: Task, store: Store | None) -> tuple[Receipt, bytes]:
-    whole = Trained(loads(job.template), job=job.digest)
+def _folded(job: FitJob, task: Task, store: CheckpointStore | None) -> tuple[PartReceipt, bytes]:
+    whole = ShardedModel(loads(job.template), job=job.digest)
     for shard in task.shards:
         part = _kept(job, shard, store) or fold(job, shard)
         problems = next(iter(part.ledger.values())).problems
         if problems and not job.skip_bad:
-            return Receipt(task.name, problems=((shard.address, problems[0]),)), b""
+            return PartReceipt(task.name, problems=((shard.address, problems[0]),)), b""
         if store and job.keep_shards and not problems:
             store.write(name_of_shard(job.digest, shard.identity), dumps(part), SHARDS)
         whole.merge(part)
     return _receipt(task, whole), _finished(whole, task, store)
 
 
-def _merged(task: Task, parts: Sequence[bytes], store: Store | None) -> tuple[Receipt, bytes]:
+def _merged(
+    task: Task, parts: Sequence[bytes], store: CheckpointStore | None
+) -> tuple[PartReceipt, bytes]:
     computed = iter(parts)
     inputs = [
         store.read(name) if store and name in task.stored else _arrived(next(computed))
@@ -120,16 +122,16 @@ def _merged(task: Task, parts: Sequence[bytes], store: Store | None) -> tuple[Re
     ]
     found = [part for part in inputs if part is not None]
     if len(found) < len(inputs):
-        return Receipt(task.name), b""
-    whole = reduce(Trained.merge, found)
+        return PartReceipt(task.name), b""
+    whole = reduce(ShardedModel.merge, found)
     data = _finished(whole, task, store)
     if store and not whole.bad:
         for name in task.inputs:
             store.remove(name)
-    return Receipt(task.name), data
+    return PartReceipt(task.name), data
 
 
-def fold(job: Job, shard: Shard) -> Trained:
+def fold(job: FitJob, shard: Shard) -> ShardedModel:
     """What one shard teaches; if it cannot be read, nothing but the reason."""
     learner = loads(job.template)
     problems: list[str] = []
@@ -150,10 +152,10 @@ def fold(job: Job, shard: Shard) -> Trained:
     more = len(problems) - MOST_PROBLEMS
     if more > 0:
         problems[MOST_PROBLEMS:] = [f"and {more} more"]
-    return Trained(learner, {shard.identity: Entry(rows, tuple(problems))}, job.digest)
+    return ShardedModel(learner, {shard.identity: Entry(rows, tuple(problems))}, job.digest)
 
 
-def _blocks(job: Job, shard: Shard, problems: list[str]) -> Iterator[Block]:
+def _blocks(job: FitJob, shard: Shard, problems: list[str]) -> Iterator[Block]:
     if shard.kind not in (Kind.TAR, Kind.PICTURES):
         return blocks_of(shard, job.columns)
     if job.embedding is None:
@@ -162,14 +164,14 @@ def _blocks(job: Job, shard: Shard, problems: list[str]) -> Iterator[Block]:
 
 
 def _examples(
-    job: Job, embedding: Embedding, shard: Shard, problems: list[str]
+    job: FitJob, embedding: Embedding, shard: Shard, problems: list[str]
 ) -> Iterator[EmbeddedExample]:
     """The images of a shard as vectors, those of an earlier fit where they were kept."""
     embedder = embedder_of(embedding)
     if not (job.store and job.keep_vectors):
         yield from embedded(shard, embedder, problems.append)
         return
-    store, name = Store(job.store), name_of_vectors(embedder.name, shard)
+    store, name = CheckpointStore(job.store), name_of_vectors(embedder.name, shard)
     known = read_vectors(store, name)
     if known is not None:
         yield from known
@@ -180,26 +182,26 @@ def _examples(
     yield from examples
 
 
-def _kept(job: Job, shard: Shard, store: Store | None) -> Trained | None:
+def _kept(job: FitJob, shard: Shard, store: CheckpointStore | None) -> ShardedModel | None:
     if store is None or not job.keep_shards:
         return None
     return store.read(name_of_shard(job.digest, shard.identity), SHARDS)
 
 
-def _arrived(data: bytes) -> Trained | None:
+def _arrived(data: bytes) -> ShardedModel | None:
     return loads(data) if data else None
 
 
-def _receipt(task: Task, part: Trained) -> Receipt:
+def _receipt(task: Task, part: ShardedModel) -> PartReceipt:
     """What the driver is told of a part; merging is no news of shards."""
     if not task.shards:
-        return Receipt(task.name)
+        return PartReceipt(task.name)
     problems = tuple((where, what[0]) for where, what in part.bad.items())
     size = sum(shard.size for shard in task.shards)
-    return Receipt(task.name, len(task.shards), part.rows, size, problems)
+    return PartReceipt(task.name, len(task.shards), part.rows, size, problems)
 
 
-def _finished(part: Trained, task: Task, store: Store | None) -> bytes:
+def _finished(part: ShardedModel, task: Task, store: CheckpointStore | None) -> bytes:
     """The bytes of a part, written to the store as well unless something is missing in it."""
     data = dumps(part)
     if store and not part.bad:

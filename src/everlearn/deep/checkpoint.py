@@ -28,7 +28,7 @@ KIND = "training"
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """How far a training is."""
 
     epochs_done: int = 0
@@ -65,7 +65,7 @@ class Checkpoint:
         }
 
     def save(
-        self, classifier: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
+        self, classifier: nn.Module, optimizer: torch.optim.Optimizer, progress: TrainingProgress
     ) -> None:
         """Replace the file with where the training is now."""
         arrays = _arrays("now.", classifier.state_dict())
@@ -80,7 +80,7 @@ class Checkpoint:
         }
         save_arrays(self.path, KIND, description, arrays)
 
-    def load(self, classifier: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+    def load(self, classifier: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingProgress:
         """Bring a classifier and its optimiser to where the file says; no file is a beginning.
 
         Raises
@@ -91,13 +91,13 @@ class Checkpoint:
             The file cannot be read; delete it to begin anew.
         """
         if not self.path.exists():
-            return Progress()
+            return TrainingProgress()
         kind, description, arrays = load_arrays(self.path)
         if kind != KIND:
             raise OtherNetwork(f"{self.path} holds a {kind}, not a training; use another path")
         self._require_same(description.get("belongs to", {}))
         try:
-            progress = Progress(
+            progress = TrainingProgress(
                 int(description["epochs done"]),
                 float(description["best"]),
                 int(description["best epoch"]),

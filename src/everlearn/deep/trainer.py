@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from everlearn.deep.captured import CapturedStep
-from everlearn.deep.checkpoint import Checkpoint, Progress, copied
+from everlearn.deep.checkpoint import Checkpoint, TrainingProgress, copied
 from everlearn.deep.descent import (
     Classifier,
     Recipe,
@@ -208,13 +208,13 @@ class BaseTrainer:
         best = progress.best if self.held_out else float("nan")
         return Trained(embedder, pictures.classes, classifier, history, best, pictures.unreadable)
 
-    def _descend(self, classifier: Classifier, pictures: Pictures) -> Progress:
+    def _descend(self, classifier: Classifier, pictures: Pictures) -> TrainingProgress:
         slots, held = pictures.slots, pictures.held_out(self.held_out, self.recipe.seed)
         shown = Shown(pictures.pixels[~held], slots[~held], self.device)
         tried = Shown(pictures.pixels[held], slots[held], self.device) if held.any() else None
         optimizer = optimiser(classifier, self.recipe)
         file = None
-        progress = Progress()
+        progress = TrainingProgress()
         if self.checkpoint is not None:
             file = Checkpoint(self.checkpoint, classifier, self.recipe, pictures)
             progress = file.load(classifier, optimizer)
@@ -243,7 +243,7 @@ class BaseTrainer:
         shown: Shown,
         tried: Shown | None,
         optimizer: torch.optim.Optimizer,
-        progress: Progress,
+        progress: TrainingProgress,
         captured: CapturedStep | None,
     ) -> None:
         begin = perf_counter()
@@ -260,7 +260,7 @@ class BaseTrainer:
         progress.epochs_done += 1
         self.progress(epoch)
 
-    def _exhausted(self, progress: Progress) -> bool:
+    def _exhausted(self, progress: TrainingProgress) -> bool:
         if self.patience is None or progress.best_epoch < 0:
             return False
         return progress.epochs_done - 1 - progress.best_epoch >= self.patience

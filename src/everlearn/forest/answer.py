@@ -14,10 +14,10 @@ from everlearn.compiled import compiled, inner
 from everlearn.forest.buffers import Floats32, Floats64, Ints, ints, zeros
 from everlearn.forest.route import leaves_of
 from everlearn.forest.settings import DEAD, NONE
-from everlearn.forest.tree import Rows, Tree, leaf_weight, rows_below
+from everlearn.forest.tree import Tree, TreeRows, leaf_weight, rows_below
 
 
-def add_answers(tree: Tree, split: Any, rows: Rows, X: Floats32, answers: Floats64) -> None:
+def add_answers(tree: Tree, split: Any, rows: TreeRows, X: Floats32, answers: Floats64) -> None:
     """answers[i, κ] += P_l(x_i)(κ)."""
     if not add_leaves(tree, split, rows, X, answers):
         return
@@ -27,7 +27,7 @@ def add_answers(tree: Tree, split: Any, rows: Rows, X: Floats32, answers: Floats
 
 
 @compiled
-def add_leaves(tree: Tree, split: Any, rows: Rows, X: Floats32, answers: Floats64) -> bool:
+def add_leaves(tree: Tree, split: Any, rows: TreeRows, X: Floats32, answers: Floats64) -> bool:
     """Add the distribution at the leaf of each row; says whether a leaf had none to add.
 
     Many share one table of the leaves' distributions; few find theirs on their own.
@@ -53,7 +53,7 @@ def add_leaves(tree: Tree, split: Any, rows: Rows, X: Floats32, answers: Floats6
 
 
 @inner
-def add_from_table(tree: Tree, rows: Rows, leaves: Ints, answers: Floats64) -> None:
+def add_from_table(tree: Tree, rows: TreeRows, leaves: Ints, answers: Floats64) -> None:
     """Add the distributions of many leaves, each worked out once.
 
     The distribution at a leaf is entries ``first[leaf]`` to ``first[leaf + 1]`` of the table.
@@ -85,7 +85,7 @@ def add_from_table(tree: Tree, rows: Rows, leaves: Ints, answers: Floats64) -> N
             answers[i, slots[j]] += shares[j]
 
 
-def add_nearest_ancestor(tree: Tree, rows: Rows, leaf: int, answer: Floats64) -> None:
+def add_nearest_ancestor(tree: Tree, rows: TreeRows, leaf: int, answer: Floats64) -> None:
     """Add the class distribution of the nearest ancestor that has examples, if there is one."""
     node = int(leaf)
     found = rows_below(tree, node)

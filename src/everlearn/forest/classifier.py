@@ -24,14 +24,14 @@ from everlearn.errors import DamagedModel
 from everlearn.estimator import StreamingEstimator
 from everlearn.forest.grove import Batch, Grove
 from everlearn.forest.settings import (
+    ForestSettings,
     NodeSampling,
-    Settings,
     Update,
     entropy_table,
     smallest_leaf,
 )
-from everlearn.learners.whitening import Whitening
 from everlearn.parameters import require_flag, require_number, require_one_of, require_whole
+from everlearn.preprocessing.whitening import Whitening
 from everlearn.statistics.labels import Label, Labels
 from everlearn.statistics.stored import stored_whole
 
@@ -112,11 +112,11 @@ class ForestClassifier(StreamingClassifier):
         """The parameters of this kind of splitting function, for so many known classes."""
         raise NotImplementedError
 
-    def _settings(self, n_classes: int, seen: Array) -> Settings:
+    def _settings(self, n_classes: int, seen: Array) -> ForestSettings:
         """All that growing and updating need to know, when so much of each class was seen."""
         split = self._split(n_classes)
         members_per_node, vectors_per_node = split.room(len(seen))
-        return Settings(
+        return ForestSettings(
             split,
             len(seen),
             members_per_node,

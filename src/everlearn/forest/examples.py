@@ -1,13 +1,13 @@
 """The examples that the leaves of a forest refer to, within a budget per class.
 
-Rows are float32 and whitened; a row keeps its place for as long as its example is stored, so trees
+Rows are float32 and whitened; a row keeps its index for as long as its example is stored, so trees
 refer to it by number. With a budget, each class keeps a uniform sample of all it was ever taught
 (a reservoir): every example draws a random key, and the highest keys stay. An example of weight w
 draws the key u^(1/w), which keeps it as likely as w examples of weight one (Efraimidis and
 Spirakis, 2006).
 
-An ``Examples`` is never changed under a reader: every method returns another one. Only the large
-array is shared between them, and only places that neither of them uses are written.
+An ``ExampleStore`` is never changed under a reader: every method returns another one. Only the
+large array is shared between them, and only rows that neither of them uses are written.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from everlearn.forest.settings import NONE
 from everlearn.statistics.stored import stored
 
 if TYPE_CHECKING:
-    from everlearn.forest.tree import Rows
+    from everlearn.forest.tree import TreeRows
 
 Floats32 = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -31,7 +31,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Examples:
+class ExampleStore:
     """Stored rows with their slot, weight, key and number.
 
     Attributes
@@ -56,7 +56,7 @@ class Examples:
     n_taught: int
 
     @classmethod
-    def none(cls, n_features: int) -> "Examples":
+    def none(cls, n_features: int) -> "ExampleStore":
         return cls(
             np.empty((0, n_features), np.float32),
             np.empty(0, np.int32),
@@ -85,12 +85,12 @@ class Examples:
         scale[np.abs(scale - 1.0) < ROUNDING] = 1.0
         return scale
 
-    def rows(self) -> "Rows":
+    def rows(self) -> "TreeRows":
         """As the kernels want it; each example with the weight of all that it stands for."""
-        from everlearn.forest.tree import Rows
+        from everlearn.forest.tree import TreeRows
 
         scale = np.append(self.scale, 0.0)  # the last for rows without an example
-        return Rows(self.X, self.slot, self.weight * scale[self.slot])
+        return TreeRows(self.X, self.slot, self.weight * scale[self.slot])
 
     def evicted(
         self, slots: Slots, keys: Array, budget: int | None
@@ -109,7 +109,7 @@ class Examples:
             stays[new[losers[losers >= len(old)] - len(old)]] = False
         return np.sort(np.concatenate(out)), stays
 
-    def without(self, rows: Ints) -> "Examples":
+    def without(self, rows: Ints) -> "ExampleStore":
         """These rows hold nothing any more; what was seen stays seen."""
         if not len(rows):
             return self
@@ -119,7 +119,7 @@ class Examples:
 
     def with_batch(
         self, X: Floats32, slots: Slots, weights: Array | None, keys: Array, numbers: Slots
-    ) -> tuple["Examples", Ints]:
+    ) -> tuple["ExampleStore", Ints]:
         """With more examples, and the rows they got."""
         n_new = len(X)
         free = np.flatnonzero(self.slot == NONE)
@@ -136,7 +136,7 @@ class Examples:
         number[rows] = self.n_taught + numbers
         return replace(self, slot=slot, weight=weight, key=key, number=number), rows
 
-    def with_seen(self, slots: Slots, weights: Array | None) -> "Examples":
+    def with_seen(self, slots: Slots, weights: Array | None) -> "ExampleStore":
         """With the weight of these examples counted, stored or not."""
         n_slots = max(self.n_slots, int(slots.max()) + 1)
         seen = np.bincount(slots, weights, n_slots).astype(np.float64)
@@ -170,7 +170,7 @@ class Examples:
         rows = np.flatnonzero(taken > 0).astype(np.int32)
         return rows, taken[rows], missing
 
-    def lightened(self, rows: Ints, weights: Array, missing: Array) -> "Examples":
+    def lightened(self, rows: Ints, weights: Array, missing: Array) -> "ExampleStore":
         """With less weight on some rows, none where nothing is left, and less seen."""
         slot, weight = self.slot.copy(), self.weight.copy()
         weight[rows] -= weights
@@ -183,7 +183,7 @@ class Examples:
     def of_class(self, slot: int) -> Ints:
         return np.flatnonzero(self.slot == slot).astype(np.int32)
 
-    def relabelled(self, slots: Slots) -> "Examples":
+    def relabelled(self, slots: Slots) -> "ExampleStore":
         """A copy in which slot i is ``slots[i]``."""
         seen = np.zeros(int(slots.max()) + 1)
         known = np.flatnonzero(slots >= 0)
@@ -196,7 +196,7 @@ class Examples:
         return {name: np.atleast_1d(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, NDArray[Any]], n_features: int) -> "Examples":
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], n_features: int) -> "ExampleStore":
         """What :meth:`arrays` gave; ``DamagedModel`` where it contradicts itself."""
         seen = stored(arrays, "seen", None, least=0.0)
         slot = stored(arrays, "slot", None, dtype=np.int32, least=NONE, most=len(seen) - 1)
@@ -229,7 +229,7 @@ class Examples:
             found.setdefault(self.X[row].tobytes(), []).append(row)
         return found
 
-    def _with_capacity(self, least: int) -> "Examples":
+    def _with_capacity(self, least: int) -> "ExampleStore":
         n = len(self.slot)
         capacity = max(least, n + n // 2)
         X = np.zeros((capacity, self.X.shape[1]), np.float32)

@@ -14,7 +14,7 @@ from everlearn.compiled import inner
 from everlearn.forest.buffers import Bytes, Floats64, Ints, flags, ints, zeros
 from everlearn.forest.randomness import Generator, next_random
 from everlearn.forest.settings import NONE, Side
-from everlearn.forest.tree import Rows
+from everlearn.forest.tree import TreeRows
 
 SMALLEST_GAIN = 1e-9
 # Gains that differ by less are the same: of two such ways the first counts.
@@ -42,7 +42,7 @@ class AtNode(NamedTuple):
 
 
 @inner
-def census(rows: Rows, index: Ints, sides: Ints, n_slots: int) -> AtNode:
+def census(rows: TreeRows, index: Ints, sides: Ints, n_slots: int) -> AtNode:
     """Count the classes among some examples."""
     by_slot, weights = zeros(n_slots), zeros(n_slots)
     for i in range(index.shape[0]):

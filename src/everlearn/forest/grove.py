@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from everlearn.base import Array, Slots
 from everlearn.errors import DamagedModel
-from everlearn.forest.examples import Examples, Ints
-from everlearn.forest.settings import NONE, Settings, Update
+from everlearn.forest.examples import ExampleStore, Ints
+from everlearn.forest.settings import NONE, ForestSettings, Update
 from everlearn.forest.tree_state import plain_arrays, tree_from
-from everlearn.learners.whitening import Whitening, blocks
+from everlearn.preprocessing.whitening import Whitening, blocks
 from everlearn.statistics.stored import stored
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ ASK_ROWS = 8192
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples to be learned: those of ``X[order]``, and all else in that order already."""
+    """ExampleStore to be learned: those of ``X[order]``, and all else in that order already."""
 
     X: Array
     order: Slots
@@ -55,7 +55,7 @@ class Grove:
 
     split: Any
     whitening: Whitening
-    examples: Examples
+    examples: ExampleStore
     trees: tuple["Tree", ...]
 
     @classmethod
@@ -65,13 +65,13 @@ class Grove:
 
         n_features = len(whitening.mean)
         trees = tuple(planted(n_features, seed) for seed in seeds)
-        return cls(split, whitening, Examples.none(n_features), trees)
+        return cls(split, whitening, ExampleStore.none(n_features), trees)
 
     def taught(
         self,
         batch: "Batch",
         budget: int | None,
-        settings_for: Callable[[Array], Settings],
+        settings_for: Callable[[Array], ForestSettings],
         intensity: float,
         workers: int,
     ) -> "Grove":
@@ -155,7 +155,7 @@ class Grove:
             stored(arrays, "mean", n_features),
             stored(arrays, "deviation", n_features, least=math.ulp(0.0)),
         )
-        examples = Examples.from_arrays(_under("examples.", arrays), n_features)
+        examples = ExampleStore.from_arrays(_under("examples.", arrays), n_features)
         columns = {
             name: _parted(
                 together,
@@ -195,7 +195,7 @@ class Grove:
         return replace(self, examples=examples, trees=tuple(trees))
 
 
-def _update(settings: Settings) -> "Callable[[Tree, Lesson, Settings], Tree]":
+def _update(settings: ForestSettings) -> "Callable[[Tree, Lesson, ForestSettings], Tree]":
     from everlearn.forest.update import auto, igt, rtst, rust, uls
 
     ways = {

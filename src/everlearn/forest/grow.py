@@ -19,12 +19,12 @@ from everlearn.forest.buffers import Ints, ints
 from everlearn.forest.gain import AtNode, census, total_of
 from everlearn.forest.randomness import random_unit
 from everlearn.forest.route import partition, push
-from everlearn.forest.settings import DEAD, NONE, Settings
+from everlearn.forest.settings import DEAD, NONE, ForestSettings
 from everlearn.forest.tree import (
     SEGMENT,
     Records,
-    Rows,
     Tree,
+    TreeRows,
     compacted,
     link,
     make_leaf,
@@ -43,7 +43,7 @@ NODES_AT_A_TIME = 8
 
 @by_type
 def find_split(
-    split: Any, tree: Tree, node: int, rows: Rows, at: AtNode, settings: Settings
+    split: Any, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
     """Give a node a splitting function and its examples their sides; a body per kind of split.
 
@@ -61,7 +61,7 @@ class Front(NamedTuple):
     n_open: NDArray[np.int64]
 
 
-def first_grown(tree: Tree, rows: Rows, index: Ints, settings: Settings) -> Tree:
+def first_grown(tree: Tree, rows: TreeRows, index: Ints, settings: ForestSettings) -> Tree:
     """A tree trained on these examples, from a root without any."""
     n_leaves = len(index) / (1.0 + 2.0 * settings.smallest)
     n_nodes, n_vectors = int(2 * n_leaves), int(n_leaves * settings.vectors_per_node)
@@ -74,7 +74,7 @@ def first_grown(tree: Tree, rows: Rows, index: Ints, settings: Settings) -> Tree
 
 
 def with_leaves_grown(
-    tree: Tree, rows: Rows, touched: NDArray[np.bool_], settings: Settings
+    tree: Tree, rows: TreeRows, touched: NDArray[np.bool_], settings: ForestSettings
 ) -> Tree:
     """The tree with every touched leaf grown; what was cut makes room for it first."""
     tree, touched = compacted(tree, touched)
@@ -111,7 +111,7 @@ def opened(tree: Tree, touched: NDArray[np.bool_]) -> Front:
     return Front(index, sides, segments, n_open)
 
 
-def _grown(tree: Tree, rows: Rows, front: Front, settings: Settings) -> Tree:
+def _grown(tree: Tree, rows: TreeRows, front: Front, settings: ForestSettings) -> Tree:
     while front.n_open[0]:
         grow_within_room(tree, rows, front, settings)
         if front.n_open[0]:
@@ -119,7 +119,7 @@ def _grown(tree: Tree, rows: Rows, front: Front, settings: Settings) -> Tree:
     return tree
 
 
-def with_room_for_splits(tree: Tree, settings: Settings) -> Tree:
+def with_room_for_splits(tree: Tree, settings: ForestSettings) -> Tree:
     """The tree with room for some more splits, whatever they are."""
     return with_room(
         tree,
@@ -130,7 +130,7 @@ def with_room_for_splits(tree: Tree, settings: Settings) -> Tree:
 
 
 @compiled
-def grow_within_room(tree: Tree, rows: Rows, front: Front, settings: Settings) -> None:
+def grow_within_room(tree: Tree, rows: TreeRows, front: Front, settings: ForestSettings) -> None:
     """Grow what is open until nothing is, or the next split might not find room."""
     while front.n_open[0] and has_room(tree, settings):
         front.n_open[0] -= 1
@@ -160,7 +160,7 @@ def grow_within_room(tree: Tree, rows: Rows, front: Front, settings: Settings) -
 
 
 @inner
-def has_room(tree: Tree, settings: Settings) -> bool:
+def has_room(tree: Tree, settings: ForestSettings) -> bool:
     """Whether one more split can be stored, whatever it is."""
     used = tree.used[0]
     return (
@@ -171,7 +171,9 @@ def has_room(tree: Tree, settings: Settings) -> bool:
 
 
 @inner
-def limit_of(at: AtNode, weight: float, splits: bool, settings: Settings, tree: Tree) -> float:
+def limit_of(
+    at: AtNode, weight: float, splits: bool, settings: ForestSettings, tree: Tree
+) -> float:
     """How heavy a node grown from these examples may become before it is worth growing again.
 
     The factor for splitting nodes is random, so that the trees of a forest come due in turn. A

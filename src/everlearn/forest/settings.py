@@ -44,7 +44,7 @@ class NodeSampling(IntEnum):
     UNIFORM = 2
 
 
-class Settings(NamedTuple):
+class ForestSettings(NamedTuple):
     """What growing and updating need to know.
 
     Attributes

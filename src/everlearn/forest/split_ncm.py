@@ -32,8 +32,8 @@ from everlearn.forest.gain import AtNode, assignments, best_assignment, best_par
 from everlearn.forest.grow import find_split
 from everlearn.forest.randomness import random_below, random_subset
 from everlearn.forest.route import dot, send
-from everlearn.forest.settings import NONE, Settings
-from everlearn.forest.tree import Records, Rows, Tree
+from everlearn.forest.settings import NONE, ForestSettings
+from everlearn.forest.tree import Records, Tree, TreeRows
 from everlearn.forest.update.rust import extend_split
 
 # 2^(k−1) has to fit its number before it is compared with the number of candidates.
@@ -60,7 +60,7 @@ class NCMSplit(NamedTuple):
 
 @find_split.register(NCMSplit)
 def find_ncm_split(
-    split: NCMSplit, tree: Tree, node: int, rows: Rows, at: AtNode, settings: Settings
+    split: NCMSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
     """Class means of a random subset of the classes, the best way to send them left and right."""
     k = min(split.subset, at.slots.shape[0])
@@ -89,7 +89,7 @@ def find_ncm_split(
 
 @inner
 def best_of_random(
-    split: NCMSplit, tree: Tree, histogram: Floats64, member_side: Bytes, settings: Settings
+    split: NCMSplit, tree: Tree, histogram: Floats64, member_side: Bytes, settings: ForestSettings
 ) -> float:
     """The best of some random ways to send the centroids; the last stays left."""
     k = member_side.shape[0]
@@ -123,7 +123,7 @@ def adopt_centroids(tree: Tree, node: int, at: AtNode, member_side: Bytes) -> No
 
 @inner
 def class_means(
-    rows: Rows, index: Ints, member_of: Ints, means: Floats32, half_square: Floats32
+    rows: TreeRows, index: Ints, member_of: Ints, means: Floats32, half_square: Floats32
 ) -> None:
     """c_κ = mean of the examples of class κ (Eq. 7), and ½‖c_κ‖²; member_of[slot] is its place.
 
@@ -161,7 +161,7 @@ def class_means(
 
 
 @inner
-def cell_histogram(rows: Rows, at: AtNode, k: int) -> Floats64:
+def cell_histogram(rows: TreeRows, at: AtNode, k: int) -> Floats64:
     """The weight of each class in each cell."""
     histogram = zero_table(k, at.slots.shape[0])
     for i in range(at.rows.shape[0]):
@@ -279,10 +279,10 @@ def extend_ncm_split(
     split: NCMSplit,
     tree: Tree,
     node: int,
-    rows: Rows,
+    rows: TreeRows,
     at: AtNode,
     arriving: Ints,
-    settings: Settings,
+    settings: ForestSettings,
 ) -> float:
     """A node's centroids with those of new classes among them.
 
@@ -347,7 +347,7 @@ def reservoir(split: NCMSplit, tree: Tree, node: int, at: AtNode, arriving: Ints
 def merge_centroids(
     tree: Tree,
     node: int,
-    rows: Rows,
+    rows: TreeRows,
     index: Ints,
     source: Ints,
     means: Floats32,

@@ -23,8 +23,8 @@ from everlearn.forest.gain import AtNode, assignments, best_assignment
 from everlearn.forest.grow import find_split
 from everlearn.forest.randomness import random_place
 from everlearn.forest.route import dot, send
-from everlearn.forest.settings import NONE, Settings, Side
-from everlearn.forest.tree import Records, Rows, Tree
+from everlearn.forest.settings import NONE, ForestSettings, Side
+from everlearn.forest.tree import Records, Tree, TreeRows
 from everlearn.forest.update.rust import extend_split
 
 # Steps of stochastic gradient for one node, at least, so that small nodes converge.
@@ -61,7 +61,7 @@ class Hyperplanes(NamedTuple):
 
 @find_split.register(SVMSplit)
 def find_svm_split(
-    split: SVMSplit, tree: Tree, node: int, rows: Rows, at: AtNode, settings: Settings
+    split: SVMSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
     """Random meta-labels for the classes, a linear SVM for each way, the best of them."""
     k, d = at.slots.shape[0], rows.X.shape[1]
@@ -79,10 +79,10 @@ def train_and_adopt(
     split: SVMSplit,
     tree: Tree,
     node: int,
-    rows: Rows,
+    rows: TreeRows,
     at: AtNode,
     planes: Hyperplanes,
-    settings: Settings,
+    settings: ForestSettings,
 ) -> float:
     """Train hyperplanes on from where they are, and give a node the best with its meta-labels."""
     train(split, tree, rows, at, planes)
@@ -114,7 +114,7 @@ def adopt_hyperplane(tree: Tree, node: int, w: Floats32, threshold: float) -> No
 
 
 @inner
-def train(split: SVMSplit, tree: Tree, rows: Rows, at: AtNode, planes: Hyperplanes) -> None:
+def train(split: SVMSplit, tree: Tree, rows: TreeRows, at: AtNode, planes: Hyperplanes) -> None:
     """One hyperplane per row of meta-labels, by stochastic gradient on the hinge loss (Eq. 4).
 
     Pegasos keeps w_t = z_t / (λ t) with z_{t+1} = z_t + [y w·x < 1] y x. All hyperplanes see the
@@ -163,7 +163,7 @@ def train(split: SVMSplit, tree: Tree, rows: Rows, at: AtNode, planes: Hyperplan
 
 @inner
 def best_hyperplane(
-    rows: Rows, at: AtNode, W: Floats32, thresholds: Floats32, settings: Settings
+    rows: TreeRows, at: AtNode, W: Floats32, thresholds: Floats32, settings: ForestSettings
 ) -> tuple[int, float]:
     """The hyperplane with the highest gain, and the gain; fills in what side each example is on."""
     right = zero_table(W.shape[0], at.slots.shape[0])
@@ -229,10 +229,10 @@ def extend_svm_split(
     split: SVMSplit,
     tree: Tree,
     node: int,
-    rows: Rows,
+    rows: TreeRows,
     at: AtNode,
     arriving: Ints,
-    settings: Settings,
+    settings: ForestSettings,
 ) -> float:
     """A node's hyperplane trained on from where it is, new classes with meta-labels of their own.
 
@@ -257,7 +257,7 @@ def extend_svm_split(
 
 
 @inner
-def known_sides(tree: Tree, node: int, rows: Rows, at: AtNode) -> Bytes:
+def known_sides(tree: Tree, node: int, rows: TreeRows, at: AtNode) -> Bytes:
     """The meta-label of each class at a node: as it was trained, else where most of it goes.
 
     ``at.sides`` says on which side each example is now.

@@ -46,7 +46,7 @@ ROOM = 2
 LEAF = (NONE, NONE, NONE, NONE, NONE, 0, NONE, 0.0, 0.0, NONE, 0)
 
 
-class Rows(NamedTuple):
+class TreeRows(NamedTuple):
     """Stored examples. A row whose slot is NONE holds no example."""
 
     X: Floats32
@@ -266,7 +266,7 @@ def take_out(tree: Tree, index: Ints) -> None:
 
 
 @inner
-def leaf_weight(tree: Tree, rows: Rows, leaf: int) -> float:
+def leaf_weight(tree: Tree, rows: TreeRows, leaf: int) -> float:
     """The weight of the examples in a leaf."""
     total = 0.0
     row = tree.nodes[leaf].head

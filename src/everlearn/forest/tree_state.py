@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import DamagedModel
-from everlearn.forest.examples import Examples
+from everlearn.forest.examples import ExampleStore
 from everlearn.forest.settings import DEAD, NONE
 from everlearn.statistics.stored import stored
 
@@ -36,7 +36,7 @@ def plain_arrays(tree: "Tree") -> Arrays:
     }
 
 
-def tree_from(parts: Arrays, split: Any, examples: Examples) -> "Tree":
+def tree_from(parts: Arrays, split: Any, examples: ExampleStore) -> "Tree":
     """What :func:`plain_arrays` took apart; ``DamagedModel`` if that is not a tree."""
     from everlearn.forest.tree import LINK, MEMBER, NODE, USED, Tree
 

@@ -35,7 +35,7 @@ from everlearn.errors import (
     NotAnImage,
 )
 from everlearn.images.containers import Essence, essence
-from everlearn.images.isolated import decoded_alone
+from everlearn.images.sandbox import decoded_alone
 
 if TYPE_CHECKING:
     from PIL import Image

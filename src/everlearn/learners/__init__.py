@@ -1,5 +1,5 @@
 """Learners: one algorithm, one file. Which are public stands in ``everlearn/__init__.pyi``."""
 
-from everlearn.rooms import public_names
+from everlearn.public_names import public_names
 
 __getattr__, __dir__, __all__ = public_names(__name__)

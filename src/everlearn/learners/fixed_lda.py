@@ -1,6 +1,6 @@
 """Linear discriminant analysis under the covariance of the first batch.
 
-As :mod:`everlearn.learners.slda`, but Σ is estimated once, on the base batch (the first call of
+As :mod:`everlearn.learners.lda`, but Σ is estimated once, on the base batch (the first call of
 ``fit`` or ``partial_fit``), and kept; only the class means go on learning (Hayes and Kanan 2020,
 Sec. 3.2). One example costs O(d) to learn, one question O(d²) for the class that moved and O(K d)
 for the rest. A base covariance is kept even if the examples it came from are forgotten.
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array, Slots, State
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.errors import NotMergeable
-from everlearn.learners.additive import AdditiveClassifier
-from everlearn.learners.discriminant import (
+from everlearn.learners.closed_form.additive import AdditiveClassifier
+from everlearn.learners.closed_form.discriminant import (
     FrozenDiscriminant,
     Shrinkage,
     oas_weight,

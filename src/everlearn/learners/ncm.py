@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array, Slots, State, unit_rows
 from everlearn.base import BOUNDED, Promise
 from everlearn.errors import NotForgettable, NotMergeable
-from everlearn.learners.additive import AdditiveClassifier
-from everlearn.learners.placed import PlacedClassifier
-from everlearn.learners.placed_readings import NearestMean
-from everlearn.learners.sparse import SparseRows, TakesSparse, sparse_means
+from everlearn.learners.closed_form.additive import AdditiveClassifier
+from everlearn.learners.closed_form.device_heads import NearestMean
+from everlearn.learners.closed_form.on_device import DeviceClassifier
+from everlearn.learners.closed_form.sparse import SparseRows, TakesSparse, sparse_means
 from everlearn.parameters import require_number, require_one_of, require_whole
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.products import FEW_ROWS, products
 from everlearn.statistics.stored import stored
 
 
-class NearestClassMean(TakesSparse, PlacedClassifier, AdditiveClassifier):
+class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
     """Classify by the nearest class mean.
 
     Learning one example costs O(d), whatever was learned before.

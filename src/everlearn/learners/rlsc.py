@@ -32,15 +32,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array, Slots, State, as_numpy
-from everlearn.arrays.places import Incoming
 from everlearn.base import BOUNDED, EXACT, Promise
+from everlearn.device.device import Incoming
 from everlearn.errors import InvalidParameter, NotForgettable
-from everlearn.learners.additive import AdditiveClassifier
-from everlearn.learners.least_squares import LeastSquares
-from everlearn.learners.model_selection import HeldOut, Selection, select
-from everlearn.learners.placed import PlacedClassifier
-from everlearn.learners.placed_readings import PlacedLeastSquares
-from everlearn.learners.sparse import TakesSparse
+from everlearn.learners.closed_form.additive import AdditiveClassifier
+from everlearn.learners.closed_form.device_heads import DeviceLeastSquares
+from everlearn.learners.closed_form.least_squares import LeastSquares
+from everlearn.learners.closed_form.model_selection import HeldOut, Selection, select
+from everlearn.learners.closed_form.on_device import DeviceClassifier
+from everlearn.learners.closed_form.sparse import TakesSparse
 from everlearn.parameters import (
     require_flag,
     require_number,
@@ -48,8 +48,8 @@ from everlearn.parameters import (
     require_positive,
     require_whole,
 )
+from everlearn.statistics.device_moments import DeviceMoments
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.placed_moments import PlacedMoments
 from everlearn.statistics.stored import stored_whole
 
 # ``predict_one`` chooses λ and α anew when this share of examples has come in since it last did.
@@ -58,7 +58,7 @@ RESELECT_AFTER = 0.1
 FADED = 1.05
 
 
-class RecursiveRLSC(TakesSparse, PlacedClassifier, AdditiveClassifier):
+class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
     """Ridge regression onto class indicators, one example at a time.
 
     Learning costs O(d²) per example however much was learned before, asking O(d² + K d).
@@ -248,19 +248,19 @@ class RecursiveRLSC(TakesSparse, PlacedClassifier, AdditiveClassifier):
     def _learns_one_there(self) -> bool:
         return not self._chooses
 
-    def _reading(self) -> PlacedLeastSquares:
-        return PlacedLeastSquares(
+    def _reading(self) -> DeviceLeastSquares:
+        return DeviceLeastSquares(
             self._choose_at if self._chooses else self._given,
             intercept=self.fit_intercept,
             reselect_after=RESELECT_AFTER,
         )
 
-    def _given(self, moments: PlacedMoments) -> tuple[float, float]:
+    def _given(self, moments: DeviceMoments) -> tuple[float, float]:
         return float(self.regularization), float(self.recoding)
 
-    def _choose_at(self, moments: PlacedMoments) -> tuple[float, float]:
+    def _choose_at(self, moments: DeviceMoments) -> tuple[float, float]:
         """λ and α from moments in some place."""
-        from everlearn.learners.placed_selection import select_at
+        from everlearn.learners.closed_form.device_selection import select_at
 
         given = None if self.candidates is None else np.asarray(self.candidates, dtype=np.float64)
         return select_at(

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
 from everlearn.errors import DamagedModel, InvalidParameter
-from everlearn.learners.slda import StreamingLDA
+from everlearn.learners.lda import StreamingLDA
 from everlearn.parameters import require_whole
 from everlearn.statistics.stored import stored
 

@@ -14,22 +14,22 @@ from everlearn.images.by_name import Given
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
-from everlearn.memory import erase as erasing
-from everlearn.memory import operations
 from everlearn.memory.answers import Outcome, Summary
-from everlearn.memory.backup import write_backup
-from everlearn.memory.classifiers import classifier_for, default_classifier
-from everlearn.memory.correcting import Correction
-from everlearn.memory.correcting import correct as corrected
-from everlearn.memory.erase import Receipt
-from everlearn.memory.forgetting import Choice, Forgotten
-from everlearn.memory.intake import Intake
-from everlearn.memory.journal import Example, NameRecord, Teaching
-from everlearn.memory.operations import Change
-from everlearn.memory.store import Store
-from everlearn.memory.verify import Verification
-from everlearn.memory.verify import verify as verified
-from everlearn.memory.writing import Writer, in_parts
+from everlearn.memory.edits import operations
+from everlearn.memory.edits.correcting import Correction
+from everlearn.memory.edits.correcting import correct as corrected
+from everlearn.memory.edits.forgetting import Forgotten, Selection
+from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.operations import Change
+from everlearn.memory.edits.writing import TeachingWriter, in_parts
+from everlearn.memory.insight.verify import Verification
+from everlearn.memory.insight.verify import verify as verified
+from everlearn.memory.model.classifiers import classifier_for, default_classifier
+from everlearn.memory.opened import OpenMemory
+from everlearn.memory.storage import erase as erasing
+from everlearn.memory.storage.backup import write_backup
+from everlearn.memory.storage.erase import Receipt
+from everlearn.memory.storage.journal import Example, NameRecord, Teaching
 
 # A snapshot is made when the log has grown by this much since the last one.
 SNAPSHOT_EVERY = 4096
@@ -62,7 +62,7 @@ class Keeping:
             keep_images,
             known=lambda: self._store.read(lambda: self._store.journal.fact("embedder")),
         )
-        self._store = Store(
+        self._store = OpenMemory(
             self.path, classifier_for(classifier), default_classifier, read_only=read_only
         )
 
@@ -113,7 +113,9 @@ class Keeping:
         require_name(name)
         with self._store.changing() as journal:
             taken = self._intake.one(example, source)
-            outcome = Writer(journal, "teach", again=again, also=also).write([(name, taken)])[0]
+            outcome = TeachingWriter(journal, "teach", again=again, also=also).write(
+                [(name, taken)]
+            )[0]
             self._store.history.snapshot(at_least=SNAPSHOT_EVERY)
             if not isinstance(outcome, bool):
                 raise outcome
@@ -142,7 +144,7 @@ class Keeping:
         taught = repeated = refused = 0
         tell = acknowledge or (lambda outcome: None)
         with self._store.changing() as journal:
-            writer = Writer(journal, "teach", again=again, also=also)
+            writer = TeachingWriter(journal, "teach", again=again, also=also)
             for part in in_parts(self._intake.many(_with_checked_names(examples))):
                 good = [(name, taken) for name, taken in part if isinstance(taken, Example)]
                 outcomes = iter(writer.write(good))
@@ -205,7 +207,7 @@ class Keeping:
         Forgotten
             How many teachings of which names, and the receipt of an erase.
         """
-        choice = Choice(what, id, name, source)
+        choice = Selection(what, id, name, source)
         with self._store.changing() as journal:
             if erase:
                 return self._erase(choice)
@@ -225,7 +227,7 @@ class Keeping:
         erase: bool = False,
     ) -> Forgotten:
         """What :meth:`forget` would forget; changes nothing."""
-        choice = Choice(what, id, name, source)
+        choice = Selection(what, id, name, source)
 
         def look() -> Forgotten:
             found = choice.found(self._store.journal, self._intake, forgotten=erase)
@@ -266,7 +268,7 @@ class Keeping:
         if other.path.resolve() == self.path.resolve():
             raise NotMergeable("a Memory cannot be merged with itself")
         with self._store.changing() as journal, other._store.journal.db.one_view():
-            writer, new = Writer(journal, "merge", again=False, also=True), 0
+            writer, new = TeachingWriter(journal, "merge", again=False, also=True), 0
             for part in in_parts(other._store.journal.examples()):
                 new += sum(outcome is True for outcome in writer.write(part))
                 self._store.history.snapshot(at_least=SNAPSHOT_EVERY)
@@ -342,7 +344,7 @@ class Keeping:
         """
         self._store.read(lambda: write_backup(self._store.journal.db, Path(path)))
 
-    def _erase(self, choice: Choice) -> Forgotten:
+    def _erase(self, choice: Selection) -> Forgotten:
         store, journal = self._store, self._store.journal
         before = store.read(lambda: store.model().digest())
         with journal.transaction():
@@ -364,7 +366,7 @@ class Keeping:
         return Forgotten(len(found), tally, receipt)
 
 
-def _found_in_history(choice: Choice, journal: Any, intake: Intake) -> list[int]:
+def _found_in_history(choice: Selection, journal: Any, intake: Intake) -> list[int]:
     """As for forgetting, but a word that only the history remembers is found as well."""
     word = choice.name if choice.name is not None else choice.what
     if isinstance(word, str) and journal.only_remembered(word):

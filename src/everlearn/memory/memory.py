@@ -25,17 +25,10 @@ from everlearn.images.by_name import Given
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
-from everlearn.memory import operations
 from everlearn.memory.answers import Answers
-from everlearn.memory.classifiers import WORDS, Standing, standings
-from everlearn.memory.head import as_answers, unit
-from everlearn.memory.intake import Intake
-from everlearn.memory.journal import Example
-from everlearn.memory.keeping import Keeping, require_count
-from everlearn.memory.onnx_chain import chain_model
-from everlearn.memory.onnx_head import linear_head_model
-from everlearn.memory.reading import Reading, familiarity_of
-from everlearn.memory.reembed import (
+from everlearn.memory.edits import operations
+from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.reembed import (
     Comparison,
     Progress,
     Reembedding,
@@ -44,11 +37,10 @@ from everlearn.memory.reembed import (
     put_in_place,
     remove_collected,
 )
-from everlearn.memory.report import Report, report_on
-from everlearn.memory.strangers import (
+from everlearn.memory.edits.unknowns import (
     USUAL_LIKENESS,
     Group,
-    Stranger,
+    UnknownImage,
     all_strangers,
     drop,
     find_group,
@@ -58,10 +50,18 @@ from everlearn.memory.strangers import (
     resembles_ignored,
     thumbnail_of,
 )
-from everlearn.memory.strangers import remember as kept_stranger
-from everlearn.memory.taught import Taught, everything_taught
-from everlearn.memory.why import Why, explain
-from everlearn.memory.writing import Kind, kind_of_vectors, require_alike, settle_kind
+from everlearn.memory.edits.unknowns import remember as kept_stranger
+from everlearn.memory.edits.writing import Kind, kind_of_vectors, require_alike, settle_kind
+from everlearn.memory.export.onnx_classifier import linear_head_model
+from everlearn.memory.export.onnx_pipeline import chain_model
+from everlearn.memory.insight.report import Report, report_on
+from everlearn.memory.insight.taught import TaughtMatrix, everything_taught
+from everlearn.memory.insight.why import Why, explain
+from everlearn.memory.keeping import Keeping, require_count
+from everlearn.memory.model.calibrated import CalibratedModel, familiarity_of
+from everlearn.memory.model.classifiers import WORDS, Standing, standings
+from everlearn.memory.model.head import as_answers, unit
+from everlearn.memory.storage.journal import Example
 from everlearn.persistence import replace_file
 
 
@@ -129,11 +129,11 @@ class Memory(Keeping):
             limits=limits,
             keep_images=keep_images,
         )
-        self._reading: Reading | None = None
+        self._reading: CalibratedModel | None = None
         self._names: dict[int, str] = {}
         self._kind: Kind = {}
         self._read_at: tuple[int, int] | None = None
-        self._everything: tuple[tuple[int, int], Taught] | None = None
+        self._everything: tuple[tuple[int, int], TaughtMatrix] | None = None
 
     def reembed(self, embedder: Embedder, progress: Progress | None = None) -> Reembedding:
         """Make every vector anew with another embedder; all at once, when all are there.
@@ -328,7 +328,7 @@ class Memory(Keeping):
         T = reading.temperature
         replace_file(Path(path), linear_head_model(*reading.linear_head(), T, names, facts))
 
-    def _up_to_date(self) -> Reading | None:
+    def _up_to_date(self) -> CalibratedModel | None:
         """The model, ready to be asked; ``None`` before anything was taught."""
         if self._read_at is None or self._store.stamp() != self._read_at:
             self._store.read(self._refresh)
@@ -346,12 +346,12 @@ class Memory(Keeping):
         familiarity = familiarity_of(self._store.model())
         return likeness_of(familiarity.counts, familiarity.means, familiarity.lengths)
 
-    def _strangers(self) -> list[list[Stranger]]:
+    def _strangers(self) -> list[list[UnknownImage]]:
         found = all_strangers(self._store.journal)
         known = self._store.model().taught
         return groups(found, self._likeness() if known else USUAL_LIKENESS)
 
-    def _described(self, found: list[list[Stranger]]) -> list[Group]:
+    def _described(self, found: list[list[UnknownImage]]) -> list[Group]:
         self._refresh()
         described = []
         for group in found:
@@ -371,7 +371,7 @@ class Memory(Keeping):
             return False
         return resembles_ignored(all_strangers(journal), x, self._likeness())
 
-    def _taught(self) -> Taught:
+    def _taught(self) -> TaughtMatrix:
         """Everything that counts; kept while nothing changes."""
         stamp = self._store.journal.db.stamp()
         if self._everything is None or self._everything[0] != stamp:
@@ -386,7 +386,7 @@ class Memory(Keeping):
         if not model.taught:
             self._reading = None
         elif self._reading is None or not self._reading.is_of(model):
-            self._reading = Reading(model, self._store.journal)
+            self._reading = CalibratedModel(model, self._store.journal)
         self._names = self._store.journal.name_ids()
         self._kind = kind_of_vectors(self._store.journal)
         self._read_at = self._store.journal.db.stamp()

@@ -29,18 +29,18 @@ from everlearn.errors import (
 )
 from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
 from everlearn.memory.answers import Answer, Answers
-from everlearn.memory.correcting import Correction
-from everlearn.memory.erase import Receipt
-from everlearn.memory.evaluate import Evaluation
-from everlearn.memory.forgetting import Forgotten
-from everlearn.memory.journal import NameRecord, Teaching
-from everlearn.memory.operations import Change
-from everlearn.memory.report import Report
-from everlearn.memory.strangers import Group
-from everlearn.memory.verify import Verification
-from everlearn.memory.why import Why
+from everlearn.memory.edits.correcting import Correction
+from everlearn.memory.edits.forgetting import Forgotten
+from everlearn.memory.edits.operations import Change
+from everlearn.memory.edits.unknowns import Group
+from everlearn.memory.insight.evaluate import Evaluation
+from everlearn.memory.insight.report import Report
+from everlearn.memory.insight.verify import Verification
+from everlearn.memory.insight.why import Why
+from everlearn.memory.storage.erase import Receipt
+from everlearn.memory.storage.journal import NameRecord, Teaching
 from everlearn.persistence import replace_file
-from everlearn.service.client_reading import (
+from everlearn.service.client_io import (
     add_evaluated,
     connected,
     in_requests,

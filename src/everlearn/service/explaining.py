@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from everlearn.errors import EverlearnError, NeverLearned
 from everlearn.memory.answers import Answers
-from everlearn.memory.evaluate import Evaluation, was_taught
+from everlearn.memory.insight.evaluate import Evaluation, was_taught
+from everlearn.memory.insight.report import Accuracy, Report
+from everlearn.memory.insight.why import WITHOUT, Why
 from everlearn.memory.memory import Memory
-from everlearn.memory.report import Accuracy, Report
-from everlearn.memory.why import WITHOUT, Why
 from everlearn.service.addresses import Chosen, new_router, takes
 from everlearn.service.bodies import received
 from everlearn.service.models import Name, OneExample, Sent, Source, finite

@@ -16,7 +16,7 @@ from pydantic import (
 
 from everlearn.images.folders import LONGEST_NAME
 from everlearn.memory.answers import Answers
-from everlearn.memory.forgetting import Forgotten
+from everlearn.memory.edits.forgetting import Forgotten
 
 WIDEST = 65_536
 LONGEST_SOURCE = 1_000

@@ -16,7 +16,7 @@ from everlearn.memory.memory import Memory
 from everlearn.service.events import Events, Follower
 from everlearn.service.metrics import Metrics
 from everlearn.service.settings import Settings
-from everlearn.service.writer import Key, Writer
+from everlearn.service.writer import Key, WriteQueue
 
 Result = TypeVar("Result")
 
@@ -45,7 +45,7 @@ class Served:
         self._asking = 0
         self._alone = asyncio.Lock()
         self._answered: tuple[str | None, ...] = ()
-        self.writer = Writer(settings.waiting, settings.kept_keys)
+        self.writer = WriteQueue(settings.waiting, settings.kept_keys)
         self._askers = ThreadPoolExecutor(ASKERS, thread_name_prefix="everlearn asker")
 
     async def change(self, work: Callable[[Memory], Result], key: Key | None = None) -> Result:

@@ -27,7 +27,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Job:
+class WriteJob:
     """One change that waits for its turn."""
 
     work: Callable[[], Any]
@@ -35,7 +35,7 @@ class Job:
     done: "Future[Any]"
 
 
-class Writer:
+class WriteQueue:
     """A thread that makes changes.
 
     Parameters
@@ -47,7 +47,7 @@ class Writer:
     """
 
     def __init__(self, waiting: int, kept_keys: int) -> None:
-        self._jobs: queue.Queue[Job | None] = queue.Queue(waiting)
+        self._jobs: queue.Queue[WriteJob | None] = queue.Queue(waiting)
         self._kept_keys = kept_keys
         self._answers: OrderedDict[str, tuple[bytes, Any]] = OrderedDict()
         self._gate = threading.Lock()
@@ -67,7 +67,7 @@ class Writer:
             if self._closed:
                 raise TooBusy("the service is stopping; nothing was changed")
             try:
-                self._jobs.put_nowait(Job(work, key, done))
+                self._jobs.put_nowait(WriteJob(work, key, done))
             except queue.Full:
                 raise TooBusy(
                     f"{self._jobs.maxsize} changes are waiting already; nothing was changed, "
@@ -92,7 +92,7 @@ class Writer:
             except BaseException as error:
                 job.done.set_exception(error)
 
-    def _once(self, job: Job) -> Any:
+    def _once(self, job: WriteJob) -> Any:
         if job.key is None:
             return job.work()
         if job.key.word in self._answers:

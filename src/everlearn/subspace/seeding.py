@@ -47,7 +47,7 @@ COMPLETION_ROUNDS = 30
 COMPLETION_TOLERANCE = 1e-3
 
 
-class Settings(Protocol):
+class SeedingSettings(Protocol):
     """Makes a projector for an eigenspace."""
 
     def __call__(
@@ -158,7 +158,7 @@ def choose_seed(errors: Array, n_images: int, *, n_bins: int = 8) -> NDArray[np.
 
 
 def robust_start(
-    X: Array, missing: Mask, trusted: Mask, n_components: int, settings: Settings
+    X: Array, missing: Mask, trusted: Mask, n_components: int, settings: SeedingSettings
 ) -> Seed:
     """Repair images by each other.
 

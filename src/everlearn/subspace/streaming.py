@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.arrays import Array, like
-from everlearn.arrays.places import Place, mapped, place_of
+from everlearn.arrays import Array
+from everlearn.device.device import Device, like, mapped, place_of
 from everlearn.errors import NotFinite, WrongWidth
 from everlearn.parameters import require_number, require_one_of
 from everlearn.subspace.eigenspace import Eigenspace
@@ -178,7 +178,9 @@ class StreamingPCA(EigenspaceTransformer):
             apart = place.doubles(X) - again
             return place.xp.mean(apart * apart, axis=1)
 
-    def _linear_at(self, place: Place, X: Any, origin: Array, weights: Array, offset: Array) -> Any:
+    def _linear_at(
+        self, place: Device, X: Any, origin: Array, weights: Array, offset: Array
+    ) -> Any:
         """(X − origin) weights + offset, where X is."""
         table = checked_table(X)
         if int(table.shape[1]) != len(origin):

@@ -25,19 +25,19 @@ from numpy.typing import ArrayLike
 
 from everlearn.arrays import AnyArray, Array, Slots
 from everlearn.base import Promise, StreamingClassifier
-from everlearn.learners.binary import BinaryClassifier
-from everlearn.learners.kept_examples import KeptExamples, SolvedFromExamples
-from everlearn.learners.kernel import Kernel
-from everlearn.learners.least_squares_svm import SaddleSystem, exact_unless_precomputed
-from everlearn.learners.prior_models import PriorModels, check_prior_models
 from everlearn.parameters import require_positive, require_whole
 from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored
+from everlearn.transfer.binary import BinaryClassifier
+from everlearn.transfer.kept_examples import KeptExamples, SolvedFromExamples
+from everlearn.transfer.kernel import Kernel
+from everlearn.transfer.least_squares_svm import SaddleSystem, exact_unless_precomputed
+from everlearn.transfer.prior_models import PriorModels, check_prior_models
 from everlearn.transfer.prior_weights import check_penalty, prior_weights
 
 
 @dataclass(frozen=True)
-class Coefficients:
+class DualCoefficients:
     """The solution of Eq. 4: α, b, β, and the leave-one-out predictions that chose β."""
 
     alpha: Array
@@ -48,7 +48,7 @@ class Coefficients:
 
 def multi_kt(
     K: Array, signs: Array, weights: Array, H: Array, *, C: float, penalty: str, ridge: float | None
-) -> Coefficients:
+) -> DualCoefficients:
     """Solve Eq. 4 for the kernel matrix K and the models' scores H of the same examples."""
     system = SaddleSystem(K, C, weights)
     # One column for the targets, one for each model: everything below is a sum of these.
@@ -62,7 +62,7 @@ def multi_kt(
         c, D = 1.0 - signs * alone, signs[:, None] * shares
         beta = prior_weights(c, D, weights, penalty, ridge)
     mixture = np.concatenate([[1.0], -beta])
-    return Coefficients(alphas @ mixture, float(biases @ mixture), beta, alone + shares @ beta)
+    return DualCoefficients(alphas @ mixture, float(biases @ mixture), beta, alone + shares @ beta)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class MultiKTSolution:
     models: PriorModels
     kernel: Kernel
     supports: Array
-    found: Coefficients
+    found: DualCoefficients
 
     def margins(self, X: Array) -> Array:
         K, found = self.kernel.between(X, self.supports), self.found
@@ -114,7 +114,7 @@ class MultiKTRules:
     def restored(self, kernel: Kernel, arrays: dict[str, AnyArray]) -> MultiKTSolution:
         width = self.models.n_features if kernel.name != "precomputed" else 0
         supports = stored(arrays, "multi_kt.supports", None, width)
-        found = Coefficients(
+        found = DualCoefficients(
             alpha=stored(arrays, "multi_kt.alpha", len(supports)),
             bias=float(stored(arrays, "multi_kt.bias", 1)[0]),
             beta=stored(arrays, "multi_kt.beta", len(self.models)),
@@ -241,9 +241,9 @@ class MultiKT(BinaryClassifier):
     def leave_one_out_(self) -> Array:
         return self._found().leave_one_out
 
-    def _found(self) -> Coefficients:
+    def _found(self) -> DualCoefficients:
         self._require_fitted()
-        found: Coefficients = self._core.solution.found
+        found: DualCoefficients = self._core.solution.found
         return found
 
     def _check_parameters(self) -> None:

@@ -19,18 +19,18 @@ import numpy as np
 
 from everlearn.arrays import AnyArray, Array
 from everlearn.base import Promise
-from everlearn.learners.binary import BinaryClassifier
-from everlearn.learners.kept_examples import KeptExamples
-from everlearn.learners.online import Hypothesis, Known, LearnedOnline
-from everlearn.learners.passive_aggressive import PassiveAggressive, check_online
-from everlearn.learners.prior_models import PriorModels
 from everlearn.parameters import require_one_of
 from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored
+from everlearn.transfer.binary import BinaryClassifier
+from everlearn.transfer.kept_examples import KeptExamples
 from everlearn.transfer.multi_kt import MultiKTRules, check_opening
+from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
+from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
+from everlearn.transfer.prior_models import PriorModels
 
 if TYPE_CHECKING:
-    from everlearn.learners.steps import Steps
+    from everlearn.transfer.steps import Steps
 
 # How many weights to remember, for a plot.
 HISTORY = 1000

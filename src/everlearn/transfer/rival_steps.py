@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.compiled import Array, compiled
-from everlearn.learners.steps import RULES, step_size
+from everlearn.transfer.steps import RULES, step_size
 
 __all__ = ["RULES", "move_average", "replay", "rival_step"]
 

@@ -20,12 +20,12 @@ from typing import Any
 
 from everlearn.arrays import Array
 from everlearn.base import Promise
-from everlearn.learners.binary import BinaryClassifier
-from everlearn.learners.online import GoneOnFrom, LearnedOnline
-from everlearn.learners.passive_aggressive import PassiveAggressive, check_online
-from everlearn.learners.prior_models import PriorModels
 from everlearn.statistics.labels import Label
+from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.multi_kt import MultiKTRules, check_opening
+from everlearn.transfer.online import GoneOnFrom, LearnedOnline
+from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
+from everlearn.transfer.prior_models import PriorModels
 
 
 class TROL(BinaryClassifier):

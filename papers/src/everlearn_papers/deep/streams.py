@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from everlearn.learners.exstream import ExStream
 from everlearn.learners.ncm import NearestClassMean
-from everlearn.learners.random_features import RandomFeatures
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.pipeline import StreamPipeline
+from everlearn.preprocessing.random_features import RandomFeatures
 from everlearn.size import size_in_bytes
 from everlearn_papers.deep.incremental import Course, tasks_of
 from everlearn_papers.slda.last_layer import LastLayer

@@ -8,23 +8,23 @@ from typing import Any
 
 from everlearn.arrays import Array
 from everlearn.forest.ncm_forest import NCMForest
-from everlearn.forest.settings import Settings
+from everlearn.forest.settings import ForestSettings
 from everlearn.forest.svm_forest import SVMForest
 
 
 class LeafAsGivenNCM(NCMForest):
     """An NCM forest whose splits leave more than ``min_samples`` on both sides, always."""
 
-    def _settings(self, n_classes: int, seen: Array) -> Settings:
+    def _settings(self, n_classes: int, seen: Array) -> ForestSettings:
         return _as_given(self, super()._settings(n_classes, seen))
 
 
 class LeafAsGivenSVM(SVMForest):
     """An SVM forest whose splits leave more than ``min_samples`` on both sides, always."""
 
-    def _settings(self, n_classes: int, seen: Array) -> Settings:
+    def _settings(self, n_classes: int, seen: Array) -> ForestSettings:
         return _as_given(self, super()._settings(n_classes, seen))
 
 
-def _as_given(forest: Any, settings: Settings) -> Settings:
+def _as_given(forest: Any, settings: ForestSettings) -> ForestSettings:
     return settings._replace(smallest=float(forest.min_samples))

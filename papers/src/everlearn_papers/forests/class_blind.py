@@ -17,9 +17,9 @@ from everlearn.forest.gain import AtNode, best_assignment
 from everlearn.forest.grow import find_split
 from everlearn.forest.randomness import random_below, random_place, random_unit
 from everlearn.forest.route import dot, send
-from everlearn.forest.settings import Settings, Side
+from everlearn.forest.settings import ForestSettings, Side
 from everlearn.forest.split_svm import adopt_hyperplane, best_hyperplane, sides_of_plane
-from everlearn.forest.tree import Records, Rows, Tree
+from everlearn.forest.tree import Records, Tree, TreeRows
 
 
 class AxisSplit(NamedTuple):
@@ -51,7 +51,7 @@ class LinearSplit(NamedTuple):
 
 
 @inner
-def cumulative_weights(rows: Rows, index: Ints) -> Array:
+def cumulative_weights(rows: TreeRows, index: Ints) -> Array:
     """w_1, w_1 + w_2, …"""
     cumulative, total = zeros(index.shape[0]), 0.0
     for i in range(index.shape[0]):
@@ -62,7 +62,7 @@ def cumulative_weights(rows: Rows, index: Ints) -> Array:
 
 @find_split.register(AxisSplit)
 def find_axis_split(
-    split: AxisSplit, tree: Tree, node: int, rows: Rows, at: AtNode, settings: Settings
+    split: AxisSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
     """Random features, each with a threshold halfway between two random examples."""
     index, d = at.rows, rows.X.shape[1]
@@ -115,7 +115,7 @@ def send_by_axis(
 
 @find_split.register(LinearSplit)
 def find_linear_split(
-    split: LinearSplit, tree: Tree, node: int, rows: Rows, at: AtNode, settings: Settings
+    split: LinearSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
     """Random directions, each with a threshold halfway between two random examples."""
     d, random = rows.X.shape[1], tree.random

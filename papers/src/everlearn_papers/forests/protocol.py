@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.evaluation.metrics import per_class_accuracy
-from everlearn.learners.whitening import Whitening
+from everlearn.preprocessing.whitening import Whitening
 from everlearn.streams.examples import DataSet, Examples
 from everlearn.streams.orderings import class_batches
 from everlearn_papers.data import packs

@@ -21,9 +21,9 @@ import numpy as np
 from everlearn.arrays import Array, Slots
 from everlearn.base import BOUNDED, Promise
 from everlearn.errors import InvalidWeight, NotForgettable, NotMergeable
-from everlearn.learners.discriminant import Shrinkage
+from everlearn.learners.closed_form.discriminant import Shrinkage
 from everlearn.learners.fixed_lda import FixedCovarianceLDA, shrunk_scatter
-from everlearn.learners.slda import StreamingLDA
+from everlearn.learners.lda import StreamingLDA
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.moments_kernels import move_means
 

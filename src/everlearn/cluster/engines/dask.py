@@ -13,10 +13,10 @@ from typing import Any
 from dask import config
 from distributed import Client, Future, KilledWorker, as_completed, default_client
 
-from everlearn.cluster.driving import Outcome, Receive, drive
+from everlearn.cluster.driving import Receive, ShardOutcome, drive
 from everlearn.cluster.plan import Plan, Task
 from everlearn.cluster.shards import Kind, Shard
-from everlearn.cluster.work import Job, Receipt, with_rows, work
+from everlearn.cluster.work import FitJob, PartReceipt, with_rows, work
 from everlearn.errors import InvalidInput
 
 # Tasks under way per thread of a worker: those that wait hide the way to the scheduler and back.
@@ -60,14 +60,14 @@ class DaskEngine:
     def workers(self) -> int:
         return max(1, sum(self._client.nthreads().values()))
 
-    def run(self, job: Job, plan: Plan, receive: Receive) -> bytes:
-        futures = _Futures(self._client, job, AHEAD * self.workers)
+    def run(self, job: FitJob, plan: Plan, receive: Receive) -> bytes:
+        futures = _DaskFutures(self._client, job, AHEAD * self.workers)
         try:
             return drive(plan, futures, receive)
         finally:
             futures.call_off()
 
-    def listed(self, collection: Any, name: str, job: Job) -> list[Shard]:
+    def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
         """The blocks of rows of two dask arrays, X and y, cut at the same rows."""
         X, y = collection
         if X.ndim != 2 or y.ndim != 1 or X.chunks[0] != y.chunks[0]:
@@ -83,8 +83,8 @@ class DaskEngine:
         ]
 
 
-class _Futures:
-    def __init__(self, client: Client, job: Job, window: int) -> None:
+class _DaskFutures:
+    def __init__(self, client: Client, job: FitJob, window: int) -> None:
         self.window = window
         self._client, self._job = client, job
         self._under_way: dict[str, tuple[str, Future]] = {}
@@ -101,15 +101,15 @@ class _Futures:
         self._under_way[receipt.key] = task.name, both
         self._completed.add(receipt)
 
-    def wait(self) -> list[Outcome]:
+    def wait(self) -> list[ShardOutcome]:
         future = next(self._completed)
         name, both = self._under_way.pop(future.key)
         if future.status in ("cancelled", "lost"):
-            return [Outcome(name, lost=f"the task was {future.status}")]
+            return [ShardOutcome(name, lost=f"the task was {future.status}")]
         try:
-            return [Outcome(name, future.result(), both)]
+            return [ShardOutcome(name, future.result(), both)]
         except KilledWorker as error:
-            return [Outcome(name, lost=str(error).split("\n", 1)[0])]
+            return [ShardOutcome(name, lost=str(error).split("\n", 1)[0])]
 
     def fetch(self, part: Future) -> bytes:
         _, data = part.result()
@@ -129,8 +129,8 @@ class _Futures:
 
 
 def _work(
-    job: Job, task: Task, inputs: list[tuple[Receipt, bytes]], rows: list[list[Any]]
-) -> tuple[Receipt, bytes]:
+    job: FitJob, task: Task, inputs: list[tuple[PartReceipt, bytes]], rows: list[list[Any]]
+) -> tuple[PartReceipt, bytes]:
     if rows:
         task = with_rows(task, [tuple(pair) for pair in rows])
     return work(job, task, [data for _, data in inputs])

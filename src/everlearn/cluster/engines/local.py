@@ -17,10 +17,10 @@ from typing import Any
 
 from joblib.externals.loky import ProcessPoolExecutor
 
-from everlearn.cluster.driving import Outcome, Receive, drive
+from everlearn.cluster.driving import Receive, ShardOutcome, drive
 from everlearn.cluster.plan import Plan, Task
 from everlearn.cluster.shards import Shard
-from everlearn.cluster.work import Job, Receipt, work
+from everlearn.cluster.work import FitJob, PartReceipt, work
 from everlearn.errors import InvalidParameter
 
 # Tasks under way per worker: one that runs, and one that is at hand when it is done.
@@ -43,7 +43,7 @@ class LocalEngine:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(self, job: Job, plan: Plan, receive: Receive) -> bytes:
+    def run(self, job: FitJob, plan: Plan, receive: Receive) -> bytes:
         with TemporaryDirectory(prefix="everlearn-") as folder:
             pool = _Pool(job, self.workers, Path(folder))
             try:
@@ -51,22 +51,22 @@ class LocalEngine:
             finally:
                 pool.end()
 
-    def listed(self, collection: Any, name: str, job: Job) -> list[Shard]:
+    def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
         raise InvalidParameter(f"a {type(collection).__name__} needs the engine it belongs to")
 
 
 class _Pool:
-    def __init__(self, job: Job, workers: int, folder: Path) -> None:
+    def __init__(self, job: FitJob, workers: int, folder: Path) -> None:
         self.window = AHEAD * workers
         self._job, self._workers, self._folder = job, workers, folder
-        self._under_way: dict[Future[Receipt], str] = {}
+        self._under_way: dict[Future[PartReceipt], str] = {}
         self._executor = _idle.pop(workers, None) or _new_executor(workers)
 
     def start(self, task: Task, inputs: list[Path]) -> None:
         future = self._executor.submit(_work, self._job, task, inputs, self._folder / task.name)
         self._under_way[future] = task.name
 
-    def wait(self) -> list[Outcome]:
+    def wait(self) -> list[ShardOutcome]:
         done, _ = wait(self._under_way, return_when=FIRST_COMPLETED)
         if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
             done, _ = wait(self._under_way)
@@ -74,12 +74,12 @@ class _Pool:
             self._executor = _new_executor(self._workers)
         return [self._outcome(future) for future in done]
 
-    def _outcome(self, future: Future[Receipt]) -> Outcome:
+    def _outcome(self, future: Future[PartReceipt]) -> ShardOutcome:
         name = self._under_way.pop(future)
         try:
-            return Outcome(name, future.result(), self._folder / name)
+            return ShardOutcome(name, future.result(), self._folder / name)
         except BrokenProcessPool as error:
-            return Outcome(name, lost=str(error).split("\n", 1)[0])
+            return ShardOutcome(name, lost=str(error).split("\n", 1)[0])
 
     def fetch(self, part: Path) -> bytes:
         return part.read_bytes()
@@ -99,7 +99,7 @@ def _new_executor(workers: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers, timeout=IDLE_SECONDS)
 
 
-def _work(job: Job, task: Task, inputs: list[Path], target: Path) -> Receipt:
+def _work(job: FitJob, task: Task, inputs: list[Path], target: Path) -> PartReceipt:
     receipt, data = work(job, task, [path.read_bytes() for path in inputs])
     target.write_bytes(data)
     return receipt

@@ -8,10 +8,10 @@ import numpy as np
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from everlearn.cluster.driving import Outcome, Receive, drive
+from everlearn.cluster.driving import Receive, ShardOutcome, drive
 from everlearn.cluster.plan import Plan, Task
 from everlearn.cluster.shards import Kind, Shard
-from everlearn.cluster.work import Job, Receipt, with_rows, work
+from everlearn.cluster.work import FitJob, PartReceipt, with_rows, work
 from everlearn.errors import EverlearnError, InvalidParameter
 
 # Tasks under way per core: those that wait hide the way to the worker and back.
@@ -39,14 +39,14 @@ class RayEngine:
     def workers(self) -> int:
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
-    def run(self, job: Job, plan: Plan, receive: Receive) -> bytes:
-        futures = _Futures(job, AHEAD * self.workers)
+    def run(self, job: FitJob, plan: Plan, receive: Receive) -> bytes:
+        futures = _RayFutures(job, AHEAD * self.workers)
         try:
             return drive(plan, futures, receive)
         finally:
             futures.call_off()
 
-    def listed(self, collection: Any, name: str, job: Job) -> list[Shard]:
+    def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
         """The blocks of a ``ray.data.Dataset``."""
         columns = job.columns
         if not isinstance(columns.features, str):
@@ -58,8 +58,8 @@ class RayEngine:
         ]
 
 
-class _Futures:
-    def __init__(self, job: Job, window: int) -> None:
+class _RayFutures:
+    def __init__(self, job: FitJob, window: int) -> None:
         self.window = window
         self._job = ray.put(job)
         self._under_way: dict[Any, tuple[str, Any]] = {}
@@ -72,7 +72,7 @@ class _Futures:
         receipt, part = self._work.remote(self._job, bare, len(rows), *rows, *inputs)
         self._under_way[receipt] = task.name, part
 
-    def wait(self) -> list[Outcome]:
+    def wait(self) -> list[ShardOutcome]:
         done, _ = ray.wait(list(self._under_way), num_returns=1)
         return [self._outcome(receipt) for receipt in done]
 
@@ -86,29 +86,29 @@ class _Futures:
         for receipt in self._under_way:
             ray.cancel(receipt, force=True)
 
-    def _outcome(self, receipt: Any) -> Outcome:
+    def _outcome(self, receipt: Any) -> ShardOutcome:
         name, part = self._under_way.pop(receipt)
         try:
-            return Outcome(name, ray.get(receipt), part)
+            return ShardOutcome(name, ray.get(receipt), part)
         except RayTaskError as error:
             if isinstance(error.cause, EverlearnError):
                 raise error.cause from None
             raise
         except RayError as error:
-            return Outcome(name, lost=str(error).split("\n", 1)[0])
+            return ShardOutcome(name, lost=str(error).split("\n", 1)[0])
 
 
 def _stored(rows: Any) -> Any:
     return rows if isinstance(rows, ray.ObjectRef) else ray.put(rows)
 
 
-def _work(job: Job, task: Task, n_rows: int, *values: Any) -> tuple[Receipt, bytes]:
+def _work(job: FitJob, task: Task, n_rows: int, *values: Any) -> tuple[PartReceipt, bytes]:
     if n_rows:
         task = with_rows(task, [_pair(job, rows) for rows in values[:n_rows]])
     return work(job, task, values[n_rows:])
 
 
-def _pair(job: Job, rows: Any) -> tuple[Any, Any]:
+def _pair(job: FitJob, rows: Any) -> tuple[Any, Any]:
     """Features and labels of a block: a pair of arrays, or a dictionary of columns."""
     if not isinstance(rows, dict):
         return rows[0], rows[1]

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from everlearn.cluster.driving import Receive
 from everlearn.cluster.plan import Plan, Task, planned
-from everlearn.cluster.reading import arrow_block
+from everlearn.cluster.reader import arrow_block
 from everlearn.cluster.shards import Kind, Shard
-from everlearn.cluster.work import Job, Receipt, work
+from everlearn.cluster.work import FitJob, PartReceipt, work
 from everlearn.errors import InvalidParameter
 
 POLL_SECONDS = 0.1
@@ -63,7 +63,7 @@ class SparkEngine:
     def workers(self) -> int:
         return max(1, self._context.defaultParallelism)
 
-    def run(self, job: Job, plan: Plan, receive: Receive) -> bytes:
+    def run(self, job: FitJob, plan: Plan, receive: Receive) -> bytes:
         parts = self._tree(job, plan)
         group = f"everlearn {token_hex(8)}"
         ended: list[bytes | BaseException] = []
@@ -93,14 +93,14 @@ class SparkEngine:
             raise outcome
         return outcome
 
-    def listed(self, collection: Any, name: str, job: Job) -> list[Shard]:
+    def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
         """The partitions of a DataFrame; its features are a vector column, or several columns."""
         parts = _folded_partitions(collection, name, job, self._receipts)
         return [
             _partition(name, index, (parts, index)) for index in range(parts.getNumPartitions())
         ]
 
-    def _tree(self, job: Job, plan: Plan) -> Any:
+    def _tree(self, job: FitJob, plan: Plan) -> Any:
         """An RDD with the last part alone."""
         receipts = self._receipts
         made: Any = None
@@ -114,7 +114,7 @@ class SparkEngine:
             places = {task.name: place for place, task in enumerate(tasks)}
         return made
 
-    def _alone(self, job: Job, tasks: list[Task]) -> Any:
+    def _alone(self, job: FitJob, tasks: list[Task]) -> Any:
         """Parts of the tasks that wait for no other."""
         receipts = self._receipts
         alone = [
@@ -134,22 +134,22 @@ class SparkEngine:
 
 
 class _Receipts(AccumulatorParam):  # type: ignore[misc]
-    def zero(self, value: list[Receipt]) -> list[Receipt]:
+    def zero(self, value: list[PartReceipt]) -> list[PartReceipt]:
         return []
 
-    def addInPlace(self, one: list[Receipt], other: list[Receipt]) -> list[Receipt]:
+    def addInPlace(self, one: list[PartReceipt], other: list[PartReceipt]) -> list[PartReceipt]:
         one.extend(other)
         return one
 
 
-def _work(job: Job, task: Task, parts: Iterable[bytes], receipts: Any) -> bytes:
+def _work(job: FitJob, task: Task, parts: Iterable[bytes], receipts: Any) -> bytes:
     receipt, data = work(job, task, list(parts))
     receipts.add([receipt])
     return data
 
 
 def _merged(
-    job: Job, tasks: list[Task], below: Any, places_below: dict[str, int], receipts: Any
+    job: FitJob, tasks: list[Task], below: Any, places_below: dict[str, int], receipts: Any
 ) -> Any:
     """Parts merged from those of the level below, in the order the tasks name them."""
     belongs = {
@@ -169,7 +169,7 @@ def _merged(
     return below.map(address).groupByKey(len(tasks), partitionFunc=int).map(merge)
 
 
-def _folded_partitions(frame: Any, name: str, job: Job, receipts: Any) -> Any:
+def _folded_partitions(frame: Any, name: str, job: FitJob, receipts: Any) -> Any:
     """An RDD of the part of each partition of a DataFrame, with its number.
 
     The number is that of the task, which is that of the partition only in a stage of its own: hence

@@ -11,7 +11,7 @@ the tree after the lesson.
 from typing import NamedTuple
 
 from everlearn.forest.buffers import Ints
-from everlearn.forest.tree import Rows
+from everlearn.forest.tree import TreeRows
 
 
 class Lesson(NamedTuple):
@@ -25,6 +25,6 @@ class Lesson(NamedTuple):
         1 for a batch that brings a new class; for others, what it brings as a share of a class.
     """
 
-    rows: Rows
+    rows: TreeRows
     arrived: Ints
     intensity: float

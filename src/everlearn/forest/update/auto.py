@@ -16,11 +16,11 @@ from everlearn.compiled import compiled, inner
 from everlearn.forest.buffers import Floats64, Ints, ints, zeros
 from everlearn.forest.grow import with_leaves_grown
 from everlearn.forest.route import partition, push, send
-from everlearn.forest.settings import NONE, Settings
+from everlearn.forest.settings import NONE, ForestSettings
 from everlearn.forest.tree import (
     SEGMENT,
-    Rows,
     Tree,
+    TreeRows,
     collapse,
     leaf_weight,
     link,
@@ -29,7 +29,7 @@ from everlearn.forest.tree import (
 from everlearn.forest.update import Lesson
 
 
-def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
+def taught(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Tree:
     """The tree with new examples passed down, and what they outgrow grown again."""
     touched = np.zeros(len(tree.nodes), np.bool_)
     pass_down_or_renew(tree, lesson.rows, lesson.arrived.copy(), touched, settings)
@@ -37,7 +37,7 @@ def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
 
 
 @inner
-def node_weights(tree: Tree, rows: Rows) -> Floats64:
+def node_weights(tree: Tree, rows: TreeRows) -> Floats64:
     """The weight of the examples below each node (indexed by node)."""
     nodes = subtree(tree, 0)
     weights = zeros(tree.nodes.shape[0])
@@ -52,7 +52,7 @@ def node_weights(tree: Tree, rows: Rows) -> Floats64:
 
 @compiled
 def pass_down_or_renew(
-    tree: Tree, rows: Rows, index: Ints, touched: NDArray[np.bool_], settings: Settings
+    tree: Tree, rows: TreeRows, index: Ints, touched: NDArray[np.bool_], settings: ForestSettings
 ) -> None:
     """Pass new examples down to leaves; a node they make too heavy is cut to a leaf with them all.
 

@@ -4,13 +4,13 @@ Splitting functions that were there stay. ULS, and the growth of the leaves reac
 """
 
 from everlearn.forest.grow import with_leaves_grown
-from everlearn.forest.settings import Settings
+from everlearn.forest.settings import ForestSettings
 from everlearn.forest.tree import Tree
 from everlearn.forest.update import Lesson
 from everlearn.forest.update.uls import pass_down
 
 
-def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
+def taught(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Tree:
     """The tree with new examples in its leaves, and those leaves grown."""
     touched = pass_down(tree, lesson, settings)
     return with_leaves_grown(tree, lesson.rows, touched, settings)

@@ -19,14 +19,14 @@ from everlearn.compiled import compiled
 from everlearn.forest.buffers import Floats64, Ints, ints, zeros
 from everlearn.forest.gain import entropy_term
 from everlearn.forest.randomness import random_units
-from everlearn.forest.settings import DEAD, NONE, NodeSampling, Settings
-from everlearn.forest.tree import Rows, Tree, rows_of, subtree
+from everlearn.forest.settings import DEAD, NONE, ForestSettings, NodeSampling
+from everlearn.forest.tree import Tree, TreeRows, rows_of, subtree
 from everlearn.forest.update import Lesson
 
 SMALLEST_QUALITY = 1e-6
 
 
-def nodes_to_update(tree: Tree, lesson: Lesson, settings: Settings) -> Ints:
+def nodes_to_update(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Ints:
     """The splitting nodes whose turn it is, a parent always before its children."""
     n_nodes = np.count_nonzero(tree.nodes["parent"][: tree.used["nodes"][0]] != DEAD)
     n_splits = n_nodes // 2  # one less than there are leaves
@@ -39,7 +39,7 @@ def nodes_to_update(tree: Tree, lesson: Lesson, settings: Settings) -> Ints:
     return drawn_nodes(tree, lesson.rows, n_wanted, settings)
 
 
-def drawn_nodes(tree: Tree, rows: Rows, n_wanted: int, settings: Settings) -> Ints:
+def drawn_nodes(tree: Tree, rows: TreeRows, n_wanted: int, settings: ForestSettings) -> Ints:
     """Splitting nodes drawn without replacement, a parent always before its children."""
     nodes = subtree(tree, 0)
     splits = tree.nodes["left"][nodes] != NONE
@@ -66,7 +66,7 @@ def subtree_sizes(tree: Tree, nodes: Ints) -> Ints:
 
 
 @compiled
-def qualities(tree: Tree, rows: Rows, nodes: Ints, settings: Settings) -> Floats64:
+def qualities(tree: Tree, rows: TreeRows, nodes: Ints, settings: ForestSettings) -> Floats64:
     """Q(n) of each of ``nodes``, which are a whole tree in its order; zero where n does not split.
 
     |S| H(S) = f(Σ n) − Σ f(n) needs only the classes at a node, so that each example is counted

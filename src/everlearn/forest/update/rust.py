@@ -23,10 +23,10 @@ from everlearn.forest.buffers import Bytes, Ints, ints
 from everlearn.forest.gain import AtNode, census
 from everlearn.forest.grow import has_room, with_leaves_grown, with_room_for_splits
 from everlearn.forest.route import leaves_of
-from everlearn.forest.settings import DEAD, NONE, Settings, Side
+from everlearn.forest.settings import DEAD, NONE, ForestSettings, Side
 from everlearn.forest.tree import (
-    Rows,
     Tree,
+    TreeRows,
     collapse,
     leaf_weight,
     put_in,
@@ -38,7 +38,7 @@ from everlearn.forest.update.node_sampling import nodes_to_update
 from everlearn.forest.update.uls import pass_down
 
 
-def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
+def taught(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Tree:
     """The tree with nodes drawn extended, and leaves reached grown."""
     touched = pass_down(tree, lesson, settings)
     new = np.zeros(len(lesson.rows.slot), np.uint8)
@@ -59,7 +59,12 @@ def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
 
 @compiled
 def reuse_within_room(
-    tree: Tree, nodes: Ints, rows: Rows, new: Bytes, touched: NDArray[np.bool_], settings: Settings
+    tree: Tree,
+    nodes: Ints,
+    rows: TreeRows,
+    new: Bytes,
+    touched: NDArray[np.bool_],
+    settings: ForestSettings,
 ) -> int:
     """Extend nodes, one after another, while there is room; returns how many it went through."""
     for i in range(nodes.shape[0]):
@@ -73,7 +78,12 @@ def reuse_within_room(
 
 @inner
 def reuse(
-    tree: Tree, node: int, rows: Rows, new: Bytes, touched: NDArray[np.bool_], settings: Settings
+    tree: Tree,
+    node: int,
+    rows: TreeRows,
+    new: Bytes,
+    touched: NDArray[np.bool_],
+    settings: ForestSettings,
 ) -> None:
     """Extend the splitting function of one node, and put its examples where that sends them."""
     index, n_left = rows_by_side(tree, node)
@@ -105,12 +115,12 @@ def rows_by_side(tree: Tree, node: int) -> tuple[Ints, int]:
 def move(
     tree: Tree,
     top: int,
-    rows: Rows,
+    rows: TreeRows,
     index: Ints,
     sides: Ints,
     side: int,
     touched: NDArray[np.bool_],
-    settings: Settings,
+    settings: ForestSettings,
 ) -> None:
     """Pass those of some examples that are now on another side through the subtree there."""
     moving = ints(index.shape[0], NONE)
@@ -131,10 +141,10 @@ def extend_split(
     split: Any,
     tree: Tree,
     node: int,
-    rows: Rows,
+    rows: TreeRows,
     at: AtNode,
     arriving: Ints,
-    settings: Settings,
+    settings: ForestSettings,
 ) -> float:
     """Extend the splitting function of a node by new classes; a body per kind of split.
 
@@ -146,7 +156,13 @@ def extend_split(
 
 @inner
 def extend_node(
-    tree: Tree, node: int, rows: Rows, new: Bytes, index: Ints, sides: Ints, settings: Settings
+    tree: Tree,
+    node: int,
+    rows: TreeRows,
+    new: Bytes,
+    index: Ints,
+    sides: Ints,
+    settings: ForestSettings,
 ) -> float:
     """f^n → f'^n by the classes all of whose examples at the node came with this batch."""
     at = census(rows, index, sides, settings.n_slots)
@@ -166,7 +182,7 @@ def extend_node(
 
 @inner
 def cut_small_leaves(
-    tree: Tree, rows: Rows, top: int, smallest: float, touched: NDArray[np.bool_]
+    tree: Tree, rows: TreeRows, top: int, smallest: float, touched: NDArray[np.bool_]
 ) -> None:
     """Cut leaves at or below ``top`` that hold too little into their parents, until none is left.
 

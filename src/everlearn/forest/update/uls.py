@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.forest.route import leaves_of
-from everlearn.forest.settings import Settings
+from everlearn.forest.settings import ForestSettings
 from everlearn.forest.tree import Tree, put_in
 from everlearn.forest.update import Lesson
 
 
-def taught(tree: Tree, lesson: Lesson, settings: Settings) -> Tree:
+def taught(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Tree:
     """The tree with new examples in its leaves."""
     pass_down(tree, lesson, settings)
     return tree
 
 
-def pass_down(tree: Tree, lesson: Lesson, settings: Settings) -> NDArray[np.bool_]:
+def pass_down(tree: Tree, lesson: Lesson, settings: ForestSettings) -> NDArray[np.bool_]:
     """Put new examples into the leaves they fall into; says which nodes those are."""
     leaves = leaves_of(tree, settings.split, 0, lesson.rows.X, lesson.arrived)
     put_in(tree, lesson.arrived, leaves)

@@ -1,0 +1,71 @@
+"""Commands that keep a Memory safe: verify, backup, restore."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from everlearn.cli.context import opened
+from everlearn.cli.output import as_json, print_json, say, spelled_out
+from everlearn.errors import AlreadyThere
+from everlearn.memory.storage.backup import restore as restored
+from everlearn.memory.storage.journal import FILE
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command()
+@click.option(
+    "--receipt",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Also look for what this receipt of an erase says is gone.",
+)
+@as_json
+@click.pass_context
+def verify(ctx: click.Context, receipt: Path | None, as_json: bool) -> None:
+    """Check every byte taught, and the model against a replay."""
+    found = opened(ctx, read_only=True).verify(receipt)
+    if as_json:
+        print_json({"ok": found.ok} | vars(found))
+    else:
+        for problem in found.problems:
+            say(f"wrong: {problem}", err=True)
+        if found.erase_pending:
+            say("an erase is not finished; the next command that teaches finishes it")
+        if found.ok:
+            say(str(found))
+    if not found.ok:
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("destination", type=FOLDER)
+@as_json
+@click.pass_context
+def backup(ctx: click.Context, destination: Path, as_json: bool) -> None:
+    """Copy the Memory to a new folder, also while it is taught."""
+    opened(ctx, read_only=True).backup(destination)
+    if as_json:
+        print_json({"backup": str(destination)})
+    else:
+        say(f"backed up to {destination}; everlearn restore {destination} brings it back")
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("-y", "--yes", is_flag=True, help="Replace what is there without asking.")
+@as_json
+@click.pass_context
+def restore(ctx: click.Context, source: Path, yes: bool, as_json: bool) -> None:
+    """Put a backup in the place of the Memory."""
+    folder: Path = ctx.obj
+    if source.resolve() == folder.resolve():
+        raise AlreadyThere(f"{source} is the Memory itself; give the folder of a backup")
+    if (folder / FILE).exists() and not yes:
+        question = f"{folder} holds a Memory, which the backup would replace; go on?"
+        click.confirm(spelled_out(question), abort=True, err=True)
+    count = restored(source, folder)
+    if as_json:
+        print_json({"restored": str(source), "teachings": count})
+    else:
+        say(f"restored {count} teachings from {source} to {folder}")

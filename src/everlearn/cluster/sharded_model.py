@@ -1,0 +1,171 @@
+"""A learner and the ledger of what it was taught: the result of a fit, and every part of it.
+
+The parts of a sum and the sum itself are the same kind of thing, so a part that one worker made,
+a partial merge in a checkpoint and the finished model are all a ``ShardedModel``: they merge, and
+they are saved and loaded like a learner.
+
+The ledger is what makes a sum exact whatever fails: a shard that is in it is not added again.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Self
+
+from everlearn.base import State, StreamingClassifier
+from everlearn.cluster.shards import address_of
+from everlearn.errors import AlreadyLearned, NeverLearned, NotMergeable
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What became of a shard: how many rows were learned, and what could not be."""
+
+    rows: int
+    problems: tuple[str, ...] = ()
+
+
+class ShardedModel:
+    """What some shards have taught.
+
+    Attributes
+    ----------
+    learner : the learner, taught
+    ledger : dict of str to Entry
+        By the identity of each shard.
+    job : str
+        A digest of everything that decides what a shard teaches: the learner's parameters, the
+        names of the columns, the embedder.
+
+    Notes
+    -----
+    ``everlearn.save(trained, path)`` writes both to one file; ``everlearn.load`` reads it.
+
+    *Cost*: that of the learner, and some 150 bytes a shard.
+
+    *Promises*: a shard counts once; merging two that share one raises ``AlreadyLearned`` and
+    changes nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from everlearn import NearestClassMean
+    >>> from everlearn.cluster import fit
+    >>> shard = np.array([[0.0], [1.0]]), np.array(["cup", "pen"])
+    >>> trained = fit(NearestClassMean(), [shard], engine="local")  # doctest: +SKIP
+    >>> len(trained.ledger), trained.learner.predict([[0.2]]).tolist()  # doctest: +SKIP
+    (1, ['cup'])
+    """
+
+    def __init__(
+        self,
+        learner: Any = None,
+        ledger: dict[str, Entry] | None = None,
+        job: str = "",
+    ) -> None:
+        self.learner = learner
+        self.ledger = {} if ledger is None else ledger
+        self.job = job
+
+    def __repr__(self) -> str:
+        return f"ShardedModel({self.learner!r}, {len(self.ledger)} shards, {self.rows} rows)"
+
+    @property
+    def rows(self) -> int:
+        """How many examples were learned."""
+        return sum(entry.rows for entry in self.ledger.values())
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where the shards are, sorted."""
+        return sorted(map(address_of, self.ledger))
+
+    @property
+    def bad(self) -> dict[str, tuple[str, ...]]:
+        """What could not be learned, by the address of its shard."""
+        return {
+            address_of(identity): entry.problems
+            for identity, entry in sorted(self.ledger.items())
+            if entry.problems
+        }
+
+    def merge(self, other: "ShardedModel") -> Self:
+        """Add what other shards have taught.
+
+        Raises ``AlreadyLearned``, and changes nothing, if a shard is in both, whatever its version.
+        """
+        if self.job != other.job:
+            raise NotMergeable(
+                "these were made with different learners, columns or embedders; merge results of "
+                "the same kind of fit"
+            )
+        known = set(map(address_of, self.ledger))
+        both = sorted(known & set(map(address_of, other.ledger)))
+        if both:
+            raise AlreadyLearned(
+                f"{both[0]} and {len(both) - 1} more are part of both; take them out of one first"
+                if len(both) > 1
+                else f"{both[0]} is part of both; take it out of one first"
+            )
+        self.learner.merge(other.learner)
+        self.ledger.update(other.ledger)
+        return self
+
+    def unmerge(self, other: "ShardedModel") -> Self:
+        """Take out what a part of the shards has taught; the inverse of :meth:`merge`."""
+        strange = sorted(other.ledger.keys() - self.ledger.keys())
+        if strange:
+            raise NeverLearned(f"{address_of(strange[0])} is no part of this, in this version")
+        if self.job != other.job:
+            raise NotMergeable("this was made with another learner, other columns or embedder")
+        self.learner.unmerge(other.learner)
+        for identity in other.ledger:
+            del self.ledger[identity]
+        return self
+
+    def matching(self, addresses: str | Iterable[str]) -> list[str]:
+        """The identities of the shards at some addresses; a pattern may stand for several."""
+        wanted = [addresses] if isinstance(addresses, str) else list(addresses)
+        found: list[str] = []
+        for pattern in wanted:
+            patterns = (pattern, os.path.realpath(pattern))
+            here = [
+                identity
+                for identity in sorted(self.ledger)
+                if address_of(identity) in patterns
+                or any(fnmatchcase(address_of(identity), each) for each in patterns)
+            ]
+            if not here:
+                raise NeverLearned(f"{pattern} is no shard this was taught; see .addresses")
+            found += here
+        return list(dict.fromkeys(found))
+
+    # What persistence asks of anything it saves.
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        return {}
+
+    def _state(self) -> State:
+        return {}, {
+            "model": self.learner,
+            "job": self.job,
+            "shards": list(self.ledger),
+            "rows": [entry.rows for entry in self.ledger.values()],
+            "problems": [list(entry.problems) for entry in self.ledger.values()],
+        }
+
+    def _restore(self, arrays: dict[str, Any], notes: dict[str, Any]) -> None:
+        if not isinstance(notes["model"], StreamingClassifier):
+            raise ValueError("there is no learner in it")
+        self.learner = notes["model"]
+        self.job = str(notes["job"])
+        lines = zip(notes["shards"], notes["rows"], notes["problems"], strict=True)
+        self.ledger = {
+            str(shard): Entry(int(rows), tuple(map(str, problems)))
+            for shard, rows, problems in lines
+        }
+
+
+# The name before 0.2; files that carry it load, and so does code that imports it.
+Trained = ShardedModel

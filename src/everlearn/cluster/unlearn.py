@@ -1,0 +1,58 @@
+"""Taking shards out of a finished model, without their rows and without touching the rest."""
+
+from typing import Any
+
+from sklearn.base import clone
+
+from everlearn.cluster.sharded_model import Entry, ShardedModel
+from everlearn.cluster.shards import address_of
+from everlearn.cluster.store import SHARDS, CheckpointStore, name_of_shard
+from everlearn.errors import NotKept
+
+NOTHING = Entry(0)
+
+
+def take_out(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]:
+    """Take shards out of what was trained, as if they had never been there.
+
+    Their rows are not read again: what each taught was kept (``keep_shards=True``), and is
+    subtracted. What was kept of them is then erased from the checkpoint.
+
+    Parameters
+    ----------
+    trained : ShardedModel
+    addresses : str or list of str
+        Patterns may stand for several: ``"s3://photos/supplier-7/*"``.
+    checkpoint : address
+        Where the shards were kept.
+
+    Returns
+    -------
+    list of str
+        The addresses taken out.
+
+    Raises
+    ------
+    NotKept
+        If one of them was not kept; nothing is changed then.
+    """
+    store = CheckpointStore(checkpoint)
+    identities = trained.matching(addresses)
+    kept: dict[str, ShardedModel] = {}
+    for identity in identities:
+        part = store.read(name_of_shard(trained.job, identity), SHARDS)
+        if part is None and trained.ledger[identity].rows:
+            raise NotKept(
+                f"what {address_of(identity)} has taught was not kept in {checkpoint}; keep it "
+                "with keep_shards=True, or fit again without this shard"
+            )
+        kept[identity] = part or ShardedModel(
+            clone(trained.learner), {identity: NOTHING}, trained.job
+        )
+    whole = kept.pop(identities[0])
+    for part in kept.values():
+        whole.merge(part)
+    trained.unmerge(whole)
+    for identity in identities:
+        store.remove(name_of_shard(trained.job, identity), SHARDS)
+    return [address_of(identity) for identity in identities]

@@ -1,0 +1,1 @@
+"""Arrays on a GPU: devices, and how rows get there."""

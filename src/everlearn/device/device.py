@@ -1,0 +1,303 @@
+"""Places beside the host where arrays lie, and how rows get there.
+
+A place is a namespace of the array API standard (https://data-apis.org/array-api, here through
+array-api-compat) and a device. What numpy reads without copying lies on the host: its own arrays,
+lists, tensors on the CPU. Everything that is done elsewhere is written once, in the standard's
+words, and asks a place for what the standard leaves out: how rows are brought over, and what a
+block of statements must be wrapped in.
+
+Rows travel in blocks, so that no float64 copy of all of them is ever made.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from everlearn.arrays import AnyArray, as_numpy
+from everlearn.errors import InvalidParameter, MissingPackage, NotFinite, OutOfMemory, WrongKind
+
+# Numbers of a block in float64, 512 MB: enough for a GPU to be busy, little beside its memory.
+BLOCK_NUMBERS = 2**26
+
+NOT_FINITE = (
+    "Input X contains NaN or infinity, or numbers whose squares overflow; leave such rows out, or "
+    "scale the features"
+)
+
+
+class Device:
+    """A namespace and one of its devices."""
+
+    def __init__(self, xp: Any, device: Any) -> None:
+        self.xp = xp
+        self.device = device
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and (self.xp, self.device) == (other.xp, other.device)
+
+    def __hash__(self) -> int:
+        return hash((self.xp.__name__, str(self.device)))
+
+    def __str__(self) -> str:
+        return f"{self.xp.__name__.rpartition('.')[2]} on {self.device}"
+
+    def __deepcopy__(self, memo: object) -> "Device":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return place_again, (self.xp.__name__.rpartition(".")[2], str(self.device))
+
+    def computing(self) -> AbstractContextManager[Any]:
+        """What is computed here is computed inside of this; a full memory gets its name."""
+        # Whether numbers are finite is asked of the result, and complaining left to whoever asks.
+        return np.errstate(all="ignore")
+
+    def array(self, values: AnyArray) -> Any:
+        """A copy of a host array."""
+        return self.xp.asarray(values, device=self.device, copy=True)
+
+    def zeros(self, *shape: int) -> Any:
+        return self.xp.zeros(shape, dtype=self.xp.float64, device=self.device)
+
+    def doubles(self, values: Any) -> Any:
+        """An array that lies here in float64; itself where it is."""
+        return self.xp.astype(values, self.xp.float64, copy=False)
+
+    def numbers(self, *scalars: Any) -> list[float]:
+        """Scalars that lie here, brought to the host together."""
+        doubles = [self.doubles(scalar) for scalar in scalars]
+        found: list[float] = as_numpy(self.xp.stack(doubles)).tolist()
+        return found
+
+    def indices(self, where: AnyArray) -> Any:
+        """Whole numbers of the host, to index with."""
+        return self.array(np.ascontiguousarray(where, dtype=np.int64))
+
+    def sums_by(self, member: Any, rows: Any, n_slots: int) -> Any:
+        """The sum of the rows of each slot, by a product with their indicators."""
+        every = self.xp.arange(n_slots, device=self.device)
+        return self.doubles(member[:, None] == every).T @ rows
+
+    def add_outer(self, matrix: Any, a: Any, b: Any, scale: float) -> None:
+        """Matrix += scale a bᵀ, in place."""
+        matrix += scale * (a[:, None] * b[None, :])
+
+    def add_to_row(self, matrix: Any, row: int, values: Any, scale: float) -> None:
+        """Row of a matrix += scale values, in place."""
+        matrix[row, :] += scale * values
+
+    def affine(self, weights: Any, x: Any, bias: Any) -> Any:
+        """Weights x + bias."""
+        return weights @ x + bias
+
+    def blocks(self, X: Any, size: int) -> Iterator[Any]:
+        """Rows of an array that lies here or on the host, so many at a time, in its own kind.
+
+        A block is good until the next one is asked for.
+        """
+        here = place_of(X) is not None
+        n_rows = int(X.shape[0])
+        for start in range(0, n_rows, size):
+            part = X[start : min(start + size, n_rows), :]
+            yield part if here else self.array(np.ascontiguousarray(as_numpy(part)))
+
+
+class Incoming:
+    """Rows on their way to where something is computed from them.
+
+    Iterating gives float64 blocks in a place, each as ``through`` makes it of the rows. Whether
+    all were finite is known at the end: asking for every block would wait for it.
+    """
+
+    def __init__(
+        self,
+        place: Device,
+        X: Any,
+        *,
+        width: int,
+        through: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.place = place
+        self.n_rows = int(X.shape[0])
+        self._X = X
+        self._size = max(1, BLOCK_NUMBERS // max(width, int(X.shape[1])))
+        self._through = through
+        self._squares: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        xp = self.place.xp
+        self._squares = self.place.zeros()
+        for block in self.place.blocks(self._X, self._size):
+            rows = self.place.doubles(block)
+            flat = xp.reshape(rows, (-1,))
+            self._squares = self._squares + flat @ flat
+            yield rows if self._through is None else self._through(rows)
+
+    def numbered(self) -> Iterator[tuple[Any, slice]]:
+        """The blocks, and which rows each of them holds."""
+        start = 0
+        for rows in self:
+            part = slice(start, start + int(rows.shape[0]))
+            yield rows, part
+            start = part.stop
+
+    def require_finite(self) -> None:
+        """Raise ``NotFinite`` unless the square of all rows seen was finite."""
+        if not np.isfinite(self.place.numbers(self._squares)[0]):
+            raise NotFinite(NOT_FINITE)
+
+    def rows(self, where: AnyArray) -> Any:
+        """Some of the rows, by their numbers, as ``through`` makes them."""
+        if place_of(self._X) is None:
+            chosen = self.place.array(np.ascontiguousarray(as_numpy(self._X[where])))
+        else:
+            chosen = self.place.xp.take(self._X, self.place.indices(where), axis=0)
+        rows = self.place.doubles(chosen)
+        return rows if self._through is None else self._through(rows)
+
+
+def mapped(place: Device, X: Any, function: Callable[[Any], Any], *, width: int) -> Any:
+    """A function of float64 rows, block by block, of rows that lie there; raises ``NotFinite``."""
+    with place.computing():
+        incoming = Incoming(place, X, width=width, through=function)
+        parts = list(incoming)
+        incoming.require_finite()
+        return joined(place, parts)
+
+
+def joined(place: Device, parts: list[Any]) -> Any:
+    """Blocks one below the other."""
+    return parts[0] if len(parts) == 1 else place.xp.concat(parts, axis=0)
+
+
+def place_of(values: object) -> Device | None:
+    """Where an array lies; None for the host."""
+    if isinstance(values, (np.ndarray, list, tuple, float, int)):
+        return None
+    array: Any = values
+    if hasattr(array, "detach"):
+        return None if array.device.type == "cpu" else _place(array, array.device)
+    if hasattr(array, "__cuda_array_interface__"):
+        return _place(array, array.device)
+    if hasattr(array, "__array_namespace__") and hasattr(array, "to_device"):
+        home = array.__array_namespace__().asarray(0).device
+        return None if array.device == home else _place(array, array.device)
+    return None
+
+
+def like(result: Any, given: object) -> Any:
+    """A result of numpy as the kind of array that was given, in the place where that lies."""
+    if type(result) is not np.ndarray or isinstance(given, np.ndarray):
+        return result
+    if hasattr(given, "detach"):
+        import torch
+
+        tensor: Any = given
+        return torch.as_tensor(result, device=tensor.device)
+    place = place_of(given)
+    if place is not None:
+        return place.array(result)
+    if hasattr(given, "__array_namespace__"):
+        other: Any = given
+        return other.__array_namespace__().asarray(result)
+    return result
+
+
+def place_named(device: object) -> Device | None:
+    """The place a caller speaks of: a word as torch takes it, or a device of some namespace."""
+    if device is None or device == "cpu":
+        return None
+    if isinstance(device, Device):
+        return device
+    kind = "torch" if isinstance(device, str) else type(device).__module__.partition(".")[0]
+    try:
+        namespace = import_module(kind)
+        if kind == "cupy":
+            chosen: Any = device
+            with chosen:
+                return place_of_empty(namespace.zeros(0))
+        return place_of_empty(namespace.zeros(0, device=device))
+    except (ImportError, AttributeError, TypeError, RuntimeError, AssertionError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise InvalidParameter(
+            f"a device is a word such as 'cuda' or 'cpu', or a device of torch or CuPy; there is "
+            f"no {device!r} here: {reason}"
+        ) from None
+
+
+def place_again(namespace: str, device: str) -> Device | None:
+    """The place that was pickled, or the host where there is no such thing."""
+    try:
+        return place_named(import_module(namespace).device(device))
+    except (ImportError, AttributeError, TypeError, RuntimeError, InvalidParameter):
+        return None
+
+
+def place_of_empty(array: Any) -> Device:
+    """The place of an array, be it the host under another namespace than numpy."""
+    return _place(array, array.device)
+
+
+def _place(array: Any, device: Any) -> Device:
+    key = (type(array), device if hasattr(array, "detach") else str(device))
+    found = _PLACES.get(key)
+    if found is None:
+        found = _PLACES[key] = _new_place(array, device)
+    return found
+
+
+_PLACES: dict[tuple[type, Any], Device] = {}
+
+
+def _new_place(array: Any, device: Any) -> Device:
+    try:
+        from array_api_compat import array_namespace, is_cupy_array, is_torch_array
+    except ImportError:
+        raise MissingPackage(
+            "arrays on a device need array-api-compat; install it with: pip install "
+            "'everlearn[gpu]'"
+        ) from None
+    xp = array_namespace(array)
+    if is_torch_array(array):
+        from everlearn.device.torch_device import TorchDevice
+
+        if device.type in ("meta", "mps"):
+            raise WrongKind(
+                f"a tensor on {device.type!r} has no float64 numbers, in which statistics are "
+                "kept; use X.cpu(), or X.cuda()"
+            )
+        return TorchDevice(xp, device)
+    if is_cupy_array(array):
+        return CupyDevice(xp, device)
+    return Device(xp, device)
+
+
+def unit_rows_at(place: Device, rows: Any) -> Any:
+    """Rows at length one; a row of zeros stays zero."""
+    xp = place.xp
+    lengths = xp.sqrt(xp.sum(rows * rows, axis=1, keepdims=True))
+    return rows / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+
+
+class CupyDevice(Device):
+    """CuPy on one GPU."""
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        import cupy
+
+        try:
+            with self.device:
+                yield
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            raise out_of_memory(self, error) from None
+
+
+def out_of_memory(place: Device, error: Exception) -> OutOfMemory:
+    reason = (str(error).splitlines() or [""])[0]
+    return OutOfMemory(
+        f"{place} has no room left ({reason}); give fewer rows at a time, or free some of it"
+    )

@@ -1,0 +1,1 @@
+"""``AutoClassifier`` and what it chooses by and from."""

@@ -1,0 +1,352 @@
+"""A classifier that chooses its own reading of what it was taught.
+
+Nearest class mean, discriminant analysis and least squares read the same class moments, and which
+of them answers best depends on the data and on how much of it there is. Here a bounded sample of
+the examples is kept beside the moments (``sample.py``), each of them is answered leaving itself
+out, by every head at every regularization (``leave_one_out.py``), and the first in an order of
+preference that is as good as any answers (``selection.py``). Nothing is taught twice, and nothing has to be held
+out: the sample is learned as well.
+
+    ridge          least squares with an intercept, λ relative to the mean variance tr(T) / d
+    discriminant   shrunk towards the mean variance tr(S) / d
+    nearest mean   the discriminant with all variances alike
+    kernel         least squares behind infinitely many ReLU features, while all examples are kept
+    wide           behind D of them, from then on (``random_features.py``)
+
+Cost per example O(d²), with wide features O(D²), and one choice, O(d³ + D³ + m d K) for m kept
+examples, whenever a tenth more was learned (``predict_one``) or anything was (``predict``). Memory
+d² + K d + m d numbers, and what the budget allows for wide readings.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from everlearn.arrays import AnyArray, Array, Slots, State
+from everlearn.base import BOUNDED, EXACT, Promise
+from everlearn.errors import DamagedModel, NotForgettable
+from everlearn.learners.auto.arc_cosine import KernelPath, KernelSquares
+from everlearn.learners.auto.leave_one_out import LearnedRows
+from everlearn.learners.auto.random_features import Wide
+from everlearn.learners.auto.sample import Sample
+from everlearn.learners.auto.selection import (
+    DISCRIMINANT,
+    FEATURES,
+    KERNEL,
+    NEAREST,
+    HeadChoice,
+    choose,
+)
+from everlearn.learners.closed_form.additive import AdditiveClassifier
+from everlearn.learners.closed_form.discriminant import (
+    ExactDiscriminant,
+    RunningDiscriminant,
+    TowardsMeanVariance,
+)
+from everlearn.learners.closed_form.least_squares import LeastSquares
+from everlearn.parameters import require_number, require_whole
+from everlearn.statistics.moments import Moments
+from everlearn.statistics.stored import stored, stored_flag
+
+# ``predict_one`` keeps its choice until this much more was learned.
+CHOOSE_AGAIN = 0.1
+
+
+class AutoClassifier(AdditiveClassifier):
+    """Reads its answers off class moments in whichever way the examples themselves speak for.
+
+    Parameters
+    ----------
+    sample_size : int, default=8000
+        The most examples kept, to choose by and for the kernel; beyond it the largest classes give
+        theirs up.
+    memory : float, default=512
+        Megabytes that wide readings may take beside the linear ones; 0 for linear ones alone. A
+        kernel of n examples takes 8 n² bytes while they are asked, D features 16 D² bytes always:
+        512 MB are 8,000 examples and 5,600 features, 2 GB are 16,000 (with a ``sample_size`` of as
+        many) and 11,000.
+    microseconds : float, optional
+        What an example may cost wide readings, at 20 billion operations a second.
+
+    Attributes
+    ----------
+    choice_ : HeadChoice
+        The reading in force for exactly what was taught.
+    why_ : str
+        The same in words.
+    classes_ : ndarray
+    temperature_ : float
+        Chosen so that the probabilities of the kept examples, each without itself, are most likely.
+    moments_ : the statistics all this is read from
+
+    See Also
+    --------
+    RecursiveRLSC, StreamingLDA, NearestClassMean : The readings, to be chosen by hand.
+    PowerNormalizer : Put it in front where features come from a network.
+
+    Notes
+    -----
+    A kernel of all examples answers better than 5,600 features (by two points where 45 to 80 of
+    each of 100 classes are known) and costs nothing to learn; so the example after the last that
+    is kept may cost some of that. Where it matters, give more memory and a larger sample.
+
+    ``predict``, ``decision_function`` and ``predict_proba`` are functions of what was taught and
+    nothing else; ``predict_one`` keeps a choice until a tenth more examples were learned.
+
+    *Promises*: batch = loop = any order, merge and forget are exact. Forgetting has one limit:
+    where a class has more examples than the sample has room for, forgetting one that is kept leaves
+    the sample one smaller than if it had never been learned, and the choice may differ.
+    ``forget_class`` would need the scatter of each class; pass its examples to ``forget``.
+
+    *Cost*: O(d²) to learn an example; choosing anew costs O(d³ + m d (d + K)) for m kept
+    examples, when the learner is asked in a batch after a change.
+
+    References
+    ----------
+    Allen, *The relationship between variable selection and data augmentation*, Technometrics 1974
+    (leaving one out of least squares). Lachenbruch and Mickey, Technometrics 1968 (of a
+    discriminant).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from everlearn import AutoClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> learner = AutoClassifier().fit(X[:1000], y[:1000])
+    >>> bool(learner.score(X[1000:], y[1000:]) > 0.9)
+    True
+    >>> learner.choice_.reading
+    'arc-cosine kernel ridge regression'
+    """
+
+    def __init__(
+        self,
+        *,
+        sample_size: int = 8000,
+        memory: float = 512.0,
+        microseconds: float | None = None,
+    ) -> None:
+        self.sample_size = sample_size
+        self.memory = memory
+        self.microseconds = microseconds
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return (EXACT | BOUNDED) - {Promise.FORGET_CLASS}
+
+    @property
+    def choice_(self) -> HeadChoice:
+        with self._turn:
+            return self._exact.choice(self.moments_, self._sample, self._wide)
+
+    @property
+    def why_(self) -> str:
+        return self.choice_.in_words()
+
+    @property
+    def temperature_(self) -> float:
+        return self.choice_.temperature
+
+    def _check_parameters(self) -> None:
+        require_whole("sample_size", self.sample_size)
+        require_number("memory", self.memory, least=0.0)
+        require_number("microseconds", self.microseconds, least=0.0, or_none=True)
+
+    def _empty_moments(self, n_features: int) -> Moments:
+        return Moments(n_features)
+
+    def _begin(self, n_features: int) -> None:
+        super()._begin(n_features)
+        self._sample = Sample(n_features, int(self.sample_size))
+        self._wide = Wide(n_features, int(self.sample_size), self.memory, self.microseconds)
+        self._exact = _Chosen()
+        self._running = _Following(n_features)
+
+    def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        super()._absorb(X, slots, weights)
+        self._take_note(X, slots, weights)
+        self._running.invalidate()
+
+    def _learn_one(self, x: Array, slot: int) -> None:
+        self._running.before(x, self._wide)
+        row = self.moments_.add_one(x, slot)
+        self._take_note(x[None], np.array([slot]), None)
+        self._running.after(row, x, slot)
+
+    def _take_note(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        if self.moments_.total > self._wide.begins_beyond:
+            self._wide.begin(self._sample.rows())
+        self._wide.learn(X, slots, weights)
+        self._sample.offer(X, slots, weights)
+
+    def _release(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        super()._release(X, slots, weights)
+        self._wide.forget(X, slots, weights)
+        self._sample.discard(X, slots, weights)
+        self._running.invalidate()
+
+    def _forget_class(self, slot: int) -> None:
+        raise NotForgettable(
+            "one scatter matrix is kept for all classes, and the part of this class cannot be told "
+            "from the rest; pass its examples to forget"
+        )
+
+    def _merge(self, other: Any, slots: Slots) -> None:
+        super()._merge(other, slots)
+        if other._wide.moments is not None or self.moments_.total > self._wide.begins_beyond:
+            self._wide.begin(self._sample.rows())
+        theirs = other._sample.rows()
+        theirs = LearnedRows(theirs.X, slots[theirs.slots], theirs.weights)
+        self._wide.merge(other._wide, theirs, slots)
+        self._sample.absorb(other._sample, slots)
+
+    def _after_other_change(self) -> None:
+        self._running.invalidate()
+
+    def _scores(self, X: Array) -> Array:
+        return self._exact.scores(X, self.moments_, self._sample, self._wide)
+
+    def _scores_one(self, x: Array) -> Array:
+        return self._running.scores_one(x, self.moments_, self._sample, self._wide)
+
+    def _own_state(self) -> State:
+        arrays, notes = super()._own_state()
+        wide, about = self._wide.state()
+        return arrays | self._sample.state() | wide, notes | about
+
+    def _own_restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
+        super()._own_restore(arrays, notes)
+        X = stored(arrays, "sample", None, self.n_features_in_)
+        last = self.moments_.n_slots - 1
+        slots = stored(arrays, "sample_slots", len(X), dtype=np.int64, least=0, most=last)
+        weights = stored(arrays, "sample_weights", len(X), least=np.finfo(np.float64).tiny)
+        if len(X) > max(self.sample_size, last + 1):
+            raise DamagedModel(f"sample holds {len(X)} examples, more than sample_size")
+        # A file of before there were wide readings knows nothing of either.
+        is_new = "wide" in notes
+        seen = stored(arrays, "sample_seen", None, least=0.0) if is_new else self.moments_.counts
+        if len(seen) != last + 1:
+            raise DamagedModel("sample_seen is of another number of classes")
+        self._sample.restore(X, slots, weights, seen.copy())
+        self._wide.restore(arrays, is_new and stored_flag(notes, "wide"), self._sample.is_all)
+
+
+class _Chosen:
+    """The reading chosen for exactly these moments."""
+
+    def __init__(self) -> None:
+        self._made_for = -1
+        self._choice: HeadChoice | None = None
+        self._kernel: KernelPath | None = None
+        self._solution: LeastSquares | KernelSquares | None = None
+        self._discriminant = ExactDiscriminant()
+
+    def choice(self, moments: Moments, sample: Sample, wide: Wide) -> HeadChoice:
+        if self._choice is None or self._made_for != moments.version:
+            self._kernel = self._solution = None
+            self._choice, self._kernel = choose(moments, sample, wide)
+            self._made_for = moments.version
+        return self._choice
+
+    def scores(self, X: Array, moments: Moments, sample: Sample, wide: Wide) -> Array:
+        chosen = self.choice(moments, sample, wide)
+        if chosen.reading == NEAREST:
+            return nearest_mean_scores(X, moments)
+        if chosen.reading == DISCRIMINANT:
+            weights, bias, origin = self._discriminant.linear(moments, _shrinkage(chosen))
+            return (X - origin) @ weights.T + bias
+        if self._solution is None:
+            self._solution = solution(chosen, moments, sample, wide, self._kernel)
+            self._kernel = None
+        return self._solution.scores(wide.seen(X) if chosen.reading == FEATURES else X)
+
+
+class _Following:
+    """A reading chosen not long ago that follows every example at a fixed cost."""
+
+    def __init__(self, n_features: int) -> None:
+        self._n_features = n_features
+        self._choice: HeadChoice | None = None
+        self._chosen_at = 0.0
+        self._solution: LeastSquares | KernelSquares | None = None
+        self._discriminant: RunningDiscriminant | None = None
+        self._beside: Array | None = None
+
+    def invalidate(self) -> None:
+        """The moments changed as a whole."""
+        self._solution = self._discriminant = None
+
+    def before(self, x: Array, wide: Wide) -> None:
+        """One example is about to be learned."""
+        if isinstance(self._solution, LeastSquares):
+            seen = wide.seen(x[None]) if self._is_wide() else x[None]
+            self._beside = self._solution.rows_beside(seen, None)
+
+    def after(self, row: Array, x: Array, slot: int) -> None:
+        """It was, and S grew by the outer product of this row."""
+        if isinstance(self._solution, LeastSquares):
+            self._solution.follow_one(self._beside, slot)
+        elif self._solution is not None:
+            self._solution.extend(x, slot)
+        if self._discriminant is not None:
+            self._discriminant.follow_one(row, slot)
+
+    def scores_one(self, x: Array, moments: Moments, sample: Sample, wide: Wide) -> Array:
+        recent = self._chosen_at <= moments.total <= self._chosen_at * (1.0 + CHOOSE_AGAIN)
+        if self._choice is None or not recent:
+            self.invalidate()
+            self._choice, kernel = choose(moments, sample, wide)
+            self._chosen_at = moments.total
+            if kernel is not None:
+                self._solution = solution(self._choice, moments, sample, wide, kernel)
+        if self._choice.reading == NEAREST:
+            return nearest_mean_scores(x[None], moments)[0]
+        if self._choice.reading == DISCRIMINANT:
+            if self._discriminant is None:
+                self._discriminant = RunningDiscriminant(self._n_features)
+            return self._discriminant.scores_one(x, moments, _shrinkage(self._choice))
+        if self._solution is None:
+            self._solution = solution(self._choice, moments, sample, wide)
+        if isinstance(self._solution, KernelSquares):
+            return self._solution.scores(x[None])[0]
+        return self._solution.scores_one(wide.seen(x[None])[0] if self._is_wide() else x)
+
+    def _is_wide(self) -> bool:
+        return self._choice is not None and self._choice.reading == FEATURES
+
+
+def solution(
+    choice: HeadChoice,
+    moments: Moments,
+    sample: Sample,
+    wide: Wide,
+    kernel: KernelPath | None = None,
+) -> LeastSquares | KernelSquares:
+    """Least squares as chosen, on what was taught until now."""
+    if kernel is not None:
+        return kernel.squares(choice.strength, choice.recoding)
+    if choice.reading == KERNEL and sample.is_all:
+        rows = sample.rows()
+        return KernelSquares(rows, moments.n_slots, choice.strength, choice.recoding)
+    if choice.reading == FEATURES and wide.moments is not None:
+        return least_squares(wide.moments, choice, moments.n_features)
+    return least_squares(moments, choice, moments.n_features)
+
+
+def least_squares(moments: Moments, choice: HeadChoice, n_features: int) -> LeastSquares:
+    """Ridge regression as chosen; its strength is relative to the variance of so many features."""
+    mean_variance = float(moments.total_scatter().diagonal().sum()) / n_features
+    regularization = choice.strength * mean_variance if mean_variance > 0 else 1.0
+    return LeastSquares(moments, regularization, choice.recoding, rebalance=False, intercept=True)
+
+
+def nearest_mean_scores(X: Array, moments: Moments) -> Array:
+    """−½ ‖x − μ_k‖² up to a term that all classes share, about the mean of all."""
+    centred = moments.means - moments.mean
+    scores: Array = (X - moments.mean) @ centred.T - 0.5 * np.einsum("ij,ij->i", centred, centred)
+    return scores
+
+
+def _shrinkage(choice: HeadChoice) -> TowardsMeanVariance:
+    """ε of (1 − ε) S/N + ε ν I, whose ridge is ε / (1 − ε) of the mean variance."""
+    return TowardsMeanVariance(choice.strength / (1.0 + choice.strength))

@@ -1,0 +1,120 @@
+"""The wide readings of a classifier that chooses: as wide as memory and time allow.
+
+While all examples are kept, width is infinite (:mod:`everlearn.learners.auto.arc_cosine`). From the
+first example on that finds no room among those kept, ReLU features of a fixed seed are added up
+beside the plain ones, beginning with everything kept so far; nothing is ever needed again. So what
+is added up is a function of the set of examples, like everything else.
+
+    memory          two matrices of D × D numbers, 16 D² bytes; of n examples kept one, 8 n² bytes
+    time            2 d D + D² operations an example, at ``NOMINAL`` operations a microsecond
+
+D is a function of d and of the two budgets, never of the machine: learners can be merged.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from everlearn.arrays import AnyArray, Array, Slots
+from everlearn.learners.auto.leave_one_out import LearnedRows
+from everlearn.preprocessing.fixed_map import in_blocks
+from everlearn.preprocessing.random_features import RandomFeatures
+from everlearn.statistics.moments import BLOCK_ROWS, Moments
+
+# Operations a microsecond, of one core: what a budget of time is counted in.
+NOMINAL = 20_000.0
+# Wider than this many times the features, little is gained; narrower than this many, nothing.
+WIDEST, NARROWEST = 16, 4
+BYTES_A_NUMBER, BYTES_A_PAIR = 16.0, 8.0
+PREFIX = "wide_"
+
+
+class Wide:
+    """ReLU features of examples, added up once there are too many examples to keep."""
+
+    def __init__(
+        self, n_features: int, kept: int, memory: float, microseconds: float | None
+    ) -> None:
+        self.width = width_within(n_features, memory, microseconds)
+        self._keeps = kept_within(kept, memory, microseconds)
+        self.moments: Moments | None = None
+        # A file of before there were wide readings holds none: they begin with all, or never.
+        self.missed = False
+        self._n_features = n_features
+        self._features: RandomFeatures | None = None
+
+    @property
+    def keeps(self) -> int:
+        """Up to how many examples a kernel reads them all."""
+        return 0 if self.missed else self._keeps
+
+    @property
+    def begins_beyond(self) -> int:
+        """Beyond how many examples features are added up."""
+        return self._keeps
+
+    def learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        """Examples were learned after the beginning."""
+        if self.moments is not None:
+            for part in in_blocks(len(X), BLOCK_ROWS):
+                share = None if weights is None else weights[part]
+                self.moments.add(self.seen(X[part]), slots[part], share)
+
+    def begin(self, rows: LearnedRows) -> None:
+        """Not all examples can be kept any more; these are all there were."""
+        if self.width and self.moments is None and not self.missed:
+            self.moments = Moments(self.width)
+            if len(rows):
+                self.learn(rows.X, rows.slots, rows.weights)
+
+    def forget(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        if self.moments is not None:
+            self.moments.remove(self.seen(X), slots, weights)
+
+    def merge(self, other: "Wide", kept: LearnedRows, slots: Slots) -> None:
+        """Add another's, or where it has not begun what it keeps, under slots of ours."""
+        self.missed = self.missed or other.missed
+        if self.missed:
+            self.moments = None
+        elif self.moments is not None and other.moments is not None:
+            self.moments.merge(other.moments, slots)
+        elif self.moments is not None and len(kept):
+            self.learn(kept.X, kept.slots, kept.weights)
+
+    def seen(self, X: Array) -> Array:
+        """Examples as wide features."""
+        if self._features is None:
+            self._features = RandomFeatures(n_components=self.width)
+            self._features.fit(np.zeros((1, self._n_features)))
+        return self._features.transform(X)
+
+    def state(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
+        found = {} if self.moments is None else self.moments.state()
+        return {PREFIX + name: array for name, array in found.items()}, {"wide": not self.missed}
+
+    def restore(self, arrays: dict[str, AnyArray], known: bool, is_all: bool) -> None:
+        """Take over what :meth:`state` gave."""
+        own = {
+            name.removeprefix(PREFIX): a for name, a in arrays.items() if name.startswith(PREFIX)
+        }
+        if own and self.width:
+            self.moments = Moments(self.width)
+            self.moments.restore(own)
+        self.missed = not known or (bool(self.width) and not own and not is_all)
+
+
+def width_within(n_features: int, memory: float, microseconds: float | None) -> int:
+    """The widest features that a budget of megabytes and of time allows; 0 if too narrow."""
+    width = min(float(WIDEST * n_features), math.sqrt(memory * 1e6 / BYTES_A_NUMBER))
+    if microseconds is not None:
+        width = min(width, math.sqrt(n_features**2 + NOMINAL * microseconds) - n_features)
+    return int(width) if width >= NARROWEST * n_features else 0
+
+
+def kept_within(kept: int, memory: float, microseconds: float | None) -> int:
+    """Up to how many of the examples kept a kernel may read them; 0 if not worth it."""
+    most = math.sqrt(memory * 1e6 / BYTES_A_PAIR)
+    if microseconds is not None:
+        most = min(most, math.sqrt(NOMINAL * microseconds / 4.0))
+    return kept if kept <= most else int(most)

@@ -1,0 +1,354 @@
+"""Which reading of what was taught answers best: every example asked without itself.
+
+Counts of right answers are noisy, so neighbouring strengths are averaged (1-2-1), and a strength
+that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is preferred by a
+quarter of an example for each step of the grid. So the best of the linear readings is found. A
+wide reading is taken before it, at the strength nearest to the usual one, unless it is behind the
+best by more than a standard error and an example, where both differ. Without evidence the kernel,
+or where there is none ridge regression, is taken at the usual strength.
+
+The strength of wide features is looked for with the first half of them, at an eighth of the cost,
+and that of the kernel with half of the examples where there are many. All of them are less noisy
+and may want it weaker, so the next weaker one is tried as well.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from everlearn.arrays import Array, Slots
+from everlearn.learners.auto.arc_cosine import KernelPath
+from everlearn.learners.auto.leave_one_out import (
+    WIDE,
+    DiscriminantPath,
+    LearnedRows,
+    LeastSquaresPath,
+    recoded,
+)
+from everlearn.learners.auto.random_features import Wide
+from everlearn.learners.auto.sample import Sample
+from everlearn.statistics.moments import Moments
+
+RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
+KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on wide features"
+# Strengths, as shares of the mean variance; the last of the discriminant's is nearest class mean.
+RIDGES = np.array([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
+WIDE_RIDGES = np.array([1e-3, 1e-2, 0.1, 1.0])
+SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
+# α, the preferred first. Stronger ones cost accuracy wherever classes are uneven (docs/quality.md).
+RECODINGS = (0.375, 0.25, 0.125, 0.0)
+# Without evidence: λ is this over the mean number of examples of a class.
+USUAL = 8.0
+# What one step away from the usual strength costs, and another reading than ridge, in examples.
+STEP, OTHER_READING = 0.25, 1.0
+# By so many standard errors a preferred reading may be behind.
+ERRORS = 1.0
+# And by so many examples beside: where there are few of them, one or two decide nothing.
+ALONE = 1.0
+# The share of wide features that their strength is looked for with.
+SOME_FEATURES = 0.5
+# Beyond so many examples, half of them tell the strength of the kernel.
+MANY = 2000
+# Classes are uneven, and recoding worth a look, when the largest is this much larger.
+UNEVEN = 2.0
+# Wide readings are asked about so many examples at most, and at so many strengths about the usual.
+MOST_ASKED = 1000
+BELOW_USUAL, ABOVE_USUAL = 2, 1
+
+
+@dataclass(frozen=True)
+class HeadChoice:
+    """A reading, how strongly it is regularised, and the evidence for it."""
+
+    reading: str
+    strength: float
+    recoding: float = 0.0
+    temperature: float = 1.0
+    right: tuple[tuple[str, float], ...] = ()
+    asked: int = 0
+    width: int = 0
+
+    def in_words(self) -> str:
+        """The choice and the reason for it."""
+        wide = f" ({self.width:,} of them)" if self.reading == FEATURES else ""
+        if not self.asked:
+            return (
+                f"{self.reading} at {self.strength:.2g} of the mean variance: no class has two "
+                "examples yet, so nothing could be compared"
+            )
+        others = ", ".join(f"{right:.1%} by {reading}" for reading, right in self.right)
+        recoded_by = f", recoded by {self.recoding:g}" if self.recoding else ""
+        return (
+            f"{self.reading}{wide} at {self.strength:.2g} of the mean variance{recoded_by}: of "
+            f"{self.asked} examples answered without themselves, right were {others}"
+        )
+
+
+# A reading, its strength, and the scores of all examples asked about.
+_Asked = tuple[str, float, Array]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A reading, what it scores at a strength, and what right answers at each are worth."""
+
+    reading: str
+    strengths: Array
+    scores: Callable[[float], Array]
+    worth: Callable[[Array], Array]
+
+
+def choose(moments: Moments, sample: Sample, wide: Wide) -> tuple[HeadChoice, KernelPath | None]:
+    """The reading that answers most of these examples rightly without themselves.
+
+    With the kernel comes what was computed of it, to answer with.
+    """
+    n_classes = np.count_nonzero(moments.counts)
+    usual = USUAL * n_classes / moments.total
+    kept = sample.rows()
+    # An example of weight two is two examples: one of them is left out.
+    alone = np.minimum(kept.weights, 1.0)
+    comparable = np.flatnonzero(moments.counts[kept.slots] - alone > 1e-9 * moments.total)
+    if wide.keeps or wide.moments is not None:
+        comparable = sample.first(comparable, MOST_ASKED)
+    has_kernel = moments.total <= wide.keeps and sample.is_all
+    if not len(comparable) or n_classes < 2:
+        return HeadChoice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual), None
+    rows = LearnedRows(kept.X, kept.slots, alone).take(comparable)
+    evidence = _Evidence(moments.counts, rows, kept.weights[comparable])
+    linear = _linear(moments, rows, usual)
+    if not linear:
+        return HeadChoice(NEAREST, np.inf), None
+    right: dict[str, float] = {}
+    best: tuple[float, _Asked] | None = None
+    for one in linear:
+        asked = [(one.reading, float(s), one.scores(float(s))) for s in one.strengths]
+        counts = evidence.right([scores for _, _, scores in asked])
+        right[one.reading] = float(counts.max()) / evidence.total
+        worth = one.worth(counts)
+        at = len(worth) - 1 - int(worth[::-1].argmax())
+        if best is None or worth[at] > best[0]:
+            best = float(worth[at]), asked[at]
+    assert best is not None
+    strengths = _strengths_near(usual)
+    preferred: list[_Asked] = []
+    path: KernelPath | None = None
+    if has_kernel:
+        path, preferred = _kernel(moments, sample, comparable, strengths)
+    elif wide.moments is not None:
+        preferred = _features(moments, sample, wide, evidence, comparable, strengths)
+    asked = [*preferred, best[1]]
+    tables = [scores for _, _, scores in asked]
+    for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
+        right[name] = max(right.get(name, 0.0), float(count) / evidence.total)
+    reading, strength, scores = asked[evidence.first_as_good_as_the_best(tables)]
+    recoding = 0.0
+    if reading not in (DISCRIMINANT, NEAREST):
+        recoding = evidence.recoding(scores)
+        scores = evidence.recoded(scores, recoding)
+    elif reading == DISCRIMINANT:  # as the reading itself scales them
+        scores = scores * moments.total * (1.0 + strength)
+    choice = HeadChoice(
+        reading,
+        strength,
+        recoding,
+        evidence.temperature(scores),
+        tuple(right.items()),
+        round(evidence.total),
+        wide.width if reading == FEATURES else 0,
+    )
+    return choice, path if reading == KERNEL else None
+
+
+def _linear(moments: Moments, rows: LearnedRows, usual: float) -> list[_Candidate]:
+    """Least squares, discriminant and nearest mean of the features as they are."""
+    squares = LeastSquaresPath(moments, rows)
+    if not squares.mean_variance > 0:
+        return []
+    ridges = WIDE_RIDGES if moments.n_features > WIDE else RIDGES
+    found = [
+        _Candidate(
+            RIDGE,
+            ridges,
+            lambda s: squares.scores(s * squares.mean_variance),
+            lambda hits: _preferred(hits, ridges, usual),
+        )
+    ]
+    if moments.n_features > WIDE:
+        return found
+    discriminants = DiscriminantPath(moments, rows)
+    if not discriminants.mean_variance > 0:
+        return found
+
+    def scores(strength: float) -> Array:
+        return discriminants.scores(strength * discriminants.mean_variance)
+
+    return [
+        *found,
+        _Candidate(
+            DISCRIMINANT, SHRINKAGES[:-1], scores, lambda hits: _smoothed(hits) - OTHER_READING
+        ),
+        _Candidate(NEAREST, SHRINKAGES[-1:], scores, lambda hits: hits - OTHER_READING),
+    ]
+
+
+def _strengths_near(usual: float) -> list[float]:
+    """Those tried of wide readings, the nearest to the usual one first."""
+    near = int(np.abs(np.log(RIDGES / usual)).argmin())
+    some = RIDGES[max(0, near - BELOW_USUAL) : near + ABOVE_USUAL + 1]
+    return [float(s) for s in some[np.abs(np.log(some / usual)).argsort(kind="stable")]]
+
+
+def _kernel(
+    moments: Moments, sample: Sample, asked: Slots, strengths: list[float]
+) -> tuple[KernelPath, list[_Asked]]:
+    """Kernel ridge regression on all there is, at strengths that may suit it."""
+    kept = sample.rows()
+    if len(kept) > MANY:
+        strengths = _suiting_half(sample, strengths)
+    path = KernelPath(moments.counts, kept, asked, np.minimum(kept.weights, 1.0)[asked])
+    variance = path.total_variance / moments.n_features
+    if not variance > 0:
+        return path, []
+    # The preferred strength last: where it is chosen, its factor is at hand.
+    tables = [path.scores(s * variance) for s in reversed(strengths)][::-1]
+    return path, [(KERNEL, s, table) for s, table in zip(strengths, tables, strict=True)]
+
+
+def _suiting_half(sample: Sample, strengths: list[float]) -> list[float]:
+    """The strength that suits half of the examples, as a multiple of the usual one, and one less.
+
+    Half as many examples of each class want it twice as strong.
+    """
+    kept = sample.rows()
+    half = sample.first(np.arange(len(kept)), len(kept) // 2)
+    rows = kept.take(half)
+    alone = np.minimum(rows.weights, 1.0)
+    counts = np.zeros(int(kept.slots.max()) + 1)
+    np.add.at(counts, rows.slots, rows.weights)
+    among = np.flatnonzero(counts[rows.slots] - alone > 1e-9 * counts.sum())
+    asked = np.flatnonzero(np.isin(half, sample.first(half[among], MOST_ASKED)))
+    if not len(asked):
+        return strengths
+    evidence = _Evidence(
+        counts, LearnedRows(rows.X, rows.slots, alone).take(asked), rows.weights[asked]
+    )
+    path = KernelPath(counts, rows, asked, alone[asked])
+    variance = path.total_variance / kept.X.shape[1] * kept.weights.sum() / counts.sum()
+    tables = [path.scores(s * variance) for s in strengths]
+    return _and_one_less(strengths, evidence.first_as_good_as_the_best(tables))
+
+
+def _and_one_less(strengths: list[float], found: int) -> list[float]:
+    weaker = [s for s in strengths if s < strengths[found]]
+    return [strengths[found], *sorted(weaker)[-1:]]
+
+
+def _features(
+    moments: Moments,
+    sample: Sample,
+    wide: Wide,
+    evidence: "_Evidence",
+    asked: Slots,
+    strengths: list[float],
+) -> list[_Asked]:
+    """Ridge regression on wide features, at the strength that suits some of them and one less."""
+    assert wide.moments is not None
+    kept = sample.rows()
+    alone = np.minimum(kept.weights, 1.0)
+    rows = LearnedRows(wide.seen(kept.X[asked]), kept.slots[asked], alone[asked])
+    some = LeastSquaresPath(wide.moments, rows, int(SOME_FEATURES * wide.width))
+    per_feature = wide.width / moments.n_features
+    variance = some.mean_variance * per_feature
+    if not variance > 0:
+        return []
+    found = evidence.first_as_good_as_the_best([some.scores(s * variance) for s in strengths])
+    squares = LeastSquaresPath(wide.moments, rows)
+    variance = squares.mean_variance * per_feature
+    return [(FEATURES, s, squares.scores(s * variance)) for s in _and_one_less(strengths, found)]
+
+
+class _Evidence:
+    """What examples answered without themselves say for a table of scores.
+
+    The sample has as many examples of rare classes as of frequent ones; each counts for as much as
+    it would in the stream it stands for.
+    """
+
+    def __init__(self, counts: Array, rows: LearnedRows, weights: Array) -> None:
+        self._rows, self._slots = rows, rows.slots
+        self._counts = counts
+        kept = np.bincount(rows.slots, weights, len(counts))
+        share = counts[rows.slots] / kept[rows.slots] * weights
+        self.total = float(weights.sum())
+        self._share: Array = share * self.total / share.sum()
+        # An example of weight two is two that are right or wrong together, but two.
+        self._squares: Array = self._share**2 / weights
+        known = counts[counts > 0]
+        self._uneven = bool(known.max() > UNEVEN * known.min())
+
+    def right(self, tables: list[Array]) -> Array:
+        """How many examples each table of scores answers rightly."""
+        return self._hits(tables) @ self._share
+
+    def first_as_good_as_the_best(self, tables: list[Array]) -> int:
+        """The first that is not behind the best by a standard error and an example."""
+        hits = self._hits(tables)
+        best = hits[int((hits @ self._share).argmax())]
+        behind = (best.astype(np.float64) - hits) @ self._share
+        error = np.sqrt((best != hits) @ self._squares)
+        return int(np.flatnonzero(~(behind > ERRORS * error + ALONE))[0])  # it may overflow
+
+    def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
+        """Which examples each table of scores answers rightly, a row each."""
+        return np.array([scores.argmax(axis=1) == self._slots for scores in tables])
+
+    def recoded(self, scores: Array, alpha: float) -> Array:
+        return recoded(scores.copy(), self._slots, self._rows.weights, self._counts, alpha)
+
+    def recoding(self, scores: Array) -> float:
+        """The largest α that is as good as any, where classes differ in size."""
+        if not self._uneven:
+            return 0.0
+        tables = [self.recoded(scores, alpha) for alpha in RECODINGS]
+        return RECODINGS[self.first_as_good_as_the_best(tables)]
+
+    def temperature(self, scores: Array) -> float:
+        """By what to divide scores so that the right answers are most likely."""
+        own = scores[np.arange(len(scores)), self._slots]
+        gaps = scores - own[:, None]
+        finite = np.isfinite(gaps)
+        share = np.broadcast_to(self._share[:, None], gaps.shape)[finite]
+        scale = _deviation(gaps[finite], share)
+        if not scale > 0:
+            return 1.0
+
+        def surprise(logarithm: float) -> float:
+            shrunk = gaps / (scale * np.exp(logarithm))
+            top = shrunk.max(axis=1)
+            return float(self._share @ (top + np.log(np.exp(shrunk - top[:, None]).sum(axis=1))))
+
+        best = minimize_scalar(surprise, bounds=(-7.0, 3.0), method="bounded")
+        return scale * float(np.exp(best.x))
+
+
+def _deviation(values: Array, weights: Array) -> float:
+    if not weights.sum() > 0:
+        return 0.0
+    mean = np.average(values, weights=weights)
+    return float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
+
+
+def _smoothed(hits: Array) -> Array:
+    """Averages of neighbours, 1-2-1: accuracy over strength is a plateau with noise on it."""
+    padded = np.concatenate([hits[:1], hits, hits[-1:]]).astype(np.float64)
+    return 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
+
+
+def _preferred(hits: Array, strengths: Array, usual: float) -> Array:
+    """Right answers, less what it costs to be away from the usual strength."""
+    steps = np.abs(np.log(strengths / usual)) / np.log(strengths[1] / strengths[0])
+    return _smoothed(hits) - STEP * steps

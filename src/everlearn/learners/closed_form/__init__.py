@@ -1,0 +1,1 @@
+"""What the closed-form learners share: class moments, and the heads that read scores off them."""

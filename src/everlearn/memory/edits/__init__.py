@@ -1,0 +1,1 @@
+"""What changes a Memory: teaching, forgetting, correcting, embedding anew."""

@@ -1,0 +1,55 @@
+"""This was wrong, it is a …"""
+
+from dataclasses import dataclass
+
+from everlearn.memory.edits.operations import begin
+from everlearn.memory.edits.writing import settle_kind
+from everlearn.memory.storage.journal import Example, Journal
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What a correction did.
+
+    Attributes
+    ----------
+    name : str
+        The name the example has now.
+    moved_from : tuple of str
+        The names it stood under and no longer does.
+    taught : bool
+        Whether it was taught anew, because it was not known before.
+    """
+
+    name: str
+    moved_from: tuple[str, ...]
+    taught: bool
+
+    def __str__(self) -> str:
+        if self.moved_from:
+            return f"moved from {', '.join(self.moved_from)} to {self.name}"
+        return f"taught as {self.name}" if self.taught else f"it is called {self.name} already"
+
+
+def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Correction:
+    """Give an example its right name, as one operation; inside a transaction.
+
+    With ``also`` it keeps the names it has. Nothing is done where nothing is wrong.
+    """
+    settle_kind(journal, example)
+    known = journal.find(digest=example.digest)
+    right = journal.find(name=name, digest=example.digest)
+    wrong = [] if also else [teaching for teaching in known if teaching not in right]
+    moved_from = tuple(journal.tally(wrong))
+    if right and not wrong:
+        return Correction(name, (), taught=False)
+    operation = begin(journal, "correct")
+    if right:
+        journal.take_back(operation, wrong)
+    elif wrong:
+        # One stays, under the right name; the same image is one teaching.
+        journal.take_back(operation, wrong[1:])
+        journal.move(operation, wrong[:1], name)
+    else:
+        journal.add(operation, name, example)
+    return Correction(name, moved_from, taught=not right and not wrong)

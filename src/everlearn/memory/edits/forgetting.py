@@ -1,0 +1,111 @@
+"""Which teachings are meant when somebody says what to forget."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from everlearn.errors import InvalidInput, NeverLearned, UnknownLabel
+from everlearn.images.decode import read_bytes
+from everlearn.memory.edits.intake import Intake
+from everlearn.memory.storage.erase import Receipt
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.words import listed, teachings
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was forgotten, or would be.
+
+    Attributes
+    ----------
+    count : int
+        How many teachings.
+    names : dict of str to int
+        How many of each name.
+    receipt : Receipt or None
+        Of an erase.
+    """
+
+    count: int
+    names: dict[str, int]
+    receipt: Receipt | None = None
+
+    def __str__(self) -> str:
+        names = "1 name" if len(self.names) == 1 else f"{len(self.names)} names"
+        of = f" of {names} ({listed(self.names)})" if self.names else ""
+        return f"{teachings(self.count)}{of}"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to forget: exactly one of an example or word, a number, or a name and a source."""
+
+    what: Any = None
+    id: int | None = None
+    name: str | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        for word in (self.what, self.name, self.source):
+            if isinstance(word, (str, os.PathLike)):
+                _require_word(os.fspath(word))
+        ways = [
+            self.what is not None,
+            self.id is not None,
+            (self.name, self.source) != (None, None),
+        ]
+        if not any(ways):
+            raise InvalidInput("say what to forget: an example, id=, name= or source=")
+        if sum(ways) > 1:
+            raise InvalidInput("say what to forget once: an example, id=, name= or source=")
+
+    def found(self, journal: Journal, intake: Intake, *, forgotten: bool) -> list[int]:
+        """The numbers of the teachings; ``forgotten`` finds those that no longer count, too."""
+        if self.id is not None:
+            found = journal.find(id=_number(self.id), forgotten=forgotten)
+            if not found:
+                raise NeverLearned(f"there is no teaching with the number {self.id}")
+            return found
+        if self.name is not None or self.source is not None:
+            found = journal.find(name=self.name, source=self.source, forgotten=forgotten)
+            if not found:
+                said = [
+                    f"{k} {v!r}" for k, v in (("name", self.name), ("source", self.source)) if v
+                ]
+                raise UnknownLabel(f"nothing was taught with the {' and the '.join(said)}")
+            return found
+        if isinstance(self.what, (str, os.PathLike)):
+            return _by_word(journal, os.fspath(self.what), intake, forgotten)
+        found = journal.find(digest=intake.one(self.what).digest, forgotten=forgotten)
+        if not found:
+            raise NeverLearned("this example was never taught, or is forgotten already")
+        return found
+
+
+def _by_word(journal: Journal, word: str, intake: Intake, forgotten: bool) -> list[int]:
+    meanings = {
+        "a name": journal.find(name=word, forgotten=forgotten),
+        "a source": journal.find(source=os.path.abspath(word), forgotten=forgotten)
+        or journal.find(source=word, forgotten=forgotten),
+    }
+    if not any(meanings.values()) and os.path.isfile(word):
+        digest = hashlib.sha256(read_bytes(word, intake.limits)).digest()
+        meanings["an image"] = journal.find(digest=digest, forgotten=forgotten)
+    found = [teachings for teachings in meanings.values() if teachings]
+    if not found:
+        raise UnknownLabel(f"{word!r} is no name, source or image that was taught")
+    if len(found) > 1:
+        raise InvalidInput(f"{word!r} is a name and a source; say which with name= or source=")
+    return found[0]
+
+
+def _require_word(word: str | bytes) -> None:
+    if not word.strip():
+        raise InvalidInput("an empty word names nothing to forget; give a name, a file or a folder")
+
+
+def _number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 63:
+        raise InvalidInput(f"a teaching's number is a whole number of at least 1, not {value!r}")
+    return value

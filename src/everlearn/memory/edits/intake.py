@@ -1,0 +1,165 @@
+"""Whatever a person holds in their hands, as something the journal can write down.
+
+An example is an image file, the bytes of one, a picture in RGB, or a vector of features.
+"""
+
+import hashlib
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from everlearn.errors import InvalidParameter, NotFinite, WrongKind, WrongShape
+from everlearn.images.batches import (
+    Embedded,
+    Unreadable,
+    embed_picture,
+    embed_source,
+    embed_sources,
+)
+from everlearn.images.by_name import Given, embedder_called, prepared_as
+from everlearn.images.decode import Limits, read_bytes
+from everlearn.images.embedders import EfficientNetLite0, Embedder
+from everlearn.memory.storage.journal import Example, Vectors
+
+KEEP = ("thumbnail", "image", "none")
+
+Taken = tuple[str, Example | Unreadable]
+
+
+class Intake:
+    """Embeds what has to be embedded; the embedder is only made when an image comes.
+
+    Parameters
+    ----------
+    embedder : Embedder or path-like, optional
+        A word or an ONNX file (images/by_name.py); nothing stands for the embedder with the name
+        that is known already, or else for the one that comes with everlearn.
+    limits : Limits
+    keep_images : str
+    known : callable
+        Gives the name of the embedder that vectors so far came from, if there is one.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder | Given | None,
+        limits: Limits,
+        keep_images: str = "thumbnail",
+        known: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        if keep_images not in KEEP:
+            raise InvalidParameter(
+                f"keep_images is one of {', '.join(map(repr, KEEP))}, not {keep_images!r}"
+            )
+        self._embedder: Embedder | None = None
+        self._meant: Given | None = None
+        if isinstance(embedder, (str, os.PathLike)):
+            self._meant = embedder
+        else:
+            self._embedder = embedder
+        self._known = known
+        self.limits = limits
+        self.keep_images = keep_images
+
+    @property
+    def embedder(self) -> Embedder:
+        if self._embedder is None:
+            if self._meant is not None:
+                self._embedder = prepared_as(self._known(), self._meant)
+            else:
+                self._embedder = embedder_called(self._known()) or EfficientNetLite0()
+        return self._embedder
+
+    def one(self, example: Any, source: str | None = None) -> Example:
+        """One example, or the error it deserves; what is embedded already is taken as it is."""
+        if isinstance(example, Example):
+            return example
+        if _is_file(example):
+            return self._written(embed_source(self.embedder, example, limits=self.limits), source)
+        if _is_picture(example):
+            return self._written(embed_picture(self.embedder, _pixels(example)), source or "")
+        vector = _vector(example)
+        return Example(vector, source or "", hashlib.sha256(vector.tobytes()).digest())
+
+    def many(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
+        """Each name with its example, or with why it could not be read; in order."""
+        for in_files, group in itertools.groupby(examples, key=lambda pair: _is_file(pair[0])):
+            if in_files:
+                yield from self._files(group)
+            else:
+                yield from ((name, self.one(example)) for example, name in group)
+
+    def _files(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
+        names: deque[str] = deque()
+
+        def sources() -> Iterator[Any]:
+            for source, name in examples:
+                names.append(name)
+                yield source
+
+        for found in embed_sources(self.embedder, sources(), limits=self.limits):
+            name = names.popleft()
+            yield name, self._written(found) if isinstance(found, Embedded) else found
+
+    def _written(self, found: Embedded, source: str | None = None) -> Example:
+        if source is None:
+            source = "" if isinstance(found.source, bytes) else os.path.abspath(found.source)
+        if not np.isfinite(found.vector).all():
+            raise NotFinite(
+                f"the embedder {self.embedder.name!r} gave NaN or infinity for "
+                f"{source or 'a picture'}; nothing of it was taught. Use another embedder"
+            )
+        return Example(
+            found.vector,
+            source,
+            found.digest,
+            b"" if self.keep_images == "none" else found.thumbnail,
+            self.embedder.name,
+            self._image(found) if self.keep_images == "image" else b"",
+        )
+
+    def _image(self, found: Embedded) -> bytes:
+        """The file that was embedded; empty if it is another one by now, or was pixels."""
+        if not found.source:
+            return b""
+        data = read_bytes(found.source, self.limits)
+        return data if hashlib.sha256(data).digest() == found.digest else b""
+
+
+def _is_file(example: Any) -> bool:
+    return isinstance(example, (str, bytes, os.PathLike))
+
+
+def _is_picture(example: Any) -> bool:
+    return getattr(example, "ndim", None) == 3 or hasattr(example, "getexif")
+
+
+def _pixels(example: Any) -> Any:
+    return np.asarray(example.convert("RGB") if hasattr(example, "convert") else example)
+
+
+def _vector(example: ArrayLike) -> Vectors:
+    try:
+        values = np.asarray(example)
+    except ValueError:
+        raise WrongShape("an example is one vector, not rows of different length") from None
+    if values.dtype.kind not in "iubf":
+        raise WrongKind(
+            "an example is an image file, its bytes, a picture or a vector of numbers, "
+            f"not {type(example).__name__}"
+        )
+    if values.ndim != 1 or not len(values):
+        raise WrongShape(
+            f"an example is one vector, not an array of shape {values.shape}; "
+            "teach several with teach_many"
+        )
+    with np.errstate(over="ignore"):
+        vector = values.astype(np.float32)
+    if not np.isfinite(vector).all():
+        raise NotFinite("the vector holds NaN, infinity, or numbers too large for float32")
+    return vector

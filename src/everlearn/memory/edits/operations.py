@@ -1,0 +1,167 @@
+"""What was done, in order: undo, redo, and the list of it.
+
+An operation is what one call did (teach_many is one, however many it taught). Undoing appends the
+operation's entries to the log with their signs reversed, and redoing reverses those; nothing is
+taken out of the log. A rename to a new word has no entries: it keeps the word the name does not
+have now, and undo and redo swap the two.
+
+What was undone can be redone until something else is done. An erase rewrites the log and cannot be
+undone, nor can anything before it.
+"""
+
+import time
+from dataclasses import dataclass
+
+from everlearn.errors import InvalidInput, NothingToUndo
+from everlearn.memory.storage.checksums import seal
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.words import listed, teachings
+
+ERASE = "erase"
+
+COLUMNS = "id, kind, time, turns, dropped, name, called"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One operation, done, undone or redone.
+
+    Attributes
+    ----------
+    id : int
+    kind : str
+        "teach", "forget", "rename", "merge", "correct", "name" (strangers), "reembed" or "erase".
+    count : int
+        How many teachings it was about.
+    names : tuple of str
+        Their names; for a rename the old and the new one.
+    time : float
+        When it was done first, in seconds since 1970.
+    undone : bool
+        Whether it is undone now.
+    """
+
+    id: int
+    kind: str
+    count: int
+    names: tuple[str, ...]
+    time: float
+    undone: bool
+
+    def __str__(self) -> str:
+        undone = ", undone" if self.undone else ""
+        return f"{self.kind}, {teachings(self.count)} ({listed(self.names)}){undone}"
+
+
+def begin(journal: Journal, kind: str) -> int:
+    """A new operation; what was undone before can no longer be redone."""
+    for row in journal.db.rows(
+        f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 1 AND dropped = 0"
+    ):
+        _keep(journal, (*row[:4], 1, *row[5:]))
+    operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
+    _keep(journal, (operation, kind, time.time(), 0, 0, None, None))
+    return operation
+
+
+def rename(journal: Journal, old: str, new: str) -> None:
+    """Call a name something else; where the new name exists, the two become one."""
+    teachings = journal.find(name=old)
+    named = journal.find_name(old)
+    if named is None or not teachings:
+        raise journal.never_taught(old)
+    if old == new:
+        raise InvalidInput(f"{old!r} is called that already")
+    operation = begin(journal, "rename")
+    if journal.find_name(new) is not None:
+        journal.move(operation, teachings, new)
+        return
+    journal.call(named, new)
+    row = journal.db.row(f"SELECT {COLUMNS} FROM operations WHERE id = ?", operation)
+    _keep(journal, (*row[:5], named, old))
+
+
+def undo(journal: Journal) -> Change:
+    """Reverse the last operation that is not undone."""
+    row = journal.db.row(
+        f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 0 ORDER BY id DESC LIMIT 1"
+    )
+    if row is None:
+        raise NothingToUndo("nothing was taught, forgotten or renamed that could be undone")
+    if row[1] == ERASE:
+        raise NothingToUndo(
+            "the last thing done was an erase, which cannot be undone, nor can anything before it"
+        )
+    return _reverse(journal, row)
+
+
+def redo(journal: Journal) -> Change:
+    """Do again what was undone last."""
+    row = journal.db.row(
+        f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 1 AND dropped = 0 ORDER BY id LIMIT 1"
+    )
+    if row is None:
+        raise NothingToUndo("nothing was undone since the last change, so there is nothing to redo")
+    return _reverse(journal, row)
+
+
+def history(journal: Journal, limit: int | None) -> list[Change]:
+    """Operations, the latest first."""
+    rows = journal.db.rows(
+        f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT ?", -1 if limit is None else limit
+    )
+    return [_change(journal, row) for row in rows]
+
+
+def _reverse(journal: Journal, row: tuple[int, str, float, int, int, int | None, str]) -> Change:
+    operation, kind, done_at, turns, dropped, named, called = row
+    if named is not None:
+        word = journal.word(named)
+        journal.call(named, called)
+        called = word
+    for teaching, entered_as, sign in _last_turn(journal, operation, turns):
+        journal.enter(operation, teaching, entered_as, -sign)
+    after = operation, kind, done_at, turns + 1, dropped, named, called
+    _keep(journal, after)
+    return _change(journal, after)
+
+
+def _last_turn(journal: Journal, operation: int, turns: int) -> list[tuple[int, int, int]]:
+    """The entries an operation made when it was last done, undone or redone; the latest first."""
+    entries = journal.db.rows(
+        "SELECT teaching, name, sign FROM log WHERE operation = ? ORDER BY position DESC", operation
+    )
+    return entries[: len(entries) // (turns + 1)]
+
+
+def _change(journal: Journal, row: tuple[int, str, float, int, int, int | None, str]) -> Change:
+    operation, kind, done_at, turns, _, named, called = row
+    undone = turns % 2 == 1
+    if kind == ERASE:
+        return Change(operation, kind, int(called or 0), (), done_at, False)
+    if named is not None:
+        count = journal.db.value("SELECT COUNT(*) FROM teachings WHERE name = ?", named)
+        words = called, journal.word(named)
+        return Change(operation, kind, count, words[::-1] if undone else words, done_at, undone)
+    query = (
+        "SELECT DISTINCT names.name FROM log JOIN names ON names.id = log.name "
+        "WHERE operation = ? ORDER BY names.name"
+    )
+    words = tuple(row[0] for row in journal.db.rows(query, operation))
+    count = journal.db.value(
+        "SELECT COUNT(DISTINCT teaching) FROM log WHERE operation = ?", operation
+    )
+    return Change(operation, kind, count, words, done_at, undone)
+
+
+def _keep(journal: Journal, row: tuple[object, ...]) -> None:
+    journal.db.run(
+        "INSERT OR REPLACE INTO operations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        *row,
+        seal("operations", *row),  # type: ignore[arg-type]
+    )
+
+
+def record_erase(journal: Journal, operation: int, count: int) -> None:
+    """An erase among the operations: how many teachings, and none of their words."""
+    _keep(journal, (operation, ERASE, time.time(), 0, 0, None, str(count)))

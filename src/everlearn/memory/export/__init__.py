@@ -1,0 +1,1 @@
+"""A Memory as an ONNX file."""

@@ -1,0 +1,203 @@
+"""The whole chain as one ONNX file: pixels in, names, probabilities and *unknown* out.
+
+    pixels (n, s, s, 3) bytes → (value − mean) / scale, channels first → the embedder's own graph
+      → length one → seen → · Wᵀ + b → softmax → probabilities, name
+                   → · Dᵀ → familiarity, the class it is with → its rank among left-out scores
+                                                              → p_value, unknown
+
+W, b and the temperature are those of the classifier, which sees a vector as onnx_head.py says; D
+are the class directions (unknown.py), and ranks are those of conformal.py. There is one departure:
+where a picture ranks within the step that decides, ``ask`` draws a lot from the digest of the
+picture; the file takes the middle of the step.
+
+The embedder's graph is taken over as it is, its bytes unread but for the names of input and output.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from everlearn.arrays import Array
+from everlearn.errors import NotExportable
+from everlearn.images.embedders import Embedder, OnnxEmbedder
+from everlearn.memory.export.onnx_classifier import seen_through
+from everlearn.memory.export.onnx_proto import (
+    BOOL,
+    FLOAT,
+    STRING,
+    UINT8,
+    fields,
+    message,
+    node,
+    number,
+    tensor,
+    text,
+    value,
+)
+from everlearn.memory.model.calibrated import CalibratedModel
+
+# The first set of operators in which those used here have their present form.
+OLDEST_OPSET = 13
+# Fields of a model, and of a graph.
+VERSION, GRAPH, OPERATORS, FUNCTIONS = 1, 7, 8, 25
+NAME, INITIALIZER, INPUT, OUTPUT = 2, 5, 11, 12
+
+
+@dataclass(frozen=True)
+class Network:
+    """What is needed of an embedder's file."""
+
+    version: int
+    operators: list[bytes]
+    body: list[bytes]
+    input: str
+    output: str
+
+
+def chain_model(
+    embedder: Embedder, reading: CalibratedModel, names: list[str], accept: float
+) -> bytes:
+    """The file's bytes."""
+    if not isinstance(embedder, OnnxEmbedder) or embedder.mirror:
+        raise NotExportable(
+            "only an embedder that is an ONNX file itself, without mirror images, can be written "
+            "into one file with the classifier; export the head alone, or reembed with such a file"
+        )
+    if not embedder.plain:
+        raise NotExportable(
+            "the embedder's file takes bytes, or channels last, or gives feature maps; one that "
+            "takes float (n, 3, side, side) and gives vectors goes into one file; export the head"
+        )
+    network = network_of(embedder.model)
+    power, weights, bias = reading.linear_head()
+    graph = [
+        *_prepared(embedder, network),
+        *network.body,
+        *_features(network, power),
+        *_named(weights / reading.temperature, bias / reading.temperature, names),
+        *_unknown(reading, 1.0 - accept),
+        text(2, "everlearn"),
+        message(INPUT, value("pixels", ("n", embedder.size, embedder.size, 3), UINT8)),
+        message(OUTPUT, value("name", ("n",), STRING)),
+        message(OUTPUT, value("probabilities", ("n", len(names)))),
+        message(OUTPUT, value("unknown", ("n",), BOOL)),
+        message(OUTPUT, value("p_value", ("n",))),
+    ]
+    metadata = {
+        "names": json.dumps(names, ensure_ascii=False),
+        "embedder": embedder.name,
+        "size": str(embedder.size),
+        "crop": str(embedder.crop),
+    }
+    return b"".join(
+        (
+            number(1, network.version),
+            text(2, "everlearn"),
+            message(7, b"".join(graph)),
+            *(message(8, operators) for operators in network.operators),
+            *(message(14, text(1, key) + text(2, word)) for key, word in metadata.items()),
+        )
+    )
+
+
+def network_of(model: bytes) -> Network:
+    """The parts of an ONNX file."""
+    parts = _pairs(model)
+    if any(field == FUNCTIONS for field, _ in parts):
+        raise NotExportable("the embedder's file has functions of its own; export the head alone")
+    operators = [content for field, content in parts if field == OPERATORS]
+    opset = max(_opset(one) for one in operators)
+    if opset < OLDEST_OPSET:
+        raise NotExportable(
+            f"the embedder's file has operators of version {opset}; at least {OLDEST_OPSET} are "
+            "needed to go on from it: convert it, or export the head alone"
+        )
+    graph = _pairs(_of(parts, GRAPH))
+    initializers = {_word(inside, 8) for part, inside in graph if part == INITIALIZER}
+    inputs = [_word(inside, 1) for part, inside in graph if part == INPUT]
+    return Network(
+        version=int(_of(parts, VERSION)),
+        operators=operators,
+        body=[message(part, body) for part, body in graph if part not in (NAME, INPUT, OUTPUT)],
+        input=next(name for name in inputs if name not in initializers),
+        output=_word(_of(graph, OUTPUT), 1),
+    )
+
+
+def _prepared(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
+    """Pixels as the network wants them, at the place of its input."""
+    return [
+        tensor("our:mean", embedder.mean),
+        tensor("our:scale", embedder.scale),
+        node("Cast", ["pixels"], "our:float", to=FLOAT),
+        node("Sub", ["our:float", "our:mean"], "our:centred"),
+        node("Div", ["our:centred", "our:scale"], "our:scaled"),
+        node("Transpose", ["our:scaled"], network.input, perm=(0, 3, 1, 2)),
+    ]
+
+
+def _features(network: Network, power: float) -> list[bytes]:
+    """The vector at length one, and what the classifier sees of it."""
+    unit = node("LpNormalization", [network.output], "our:unit", axis=-1, p=2)
+    return [unit, *seen_through(power, "our:unit", "our:seen")]
+
+
+def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
+    return [
+        tensor("our:weights", weights.T),
+        tensor("our:bias", bias),
+        tensor("our:names", np.array(names, dtype=object)),
+        node("MatMul", ["our:seen", "our:weights"], "our:products"),
+        node("Add", ["our:products", "our:bias"], "our:scores"),
+        node("Softmax", ["our:scores"], "probabilities", axis=-1),
+        node("ArgMax", ["probabilities"], "our:best", axis=1, keepdims=0),
+        node("Gather", ["our:names", "our:best"], "name", axis=0),
+    ]
+
+
+def _unknown(reading: CalibratedModel, alpha: float) -> list[bytes]:
+    """The middle of p = (#{s_i < s} + U) / (m + 1), and whether it is at most alpha."""
+    group, ranks, counts = reading.judgement.acceptance.table(reading.familiar_names)
+    return [
+        tensor("our:directions", reading.familiarity.directions.T),
+        tensor("our:group", group),
+        tensor("our:ranks", ranks),
+        tensor("our:places", counts[:, None] + 1.0),
+        tensor("our:one", np.array([1])),
+        tensor("our:half", np.array(0.5)),
+        tensor("our:alpha", np.array(alpha)),
+        node("MatMul", ["our:unit", "our:directions"], "our:near"),
+        node("TopK", ["our:near", "our:one"], "our:familiarity", "our:nearest", axis=1),
+        node("Squeeze", ["our:nearest", "our:one"], "our:class"),
+        node("Gather", ["our:group", "our:class"], "our:among", axis=0),
+        node("Gather", ["our:ranks", "our:among"], "our:others", axis=0),
+        node("Less", ["our:others", "our:familiarity"], "our:lower"),
+        node("Cast", ["our:lower"], "our:counted", to=FLOAT),
+        node("ReduceSum", ["our:counted", "our:one"], "our:below", keepdims=1),
+        node("Add", ["our:below", "our:half"], "our:rank"),
+        node("Gather", ["our:places", "our:among"], "our:of", axis=0),
+        node("Div", ["our:rank", "our:of"], "our:p"),
+        node("Squeeze", ["our:p", "our:one"], "p_value"),
+        node("LessOrEqual", ["p_value", "our:alpha"], "unknown"),
+    ]
+
+
+def _of(parts: list[tuple[int, Any]], wanted: int) -> Any:
+    """The first part with this number."""
+    return next(content for field, content in parts if field == wanted)
+
+
+def _word(described: bytes, field: int) -> str:
+    return next((str(word, "utf-8") for number, word in _pairs(described) if number == field), "")
+
+
+def _opset(operators: bytes) -> int:
+    """The version of ONNX's own operators; zero for those of somebody else."""
+    parts = dict(_pairs(operators))
+    return 0 if parts.get(1) else int(parts.get(2, 0))
+
+
+def _pairs(body: bytes) -> list[tuple[int, Any]]:
+    return list(fields(body))

@@ -1,0 +1,1 @@
+"""What a Memory can say about itself."""

@@ -1,0 +1,146 @@
+"""What every single teaching does to an answer, exactly and without teaching anything again.
+
+Ridge regression without teaching i, of class c and at leverage h_i = x_i·A⁻¹x_i, is a rank-one step
+away from ridge regression with it. With z = A⁻¹x, w_k = A⁻¹b_k, t_i = x_i·z and v_i = x_i·w_k the
+plain score of class k for x becomes (Sherman and Morrison; the leave-one-out identity of the hat
+matrix is the case x = x_i)
+
+    k ≠ c    b_k·z + v_i t_i / (1 − h_i)
+    k = c    b_k·z − t_i + (v_i − h_i) t_i / (1 − h_i)
+
+each times the recoding n'_k^−α with the counts that are left. (N^α multiplies the scores of all
+classes alike; it is left away where effects are compared, or every teaching would carry every
+answer a little.) Taking out several at once, S,
+solves a small system of as many unknowns: A'⁻¹x = z + U (I − X_S U)⁻¹ X_S z with U = A⁻¹X_Sᵀ.
+
+Leverages of n teachings cost one triangular solve, O(n d²), and are kept; then a question costs two
+products with the n × d matrix of what was taught.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from everlearn.errors import NotExplainable
+from everlearn.learners.auto.leave_one_out import without_themselves
+from everlearn.learners.rlsc import RecursiveRLSC
+
+Array = NDArray[np.float64]
+Classes = NDArray[np.intp]
+
+BLOCK = 2048
+
+
+class Ridge:
+    """What a ridge classifier says of examples it was taught, and would say had it not been.
+
+    Parameters
+    ----------
+    classifier : RecursiveRLSC
+        Taught, with λ and α given, recoding, and no intercept.
+    """
+
+    def __init__(self, classifier: Any) -> None:
+        require_ridge(classifier)
+        moments, order = classifier.moments_, classifier.registry_.order
+        self.recoding = float(classifier.recoding)
+        self.counts: Array = moments.counts[order]
+        # b_k, one row a class.
+        self.sums: Array = self.counts[:, None] * moments.means[order]
+        A = moments.gram()
+        A.flat[:: len(A) + 1] += float(classifier.regularization)
+        self._factor = cho_factor(A, lower=False, overwrite_a=True)
+        # w_k = A⁻¹ b_k, one row a class.
+        self.weights: Array = cho_solve(self._factor, self.sums.T).T
+
+    def scores(self, x: Array) -> Array:
+        """The score of every class, without the factor N^α that all classes share."""
+        return self._recoded(1.0, self.counts) * (self.weights @ x)
+
+    def leverages(self, rows: Array) -> Array:
+        """x·A⁻¹x of every row."""
+        found = np.empty(len(rows))
+        for start in range(0, len(rows), BLOCK):
+            part = slice(start, start + BLOCK)
+            half = solve_triangular(self._factor[0], rows[part].T, trans=1, lower=False)
+            found[part] = np.einsum("ij,ij->j", half, half)
+        return found
+
+    def left_out(self, rows: Array, y: Classes, leverages: Array | None = None) -> Array:
+        """The scores of taught examples under the model that was not taught them, a row each."""
+        h = self.leverages(rows) if leverages is None else leverages
+        fits = rows @ self.weights.T
+        return without_themselves(fits, h, y, np.ones(len(y)), self.counts, self.recoding)
+
+    def _recoded(self, total: float, counts: Array) -> Array:
+        known = counts > 0
+        return np.where(known, (total / np.where(known, counts, 1.0)) ** self.recoding, 0.0)
+
+
+class Influence(Ridge):
+    """The same with all that was taught at hand: what each teaching does to a question.
+
+    Parameters
+    ----------
+    classifier : RecursiveRLSC
+    X : ndarray of shape (n, n_features)
+        Everything that it was taught.
+    y : ndarray of shape (n,)
+        The class of each, as a position in ``classifier.classes_``.
+    """
+
+    def __init__(self, classifier: Any, X: Array, y: Classes) -> None:
+        super().__init__(classifier)
+        self.X = X
+        self.y = y
+        self.h = self.leverages(X)
+
+    def all_left_out(self) -> Array:
+        """The scores of every teaching under the model that was not taught it, a row each."""
+        return self.left_out(self.X, self.y, self.h)
+
+    def without_each(self, x: Array, target: int) -> Array:
+        """The score of one class for x, without each teaching in turn."""
+        z: Array = cho_solve(self._factor, x)
+        along = self.X @ z
+        fits = self.X @ self.weights[target]
+        own = self.y == target
+        room = 1.0 - self.h
+        plain = float(self.sums[target] @ z)
+        moved = plain + fits * along / room
+        moved[own] = (plain - along + (fits - self.h) * along / room)[own]
+        counts = np.where(own, self.counts[target] - 1.0, self.counts[target])
+        scale = self._recoded(1.0, counts)
+        without: Array = scale * moved
+        return without
+
+    def without(self, x: Array, gone: NDArray[np.intp]) -> Array:
+        """The score of every class for x, without some teachings; −∞ where nothing is left."""
+        rows = self.X[gone]
+        z = cho_solve(self._factor, x)
+        U = cho_solve(self._factor, rows.T)
+        z = z + U @ np.linalg.solve(np.eye(len(gone)) - rows @ U, rows @ z)
+        counts = self.counts - np.bincount(self.y[gone], minlength=len(self.counts))
+        plain = self.sums @ z
+        np.subtract.at(plain, self.y[gone], rows @ z)
+        scores: Array = self._recoded(1.0, counts) * plain
+        return np.where(counts > 0, scores, -np.inf)
+
+
+def require_ridge(classifier: Any) -> None:
+    """Only what the formulas above hold for."""
+    if not isinstance(classifier, RecursiveRLSC):
+        raise NotExplainable(
+            f"{type(classifier).__name__} has no formula for the effect of a single teaching; "
+            "switch to one that has, for instance with use(classifier=RecursiveRLSC())"
+        )
+    chosen = isinstance(classifier.regularization, str) or isinstance(classifier.recoding, str)
+    weighted = classifier.weighting != "recode" or classifier.half_life is not None
+    if chosen or weighted or classifier.fit_intercept:
+        raise NotExplainable(
+            f"{classifier!r} chooses parameters from the data, weights examples or has an "
+            "intercept, and then the effect of a single teaching has no formula; switch to one "
+            "with numbers for regularization and recoding, with use(classifier=...)"
+        )

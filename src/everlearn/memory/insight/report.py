@@ -1,0 +1,225 @@
+"""Have I taught enough? What a Memory knows about itself, by exact leave-one-out.
+
+Every teaching is asked about under the model that was not taught it (influence.py), so the accuracy
+is that on new pictures of the same kind, no picture is set aside, and nothing is taught again.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.arrays import softmax
+from everlearn.memory.insight.image_quality import ImageQuality, looked_at
+from everlearn.memory.insight.taught import TaughtMatrix
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.words import teachings
+
+Array = NDArray[np.float64]
+
+# Names with fewer teachings are said to have too few.
+FEW = 5
+# Two examples at least this alike (cosine) show the same thing twice.
+ALIKE = 0.985
+# Confused often enough to be worth a word: this share of a name's teachings.
+OFTEN = 0.1
+# 97.5 % quantile of the normal distribution: intervals hold in 95 of 100 cases.
+Z = 1.959964
+MOST_COMPARED = 4000
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Right answers among so many, with an interval of 95 % (Wilson)."""
+
+    right: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        return self.right / self.of if self.of else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        if not self.of:
+            return 0.0, 1.0
+        n, p = self.of, self.right / self.of
+        centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
+        half = Z / (1 + Z**2 / n) * sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+        return max(0.0, centre - half), min(1.0, centre + half)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{self.share:.1%} right, each of {teachings(self.of)} left out in turn; between "
+            f"{low:.1%} and {high:.1%} on new pictures like these"
+        )
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A teaching that the rest of the Memory would have called something else."""
+
+    id: int
+    name: str
+    source: str
+    looks_like: str
+    probability: float
+
+
+@dataclass
+class Report:
+    """What a Memory knows about itself.
+
+    Attributes
+    ----------
+    accuracy : Accuracy
+        Of every teaching under the model that was not taught it.
+    per_name : dict of str to Accuracy
+    confused_pairs : list of (name, answered instead, how often)
+    mislabelled : list of Suspect
+        All teachings whose name the others do not bear out, the least likely name first.
+    near_duplicates : list of (id, id, cosine)
+        Teachings of one name that show the same thing twice.
+    blurred, dark : list of int
+        Teachings whose thumbnails look it.
+    too_few : list of str
+        Names with fewer than five teachings.
+    advice : dict of str to str
+        One sentence a name: what to show next.
+    ranking : list of int
+        Every teaching, the least likely to have its right name first.
+    """
+
+    accuracy: Accuracy
+    per_name: dict[str, Accuracy]
+    confused_pairs: list[tuple[str, str, int]]
+    mislabelled: list[Suspect]
+    near_duplicates: list[tuple[int, int, float]]
+    blurred: list[int]
+    dark: list[int]
+    too_few: list[str]
+    advice: dict[str, str] = field(default_factory=dict)
+    ranking: list[int] = field(default_factory=list)
+    thumbnails: dict[int, bytes] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.accuracy), *(f"{n}: {a}" for n, a in self.advice.items())])
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """One page with pictures in it that needs nothing else."""
+        from everlearn.memory.insight.report_page import write_page
+
+        write_page(self, path)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Who is taken for whom, as a picture."""
+        from everlearn.memory.insight.report_page import plot_confusions
+
+        plot_confusions(self, path)
+
+
+def report_on(
+    taught: TaughtMatrix,
+    journal: Journal,
+    temperature: float,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Look at everything that counts.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Told how many teachings were looked at, and of how many.
+    """
+    influence, names = taught.influence, taught.names
+    scores = influence.all_left_out()
+    answers = scores.argmax(axis=1)
+    right = answers == influence.y
+    likely = softmax(np.where(np.isfinite(scores), scores, -1e300) / temperature)
+    own = likely[np.arange(len(right)), influence.y]
+    per_name = {
+        names[k]: Accuracy(int(right[influence.y == k].sum()), int((influence.y == k).sum()))
+        for k in range(len(names))
+    }
+    confused = Counter(
+        (names[k], names[a]) for k, a in zip(influence.y[~right], answers[~right], strict=True)
+    )
+    order = np.argsort(own, kind="stable")
+    suspects = [
+        Suspect(
+            taught.ids[i],
+            names[influence.y[i]],
+            taught.sources[i],
+            names[answers[i]],
+            float(likely[i, answers[i]]),
+        )
+        # The only example of a name is bound to be taken for another.
+        for i in order
+        if not right[i] and influence.counts[influence.y[i]] > 1
+    ]
+    pictures = _pictures(taught, journal, progress)
+    report = Report(
+        Accuracy(int(right.sum()), len(right)),
+        per_name,
+        [(true, said, count) for (true, said), count in confused.most_common()],
+        suspects,
+        _duplicates(taught),
+        [number for number, picture in pictures.items() if picture.blurred],
+        [number for number, picture in pictures.items() if picture.dark],
+        [name for name, found in per_name.items() if found.of < FEW],
+        ranking=[taught.ids[i] for i in order],
+    )
+    report.advice = {name: _advice(name, report) for name in names}
+    shown = {s.id for s in suspects[:60]} | {*report.blurred[:30], *report.dark[:30]}
+    shown |= {number for pair in report.near_duplicates[:30] for number in pair[:2]}
+    report.thumbnails = {n: jpeg for n in shown if (jpeg := journal.thumbnail(n)) is not None}
+    return report
+
+
+def _pictures(
+    taught: TaughtMatrix, journal: Journal, progress: Callable[[int, int], None] | None
+) -> dict[int, ImageQuality]:
+    found: dict[int, ImageQuality] = {}
+    for done, number in enumerate(taught.ids, start=1):
+        picture = looked_at(journal.thumbnail(number))
+        if picture is not None:
+            found[number] = picture
+        if progress is not None:
+            progress(done, len(taught.ids))
+    return found
+
+
+def _duplicates(taught: TaughtMatrix) -> list[tuple[int, int, float]]:
+    """Pairs of one name that are almost the same, the most alike first."""
+    X, y = taught.influence.X, taught.influence.y
+    found: list[tuple[int, int, float]] = []
+    for k in range(len(taught.names)):
+        rows = np.flatnonzero(y == k)[:MOST_COMPARED]
+        alike = np.triu(X[rows] @ X[rows].T, 1)
+        for i, j in zip(*np.nonzero(alike >= ALIKE), strict=True):
+            found.append((taught.ids[rows[i]], taught.ids[rows[j]], float(alike[i, j])))
+    return sorted(found, key=lambda pair: -pair[2])
+
+
+def _advice(name: str, report: Report) -> str:
+    """What to show next."""
+    found = report.per_name[name]
+    if found.of < FEW:
+        more = FEW - found.of
+        return f"show {more} more picture{'s' if more > 1 else ''}, from other sides"
+    mistaken = [(said, n) for true, said, n in report.confused_pairs if true == name]
+    if mistaken and mistaken[0][1] >= max(2, OFTEN * found.of):
+        said, times = mistaken[0]
+        return (
+            f"{times} of {found.of} look like {said}: show more of both, above all where they "
+            "differ, and look through the ones listed as mislabelled"
+        )
+    low, _ = found.interval
+    if low < 0.8:
+        return "show more, in other light and before other backgrounds"
+    return "enough for now"

@@ -1,0 +1,122 @@
+"""A report as a page with its pictures inside, and its confusions as a picture."""
+
+import base64
+import os
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from everlearn.errors import CannotWrite, MissingPackage
+from everlearn.memory.insight.report import Report
+from everlearn.persistence import replace_file
+
+STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;
+border-bottom:1px solid #ddd}.pictures{display:flex;flex-wrap:wrap;gap:.8rem}
+figure{margin:0;width:8rem;font-size:.8rem;overflow-wrap:anywhere}img{max-width:8rem}
+.bar{background:#e8eef5;position:relative;height:1rem;width:12rem}.bar i{position:absolute;
+background:#37c;height:1rem;left:0}
+"""
+MOST_PICTURES = 60
+MOST_NAMES_PLOTTED = 60
+
+
+def write_page(report: Report, path: str | os.PathLike[str]) -> None:
+    """Write the page; every word from outside is escaped."""
+    low, high = report.accuracy.interval
+    parts = [
+        "<!doctype html><html lang=en><meta charset=utf-8>",
+        "<meta http-equiv=Content-Security-Policy "
+        "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">",
+        f"<title>What the Memory knows</title><style>{STYLE}</style>",
+        f"<h1>{report.accuracy.share:.1%} right</h1>",
+        f"<p>Each of {report.accuracy.of} teachings was asked about as if it were new. "
+        f"For new pictures like these, expect between {low:.1%} and {high:.1%}.</p>",
+        "<table><tr><th>name<th>teachings<th>right<th><th>what to show next",
+        *(_row(report, name) for name in report.per_name),
+        "</table>",
+    ]
+    if report.confused_pairs:
+        rows = (
+            f"<tr><td>{escape(true)}<td>{escape(said)}<td>{count}"
+            for true, said, count in report.confused_pairs[:30]
+        )
+        parts += ["<h2>Confused</h2><table><tr><th>shown<th>answered<th>times", *rows, "</table>"]
+    mislabelled = [
+        (s.id, f"{s.name}, looks like {s.looks_like} ({s.probability:.0%})")
+        for s in report.mislabelled
+    ]
+    pairs = [
+        (number, f"like {b if number == a else a}")
+        for a, b, _ in report.near_duplicates
+        for number in (a, b)
+    ]
+    parts += _pictures("Perhaps under the wrong name", mislabelled, report)
+    parts += _pictures("The same thing twice", pairs, report)
+    parts += _pictures("Blurred", [(number, "") for number in report.blurred], report)
+    parts += _pictures("Dark", [(number, "") for number in report.dark], report)
+    replace_file(Path(path), "\n".join(parts).encode())
+
+
+def plot_confusions(report: Report, path: str | os.PathLike[str]) -> None:
+    """The share of each name's teachings that were taken for each other name, with numbers."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingPackage(
+            "plots need matplotlib; install it with: pip install 'everlearn[plots]'"
+        ) from None
+    worst = sorted(report.per_name, key=lambda name: report.per_name[name].share)
+    names = sorted(worst[:MOST_NAMES_PLOTTED])
+    place = {name: index for index, name in enumerate(names)}
+    counts = np.diag([float(report.per_name[name].right) for name in names])
+    for true, said, count in report.confused_pairs:
+        if true in place and said in place:
+            counts[place[true], place[said]] = count
+    shares = counts / np.maximum([[report.per_name[name].of] for name in names], 1)
+    side = min(max(3.5, 0.4 * len(names) + 2.0), 30.0)
+    figure = Figure(figsize=(side, side), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+    for i, j in zip(*np.nonzero(counts), strict=True):
+        colour = "white" if shares[i, j] > 0.5 else "black"
+        axes.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", color=colour, size=7)
+    shown = [name.replace("$", r"\$") for name in names]
+    axes.set_xticks(range(len(names)), shown, rotation=90)
+    axes.set_yticks(range(len(names)), shown)
+    axes.set_xlabel("answered")
+    axes.set_ylabel("taught")
+    axes.set_title(f"{report.accuracy.share:.1%} of {report.accuracy.of} right, each left out")
+    try:
+        figure.savefig(Path(path), dpi=120)
+    except (OSError, ValueError) as error:
+        raise CannotWrite(f"{path} cannot be written: {error}") from None
+
+
+def _row(report: Report, name: str) -> str:
+    found = report.per_name[name]
+    low, high = found.interval
+    bar = f"<div class=bar><i style='width:{100 * found.share:.0f}%'></i></div>"
+    return (
+        f"<tr><td>{escape(name)}<td>{found.of}<td>{found.share:.0%} ({low:.0%} to {high:.0%})"
+        f"<td>{bar}<td>{escape(report.advice.get(name, ''))}"
+    )
+
+
+def _pictures(title: str, found: list[tuple[int, str]], report: Report) -> list[str]:
+    if not found:
+        return []
+    figures = [_figure(number, words, report) for number, words in found[:MOST_PICTURES]]
+    return [f"<h2>{title} ({len(found)})</h2><div class=pictures>", *figures, "</div>"]
+
+
+def _figure(number: int, words: str, report: Report) -> str:
+    jpeg = report.thumbnails.get(number)
+    image = ""
+    if jpeg is not None:
+        image = f"<img src='data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}' alt=''>"
+    return f"<figure>{image}<figcaption>{number} {escape(words)}</figcaption></figure>"

@@ -1,0 +1,53 @@
+"""Everything that counts, as one matrix: what exact answers about single teachings need."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from everlearn.arrays import AnyArray
+from everlearn.errors import NeverLearned
+from everlearn.memory.insight.influence import Influence
+from everlearn.memory.model.feature_map import taken_apart
+from everlearn.memory.model.head import seen_through, unit
+from everlearn.memory.model.model import Model
+from everlearn.memory.storage.journal import Journal
+
+
+@dataclass(frozen=True)
+class TaughtMatrix:
+    """All teachings that count, and the effect of each on any answer.
+
+    Attributes
+    ----------
+    influence : Influence
+    names : list of str
+        What the classes are called, in the order of the classifier's.
+    ids : list of int
+    sources : list of str
+        Of every row of ``influence.X``.
+    power : float
+        Through which the classifier sees vectors.
+    """
+
+    influence: Influence
+    names: list[str]
+    ids: list[int]
+    sources: list[str]
+    power: float
+
+    def seen(self, vector: AnyArray) -> AnyArray:
+        """A vector as the classifier sees it, and ``influence`` wants it."""
+        return seen_through(self.power, unit(vector))
+
+
+def everything_taught(model: Model, journal: Journal) -> TaughtMatrix:
+    """What counts, in the order it was taught; inside one view of the journal."""
+    if not model.taught:
+        raise NeverLearned("nothing was taught yet, so there is nothing to ask about")
+    ids, named, sources, vectors = journal.everything()
+    classes = model.classifier.classes_
+    words = journal.name_ids()
+    power, learner = taken_apart(model.classifier)
+    X = seen_through(power, unit(vectors))
+    influence = Influence(learner, X, np.searchsorted(classes, named))
+    return TaughtMatrix(influence, [words[int(number)] for number in classes], ids, sources, power)

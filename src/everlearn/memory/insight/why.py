@@ -1,0 +1,110 @@
+"""Why did it say that, and what would it say without that picture?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.errors import InvalidInput
+from everlearn.memory.insight.influence import Array, Influence
+
+# The answer is given without so many of the teachings that carried it most.
+WITHOUT = (1, 2, 5)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one teaching does to the score of an answer.
+
+    Attributes
+    ----------
+    id : int
+    name, source : str
+    score_with, score_without : float
+        The score of the answer as it is, and had this teaching never been taught.
+    effect : float
+        Their difference; below zero, it speaks against the answer.
+    """
+
+    id: int
+    name: str
+    source: str
+    score_with: float
+    score_without: float
+    effect: float
+
+
+@dataclass(frozen=True)
+class Why:
+    """Which teachings carried an answer.
+
+    Attributes
+    ----------
+    name : str
+        The answer, or the name that was asked about.
+    score : float
+    effects : tuple of Effect
+        The teachings that speak for it most, the strongest first.
+    decisive : bool
+        Whether one single teaching decides the answer: without it, it would be another.
+    """
+
+    name: str
+    score: float
+    effects: tuple[Effect, ...]
+    decisive: bool
+    _answers: dict[int, str | None]
+
+    def answer_without(self, count: int) -> str | None:
+        """The answer without the 1, 2 or 5 teachings that carried it most, if any is left."""
+        if count not in self._answers:
+            raise InvalidInput(f"answers are known without {WITHOUT} teachings, not {count!r}")
+        return self._answers[count]
+
+
+def explain(
+    influence: Influence,
+    x: Array,
+    target: int,
+    names: Sequence[str],
+    teachings: Sequence[tuple[int, str]],
+    top: int,
+) -> Why:
+    """Why class ``target`` has the score it has for x.
+
+    Parameters
+    ----------
+    influence : Influence
+    x : ndarray of length one
+    target : int
+    names : sequence of str
+        What the classes are called.
+    teachings : sequence of (id, source)
+        Of every row of ``influence.X``.
+    top : int
+        How many effects to list.
+    """
+    scores = influence.scores(x)
+    without = influence.without_each(x, target)
+    effects = scores[target] - without
+    order = np.argsort(-effects, kind="stable")
+    listed = tuple(
+        Effect(
+            teachings[i][0],
+            names[influence.y[i]],
+            teachings[i][1],
+            float(scores[target]),
+            float(without[i]),
+            float(effects[i]),
+        )
+        for i in order[:top]
+    )
+    answers = {count: _answer(influence.without(x, order[:count]), names) for count in WITHOUT}
+    best = names[int(scores.argmax())]
+    return Why(names[target], float(scores[target]), listed, answers[1] != best, answers)
+
+
+def _answer(scores: NDArray[np.float64], names: Sequence[str]) -> str | None:
+    best = int(scores.argmax())
+    return names[best] if np.isfinite(scores[best]) else None

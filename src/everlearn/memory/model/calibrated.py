@@ -1,0 +1,126 @@
+"""What is read off a model when it is asked: scores, probabilities, familiarity.
+
+The *calibration*, a temperature and what taught examples score had they not been taught, is learned
+from a sample of the journal. It is kept while little has changed, and in snapshots.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.arrays import Array
+from everlearn.errors import NotExportable
+from everlearn.memory.model.calibration import scores_by_class, temperature
+from everlearn.memory.model.feature_map import taken_apart
+from everlearn.memory.model.head import Judgement, ServingHead, Verdict, unit
+from everlearn.memory.model.model import Model
+from everlearn.memory.model.unknown import Familiarity
+from everlearn.memory.storage.journal import Journal
+
+# How many teachings the temperature is learned from, and how many familiarity, at most.
+SAMPLE = 512
+RANKED = 4096
+# Both are learned anew when this many times as much has been taught as when they were.
+GROWTH = 1.25
+
+
+class CalibratedModel:
+    """A model at one position, ready to be asked.
+
+    Parameters
+    ----------
+    model : Model
+    journal : Journal
+    """
+
+    def __init__(self, model: Model, journal: Journal) -> None:
+        self.position = model.position
+        self.classifier = model.classifier
+        self.classes: NDArray[np.int64] = model.classifier.classes_
+        self.familiar_names: NDArray[np.int64] = model.means.classes_
+        self.familiarity = familiarity_of(model)
+        if not still_calibrated(model, journal):
+            model.calibration = calibrated(model, journal, self.familiarity)
+        self.temperature = float(model.calibration["temperature"])
+        facts = (
+            model.means.classes_,
+            np.asarray(model.calibration["scores"], dtype=np.float64),
+            np.asarray(model.calibration["nearest"], dtype=np.int64),
+        )
+        self.judgement = Judgement(self.temperature, *facts)
+        self.head = self._head(*facts)
+
+    def answer(self, unit_vector: Array) -> Verdict:
+        """Probability of every class, in the order of ``classes``, and familiarity."""
+        vector = unit_vector.astype(np.float32)
+        if self.head is None:
+            scores = scores_by_class(self.classifier, unit_vector[None])[0]
+            near = np.vecdot(self.familiarity.directions, unit_vector)
+        else:
+            scores, near = self.head.products(vector)
+        return self.judgement.verdict(scores, near, vector)
+
+    def linear_head(self) -> tuple[float, Array, Array]:
+        """The power through which the classifier sees vectors, its weights and its biases."""
+        power, learner = taken_apart(self.classifier)
+        weights, bias = learner.linear_head()
+        return power, weights, bias
+
+    def is_of(self, model: Model) -> bool:
+        return self.classifier is model.classifier and self.position == model.position
+
+    def _head(self, familiar_names: Any, scores: Array, nearest: Any) -> ServingHead | None:
+        """All of it as arrays, where the classifier is linear."""
+        try:
+            power, weights, bias = self.linear_head()
+        except NotExportable:
+            return None
+        rows = np.concatenate([weights, self.familiarity.directions]).astype(np.float32)
+        bias, T = np.asarray(bias, dtype=np.float64), np.array([self.temperature])
+        names, P = np.asarray(familiar_names, dtype=np.int64), np.array([power])
+        return ServingHead(np.asarray(self.classes), rows, bias, names, scores, nearest, T, P)
+
+
+def familiarity_of(model: Model) -> Familiarity:
+    """The class directions of a model."""
+    moments, order = model.means.moments_, model.means.registry_.order
+    return Familiarity(moments.counts[order], moments.means[order])
+
+
+def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict[str, Any]:
+    """A temperature, and what taught examples score had they not been taught."""
+    vectors, names = journal.sample(RANKED, model.position)
+    sample = unit(vectors)
+    known = model.means.classes_
+    scores, nearest = familiarity.left_out(sample, np.searchsorted(known, names))
+    some = np.linspace(0, len(sample) - 1, min(SAMPLE, len(sample))).astype(np.intp)
+    return {
+        "temperature": temperature(model.classifier, sample[some], names[some]),
+        "scores": scores.tolist(),
+        "nearest": known[nearest].tolist(),
+        "position": model.position,
+        "total": float(model.means.moments_.total),
+    }
+
+
+def still_calibrated(model: Model, journal: Journal) -> bool:
+    """Whether little was taught since a model was calibrated, and nothing taken back."""
+    known = model.calibration
+    try:
+        return (
+            float(known["temperature"]) > 0.0
+            and len(known["scores"]) == len(known["nearest"])
+            and model.means.moments_.total <= GROWTH * float(known["total"])
+            and not journal.taken_back_after(int(known["position"]))
+        )
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def calibrate(model: Model, journal: Journal) -> bool:
+    """Calibrate a model that is not; whether there was something to do."""
+    if not model.taught or still_calibrated(model, journal):
+        return False
+    model.calibration = calibrated(model, journal, familiarity_of(model))
+    return True

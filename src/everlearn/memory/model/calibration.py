@@ -1,0 +1,107 @@
+"""Probabilities that mean what they say.
+
+A learner's scores become probabilities through one temperature,
+
+    p_k ∝ exp(s_k / T),
+
+chosen so that examples the model has not seen get the highest likelihood (Guo, Pleiss, Sun and
+Weinberger, *On Calibration of Modern Neural Networks*, ICML 2017). No example has to be set aside
+for that. Ridge regression says by a formula what it would answer had it not been taught an example
+(influence.py). Another learner that forgets exactly is made to forget some of what it was taught,
+asked about it, and thrown away. Where it cannot forget, copies are taught the rest of the sample.
+
+Few held-out examples say little about T, so log T is drawn towards the learner's own temperature
+with the weight of ``PRIOR_EXAMPLES`` examples.
+"""
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
+
+from everlearn.arrays import Array
+from everlearn.base import Promise
+from everlearn.errors import NotExplainable
+from everlearn.memory.insight.influence import Ridge
+from everlearn.memory.model.feature_map import taken_apart
+from everlearn.memory.model.head import seen_through
+
+Names = NDArray[np.int64]
+
+FOLDS = 3
+PRIOR_EXAMPLES = 4.0
+# T is looked for within this factor of the learner's own, both ways.
+WIDEST = 1e4
+
+
+def temperature(learner: Any, sample: Array, names: Names) -> float:
+    """T for a learner, from a sample of what it was taught."""
+    power, learner = taken_apart(learner)
+    sample = seen_through(power, sample)
+    prior = float(learner.temperature_)
+    scores = _unseen_scores(learner, sample, names)
+    if not scores:
+        return prior
+
+    def cost(log_ratio: float) -> float:
+        T = prior * np.exp(log_ratio)
+        surprise = sum(_surprise(own / T, others / T) for own, others in scores)
+        return surprise + 0.5 * PRIOR_EXAMPLES * log_ratio**2 / np.log(WIDEST)
+
+    widest = np.log(WIDEST)
+    best = minimize_scalar(cost, bounds=(-widest, widest), method="bounded")
+    return float(prior * np.exp(best.x))
+
+
+def scores_by_class(learner: Any, X: Array) -> Array:
+    """One column per class, also for two classes, where scikit-learn gives one for both."""
+    scores: Array = learner.decision_function(X)
+    return scores if scores.ndim == 2 else np.column_stack([np.zeros(len(scores)), scores])
+
+
+def _unseen_scores(learner: Any, sample: Array, names: Names) -> list[tuple[Array, Array]]:
+    """Scores of examples as if they had not been taught: for their own class, and for all."""
+    try:
+        ridge = Ridge(learner)
+    except NotExplainable:
+        held_out = [fold for fold in folds(names, FOLDS) if fold.any()]
+        return [_held_out_scores(learner, sample, names, fold) for fold in held_out]
+    y = np.searchsorted(learner.classes_, names)
+    several = ridge.counts[y] > 1
+    if not several.any():
+        return []
+    scores = ridge.left_out(sample[several], y[several])
+    return [(scores[np.arange(len(scores)), y[several]], scores)]
+
+
+def folds(names: Names, count: int) -> list[NDArray[np.bool_]]:
+    """Which rows to hold out in turn; a lone example is never held out without its class."""
+    fold_of = np.full(len(names), -1)
+    for name in np.unique(names):
+        members = np.flatnonzero(names == name)
+        if len(members) > 1:
+            fold_of[members] = np.arange(len(members)) % count
+    return [fold_of == fold for fold in range(count)]
+
+
+def _held_out_scores(
+    learner: Any, sample: Array, names: Names, held_out: NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """Scores of the held-out rows for their own class, and for all."""
+    if Promise.FORGET in learner.promises:
+        model = copy.deepcopy(learner).forget(sample[held_out], names[held_out])
+    else:
+        model = clone(learner).fit(sample[~held_out], names[~held_out])
+    known = np.isin(names[held_out], model.classes_)
+    scores = scores_by_class(model, sample[held_out][known])
+    own = np.searchsorted(model.classes_, names[held_out][known])
+    return scores[np.arange(len(own)), own], scores
+
+
+def _surprise(own: Array, scores: Array) -> float:
+    """− log p of the own class, summed over rows."""
+    top = scores.max(axis=1)
+    return float(np.sum(top + np.log(np.exp(scores - top[:, None]).sum(axis=1)) - own))

@@ -1,0 +1,179 @@
+"""A journal and the model that follows it.
+
+The journal says which classifier is in use: it holds the classifier as it was before it was taught
+anything. The model is the fold of the log from there; a snapshot lets the fold start later.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from everlearn.base import StreamingClassifier
+from everlearn.errors import (
+    CannotWrite,
+    DamagedJournal,
+    EverlearnError,
+    InvalidParameter,
+    NotAMemory,
+)
+from everlearn.memory.model.model import Model
+from everlearn.memory.model.serving import CLASSIFIER
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.snapshot import (
+    SnapshotVanished,
+    last_window,
+    latest_snapshot,
+    snapshot_position,
+    write_snapshot,
+)
+from everlearn.persistence import digest_of, dumps, loads
+
+logger = logging.getLogger("everlearn")
+
+
+class ModelFollower:
+    """The model of a folder, brought up to date on demand.
+
+    Parameters
+    ----------
+    folder : Path
+    journal : Journal
+    classifier : optional
+        For a folder that has none yet.
+    default : callable
+        Makes the classifier of a new folder if none is given.
+    """
+
+    def __init__(
+        self, folder: Path, journal: Journal, classifier: Any, default: Callable[[], Any]
+    ) -> None:
+        self.folder = folder
+        self.journal = journal
+        self.model: Model | None = None
+        self._template: str | None = None
+        self._classifier: Any = None
+        self._untaught = ""
+        self._model_of = ""
+        if journal.fact(CLASSIFIER) is None:
+            if not journal.writes:
+                raise NotAMemory(f"there is no Memory in {folder} yet; teach one first")
+            self.use(classifier if classifier is not None else default())
+        self._require_same(classifier)
+
+    def use(self, classifier: Any) -> None:
+        """Follow the log with another classifier from now on."""
+        require_usable(classifier)
+        template = base64.b64encode(dumps(clone(classifier))).decode()
+        with self.journal.transaction():
+            self.journal.set_fact(CLASSIFIER, template)
+
+    def classifier(self) -> Any:
+        """The classifier before it was taught anything; not to be taught."""
+        template = self.journal.fact(CLASSIFIER)
+        if template != self._template:
+            try:
+                data = base64.b64decode(template or "", validate=True)
+                self._classifier = clone(loads(data, self.journal.path))
+            except (binascii.Error, ValueError, EverlearnError) as error:
+                raise DamagedJournal(
+                    f"{self.journal.path} names a classifier that cannot be made: {error}; "
+                    "restore it from a backup (everlearn restore)"
+                ) from None
+            self._untaught = digest_of(self._classifier)
+            self._template = template
+        return self._classifier
+
+    def follow(self, *, patient: bool = True) -> Model:
+        """The model at the end of the log.
+
+        Raises ``SnapshotVanished`` where a new look at the journal is likely to find a newer
+        snapshot, unless told not to be ``patient``.
+        """
+        self.classifier()
+        model, self.model = self.model, None
+        if model is None or self._model_of != self._untaught or not model.is_of(self.journal):
+            model = self._opened(patient)
+            self._model_of = self._untaught
+        last = self.journal.last_position
+        if model.position != last:
+            model.follow(self.journal, last)
+        # Interrupted before this, a model is neither here nor there and is not used again.
+        self.model = model
+        return model
+
+    def opened(self) -> Model:
+        """The model as whoever opens the folder now gets it, from the newest snapshot on."""
+        model = self._opened(patient=False)
+        model.follow(self.journal, self.journal.last_position)
+        return model
+
+    def replayed(self) -> Model:
+        """The model folded from the whole log, without any snapshot."""
+        model = Model(clone(self.classifier()))
+        model.follow(self.journal, self.journal.last_position)
+        return model
+
+    def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
+        """Make a snapshot if it saves replaying this many entries of the log.
+
+        ``prepare`` may add to the model what is kept with it, and says whether it did; then the
+        snapshot is made in any case.
+        """
+        last = last_window(self.journal.last_position)
+        missing = last - self.snapshot_at
+        if not last or (missing < at_least and prepare is None):
+            return
+        model = self._opened(patient=False, through=last)
+        try:
+            model.follow(self.journal, last)
+            prepared = prepare is not None and prepare(model)
+            if missing < at_least and not prepared:
+                return
+            write_snapshot(self.folder, model, self._untaught)
+        except CannotWrite as error:
+            logger.warning("no snapshot was made, so opening will take longer: %s", error)
+
+    @property
+    def snapshot_at(self) -> int:
+        """The position of the newest snapshot."""
+        self.classifier()
+        return snapshot_position(self.folder, self.journal, self._untaught)
+
+    def _opened(self, patient: bool, through: int | None = None) -> Model:
+        last = self.journal.last_position if through is None else through
+        untaught = self.classifier()
+        try:
+            found = latest_snapshot(self.folder, self.journal, self._untaught, last)
+        except SnapshotVanished:
+            if patient:
+                raise
+            found = None
+        return found or Model(clone(untaught))
+
+    def _require_same(self, classifier: Any) -> None:
+        known = self.classifier()
+        if classifier is not None and digest_of(clone(classifier)) != self._untaught:
+            raise InvalidParameter(
+                f"{self.folder} has the classifier {known!r}; "
+                f"call use(classifier=...) to switch it to {classifier!r}"
+            )
+
+
+def require_usable(classifier: Any) -> None:
+    """A Memory takes new names at any time, so its classifier learns any number of labels."""
+    if not isinstance(classifier, StreamingClassifier):
+        raise InvalidParameter(
+            f"a Memory needs one of everlearn's classifiers, for instance RecursiveRLSC(), not "
+            f"{classifier!r:.100}"
+        )
+    if not get_tags(classifier).classifier_tags.multi_class:
+        raise InvalidParameter(
+            f"{type(classifier).__name__} tells two labels apart, and a Memory takes new names at "
+            "any time; use TransferClassifier, which learns any number of them the same way"
+        )

@@ -1,0 +1,169 @@
+"""What a question needs of a model, and the answer made of it: arrays, and no learner.
+
+Linear classifiers are asked through one matrix in float32 that holds their weights and the class
+directions side by side, so that a question costs one pass over K d numbers each: a sum of products
+per row, which stays on one thread. A product of matrices would wake the threads of BLAS for a
+fraction of a millisecond's work and wait for them on a busy machine.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.arrays import AnyArray, Array, signed_power, softmax, unit_rows
+from everlearn.memory.answers import Answer, Answers
+from everlearn.memory.model.conformal import Acceptance, tie_of
+
+Arrays = dict[str, NDArray[np.generic]]
+
+
+def unit(vectors: NDArray[np.generic]) -> Array:
+    """Rows at length one, in double precision; a row of zeros stays zero."""
+    return unit_rows(np.asarray(vectors, dtype=np.float64))
+
+
+def seen_through(power: float, vectors: AnyArray) -> AnyArray:
+    """Vectors of length one as a classifier sees them (lens.py)."""
+    return vectors if power == 1.0 else unit_rows(signed_power(vectors, power))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a model says of one example."""
+
+    shares: Array
+    familiarity: float
+    nearest: int
+    p_value: float
+
+
+class Judgement:
+    """From scores to a verdict.
+
+    Parameters
+    ----------
+    temperature : float
+    familiar_names : ndarray
+        The names, as numbers, that familiarity is measured with.
+    scores, nearest : ndarray
+        What taught examples score had they not been taught, and the name each resembles most.
+    """
+
+    def __init__(
+        self,
+        temperature: float,
+        familiar_names: NDArray[np.int64],
+        scores: Array,
+        nearest: NDArray[np.int64],
+    ) -> None:
+        self.temperature = temperature
+        self.acceptance = Acceptance(scores, nearest)
+        self._familiar_names = familiar_names
+
+    def verdict(self, scores: Array, near: Array, vector: NDArray[np.float32]) -> Verdict:
+        """Probabilities and familiarity, from the scores of classes and the nearness of names."""
+        nearest = int(near.argmax())
+        name, score = int(self._familiar_names[nearest]), float(near[nearest])
+        p = self.acceptance.p_value(score, name, tie_of(vector))
+        return Verdict(softmax(scores / self.temperature), score, name, p)
+
+
+@dataclass(frozen=True)
+class ServingHead:
+    """A linear model at one position, as arrays.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Names as numbers.
+    rows : ndarray of shape (n_classes + n_names, n_features)
+        Weights of the classes, and directions of the names that familiarity is measured with.
+    bias : ndarray of shape (n_classes,)
+    familiar_names : ndarray of shape (n_names,)
+    scores, nearest : ndarray
+        As for :class:`Judgement`.
+    temperature : ndarray of shape (1,)
+    power : ndarray of shape (1,)
+        Through which the weights see a vector; the directions see it as it is.
+    """
+
+    classes: NDArray[np.int64]
+    rows: NDArray[np.float32]
+    bias: Array
+    familiar_names: NDArray[np.int64]
+    scores: Array
+    nearest: NDArray[np.int64]
+    temperature: Array
+    power: Array
+
+    def judgement(self) -> Judgement:
+        T = float(self.temperature[0])
+        return Judgement(T, self.familiar_names, self.scores, self.nearest)
+
+    def products(self, vector: NDArray[np.float32]) -> tuple[Array, Array]:
+        """Scores of all classes, and nearness to all names."""
+        n_classes, power = len(self.classes), float(self.power[0])
+        if power == 1.0:
+            both = np.vecdot(self.rows, vector)
+            return both[:n_classes] + self.bias, both[n_classes:]
+        seen = seen_through(power, vector)
+        scores = np.vecdot(self.rows[:n_classes], seen) + self.bias
+        return scores, np.vecdot(self.rows[n_classes:], vector)
+
+    def arrays(self) -> Arrays:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def head_of(arrays: Arrays) -> ServingHead:
+    """A head out of arrays from a file, each of the kind and size it must have."""
+    names = [field.name for field in fields(ServingHead)]
+    if sorted(arrays) != sorted(names):
+        raise ValueError("other arrays than those of a head")
+    head = ServingHead(**arrays)  # type: ignore[arg-type]
+    whole = (head.classes, head.familiar_names, head.nearest)
+    exact = (head.bias, head.scores, head.temperature, head.power)
+    kinds = {np.dtype(np.int64): whole, np.dtype(np.float64): exact}
+    if head.rows.dtype != np.float32 or head.rows.ndim != 2:
+        raise ValueError("rows of another kind")
+    if any(a.dtype != kind or a.ndim != 1 for kind, group in kinds.items() for a in group):
+        raise ValueError("arrays of another kind")
+    sizes = (
+        len(head.bias) == len(head.classes) > 0,
+        len(head.rows) == len(head.classes) + len(head.familiar_names),
+        len(head.familiar_names) > 0,
+        len(head.scores) == len(head.nearest),
+        len(head.temperature) == len(head.power) == 1,
+    )
+    if not all(sizes) or not all(np.isfinite(a).all() for a in (head.rows, *exact)):
+        raise ValueError("arrays that do not fit together")
+    if not head.temperature[0] > 0.0:
+        raise ValueError("a temperature that is none")
+    if not 0.0 < head.power[0] <= 1.0:
+        raise ValueError("a power that is none")
+    return head
+
+
+def as_answers(
+    verdict: Verdict,
+    classes: NDArray[np.int64],
+    names: Mapping[int, str],
+    *,
+    top: int | None,
+    accept: float,
+    threshold: float,
+    ignored: Callable[[], bool],
+) -> Answers:
+    """The best names first; ``ignored`` is asked of what is unknown."""
+    unknown = verdict.p_value <= 1.0 - accept
+    shares = verdict.shares
+    best = np.argsort(-shares, kind="stable")[:top]
+    return Answers(
+        [Answer(names[int(classes[i])], float(shares[i])) for i in best],
+        unknown=unknown,
+        ignored=unknown and ignored(),
+        familiarity=verdict.familiarity,
+        threshold=threshold,
+        p_value=verdict.p_value,
+    )

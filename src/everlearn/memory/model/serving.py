@@ -1,0 +1,158 @@
+"""The first question, answered without waiting for a learner.
+
+    prepared-KEY     the head of the model at the end of the log: a cache      (head.py)
+
+Whoever teaches leaves it behind when they close the folder. Who only wants to ask reads these few
+arrays instead of the model, and imports none of the packages a learner is made with: most of what
+one question on the command line costs is the start. The key is a digest of the classifier and of
+the whole log, so a head is used for exactly what was taught when it was made; it goes with the
+snapshots when something is erased. Where there is none, the Memory itself is asked.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from everlearn.errors import EverlearnError
+from everlearn.images.decode import DEFAULT_LIMITS, Limits
+from everlearn.memory.answers import Answers
+from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.writing import kind_of_vectors, require_alike
+from everlearn.memory.model.head import ServingHead, as_answers, head_of, unit
+from everlearn.memory.storage.checksums import seal
+from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.journal import Example, Journal
+from everlearn.persistence import replace_file
+
+MAGIC = b"everlearn head 2\n"
+FILES = "prepared-*"
+CLASSIFIER = "classifier"
+DIGEST_BYTES = 32
+
+
+def write_head(folder: Path, journal: Journal, head: ServingHead) -> None:
+    """Keep a head, and only this one."""
+    from safetensors.numpy import save
+
+    path = folder / _name(journal)
+    body = save(head.arrays())
+    replace_file(path, MAGIC + hashlib.sha256(body).digest() + body)
+    remove_prepared(folder, keep=path.name)
+
+
+def remove_prepared(folder: Path, *, keep: str = "") -> None:
+    """Remove all heads but one."""
+    for path in folder.glob(FILES):
+        if path.name != keep:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def has_head(folder: Path, journal: Journal) -> bool:
+    """Whether there is a head of the journal as it is now."""
+    return (folder / _name(journal)).exists()
+
+
+def read_head(folder: Path, journal: Journal) -> ServingHead | None:
+    """The head of the journal as it is now, if there is one that can be used."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    start = len(MAGIC) + DIGEST_BYTES
+    try:
+        data = (folder / _name(journal)).read_bytes()
+        if not data.startswith(MAGIC) or data[len(MAGIC) : start] != _digest(data[start:]):
+            return None
+        return head_of(load(data[start:]))
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+        return None
+
+
+class PreparedAnswers:
+    """A folder as it is now, ready to be asked about images; nothing is kept open.
+
+    Parameters
+    ----------
+    folder : Path
+    head : ServingHead
+    names : dict of int to str
+    kind : dict
+        What vectors have to be like.
+    network : str, optional
+        A word, or the ONNX file of the embedder if it is none of everlearn's.
+    """
+
+    def __init__(
+        self, folder: Path, head: ServingHead, names: dict[int, str], kind: Any, network: str | None
+    ) -> None:
+        self._folder = folder
+        self._head = head
+        self._judgement = head.judgement()
+        self._names = names
+        self._kind = kind
+        self._network = network
+
+    def ask_many(
+        self,
+        examples: Iterable[Any],
+        *,
+        top: int | None = 5,
+        accept: float = 0.95,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Iterator[Answers | Exception]:
+        """As :meth:`Memory.ask_many`."""
+        intake = Intake(self._network, limits, known=lambda: self._kind["embedder"])
+        for _, taken in intake.many((example, "") for example in examples):
+            yield self._answer(taken, top, accept) if isinstance(taken, Example) else taken.error
+
+    def _answer(self, example: Example, top: int | None, accept: float) -> Answers:
+        require_alike(self._kind, example, self._folder)
+        x = unit(example.vector).astype("float32")
+        verdict = self._judgement.verdict(*self._head.products(x), x)
+        return as_answers(
+            verdict,
+            self._head.classes,
+            self._names,
+            top=top,
+            accept=accept,
+            threshold=self._judgement.acceptance.threshold(accept, verdict.nearest),
+            ignored=lambda: False,
+        )
+
+
+def prepared_answers(folder: Path, network: str | None = None) -> PreparedAnswers | None:
+    """What was left behind to be asked; ``None`` where the Memory itself has to be.
+
+    That is so where nothing was prepared, where the folder changes meanwhile or is damaged (the
+    Memory says how), and where strangers are ignored, with whom what is unknown is compared.
+    """
+    if not any(folder.glob(FILES)):
+        return None
+    try:
+        with contextlib.closing(Journal(folder, write=False)) as journal:
+            with journal.db.one_view():
+                require_sound(journal)
+                head = read_head(folder, journal)
+                names, kind = journal.name_ids(), kind_of_vectors(journal)
+                quiet = journal.db.value("SELECT 1 FROM strangers WHERE ignored != 0 LIMIT 1")
+            if head is None or quiet is not None or journal.db.moved_on():
+                return None
+    except EverlearnError:
+        return None
+    if not set(head.classes.tolist()) <= set(names) or kind["n_features"] != str(
+        head.rows.shape[1]
+    ):
+        return None
+    return PreparedAnswers(folder, head, names, kind, network)
+
+
+def _name(journal: Journal) -> str:
+    last = journal.last_position
+    key = seal("head", journal.fact(CLASSIFIER), last, journal.chain_at(last))
+    return f"prepared-{key.hex()}"
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).digest()

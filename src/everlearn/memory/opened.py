@@ -1,0 +1,199 @@
+"""An open folder: its lock, its journal, and the model that follows it.
+
+Everything a Memory reads goes through :meth:`OpenMemory.read`, everything it changes through
+:meth:`OpenMemory.changing`: the one sees to it that an answer belongs to one moment of the journal,
+whoever writes meanwhile, the other that there is one writer and that what an erase left is removed.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from everlearn.errors import (
+    CannotRead,
+    CannotWrite,
+    DamagedJournal,
+    MemoryClosed,
+    ReadOnlyMemory,
+)
+from everlearn.memory.model.calibrated import CalibratedModel, calibrate
+from everlearn.memory.model.follower import ModelFollower
+from everlearn.memory.model.model import Model
+from everlearn.memory.model.serving import has_head, write_head
+from everlearn.memory.storage.database import CannotReadNow
+from everlearn.memory.storage.erase import finish
+from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.lock import WriterLock
+from everlearn.memory.storage.snapshot import SnapshotVanished, remove_leftovers
+
+# How often a question is asked anew because the folder changed under it.
+LOOKS = 20
+# How much longer to wait each time it could not be read at all: two seconds in all.
+PAUSE_SECONDS = 0.01
+
+Result = TypeVar("Result")
+
+logger = logging.getLogger("everlearn")
+
+
+class OpenMemory:
+    """The folder of a Memory, open.
+
+    Parameters
+    ----------
+    path : Path
+    classifier : optional
+    default : callable
+    read_only : bool
+    """
+
+    def __init__(
+        self, path: Path, classifier: Any, default: Callable[[], Any], *, read_only: bool
+    ) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.closed = False
+        self.erase_pending = False
+        self._sound = False
+        # Whoever only reads opens the journal at the first look, and anew where it moved on.
+        self._old = read_only
+        self.guard = threading.RLock()
+        self._lock = None if read_only else _locked(path)
+        try:
+            if not read_only:
+                remove_leftovers(path)
+                self.journal = Journal(path, write=True)
+            self.history = self.read(lambda: ModelFollower(path, self.journal, classifier, default))
+            self.erase_pending = not read_only and not finish(path, self.journal)
+        except BaseException:
+            self.release()
+            raise
+
+    def read(self, action: Callable[[], Result]) -> Result:
+        """What an action reads; all of it belongs to one moment."""
+        with self.guard:
+            if self.closed:
+                raise MemoryClosed(f"{self.path} was closed; open it again")
+            for look in range(LOOKS):
+                try:
+                    if self._old:
+                        self._look_again()
+                    with self.journal.db.one_view():
+                        self._require_sound()
+                        result = action()
+                except CannotReadNow:
+                    if not self.read_only or look == LOOKS - 1:
+                        raise
+                    self._old = True
+                    time.sleep(look * PAUSE_SECONDS)
+                except (DamagedJournal, CannotRead):
+                    if self._old or not self.journal.db.moved_on():
+                        raise
+                    self._old = True
+                except SnapshotVanished:
+                    continue
+                else:
+                    self._old = self.journal.db.moved_on()
+                    if not self._old:
+                        return result
+            raise CannotRead(f"{self.path} changes too fast to be read; try again")
+
+    def stamp(self) -> tuple[int, int] | None:
+        """Two equal stamps: nothing changed between them; ``None`` where that cannot be told."""
+        try:
+            return None if self._old or self.journal.db.moved_on() else self.journal.db.stamp()
+        except CannotReadNow:
+            return None
+
+    def model(self) -> Model:
+        """The model at the end of the log; inside :meth:`read`."""
+        return self.history.follow(patient=self.read_only)
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[Journal]:
+        """Nobody else changes the folder inside."""
+        if self.read_only:
+            raise ReadOnlyMemory(
+                f"{self.path} was opened read-only; open it without read_only=True to change it"
+            )
+        with self.guard:
+            if self.closed:
+                raise MemoryClosed(f"{self.path} was closed; open it again")
+            if self.erase_pending:
+                self.finish_erase(wait=False)
+            yield self.journal
+
+    def finish_erase(self, *, wait: bool) -> None:
+        """Remove what an erase left in files, or note that it is still to be done."""
+        self.erase_pending = True
+        self.erase_pending = not finish(self.path, self.journal, wait=wait)
+
+    @contextlib.contextmanager
+    def one_change(self) -> Iterator[Journal]:
+        """All changes inside happen, or none; they are on disk when this returns."""
+        with self.changing() as journal, journal.transaction():
+            yield journal
+
+    def close(self) -> None:
+        """Make a snapshot if it is worth it, and let others teach."""
+        with self.guard:
+            if self.closed:
+                return
+            try:
+                if not self.read_only:
+                    self.finish_erase(wait=True)
+                    self.history.snapshot(at_least=1, prepare=self._calibrate)
+                    self._leave_prepared()
+                    self.journal.db.checkpoint()
+            finally:
+                self.closed = True
+                self.release()
+
+    def release(self) -> None:
+        if hasattr(self, "journal"):
+            self.journal.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _leave_prepared(self) -> None:
+        """Leave behind what the next question needs."""
+        if self.journal.last_position == 0 or has_head(self.path, self.journal):
+            return
+        model = self.history.opened()
+        head = CalibratedModel(model, self.journal).head if model.taught else None
+        if head is None:
+            return
+        try:
+            write_head(self.path, self.journal, head)
+        except CannotWrite as error:
+            logger.warning("nothing was prepared for the next question: %s", error)
+
+    def _calibrate(self, model: Model) -> bool:
+        return calibrate(model, self.journal)
+
+    def _require_sound(self) -> None:
+        if not self._sound:
+            require_sound(self.journal)
+            self._sound = True
+
+    def _look_again(self) -> None:
+        """Open the journal anew: somebody wrote who could not know that it was being read."""
+        if hasattr(self, "journal"):
+            self.journal.close()
+        self.journal = Journal(self.path, write=False)
+        self._sound = self._old = False
+        if hasattr(self, "history"):
+            self.history.journal = self.journal
+
+
+def _locked(path: Path) -> WriterLock:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(f"{path} cannot be made: {error.strerror}") from None
+    return WriterLock(path)

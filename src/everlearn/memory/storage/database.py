@@ -1,0 +1,227 @@
+"""The journal's file: SQLite with the settings that make a promise, and errors that have names.
+
+Write-ahead log and ``synchronous=FULL``: a transaction is on disk when ``COMMIT`` returns.
+``secure_delete``: what is deleted is overwritten. There is one connection that writes, and it is
+the only one that checkpoints; readers (readers.py) can do neither.
+"""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from everlearn.errors import (
+    CannotRead,
+    CannotWrite,
+    DamagedJournal,
+    EverlearnError,
+    MemoryClosed,
+)
+from everlearn.memory.storage.readers import Reader, careful, reader_of
+from everlearn.memory.storage.schema import write_schema
+from everlearn.persistence import flush_folder
+
+DISK = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_PROTOCOL,
+)
+# Text that is no text fails while it is read, or while SQLite's own message is.
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+# Written but perhaps not on disk: after a power cut it may be there or not.
+FLUSH = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+# How long the writer waits for readers to finish a question before it gives up a checkpoint.
+PATIENCE_SECONDS = 2.0
+
+
+class CannotReadNow(CannotRead):
+    """The file could not be read, perhaps because of what its writer does at this moment."""
+
+
+class Database:
+    """One connection to the journal's file; with ``write`` the file is made if it is not there."""
+
+    def __init__(self, path: Path, *, write: bool) -> None:
+        self.path = path
+        self.writes = write
+        self._reader: Reader | None = None
+        try:
+            if write:
+                if not path.exists():
+                    self._create()
+                self._db = self._writer()
+            else:
+                self._reader = reader_of(path)
+                self._db = self._reader.db
+        except FAILURES as error:
+            raise self._named(error) from None
+
+    def close(self) -> None:
+        self._db.close()
+        if self._reader is not None:
+            self._reader.close()
+
+    def run(self, statement: str, *values: Any) -> int:
+        """Carry a statement out; the number of rows it changed."""
+        try:
+            return int(self._db.execute(statement, values).rowcount)
+        except FAILURES as error:
+            raise self._named(error) from None
+
+    def run_many(self, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
+        try:
+            self._db.executemany(statement, values)
+        except FAILURES as error:
+            raise self._named(error) from None
+
+    def value(self, query: str, *values: Any) -> Any:
+        """The first column of the first row, or ``None``."""
+        row = self.row(query, *values)
+        return None if row is None else row[0]
+
+    def row(self, query: str, *values: Any) -> Any:
+        """The first row, or ``None``."""
+        try:
+            return self._db.execute(query, values).fetchone()
+        except FAILURES as error:
+            raise self._named(error) from None
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except FAILURES as error:
+            raise self._named(error) from None
+
+    def each(self, query: str, *values: Any) -> Iterator[Any]:
+        """Rows, one at a time."""
+        try:
+            yield from self._db.execute(query, values)
+        except FAILURES as error:
+            raise self._named(error) from None
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of it or nothing; on disk when this returns."""
+        self._abandon()
+        try:
+            self.run("BEGIN IMMEDIATE")
+            yield
+            self._commit()
+        except BaseException:
+            self._abandon()
+            raise
+
+    @contextlib.contextmanager
+    def one_view(self) -> Iterator[None]:
+        """Whatever is read inside belongs to one moment, though somebody else may be writing."""
+        self._abandon()
+        try:
+            self.run("BEGIN")
+            yield
+        finally:
+            self._abandon()
+
+    def moved_on(self) -> bool:
+        """Whether what was read may be of two moments, because the reader could take no lock."""
+        return self._reader is not None and self._reader.moved_on()
+
+    def stamp(self) -> tuple[int, int]:
+        """Two equal stamps of one connection: nothing was committed between them."""
+        return int(self.value("PRAGMA data_version")), self._db.total_changes
+
+    def checkpoint(self, *, wait: bool = True) -> bool:
+        """Empty the write-ahead log into the file itself; whether it could be.
+
+        It cannot while somebody reads what the file held before; ``wait`` gives them a moment.
+        """
+        self._abandon()
+        self.run(f"PRAGMA busy_timeout = {int(1000 * PATIENCE_SECONDS) if wait else 0}")
+        busy = self.row("PRAGMA wal_checkpoint(TRUNCATE)")[0]
+        self.run(f"PRAGMA busy_timeout = {int(1000 * PATIENCE_SECONDS)}")
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return not busy and (not log.exists() or log.stat().st_size == 0)
+
+    def rebuild(self) -> None:
+        """Write every page anew, so that none keeps bytes that no row has."""
+        self._abandon()
+        self.run("VACUUM")
+
+    def copy_to(self, path: Path) -> None:
+        """The database as it is at one moment, as a file that needs no other."""
+        try:
+            with contextlib.closing(sqlite3.connect(path)) as target:
+                self._db.backup(target)
+                target.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.Error as error:
+            raise CannotWrite(f"{path} cannot be written: {error}") from None
+
+    def take_over(self, other: "Database") -> None:
+        """Become what another database is, in one transaction."""
+        self._abandon()
+        try:
+            other._db.backup(self._db)
+        except FAILURES as error:
+            raise self._named(error) from None
+
+    def _commit(self) -> None:
+        try:
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) not in FLUSH:
+                raise self._named(error) from None
+            raise CannotWrite(
+                f"{self.path} could not be flushed to disk: {error}; it is not certain whether "
+                "this change was kept. Nothing before it was lost; check the disk, open the "
+                "Memory again and look"
+            ) from None
+
+    def _abandon(self) -> None:
+        """End what is not finished; also what an interruption left behind."""
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            if self._db.in_transaction:
+                self._db.rollback()
+
+    def _writer(self) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=PATIENCE_SECONDS
+        )
+        return careful(db, "journal_mode = WAL", "synchronous = FULL", "secure_delete = ON")
+
+    def _create(self) -> None:
+        """An empty journal, complete from the moment it has its name."""
+        unfinished = self.path.with_name(f".{self.path.name}.unfinished")
+        try:
+            for leftover in self.path.parent.glob(f"{unfinished.name}*"):
+                leftover.unlink()
+            with contextlib.closing(sqlite3.connect(unfinished)) as db:
+                write_schema(db)
+                db.execute("PRAGMA journal_mode = WAL")
+            os.replace(unfinished, self.path)
+            flush_folder(self.path.parent)
+        except OSError as error:
+            raise CannotWrite(f"{self.path} cannot be made: {error.strerror}") from None
+
+    def _named(self, error: Exception) -> EverlearnError:
+        """SQLite's error under the name of its cause."""
+        if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+            return MemoryClosed(f"{self.path.parent} was closed; open it again")
+        cause = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if cause not in DISK:
+            return DamagedJournal(
+                f"{self.path} is damaged: {error}; restore it from a backup (everlearn restore), "
+                "or try 'sqlite3 journal.sqlite .recover' on a copy"
+            )
+        if not self.writes:
+            return CannotReadNow(f"{self.path} cannot be read: {error}")
+        return CannotWrite(
+            f"{self.path} cannot be written: {error}; nothing of this change was kept and nothing "
+            "before it was lost. Check the space left and the permissions; a Memory that cannot "
+            "be written can still be opened read-only and asked"
+        )

@@ -1,0 +1,203 @@
+"""What a journal must look like before anything it says is believed.
+
+A folder may be damaged, and it may come from somebody who means harm. Before a journal is used, its
+schema is compared word by word, SQLite checks the structure of the tables with small rows and their
+indexes, and every one of those rows is looked at: kinds, sizes, ranges, seals. Vectors and pictures
+are large, so they are looked at when they are read (journal.py).
+"""
+
+from collections.abc import Callable, Iterable
+from math import isfinite
+from typing import Any
+
+from everlearn.errors import DamagedJournal, InvalidLabel, NewerFormat, NotAMemory
+from everlearn.images.folders import require_name
+from everlearn.memory.storage.checksums import BEGINNING, SIZE, linked, seal
+from everlearn.memory.storage.database import Database
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.schema import (
+    APPLICATION_ID,
+    EVERYTHING,
+    FORMAT_VERSION,
+    PICTURES,
+    SMALL_TABLES,
+    expected_schema,
+)
+
+SHA256_BYTES = 32
+LONGEST_SOURCE = 32_768
+LONGEST_FACT = 1 << 24
+MOST_FEATURES = 1 << 24
+KINDS = {"teach", "forget", "rename", "merge", "correct", "name", "reembed", "erase"}
+
+Check = Callable[[tuple[Any, ...]], bool]
+
+
+def require_ours(db: Database) -> None:
+    """The file is a journal of this version, and has no tables but a journal's."""
+    if db.value("PRAGMA application_id") != APPLICATION_ID:
+        raise NotAMemory(f"{db.path} is a database, but not the journal of a Memory")
+    version = db.value("PRAGMA user_version")
+    if version > FORMAT_VERSION:
+        raise NewerFormat(
+            f"{db.path} has format version {version}, this everlearn reads up to "
+            f"{FORMAT_VERSION}; upgrade everlearn to open it"
+        )
+    if version < FORMAT_VERSION:
+        raise NotAMemory(
+            f"{db.path} has format version {version}, from before everlearn was released; "
+            "teach a new Memory from the images"
+        )
+    if tuple(db.rows(EVERYTHING)) != expected_schema():
+        raise damaged(db, "its tables are not those of a Memory")
+
+
+def require_sound(journal: Journal) -> None:
+    """Every small row is whole, intact and makes sense; raises ``DamagedJournal``."""
+    db = journal.db
+    require_ours(db)
+    for table in SMALL_TABLES:
+        require_structure(db, table)
+    _require_rows(db, "facts", "key, value, seal", _sound_fact)
+    _require_rows(db, "names", "id, name, seal", _sound_name)
+    _require_rows(
+        db,
+        "operations",
+        "id, kind, time, turns, dropped, name, called, seal",
+        _sound_operation,
+    )
+    _require_rows(
+        db,
+        "teachings",
+        "id, position, name, time, source, digest, content, pictures, seal",
+        _sound_teaching,
+    )
+    _require_consistent_log(db)
+    _require_chain(db)
+    _require_readable_facts(journal)
+
+
+def require_structure(db: Database, table: str | None = None) -> None:
+    """SQLite finds nothing wrong with a table and its indexes, or with all of the file."""
+    found = db.value(f"PRAGMA integrity_check({table or 1})")
+    if found != "ok":
+        raise damaged(db, str(found).replace("\n", " ")[:200])
+
+
+def damaged(db: Database, what: str) -> DamagedJournal:
+    return DamagedJournal(
+        f"{db.path} is damaged: {what}; restore it from a backup (everlearn restore)"
+    )
+
+
+def _require_rows(db: Database, table: str, columns: str, sound: Check) -> None:
+    for row in db.each(f"SELECT {columns} FROM {table}"):
+        if not (isinstance(row[-1], bytes) and sound(row) and row[-1] == seal(table, *row[:-1])):
+            raise damaged(db, f"row {row[0]!r:.40} of {table} was altered")
+
+
+def _sound_fact(row: tuple[Any, ...]) -> bool:
+    return _kinds(row, (str, str, bytes)) and len(row[1]) <= LONGEST_FACT
+
+
+def _sound_name(row: tuple[Any, ...]) -> bool:
+    if not _kinds(row, (int, str, bytes)) or row[0] < 1:
+        return False
+    try:
+        require_name(row[1])
+    except InvalidLabel:
+        return False
+    return True
+
+
+def _sound_operation(row: tuple[Any, ...]) -> bool:
+    number, kind, when, turns, dropped, name, called, _ = row
+    return (
+        _kinds((number, kind, when, turns, dropped), (int, str, float, int, int))
+        and number >= 1
+        and kind in KINDS
+        and isfinite(when)
+        and turns >= 0
+        and dropped in (0, 1)
+        and (name is None or isinstance(name, int))
+        and (called is None or isinstance(called, str))
+        and (name is None or called is not None)
+    )
+
+
+def _sound_teaching(row: tuple[Any, ...]) -> bool:
+    number, position, name, when, source, digest, content, pictures, _ = row
+    return (
+        _kinds((number, name, when, source, digest, content), (int, int, float, str, bytes, bytes))
+        and number >= 1
+        and (position is None or isinstance(position, int))
+        and isfinite(when)
+        and len(source) <= LONGEST_SOURCE
+        and len(digest) == SHA256_BYTES
+        and len(content) == SIZE
+        and isinstance(pictures, int)
+        and 0 <= pictures <= sum(PICTURES.values())
+    )
+
+
+def _require_chain(db: Database) -> None:
+    """Every entry of the log is what was written, also those before a snapshot."""
+    chain = BEGINNING
+    for kept, *entry in db.each(
+        "SELECT chain, log.position, operation, teaching, log.name, sign, content FROM log "
+        "JOIN teachings ON teachings.id = teaching ORDER BY log.position"
+    ):
+        chain = linked(chain, *entry)
+        if chain != kept:
+            raise damaged(db, f"entry {entry[0]} of the log was altered")
+
+
+def _require_consistent_log(db: Database) -> None:
+    """Positions without a gap, and every number means something."""
+    count, first, last = db.row("SELECT COUNT(*), MIN(position), MAX(position) FROM log")
+    if count and (first, last) != (1, count):
+        raise damaged(db, "the log has gaps")
+    questions = {
+        "an entry of the log is not one": (
+            "SELECT 1 FROM log WHERE typeof(operation) != 'integer' "
+            "OR typeof(teaching) != 'integer' OR typeof(name) != 'integer' "
+            "OR typeof(chain) != 'blob' OR length(chain) != 16 OR sign NOT IN (1, -1)"
+        ),
+        "a name, teaching or operation is missing": (
+            "SELECT 1 FROM log WHERE operation NOT IN (SELECT id FROM operations) "
+            "OR teaching NOT IN (SELECT id FROM teachings) OR name NOT IN (SELECT id FROM names)"
+        ),
+        "a teaching has a name that is missing": (
+            "SELECT 1 FROM teachings WHERE name NOT IN (SELECT id FROM names)"
+        ),
+        "an operation is about a name that is missing": (
+            "SELECT 1 FROM operations WHERE name IS NOT NULL AND name NOT IN (SELECT id FROM names)"
+        ),
+        "a teaching counts by an entry that is not its own": (
+            "SELECT 1 FROM teachings LEFT JOIN log ON log.position = teachings.position "
+            "WHERE teachings.position IS NOT NULL AND (log.teaching IS NOT teachings.id "
+            "OR log.name IS NOT teachings.name OR log.sign IS NOT 1)"
+        ),
+        "what counts is not what the log says": (
+            "SELECT 1 WHERE (SELECT COUNT(*) FROM teachings WHERE position IS NOT NULL) "
+            "!= (SELECT COALESCE(SUM(sign), 0) FROM log)"
+        ),
+    }
+    for what, query in questions.items():
+        if db.row(f"{query} LIMIT 1") is not None:
+            raise damaged(db, what)
+
+
+def _require_readable_facts(journal: Journal) -> None:
+    numbers: Iterable[tuple[str, int]] = (
+        ("n_features", MOST_FEATURES),
+        ("teachings_used", 1 << 62),
+    )
+    for key, most in numbers:
+        value = journal.fact(key)
+        if value is not None and not (value.isascii() and value.isdigit() and int(value) <= most):
+            raise damaged(journal.db, f"the fact {key} is not a number that makes sense")
+
+
+def _kinds(values: tuple[Any, ...], kinds: tuple[type, ...]) -> bool:
+    return tuple(map(type, values)) == kinds

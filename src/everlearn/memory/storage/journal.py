@@ -1,0 +1,462 @@
+"""The journal: what was taught, in order, in one SQLite file. It is the truth.
+
+Teachings are rows that never change but for what they are called and whether they still count.
+Every change to what counts is an entry of the *log*, a teaching with a sign:
+
+    teach       +1 the new teaching
+    forget      −1 a teaching that counts
+    rename into a name that exists   −1 under the old name, +1 under the new
+    undo, redo  the entries of an operation, signs reversed                    (operations.py)
+
+A model is a fold over the log, so it can be rebuilt at any time, and a model that has followed the
+log up to a position needs only what came after. The log is folded in *windows* of ``WINDOW``
+positions, always the same ones: two folds of the same log do the same arithmetic in the same order
+and agree to the last bit, wherever a snapshot let them start (model.py has the window that is
+open).
+
+Rows are sealed and entries chained (seals.py); both are checked as they are read.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.errors import DamagedJournal, UnknownLabel
+from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, seal
+from everlearn.memory.storage.database import Database
+from everlearn.memory.storage.schema import PICTURES
+
+WINDOW = 256
+FILE = "journal.sqlite"
+
+Vectors = NDArray[np.float32]
+NameIds = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Example:
+    """What is written down of one teaching; ``embedder`` is empty for a vector from outside."""
+
+    vector: Vectors
+    source: str
+    digest: bytes
+    thumbnail: bytes = b""
+    embedder: str = ""
+    image: bytes = b""
+
+
+@dataclass(frozen=True)
+class NameRecord:
+    """What is known of a name: how many teachings count, and when the last one came."""
+
+    count: int
+    last_taught: float
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """One labelled example as it is kept."""
+
+    id: int
+    name: str
+    source: str
+    taught_at: float
+    has_thumbnail: bool
+
+
+@dataclass(frozen=True)
+class LogRun:
+    """Consecutive log entries of one sign within one window."""
+
+    sign: int
+    vectors: Vectors
+    names: NameIds
+
+
+class Journal:
+    """One SQLite file; one that writes, any number that read.
+
+    Parameters
+    ----------
+    folder : Path
+    write : bool
+        Open for teaching. The caller sees to it that there is one such journal at a time.
+    """
+
+    def __init__(self, folder: Path, *, write: bool) -> None:
+        self.writes = write
+        self.path = folder / FILE
+        self.db = Database(self.path, write=write)
+
+    def close(self) -> None:
+        self.db.close()
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """All changes inside happen, or none; they are on disk when this returns."""
+        return self.db.transaction()
+
+    # Facts.
+
+    def fact(self, key: str) -> str | None:
+        row = self.db.row("SELECT value, seal FROM facts WHERE key = ?", key)
+        if row is None:
+            return None
+        self._require_seal(row[1], "facts", key, row[0])
+        return str(row[0])
+
+    def set_fact(self, key: str, value: str) -> None:
+        row = key, value, seal("facts", key, value)
+        self.db.run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", *row)
+
+    def drop_fact(self, key: str) -> None:
+        self.db.run("DELETE FROM facts WHERE key = ?", key)
+
+    @property
+    def n_features(self) -> int:
+        """How long vectors are; 0 before the first."""
+        return int(self.fact("n_features") or 0)
+
+    # Reading.
+
+    @property
+    def last_position(self) -> int:
+        return int(self.db.value("SELECT MAX(position) FROM log") or 0)
+
+    def chain_at(self, position: int) -> bytes | None:
+        """What names the log up to a position; ``None`` where it does not reach so far."""
+        if position == 0:
+            return BEGINNING
+        chain = self.db.value("SELECT chain FROM log WHERE position = ?", position)
+        return None if chain is None else bytes(chain)
+
+    def names(self) -> dict[str, NameRecord]:
+        """Every name that something counts for, sorted."""
+        rows = self.db.rows(
+            "SELECT names.name, COUNT(*), MAX(time) FROM teachings "
+            "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL "
+            "GROUP BY teachings.name ORDER BY names.name"
+        )
+        return {name: NameRecord(count, last) for name, count, last in rows}
+
+    def name_ids(self) -> dict[int, str]:
+        return dict(self.db.rows("SELECT id, name FROM names"))
+
+    def find_name(self, name: str) -> int | None:
+        found = self.db.value("SELECT id FROM names WHERE name = ?", name)
+        return None if found is None else int(found)
+
+    def word(self, named: int) -> str:
+        """What a name is called."""
+        return str(self.db.value("SELECT name FROM names WHERE id = ?", named))
+
+    def counts(self, name: str, digest: bytes) -> bool:
+        """Whether this example already counts under this name."""
+        query = (
+            "SELECT 1 FROM teachings JOIN names ON names.id = teachings.name "
+            "WHERE digest = ? AND names.name = ? AND position IS NOT NULL"
+        )
+        return self.db.value(query, digest, name) is not None
+
+    def find(
+        self,
+        *,
+        id: int | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        digest: bytes | None = None,
+        forgotten: bool = False,
+    ) -> list[int]:
+        """The teachings of this number, name, source (or folder of sources), digest.
+
+        Only those that count, or, with ``forgotten``, also those that no longer do.
+        """
+        conditions = ["TRUE" if forgotten else "position IS NOT NULL"]
+        values = list[str | bytes | int]()
+        if id is not None:
+            conditions.append("id = ?")
+            values.append(id)
+        if name is not None:
+            conditions.append("name = (SELECT id FROM names WHERE name = ?)")
+            values.append(name)
+        if source is not None:
+            # A folder stands for all that lies in it: from its separator to the next character.
+            kept = as_kept(source)
+            folder = kept.rstrip(os.sep)
+            conditions.append("(source = ? OR (source >= ? AND source < ?))")
+            values += [kept, folder + os.sep, folder + chr(ord(os.sep) + 1)]
+        if digest is not None:
+            conditions.append("digest = ?")
+            values.append(digest)
+        query = f"SELECT id FROM teachings WHERE {' AND '.join(conditions)} ORDER BY id"
+        return [row[0] for row in self.db.rows(query, *values)]
+
+    def tally(self, teachings: Sequence[int]) -> dict[str, int]:
+        """How many of these teachings each name has."""
+        tally: dict[str, int] = {}
+        query = (
+            "SELECT names.name FROM teachings JOIN names ON names.id = teachings.name "
+            "WHERE teachings.id = ?"
+        )
+        for teaching in teachings:
+            word = self.db.value(query, teaching)
+            tally[word] = tally.get(word, 0) + 1
+        return dict(sorted(tally.items()))
+
+    def teachings(self, name: str | None, limit: int | None, offset: int) -> list[Teaching]:
+        """What counts, in the order it was taught."""
+        condition = "" if name is None else "AND names.name = ? "
+        rows = self.db.rows(
+            "SELECT teachings.id, names.name, source, time, pictures FROM teachings "
+            "JOIN names ON names.id = teachings.name "
+            f"WHERE position IS NOT NULL {condition}ORDER BY teachings.id LIMIT ? OFFSET ?",
+            *([] if name is None else [name]),
+            -1 if limit is None else limit,
+            offset,
+        )
+        return [
+            Teaching(number, named, source, when, bool(pictures & PICTURES["thumbnails"]))
+            for number, named, source, when, pictures in rows
+        ]
+
+    def thumbnail(self, teaching: int) -> bytes | None:
+        return self._sealed_bytes("thumbnails", "jpeg", teaching)
+
+    def image(self, teaching: int) -> bytes | None:
+        """The image file itself, where it was kept."""
+        return self._sealed_bytes("images", "file", teaching)
+
+    def taken_back_after(self, position: int) -> bool:
+        """Whether anything was taken back after a position of the log."""
+        query = "SELECT 1 FROM log WHERE sign = -1 AND position > ? LIMIT 1"
+        return self.db.value(query, position) is not None
+
+    def runs(self, after: int, through: int, step: int = WINDOW) -> Iterator[LogRun]:
+        """The log between two positions, so many entries at a time, its chain checked."""
+        query = (
+            "SELECT log.sign, log.name, vector, content, log.position, operation, log.teaching, "
+            "chain FROM log JOIN teachings ON teachings.id = log.teaching "
+            "LEFT JOIN vectors ON vectors.teaching = log.teaching "
+            "JOIN names ON names.id = log.name "
+            "WHERE log.position > ? AND log.position <= ? ORDER BY log.position"
+        )
+        chain = self.chain_at(after)
+        for start in range(after // step * step, through, step):
+            first, last = max(after, start), min(through, start + step)
+            rows = self.db.rows(query, first, last)
+            if len(rows) != last - first:
+                raise self._damaged(f"entries {first + 1} to {last} of the log are not complete")
+            for sign, name, _, content, position, operation, teaching, kept in rows:
+                link = linked(chain or b"", position, operation, teaching, name, sign, content)
+                if link != kept:
+                    raise self._damaged(f"entry {position} of the log was altered")
+                chain = link
+            yield from self._grouped(rows)
+
+    def counting_runs(self, after: int, through: int, step: int = WINDOW) -> Iterator[LogRun]:
+        """As :meth:`runs`, but only what still counts: no entry takes anything back."""
+        query = (
+            "SELECT 1, name, vector, content FROM teachings "
+            "LEFT JOIN vectors ON vectors.teaching = teachings.id "
+            "WHERE position > ? AND position <= ? ORDER BY position"
+        )
+        for start in range(after // step * step, through, step):
+            rows = self.db.rows(query, max(after, start), min(through, start + step))
+            yield from self._grouped(rows)
+
+    def sample(self, size: int, through: int) -> tuple[Vectors, NameIds]:
+        """At most ``size`` teachings that count by entries up to a position, scattered over all."""
+        rows = self.db.rows(
+            "SELECT 1, name, vector, content FROM teachings LEFT JOIN vectors ON teaching = id "
+            "JOIN (SELECT id AS chosen FROM teachings WHERE position <= ? "
+            "ORDER BY (id * 2654435761) % 4294967296 LIMIT ?) ON id = chosen ORDER BY id",
+            through,
+            size,
+        )
+        return self._matrix(rows), np.array([row[1] for row in rows], dtype=np.int64)
+
+    def everything(self) -> tuple[list[int], NameIds, list[str], Vectors]:
+        """Numbers, names, sources and vectors of all that counts, in the order it was taught."""
+        rows = self.db.rows(
+            "SELECT 1, name, vector, content, id, source FROM teachings "
+            "LEFT JOIN vectors ON vectors.teaching = teachings.id "
+            "WHERE position IS NOT NULL ORDER BY position"
+        )
+        named = np.array([row[1] for row in rows], dtype=np.int64)
+        return [row[4] for row in rows], named, [row[5] for row in rows], self._matrix(rows)
+
+    def examples(self) -> Iterator[tuple[str, Example]]:
+        """Everything that counts, in the order it was taught."""
+        query = (
+            "SELECT 1, names.name, vector, content, source, digest, teachings.id FROM teachings "
+            "LEFT JOIN vectors ON vectors.teaching = teachings.id "
+            "JOIN names ON names.id = teachings.name "
+            "WHERE position IS NOT NULL ORDER BY position"
+        )
+        embedder = self.fact("embedder") or ""
+        for row in self.db.each(query):
+            thumbnail, image = self.thumbnail(row[6]), self.image(row[6])
+            vector = self._matrix([row])[0]
+            yield (
+                row[1],
+                Example(vector, row[4], row[5], thumbnail or b"", embedder, image or b""),
+            )
+
+    # Writing, always inside a transaction.
+
+    def add(self, operation: int, name: str, example: Example) -> int:
+        """One teaching more; returns its number."""
+        named = self._name_for(name)
+        teaching = self._next_teaching()
+        vector = example.vector.astype("<f4", copy=False).tobytes()
+        content = content_of(vector)
+        self.db.run("INSERT INTO vectors VALUES (?, ?)", teaching, vector)
+        pictures = 0
+        for table, data in (("thumbnails", example.thumbnail), ("images", example.image)):
+            if data:
+                pictures |= PICTURES[table]
+                own = seal(table, teaching, content_of(data))
+                self.db.run(f"INSERT INTO {table} VALUES (?, ?, ?)", teaching, data, own)
+        position = self._append(operation, teaching, named, +1, content)
+        source = as_kept(example.source)
+        row = (position, named, time.time(), source, example.digest, content, pictures)
+        self._keep_teaching(teaching, row)
+        return teaching
+
+    def take_back(self, operation: int, teachings: Iterable[int]) -> None:
+        """These teachings no longer count."""
+        for teaching in teachings:
+            named = self.db.value("SELECT name FROM teachings WHERE id = ?", teaching)
+            self.enter(operation, teaching, named, -1)
+
+    def move(self, operation: int, teachings: Iterable[int], into: str) -> None:
+        """These teachings count under another name."""
+        named = self._name_for(into)
+        for teaching in teachings:
+            before = self.db.value("SELECT name FROM teachings WHERE id = ?", teaching)
+            self.enter(operation, teaching, before, -1)
+            self.enter(operation, teaching, named, +1)
+
+    def enter(self, operation: int, teaching: int, named: int, sign: int) -> None:
+        """One entry of the log about a teaching that is there already."""
+        row = self.db.row(
+            "SELECT time, source, digest, content, pictures FROM teachings WHERE id = ?", teaching
+        )
+        if row is None:
+            raise self._damaged(f"teaching {teaching} is missing")
+        position = self._append(operation, teaching, named, sign, row[3])
+        self._keep_teaching(teaching, (position if sign > 0 else None, named, *row))
+
+    def call(self, named: int, name: str) -> None:
+        """Change the word for a name; if a name nothing counts for has it, the two swap."""
+        other, word = self.find_name(name), self.word(named)
+        if other is not None:
+            self.db.run("UPDATE names SET name = '' WHERE id = ?", other)
+        self._keep_name(named, name)
+        if other is not None:
+            self._keep_name(other, word)
+
+    # Inside.
+
+    def _name_for(self, name: str) -> int:
+        named = self.find_name(name)
+        if named is None:
+            named = int(self.db.value("SELECT MAX(id) FROM names") or 0) + 1
+            self._keep_name(named, name)
+        return named
+
+    def _keep_name(self, named: int, name: str) -> None:
+        row = named, name, seal("names", named, name)
+        self.db.run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", *row)
+
+    def _next_teaching(self) -> int:
+        # Numbers are never used twice, also not after the last teachings were erased.
+        used = int(self.fact("teachings_used") or 0)
+        return max(used, int(self.db.value("SELECT MAX(id) FROM teachings") or 0)) + 1
+
+    def _keep_teaching(self, teaching: int, row: tuple[object, ...]) -> None:
+        own = seal("teachings", teaching, *row)  # type: ignore[arg-type]
+        self.db.run(
+            "INSERT OR REPLACE INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            teaching,
+            *row,
+            own,
+        )
+
+    def _append(self, operation: int, teaching: int, named: int, sign: int, content: bytes) -> int:
+        last = self.db.row("SELECT position, chain FROM log ORDER BY position DESC LIMIT 1")
+        before, chain = last or (0, BEGINNING)
+        entry = before + 1, operation, teaching, named, sign
+        self.db.run(
+            "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", *entry, linked(chain, *entry, content)
+        )
+        return int(entry[0])
+
+    def _grouped(self, rows: Sequence[tuple[object, ...]]) -> Iterator[LogRun]:
+        for sign, entries in groupby(rows, key=lambda row: row[0]):
+            part = list(entries)
+            names = np.array([row[1] for row in part], dtype=np.int64)
+            yield LogRun(int(sign), self._matrix(part), names)
+
+    def _matrix(self, rows: Sequence[tuple[object, ...]]) -> Vectors:
+        """Column 2 of some rows, checked against the digests in column 3."""
+        blobs: list[bytes] = [row[2] for row in rows]  # type: ignore[misc]
+        if not blobs:
+            return np.empty((0, 0), dtype=np.float32)
+        if None in blobs:
+            raise self._damaged("a vector is missing")
+        if any(content_of(row[2]) != row[3] for row in rows):  # type: ignore[arg-type]
+            raise self._damaged("a vector was altered")
+        if {len(blob) for blob in blobs} != {4 * self.n_features}:
+            raise self._damaged("a vector has the wrong length")
+        matrix = np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
+        if not np.isfinite(matrix).all():
+            raise self._damaged("a vector holds NaN or infinity")
+        return matrix
+
+    def _sealed_bytes(self, table: str, column: str, teaching: int) -> bytes | None:
+        row = self.db.row(f"SELECT {column}, seal FROM {table} WHERE teaching = ?", teaching)
+        if row is None:
+            if self._pictures(teaching) & PICTURES[table]:
+                raise self._damaged(f"teaching {teaching} is missing among the {table}")
+            return None
+        if not isinstance(row[0], bytes):
+            raise self._damaged(f"the {table} hold something else than bytes")
+        self._require_seal(row[1], table, teaching, content_of(row[0]))
+        return row[0]
+
+    def _pictures(self, teaching: int) -> int:
+        query = "SELECT pictures FROM teachings WHERE id = ?"
+        return int(self.db.value(query, teaching) or 0)
+
+    def _require_seal(self, kept: object, table: str, *values: object) -> None:
+        if kept != seal(table, *values):  # type: ignore[arg-type]
+            raise self._damaged(f"a row of {table} was altered")
+
+    def _damaged(self, what: str) -> DamagedJournal:
+        return DamagedJournal(
+            f"{self.path} is damaged: {what}; restore it from a backup (everlearn restore)"
+        )
+
+    def only_remembered(self, name: str) -> bool:
+        """Whether a name has no teachings, counting or not, but its word is still somewhere."""
+        if self.find(name=name, forgotten=True):
+            return False
+        query = "SELECT 1 FROM names WHERE name = ? UNION SELECT 1 FROM operations WHERE called = ?"
+        return self.db.row(query, name, name) is not None
+
+    def never_taught(self, name: str) -> UnknownLabel:
+        """The error for a name that nothing counts for."""
+        known = ", ".join(repr(name) for name in list(self.names())[:8])
+        return UnknownLabel(f"{name!r} was never taught; known are {known or 'none yet'}")
+
+
+def as_kept(source: str) -> str:
+    """A source as the journal can hold it: file names that are no text are spelled out."""
+    return source.encode("utf-8", "backslashreplace").decode("utf-8")

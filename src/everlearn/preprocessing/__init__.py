@@ -1,0 +1,5 @@
+"""Transformers: normalisation, whitening, random features."""
+
+from everlearn.public_names import public_names
+
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -1,0 +1,174 @@
+"""Features in which examples of one class vary alike in all directions, learned on some classes.
+
+    z = (ε I + (1 − ε) W / ν)^(−½) (x − m),    z / ‖z‖
+
+W is the covariance within the classes of the first batch, ν its mean variance tr(W) / d, m the mean
+of all its examples. What varies within classes (light, pose, background) does so in much the same
+way for classes to come: one example of a new class says little, what the others vary in says which
+differences do not matter. Directions are weighed and none is left out: those that tell the first
+classes apart need not be those that tell others apart, and projections onto them lose more than
+they gain (docs/quality.md).
+
+Cost: O(n d² + d³) once, O(d²) an example. Memory d² numbers.
+"""
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from everlearn.arrays import Array, State, as_numpy, unit_rows
+from everlearn.device.device import Device, like, mapped, place_of, unit_rows_at
+from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
+from everlearn.parameters import require_number
+from everlearn.statistics.definite import spectrum
+from everlearn.statistics.labels import Labels
+from everlearn.statistics.moments import Moments
+from everlearn.statistics.stored import stored
+from everlearn.validation import checked_labelled
+
+
+class ClassWhitening(
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    StreamingEstimator,
+):
+    """Whiten by what varies within the classes of the first batch, then length one.
+
+    Later batches change nothing, so that a learner behind it lives in a fixed space. Give the first
+    classes in one batch: dozens of them, with dozens of examples each.
+
+    Parameters
+    ----------
+    shrinkage : float in (0, 1], default=0.75
+        ε, the share of equal variances; 1 takes the mean away and leaves directions as they are.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+    matrix_ : ndarray of shape (n_features, n_features)
+        What examples, less the mean, are multiplied by.
+    n_features_in_ : int
+
+    See Also
+    --------
+    InitialWhitening : Each feature by itself, without labels.
+    PowerNormalizer : What to put before it where features come from a network.
+    StreamingLDA : Whitens by the same covariance to answer, of the classes it answers about.
+
+    Notes
+    -----
+    Where it pays: new classes with one to five examples, beside others that are well known.
+    Learned on the classes it is used for it gains nothing.
+
+    *Cost*: O(d²) a row, and O(n d² + d³) for the first batch.
+
+    *Promises*: the same map for ever after the first batch, which does not depend on the order in
+    it; so a learner behind it keeps its own promises from then on. In a ``StreamPipeline``, where
+    the transformer has learned from the same examples, forgetting and merging are refused: fit it
+    before, and teach the learner what ``transform`` returns.
+
+    Examples
+    --------
+    >>> from everlearn import ClassWhitening
+    >>> X, y = [[0.0, -9], [0, 9], [1, -9], [1, 9]], ["cup", "cup", "chair", "chair"]
+    >>> whitening = ClassWhitening(shrinkage=0.01).fit(X, y)
+    >>> whitening.transform([[3.0, 4.0]]).round(1).tolist()
+    [[1.0, 0.1]]
+    """
+
+    mean_: Array
+    matrix_: Array
+
+    def __init__(self, *, shrinkage: float = 0.75) -> None:
+        self.shrinkage = shrinkage
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return BOUNDED
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn the map from these examples and the classes they are of."""
+        return self._drafted(lambda draft: draft._take(X, y, sample_weight))
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """The first time as ``fit``; after that nothing changes."""
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight)
+        if place_of(X) is None:
+            self._rows(X, reset=False)
+        else:
+            self._table(X, reset=False)
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Whitened examples, each of length one."""
+        self._require_fitted()
+        place = place_of(X)
+        if place is None:
+            return like(unit_rows((self._rows(X) - self.mean_) @ self.matrix_), X)
+        rows = self._table(X, reset=False)
+        return mapped(place, rows, partial(self._map_at, place), width=self.n_features_in_)
+
+    def _map_at(self, place: Device, rows: Any) -> Any:
+        """Whitened float64 rows in a place."""
+        whitened = (rows - place.array(self.mean_)) @ place.array(self.matrix_)
+        return unit_rows_at(place, whitened)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._is_begun()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _take(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
+        require_number("shrinkage", self.shrinkage, above=0.0, most=1.0)
+        rows = self._rows(X if place_of(X) is None else as_numpy(X), reset=True)
+        labels, weights = checked_labelled(y, sample_weight, len(rows), type(self).__name__)
+        slots = Labels().encode(labels)[0]
+        if weights is not None:  # what weighs nothing was not there
+            there = weights > 0
+            rows, weights, slots = rows[there], weights[there], slots[there]
+        moments = Moments(rows.shape[1])
+        moments.add(rows, slots, weights)
+        self.mean_ = moments.mean.copy()
+        self.matrix_ = _whitening(moments, float(self.shrinkage))
+
+    def _require_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                "This ClassWhitening instance is not fitted yet: it has seen nothing. "
+                "Call fit or partial_fit first."
+            )
+
+    def _is_begun(self) -> bool:
+        return "matrix_" in self.__dict__
+
+    def _begin(self, n_features: int) -> None:
+        """There is nothing to whiten by before the first batch."""
+
+    def _own_state(self) -> State:
+        return {"mean": self.mean_, "matrix": self.matrix_}, {}
+
+    def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
+        self.mean_ = stored(arrays, "mean", self.n_features_in_)
+        self.matrix_ = stored(arrays, "matrix", self.n_features_in_, self.n_features_in_)
+
+
+def _whitening(moments: Moments, shrinkage: float) -> Array:
+    """(ε I + (1 − ε) W / ν)^(−½); I where nothing varies within classes."""
+    if not moments.scatter_trace > 0:
+        return np.eye(moments.n_features)
+    variances, Q = spectrum(moments.upper_scatter())
+    relative = np.maximum(variances, 0.0) * moments.n_features / moments.scatter_trace
+    matrix: Array = (Q / np.sqrt(shrinkage + (1.0 - shrinkage) * relative)) @ Q.T
+    return matrix

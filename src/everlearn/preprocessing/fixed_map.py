@@ -1,0 +1,116 @@
+"""Transformers that learn nothing: a function of one example, the same for ever.
+
+A learner behind such a transformer keeps every promise it makes on its own: what it adds up is
+measured along axes that never move, so examples come in any order, and merging and forgetting are
+exact (see :class:`everlearn.StreamPipeline`).
+"""
+
+from functools import partial
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+from sklearn.base import TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from everlearn.arrays import AnyArray, Array, State
+from everlearn.device.device import Device, like, mapped, place_of
+from everlearn.estimator import Promise, StreamingEstimator
+
+
+class FixedMap(TransformerMixin, StreamingEstimator):
+    """What fixed transformers share; each says what it makes of rows in ``_map``."""
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        return frozenset(Promise)
+
+    def _map(self, rows: Array) -> Array:
+        raise NotImplementedError
+
+    def _map_at(self, place: Device, rows: Any) -> Any:
+        """As ``_map``, for float64 rows in a place."""
+        raise NotImplementedError
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Take note of the number of features; nothing is learned."""
+        return self._drafted(lambda draft: draft._note(X, reset=True))
+
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """The first time as ``fit``; after that only a look at the number of features."""
+        return self._drafted(lambda draft: draft._note(X, reset=not draft._is_begun()))
+
+    def learn_one(self, x: ArrayLike) -> Self:
+        """As ``partial_fit``, for one vector."""
+        if not self._is_begun():
+            return self.partial_fit(self._vector(x, "learn_one")[None])
+        self._vector(x, "learn_one")
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """The examples as this transformer sees them, one row each."""
+        place = place_of(X)
+        if place is None:
+            return like(self._map(self._rows(X)), X)
+        self._require_fitted()
+        rows = self._table(X, reset=False)
+        return mapped(place, rows, partial(self._map_at, place), width=self._width)
+
+    def transform_one(self, x: ArrayLike) -> Array:
+        """One example as this transformer sees it."""
+        self._require_fitted()
+        place = place_of(x)
+        if place is not None:
+            with place.computing():
+                row = self._vector_at(place, x, "transform_one")[None, :]
+                return mapped(place, row, partial(self._map_at, place), width=self._width)[0, :]
+        seen: Array = self._map(self._vector(x, "transform_one")[None])[0]
+        return seen
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._is_begun()
+
+    def _note(self, X: ArrayLike, *, reset: bool) -> None:
+        self._check_parameters()
+        if place_of(X) is None:
+            self._rows(X, reset=reset)
+        else:
+            self._table(X, reset=reset)
+
+    @property
+    def _width(self) -> int:
+        """Features that come out."""
+        return int(getattr(self, "_n_features_out", self.n_features_in_))
+
+    def _require_fitted(self) -> None:
+        if not self._is_begun():
+            name = type(self).__name__
+            raise NotFittedError(
+                f"This {name} instance is not fitted yet: it does not know how many features there "
+                "are. Call fit or partial_fit first."
+            )
+
+    def _is_begun(self) -> bool:
+        return "n_features_in_" in self.__dict__
+
+    def _begin(self, n_features: int) -> None:
+        """There is no state to begin with."""
+
+    def _own_state(self) -> State:
+        return {}, {}
+
+    def _own_restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
+        """There is no state to take over."""
+
+
+def in_blocks(n_rows: int, size: int) -> list[slice]:
+    """Consecutive parts of at most ``size`` rows."""
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def signed_power_at(place: Device, rows: Any, power: float) -> Any:
+    """As :func:`signed_power`, in a place."""
+    if power == 1.0:
+        return rows
+    size = place.xp.abs(rows)
+    raised = place.xp.sqrt(size) if power == 0.5 else size**power
+    return place.xp.sign(rows) * raised

@@ -1,0 +1,118 @@
+"""What a client reads from longer answers, and how it sends much: the words of explaining.py."""
+
+import base64
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from everlearn.errors import CannotReach, EverlearnError, MissingPackage
+from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
+from everlearn.memory.insight.evaluate import Evaluation
+from everlearn.memory.insight.report import Accuracy, Report, Suspect
+from everlearn.memory.insight.why import Effect, Why
+
+# A request with examples to evaluate is at most about this long, and has at most so many.
+REQUEST_BYTES = 8 * 1024 * 1024
+REQUEST_EXAMPLES = 500
+
+
+def read_why(said: dict[str, Any]) -> Why:
+    """Numbers that JSON cannot write, of a name with one teaching, came as null."""
+    effects = tuple(
+        Effect(
+            **row
+            | {
+                "score_without": _or(row["score_without"], -np.inf),
+                "effect": _or(row["effect"], np.inf),
+            }
+        )
+        for row in said["effects"]
+    )
+    without = {int(count): name for count, name in said["answer_without"].items()}
+    return Why(said["name"], said["score"], effects, said["decisive"], without)
+
+
+def read_report(said: dict[str, Any], thumbnails: dict[int, bytes | None]) -> Report:
+    def accuracy(row: dict[str, Any]) -> Accuracy:
+        return Accuracy(row["right"], row["of"])
+
+    return Report(
+        accuracy(said["accuracy"]),
+        {name: accuracy(row) for name, row in said["per_name"].items()},
+        [tuple(pair) for pair in said["confused_pairs"]],
+        [Suspect(**row) for row in said["mislabelled"]],
+        [tuple(pair) for pair in said["near_duplicates"]],
+        said["blurred"],
+        said["dark"],
+        said["too_few"],
+        said["advice"],
+        said["ranking"],
+        {number: jpeg for number, jpeg in thumbnails.items() if jpeg is not None},
+    )
+
+
+def in_requests(files: Iterable[tuple[Any, str]]) -> Iterator[list[dict[str, Any]]]:
+    """Labelled files in parts that a request can hold; each is read here."""
+    part: list[dict[str, Any]] = []
+    size = 0
+    for file, name in files:
+        one = {"name": name} | _labelled(file)
+        length = len(one.get("image", "")) + 20 * len(one.get("vector", ()))
+        if part and (size + length > REQUEST_BYTES or len(part) == REQUEST_EXAMPLES):
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += length
+    if part:
+        yield part
+
+
+def add_evaluated(found: Evaluation, said: dict[str, Any]) -> None:
+    """Count what one request found to what others did."""
+    for row in said["answers"]:
+        found.answers.setdefault((row["name"], row["answered"]), []).extend(row["files"])
+    found.flagged_unknown += said["flagged_unknown"]
+    found.n_unknown += said["n_unknown"]
+    found.taken_for += [tuple(row) for row in said["taken_for"]]
+    found.taught += said["taught"]
+    found.unreadable += [tuple(row) for row in said["unreadable"]]
+
+
+def connected(address: str, token: str, memory: str | None) -> AbstractContextManager[Any]:
+    """A WebSocket for frames."""
+    try:
+        from websockets.exceptions import WebSocketException
+        from websockets.sync.client import connect
+    except ModuleNotFoundError:
+        raise MissingPackage(
+            "ask_stream needs websockets; install it with: pip install websockets"
+        ) from None
+    place = address.replace("http", "ws", 1) + "/v1/ask/stream"
+    query = "" if memory is None else f"?memory={quote(memory, safe='')}"
+    headers = {"authorization": f"Bearer {token}"}
+    try:
+        return connect(place + query, additional_headers=headers, compression=None, proxy=None)
+    except (OSError, WebSocketException) as error:
+        raise CannotReach(
+            f"{address} takes no frames ({error}); is everlearn serve running, and the token its?"
+        ) from None
+
+
+def _labelled(file: Any) -> dict[str, Any]:
+    if isinstance(file, (str, bytes, os.PathLike)):
+        label = {} if isinstance(file, bytes) else {"file": os.fspath(file)[-1000:]}
+        try:
+            image = read_bytes(file, DEFAULT_LIMITS)
+        except EverlearnError:
+            # The service says of an empty image, too, that it cannot be read.
+            image = b""
+        return {"image": base64.b64encode(image).decode()} | label
+    return {"vector": np.asarray(file, dtype=np.float64).tolist()}
+
+
+def _or(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value

@@ -1,0 +1,253 @@
+"""Counts, means and scatter where the examples are: :mod:`everlearn.statistics.moments` elsewhere.
+
+The same numbers as on the host, float64 and centred, for a device that likes few and large
+products. Rows are measured from an *anchor* a_k of their class, its mean so far or its first
+example, so that nothing is lost where features are far from zero or classes far apart. Examples of
+class k and weight w, r = x − a_k, with n_k the weight of all of them, old and new:
+
+    s_k = Σ w r,   G = Σ w r rᵀ,     μ_k = a_k + s_k / n_k,     S ← S + G − Σ_k s_k s_kᵀ / n_k
+
+Weights n_k are known to the host, which reads the labels. Everything is written in the words of the
+array API standard. A change is computed beside the state and takes its place when all rows were
+found finite. What is rare (forgetting, merging, saving) is done by the host's moments, to which
+these are copied when they are asked for.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from everlearn.arrays import Array, Slots, as_numpy
+from everlearn.device.device import NOT_FINITE, Device, Incoming
+from everlearn.errors import NotFinite
+from everlearn.statistics.class_means import EMPTY, ClassMeans
+from everlearn.statistics.moments import Moments
+
+# Columns of a symmetric product computed together; what lies below the diagonal is left out.
+PANEL = 1024
+
+
+class DeviceMoments:
+    """Class means, and where ``scatter`` the pooled within-class scatter, in one place.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_slots,)
+        n_k, on the host.
+    means, scatter : arrays in the place
+        μ_k by slot, and S as a full symmetric matrix, or None.
+    version : int
+        Grows with every change.
+    """
+
+    def __init__(self, place: Device, n_features: int, *, scatter: bool) -> None:
+        self.place = place
+        self.n_features = n_features
+        self.version = 0
+        self.peak = 0.0
+        self._trace: float | None = None
+        self.total = 0.0
+        self.counts: Array = np.zeros(0)
+        self._sizes: Any = None
+        self._sizes_for = -1
+        self.means = place.zeros(0, n_features)
+        self.scatter: Any = place.zeros(n_features, n_features) if scatter else None
+
+    @classmethod
+    def copied(cls, place: Device, moments: ClassMeans) -> "DeviceMoments":
+        """The host's moments, brought to a place."""
+        scatter = isinstance(moments, Moments)
+        copy = cls(place, moments.n_features, scatter=scatter)
+        if not moments.n_slots:
+            return copy
+        copy.counts = moments.counts.copy()
+        copy.total = moments.total
+        copy.means = place.array(moments.means)
+        if isinstance(moments, Moments):
+            copy.scatter = place.array(moments.scatter())
+            copy.peak = moments.peak
+        return copy
+
+    @property
+    def n_slots(self) -> int:
+        return len(self.counts)
+
+    @property
+    def sizes(self) -> Any:
+        """The counts, in the place."""
+        if self._sizes is None or self._sizes_for != self.version:
+            self._sizes, self._sizes_for = self.place.array(self.counts), self.version
+        return self._sizes
+
+    @property
+    def mean(self) -> Any:
+        """The mean of everything."""
+        return self.sizes @ self.means / self.total
+
+    @property
+    def scatter_trace(self) -> float:
+        """tr(S)."""
+        if self._trace is None:
+            (self._trace,) = self.place.numbers(self.place.xp.linalg.trace(self.scatter))
+        return self._trace
+
+    def about(self, origin: Any) -> Any:
+        """S + Σ n_k (μ_k − o)(μ_k − o)ᵀ, a matrix of its own; an origin of None is zero."""
+        xp = self.place.xp
+        means = self.means if origin is None else self.means - origin
+        rows = xp.sqrt(self.sizes)[:, None] * means
+        return mirrored(xp, add_products(self.scatter + 0.0, rows))
+
+    def add(self, incoming: Incoming, slots: Slots, weights: Array | None, n_slots: int) -> None:
+        """Learn rows; raises ``NotFinite``, and changes nothing, where they are not."""
+        self.become(self.grown(incoming, slots, weights, n_slots))
+
+    def become(self, other: "DeviceMoments") -> None:
+        """Take over other moments of the same kind."""
+        version = self.version + 1
+        self.__dict__.update(other.__dict__)
+        self.version = version
+
+    def grown(
+        self, incoming: Incoming, slots: Slots, weights: Array | None, n_slots: int
+    ) -> "DeviceMoments":
+        """Moments of what was learned and of these rows; raises ``NotFinite`` if they are not."""
+        xp, place = self.place.xp, self.place
+        counts = np.zeros(n_slots)
+        counts[: len(self.counts)] = self.counts
+        anchored = counts > 0
+        anchors, sums = self._room(n_slots), place.zeros(n_slots, self.n_features)
+        gram = None if self.scatter is None else place.zeros(*self.scatter.shape)
+        member = place.indices(slots)
+        roots = None if weights is None else place.array(np.sqrt(weights))
+        for block, part in incoming.numbered():
+            first, new = _first_of_each(slots[part], anchored, weights, part)
+            if len(new):
+                anchors = self._anchored(anchors, block, first, new)
+                anchored[new] = True
+            rows = block - xp.take(anchors, member[part], axis=0)
+            if roots is not None:
+                rows = rows * roots[part][:, None]
+            weighted = rows if roots is None else rows * roots[part][:, None]
+            sums = sums + place.sums_by(member[part], weighted, n_slots)
+            if gram is not None:
+                gram = add_products(gram, rows)
+        incoming.require_finite()
+        counts += np.bincount(slots, weights, minlength=n_slots)
+        inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
+        grown = DeviceMoments(place, self.n_features, scatter=False)
+        grown.counts, grown.total = counts, float(counts.sum())
+        grown.means = anchors + sums * place.array(inverse)[:, None]
+        if gram is not None:
+            beside = sums * place.array(np.sqrt(inverse))[:, None]
+            grown.scatter = self.scatter + mirrored(xp, subtract_products(gram, beside))
+        grown.peak = self.peak
+        return grown
+
+    def without(self, X: Any, slots: Slots, weights: Array) -> "DeviceMoments":
+        """Moments of all examples but these, which were learned before; self where none is left."""
+        xp, place = self.place.xp, self.place
+        counts = self.counts - np.bincount(slots, weights, minlength=self.n_slots)
+        counts[np.abs(counts) <= EMPTY * self.counts] = 0.0
+        if not counts.sum():
+            return self
+        member = place.indices(slots)
+        roots = place.array(np.sqrt(weights))[:, None]
+        rows = roots * (X - xp.take(self.means, member, axis=0))
+        sums = place.sums_by(member, roots * rows, self.n_slots)
+        inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
+        left = DeviceMoments(place, self.n_features, scatter=False)
+        left.counts, left.total = counts, float(counts.sum())
+        left.means = self.means - sums * place.array(inverse)[:, None]
+        if self.scatter is not None:
+            upper = subtract_products(self.scatter + 0.0, rows)
+            beside = sums * place.array(np.sqrt(inverse))[:, None]
+            left.scatter = mirrored(xp, subtract_products(upper, beside))
+        return left
+
+    def add_one(self, x: Any, slot: int) -> tuple[Any, float]:
+        """Learn one example of a known class; returns r and f for which S grew by f r rᵀ.
+
+        In place: a few small launches are all that one example is worth. Raises ``NotFinite``, and
+        changes nothing, where its distance from the mean has no finite square.
+        """
+        apart = x - self.means[slot, :]
+        (square,) = self.place.numbers(apart @ apart)
+        if not np.isfinite(square):
+            raise NotFinite(f"learn_one got one vector that cannot be learned: {NOT_FINITE}")
+        count = float(self.counts[slot]) + 1.0
+        share = 1.0 - 1.0 / count
+        if self.scatter is not None:
+            self.place.add_outer(self.scatter, apart, apart, share)
+        self.place.add_to_row(self.means, slot, apart, 1.0 / count)
+        self.counts[slot] = count
+        self.total += 1.0
+        if self._trace is not None:
+            self._trace += share * square
+        self.version += 1
+        return apart, share
+
+    def state(self) -> dict[str, Any]:
+        """What the host's moments would write down."""
+        means = as_numpy(self.means)
+        total = self.total
+        mean = self.counts @ means / total if total else np.zeros(self.n_features)
+        arrays = {"counts": self.counts.copy(), "means": means, "mean": mean}
+        if self.scatter is not None:
+            arrays["scatter"] = np.triu(as_numpy(self.scatter))
+            self.peak = max(self.peak, float(arrays["scatter"].trace()))
+            arrays["scatter_peak"] = np.array([self.peak])
+        return arrays
+
+    def _room(self, n_slots: int) -> Any:
+        """The means with rows of zeros for slots that are new."""
+        missing = n_slots - self.means.shape[0]
+        if not missing:
+            return self.means
+        zeros = self.place.zeros(missing, self.n_features)
+        return self.place.xp.concat([self.means, zeros], axis=0)
+
+    def _anchored(self, anchors: Any, rows: Any, first: Slots, new: Slots) -> Any:
+        """Anchors with a row of the block for each of these slots."""
+        xp = self.place.xp
+        source = np.arange(anchors.shape[0])
+        source[new] = len(source) + np.arange(len(new))
+        given = xp.take(rows, self.place.indices(first), axis=0)
+        return xp.take(xp.concat([anchors, given], axis=0), self.place.indices(source), axis=0)
+
+
+def add_products(upper: Any, rows: Any) -> Any:
+    """Upper + rowsᵀ rows, panel by panel in place; below the panels nothing is added."""
+    for panel in _panels(upper.shape[0]):
+        upper[panel, panel.start :] += rows[:, panel].T @ rows[:, panel.start :]
+    return upper
+
+
+def subtract_products(upper: Any, rows: Any) -> Any:
+    """Upper − rowsᵀ rows, likewise."""
+    for panel in _panels(upper.shape[0]):
+        upper[panel, panel.start :] -= rows[:, panel].T @ rows[:, panel.start :]
+    return upper
+
+
+def _panels(width: int) -> list[slice]:
+    return [slice(start, min(start + PANEL, width)) for start in range(0, width, PANEL)]
+
+
+def mirrored(xp: Any, upper: Any) -> Any:
+    """The symmetric matrix of an upper triangle."""
+    return xp.triu(upper) + xp.triu(upper, k=1).T
+
+
+def _first_of_each(
+    slots: Slots, anchored: Any, weights: Array | None, part: slice
+) -> tuple[Slots, Slots]:
+    """Where classes without an anchor have their first example in a block, and their slots."""
+    without = ~anchored[slots]
+    if weights is not None:
+        without &= weights[part] > 0
+    where = np.flatnonzero(without)
+    if not len(where):
+        return where, where
+    new, first = np.unique(slots[where], return_index=True)
+    return where[first], new

@@ -1,0 +1,154 @@
+"""Σ_i c_i k(x_i, x): what each kernel keeps of the examples in a sum that grows.
+
+The linear kernel keeps w = Σ c_i x_i, the precomputed one a coefficient per column, the rbf one the
+support vectors themselves, at most ``budget`` of them.
+"""
+
+import numpy as np
+
+from everlearn.arrays import AnyArray, Array
+from everlearn.compiled import compiled
+from everlearn.statistics.stored import stored
+from everlearn.transfer.kernel import Kernel
+
+BLOCK_ROWS = 1024
+
+
+@compiled
+def rbf_score(x: Array, supports: Array, coefficients: Array, count: int, gamma: float) -> float:
+    """Σ_i c_i exp(−γ ‖x − s_i‖²) over the first ``count`` supports, by differences."""
+    score = 0.0
+    for i in range(count):
+        support = supports[i]
+        distance = 0.0
+        for j in range(x.shape[0]):
+            delta = x[j] - support[j]
+            distance += delta * delta
+        score += coefficients[i] * np.exp(-gamma * distance)
+    return score
+
+
+class LinearSum:
+    """w·x with w = Σ c_i x_i, the coefficients of the features."""
+
+    def __init__(self, n_features: int) -> None:
+        self.coefficients = np.zeros(n_features)
+
+    def values(self, X: Array) -> Array:
+        values: Array = X @ self.coefficients
+        return values
+
+    def state(self) -> dict[str, AnyArray]:
+        return {"coefficients": self.coefficients}
+
+    def restore(self, arrays: dict[str, AnyArray]) -> None:
+        self.coefficients = stored(arrays, "coefficients", len(self.coefficients))
+
+
+class ColumnSum(LinearSum):
+    """Σ c_i k(x_i, x) where row x holds its kernel values with the i-th example in column i."""
+
+    n_taught = 0
+
+    def value_and_norm(self, x: Array) -> tuple[float, float]:
+        return float(x @ self.coefficients), float(x[self.n_taught])
+
+    def add(self, x: Array, coefficient: float) -> None:
+        self.coefficients[self.n_taught] = coefficient
+        self.n_taught += 1
+
+    def state(self) -> dict[str, AnyArray]:
+        return super().state() | {"n_taught": np.array([self.n_taught])}
+
+    def restore(self, arrays: dict[str, AnyArray]) -> None:
+        super().restore(arrays)
+        self.n_taught = int(stored(arrays, "n_taught", 1, dtype=np.int64)[0])
+
+
+class SupportSum:
+    """Σ c_i exp(−γ ‖x − x_i‖²) over at most ``budget`` support vectors.
+
+    A full budget makes room by dropping the support vector that came first, or the one whose
+    coefficient is smallest and whose loss therefore changes f least (‖c_i k(x_i, ·)‖ = |c_i|); of
+    equal ones the oldest.
+    """
+
+    def __init__(self, n_features: int, kernel: Kernel, budget: int | None, drop: str) -> None:
+        self.kernel = kernel
+        self.budget = budget
+        self.drop = drop
+        self.supports = np.empty((min(budget or 16, 16), n_features))
+        self.coefficients = np.zeros(len(self.supports))
+        self.arrivals = np.zeros(len(self.supports), dtype=np.int64)
+        self.count = 0
+        self.n_added = 0
+
+    def values(self, X: Array) -> Array:
+        values = np.empty(len(X))
+        for start in range(0, len(X), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            K = self.kernel.between(X[part], self.supports[: self.count])
+            values[part] = K @ self.coefficients[: self.count]
+        return values
+
+    def value_and_norm(self, x: Array) -> tuple[float, float]:
+        gamma = self.kernel.gamma
+        assert gamma is not None
+        return rbf_score(x, self.supports, self.coefficients, self.count, gamma), 1.0
+
+    def add(self, x: Array, coefficient: float) -> None:
+        if not coefficient:
+            return
+        place = self._free_place()
+        self.supports[place] = x
+        self.coefficients[place] = coefficient
+        self.arrivals[place] = self.n_added
+        self.n_added += 1
+
+    def state(self) -> dict[str, AnyArray]:
+        return {
+            "supports": self.supports[: self.count],
+            "coefficients": self.coefficients[: self.count],
+            "arrivals": self.arrivals[: self.count],
+            "n_added": np.array([self.n_added]),
+        }
+
+    def restore(self, arrays: dict[str, AnyArray]) -> None:
+        self.supports = stored(arrays, "supports", None, self.supports.shape[1])
+        self.count = len(self.supports)
+        self.coefficients = stored(arrays, "coefficients", self.count)
+        self.arrivals = stored(arrays, "arrivals", self.count, dtype=np.int64)
+        self.n_added = int(stored(arrays, "n_added", 1, dtype=np.int64)[0])
+
+    def _free_place(self) -> int:
+        if self.budget is not None and self.count >= self.budget:
+            if self.drop == "oldest":
+                return int(self.arrivals.argmin())
+            sizes = np.abs(self.coefficients)
+            smallest = np.flatnonzero(sizes == sizes.min())
+            return int(smallest[self.arrivals[smallest].argmin()])
+        if self.count == len(self.supports):
+            room = max(16, 2 * self.count)
+            room = room if self.budget is None else min(room, self.budget)
+            self.supports = _padded(self.supports, room)
+            self.coefficients = _padded(self.coefficients, room)
+            self.arrivals = _padded(self.arrivals, room)
+        self.count += 1
+        return self.count - 1
+
+
+def empty_sum(
+    n_features: int, kernel: Kernel, budget: int | None, drop: str
+) -> LinearSum | ColumnSum | SupportSum:
+    """The sum of no examples under a kernel."""
+    if kernel.name == "linear":
+        return LinearSum(n_features)
+    if kernel.name == "precomputed":
+        return ColumnSum(n_features)
+    return SupportSum(n_features, kernel, budget, drop)
+
+
+def _padded(array: AnyArray, length: int) -> AnyArray:
+    grown = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,222 @@
+"""The life of an online learner: an opening, then one step for each example.
+
+Some things can only be known from the first few examples: γ of an rbf kernel, the weights of prior
+models, which of two labels they speak of. So a learner may begin with an opening: the first
+examples are kept, and what is believed is worked out afresh from all of them each time one more
+arrives. When the opening is complete they are let go, and from then on every example costs the same
+and is seen once. A batch teaches exactly what its rows teach one by one.
+"""
+
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from everlearn.arrays import AnyArray, Array, Slots, State
+from everlearn.transfer.kept_examples import KeptExamples, require_column
+from everlearn.transfer.kernel import Kernel
+
+if TYPE_CHECKING:
+    from everlearn.transfer.steps import Steps
+
+GAMMA_EXAMPLES = 10
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StepRules:
+    """How to step under which kernel, and how much of it to keep."""
+
+    kernel: Kernel
+    C: float
+    variant: str
+    fit_intercept: bool
+    budget: int | None
+    drop: str
+
+
+class Known(Protocol):
+    """What is known of an example before it is learned; each thing known has a column."""
+
+    def scores(self, X: Array) -> Array: ...
+    def state(self) -> dict[str, AnyArray]: ...
+
+
+class Source(Protocol):
+    """Where it comes from: from models as they are given, or also from ``n_first`` examples."""
+
+    @property
+    def n_first(self) -> int: ...
+    def learned(self, kernel: Kernel, opening: KeptExamples, signs: Array, /) -> Known: ...
+    def restored(self, kernel: Kernel, arrays: dict[str, AnyArray], /) -> Known: ...
+
+
+class Hypothesis:
+    """f(x) of an online learner: what was known before, and steps of its own."""
+
+    def __init__(self, known: Known, steps: "Steps") -> None:
+        self.known, self.steps = known, steps
+
+    def given(self, X: Array) -> Array:
+        """What is known of each row; the only thing that can fail."""
+        return self.known.scores(X)
+
+    def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
+        """Learn one example; returns f(x) as it was before."""
+        raise NotImplementedError
+
+    def margins(self, X: Array, given: Array) -> Array:
+        raise NotImplementedError
+
+    def learn_opening(self, opening: KeptExamples, signs: Array, *, is_known: bool) -> None:
+        """Learn the first examples, unless what is known was learned from them."""
+        if is_known:
+            self.steps.pass_over(len(opening))
+            return
+        given = self.given(opening.X)
+        for row, sign in enumerate(signs):
+            self.learn(opening.X[row], given[row], sign, opening.weights[row])
+
+    def state(self) -> dict[str, AnyArray]:
+        return self.steps.state() | self.known.state()
+
+    def restore(self, arrays: dict[str, AnyArray]) -> None:
+        self.steps.restore(arrays)
+
+
+class GoneOnFrom(Hypothesis):
+    """f(x) = w_1·x plus what Passive-Aggressive has added to it (Eq. 2-3)."""
+
+    def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
+        w_1 = float(given[0]) if len(given) else 0.0
+        return self.steps.learn(x, self.steps.constant, sign, w_1, weight)
+
+    def margins(self, X: Array, given: Array) -> Array:
+        return np.asarray(given.sum(axis=1) + self.steps.values(X))
+
+
+class LearnedOnline:
+    """The core of an online learner: examples kept while the opening lasts, and a hypothesis."""
+
+    def __init__(
+        self,
+        n_features: int,
+        rules: StepRules,
+        source: Source,
+        hypothesis: Callable[[Known, "Steps"], Hypothesis],
+        *,
+        both_labels: bool,
+        first_weights: Sequence[float] = (),
+    ) -> None:
+        self.mistakes = self.n_examples = 0
+        self.kept: KeptExamples | None = KeptExamples.none(n_features)
+        self._n_features = n_features
+        self.kernel = rules.kernel
+        self._source, self._make = source, hypothesis
+        self._rules = rules
+        self._first_weights = first_weights
+        self._length = source.n_first or (GAMMA_EXAMPLES if rules.kernel.lacks_gamma else 0)
+        self._both_labels = both_labels
+        self._first_sign = 1.0
+        if self._is_complete(self.kept):
+            self._settle(self.kept, np.empty(0))
+
+    @property
+    def missing(self) -> int | None:
+        """How many examples the opening still lacks, 0 if only one of the other label; or None."""
+        return None if self.kept is None else max(0, self._length - len(self.kept))
+
+    def margins(self, X: Array) -> Array:
+        return self.hypothesis.margins(X, self.hypothesis.given(X))
+
+    def learn(self, X: Array, slots: Slots, signs: Array, weights: Array) -> None:
+        require_column(self._rules.kernel, self._n_features, self.n_examples, len(X))
+        # On a twin: a prior model may fail, and a kernel that is none is noticed when factorised.
+        twin = copy.copy(self)
+        n_opening = twin._open(X, slots, signs, weights)
+        twin._go_on(X[n_opening:], slots[n_opening:], signs, weights[n_opening:])
+        self.__dict__.update(twin.__dict__)
+
+    def learn_one(self, x: Array, slot: int, signs: Array) -> None:
+        if self.kept is not None or self._rules.kernel.name == "precomputed":
+            self.learn(x[None], np.array([slot], dtype=np.intp), signs, np.ones(1))
+            return
+        given = self.hypothesis.given(x[None])[0]
+        self._count(self.hypothesis.learn(x, given, signs[slot], 1.0), signs[slot])
+
+    def state(self) -> State:
+        arrays = self.hypothesis.state() if self.kept is None else self.kept.state()
+        return arrays, {
+            "gamma": self.kernel.gamma,
+            "mistakes": self.mistakes,
+            "n_examples": self.n_examples,
+            "opening": self.kept is not None,
+        }
+
+    def restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any], signs: Array) -> None:
+        self.mistakes, self.n_examples = int(notes["mistakes"]), int(notes["n_examples"])
+        self._first_sign = signs[0]
+        if notes["opening"]:
+            self._settle(KeptExamples.from_state(arrays, self._n_features, len(signs)), signs)
+            return
+        self.kept = None
+        self.kernel = Kernel.checked(self._rules.kernel.name, notes["gamma"])
+        self.hypothesis = self._begun_with(self._source.restored(self.kernel, arrays))
+        self.hypothesis.restore(arrays)
+
+    def _open(self, X: Array, slots: Slots, signs: Array, weights: Array) -> int:
+        """Add rows to the opening until it is complete; returns how many it took."""
+        room = max(self._length, GAMMA_EXAMPLES)
+        for row in range(len(X)):
+            if self.kept is None:
+                return row
+            part, lacked = slice(row, row + 1), self.missing
+            margin = float(self.margins(X[part])[0]) if len(self.kept) else 0.0
+            kept = self.kept.followed_by(X[part], slots[part], weights[part])
+            if len(kept) > room and self._rules.kernel.name != "precomputed":
+                kept = kept.only(slice(-room, None))
+            self._settle(kept, signs)
+            self._count(margin, signs[slots[row]])
+            if lacked == 1 and self.missing == 0:
+                log.warning("%d examples, all of one label: it waits for the other one", len(kept))
+        return len(X)
+
+    def _settle(self, kept: KeptExamples, signs: Array) -> None:
+        """Work out what to believe from the opening, and let it go when it is complete."""
+        self.kernel = self._rules.kernel.for_examples(kept.X)
+        y = signs[kept.slots]
+        self.hypothesis = self._begun_with(self._source.learned(self.kernel, kept, y))
+        self.hypothesis.learn_opening(kept, y, is_known=self._source.n_first > 0)
+        self.kept = None if self._is_complete(kept) else kept
+        self._first_sign = signs[0] if len(signs) else 1.0
+
+    def _begun_with(self, known: Known) -> Hypothesis:
+        # Here because it takes numba, which those who do not learn need not wait for.
+        from everlearn.transfer.steps import Steps
+
+        steps = Steps(self._n_features, self.kernel, self._rules, self._first_weights)
+        return self._make(known, steps)
+
+    def _is_complete(self, kept: KeptExamples) -> bool:
+        one_sided = self._both_labels and len(np.unique(kept.slots)) < 2
+        return len(kept) >= self._length and not one_sided
+
+    def _go_on(self, X: Array, slots: Slots, signs: Array, weights: Array) -> None:
+        if not len(X):
+            return
+        given = self.hypothesis.given(X)
+        if self.n_examples and signs[0] != self._first_sign:
+            # A label on its own was taken for +1, and the second shows that it is −1. Only where
+            # nothing was known: what is known waits until it is clear of which label it speaks.
+            self.hypothesis.steps.flip()
+        self._first_sign = signs[0]
+        for row, sign in enumerate(signs[slots]):
+            self._count(self.hypothesis.learn(X[row], given[row], sign, weights[row]), sign)
+
+    def _count(self, margin: float, sign: float) -> None:
+        self.n_examples += 1
+        self.mistakes += not margin * sign > 0

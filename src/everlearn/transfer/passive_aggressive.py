@@ -1,0 +1,176 @@
+"""Passive-Aggressive learning: stay as you are, unless an example is wrong or barely right.
+
+Crammer et al. (2006); Tommasi et al. (2012), Sec. 2.1. After each example (x, y), y = ±1:
+
+    w ← argmin_w' ½ ‖w' − w‖² + C ξ   with   max(0, 1 − y w'·x) ≤ ξ, ξ ≥ 0              (Eq. 2)
+    w ← w + γ y x,   γ = min(C, ℓ / ‖x‖²),   ℓ = max(0, 1 − y w·x)                       (Eq. 3)
+
+That is PA-I; PA has no bound on γ, PA-II has γ = ℓ / (‖x‖² + 1/2C). w may begin anywhere: ``start``
+is the hypothesis w_1. One example costs O(d) with the linear kernel and O(S d) with the rbf one, S
+being the number of support vectors, at most ``budget``. The result depends on the order of the
+examples, so two learners cannot be merged and nothing can be forgotten exactly. The steps
+themselves are in ``steps``.
+"""
+
+from typing import Any
+
+from everlearn.arrays import Array
+from everlearn.base import BOUNDED, Promise
+from everlearn.errors import InvalidParameter
+from everlearn.parameters import require_one_of, require_positive, require_whole
+from everlearn.statistics.labels import Label
+from everlearn.transfer.binary import BinaryClassifier
+from everlearn.transfer.kernel import Kernel
+from everlearn.transfer.online import GoneOnFrom, LearnedOnline, StepRules
+from everlearn.transfer.prior_models import PriorModels, check_prior_models
+
+VARIANTS = ("pa1", "pa", "pa2")
+DROPS = ("oldest", "smallest")
+
+
+class PassiveAggressive(BinaryClassifier):
+    """Learn two labels online by Passive-Aggressive steps.
+
+    One example costs O(d) (linear) or O(budget · d) (rbf), whatever was learned before.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        The most that one example may move the hypothesis (PA-I), or how little its loss is forgiven
+        (PA-II).
+    variant : {"pa1", "pa", "pa2"}, default="pa1"
+    kernel : {"linear", "rbf", "precomputed"}, default="linear"
+        With "precomputed", rows are kernel values and column i belongs to the i-th example taught.
+    gamma : float, optional
+        γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the first ten
+        examples.
+    start : prior model, optional
+        The hypothesis to begin with: a weight vector, a pair (vector, bias), a fitted estimator or
+        a function; default is zero. It speaks of ``positive``; where that is not given, the first
+        examples wait (ten at most are kept) until the second label shows which one it is.
+    fit_intercept : bool, optional
+        Learn a bias, as the weight of one more feature that is always 1. By default only with the
+        linear kernel: an rbf one has no need of it, and a run of one label would push it far.
+    budget : int, optional
+        The most support vectors an rbf learner keeps; default is no limit.
+    drop : {"oldest", "smallest"}, default="oldest"
+        Which support vector makes room in a full budget: the one that came first, or the one with
+        the smallest coefficient.
+    positive : label, optional
+        The label with the sign +1; by default the one that sorts last.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        The weights w − w_1, with the linear kernel.
+    intercept_ : float
+    mistakes_ : int
+        Examples whose label was not predicted when they came (a margin of zero is a mistake).
+    n_examples_ : int
+    gamma_ : float or None
+    classes_ : ndarray
+    n_features_in_ : int
+
+    See Also
+    --------
+    TROL : Starts from what other classes taught.
+
+    Notes
+    -----
+    A weight m of an example multiplies its loss in Eq. 2; for PA-I it equals m copies in a row.
+    scikit-learn's ``PassiveAggressiveClassifier`` leaves the intercept out of ‖x‖², here it is a
+    feature like any other; without it the two agree to rounding.
+
+    *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
+    forgotten (``NotMergeable``, ``NotForgettable``). Memory is
+    bounded (rbf: with ``budget``).
+
+    References
+    ----------
+    Crammer et al., Online passive-aggressive algorithms, JMLR 7, 2006.
+
+    Examples
+    --------
+    >>> from everlearn import PassiveAggressive
+    >>> learner = PassiveAggressive()
+    >>> learner.learn_one([0.0, 1.0], "cup").learn_one([1.0, 0.0], "hat").predict_one([0.9, 0.2])
+    'hat'
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        variant: str = "pa1",
+        kernel: str = "linear",
+        gamma: float | None = None,
+        start: Any = None,
+        fit_intercept: bool | None = None,
+        budget: int | None = None,
+        drop: str = "oldest",
+        positive: Label | None = None,
+    ) -> None:
+        self.C = C
+        self.variant = variant
+        self.kernel = kernel
+        self.gamma = gamma
+        self.start = start
+        self.fit_intercept = fit_intercept
+        self.budget = budget
+        self.drop = drop
+        self.positive = positive
+
+    @property
+    def promises(self) -> frozenset[Promise]:
+        loop = frozenset({Promise.BATCH_IS_LOOP})
+        # An rbf kernel without a budget keeps every example that taught it something.
+        return loop if self.kernel == "rbf" and self.budget is None else loop | BOUNDED
+
+    @property
+    def coef_(self) -> Array:
+        if self.kernel != "linear":
+            raise AttributeError("only the linear kernel has weights; this one keeps examples")
+        return self._core.hypothesis.steps.total.coefficients
+
+    @property
+    def intercept_(self) -> float:
+        return self._core.hypothesis.steps.intercept
+
+    def step_rules(self) -> StepRules:
+        """How this learner steps, for others that go on in the same way."""
+        intercept = self.kernel == "linear" if self.fit_intercept is None else self.fit_intercept
+        return StepRules(
+            Kernel(self.kernel, self.gamma),
+            self.C,
+            self.variant,
+            bool(intercept),
+            self.budget,
+            self.drop,
+        )
+
+    def _check_parameters(self) -> None:
+        require_positive("C", self.C)
+        require_one_of("variant", self.variant, VARIANTS)
+        Kernel.checked(self.kernel, self.gamma)
+        require_one_of("drop", self.drop, DROPS)
+        require_whole("budget", self.budget, or_none=True)
+        check_prior_models([] if self.start is None else [self.start])
+
+    def _new_core(self, n_features: int) -> LearnedOnline:
+        start = PriorModels([] if self.start is None else [self.start], n_features)
+        both_labels = self.positive is None and len(start) > 0
+        return LearnedOnline(
+            n_features, self.step_rules(), start, GoneOnFrom, both_labels=both_labels
+        )
+
+
+def check_online(online: object) -> None:
+    """Refuse what cannot be the online part of another learner."""
+    if not isinstance(online, PassiveAggressive):
+        raise InvalidParameter(f"online is a PassiveAggressive, not a {type(online).__name__}")
+    online._check_parameters()
+    if online.start is not None or online.positive is not None:
+        raise InvalidParameter(
+            "online has a start or a positive label of its own; both belong to the learner it is "
+            "part of, so leave them out"
+        )
