@@ -230,7 +230,7 @@ class Bench:
             took = time.perf_counter() - start
             what = f"wide: path of 20 λ, choice, head and answer, run {run}"
             self.report.add(what, took, "s", "≤ 1.5")
-            reading._away.moments.version += 1  # as if more had been learned
+            reading._device_copy.moments.version += 1  # as if more had been learned
         right = np.mean(learner.predict(self.pinned[: self.asked]) == self.y[: self.asked])
         self.report.add("wide: right answers on rows taught", 100 * right, "%")
 
@@ -296,12 +296,12 @@ class Bench:
     def array_tests(self) -> None:
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/arrays"),
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/device"),
                 *("-W", "ignore::DeprecationWarning", "--durations=5"),
                 *(
                     ()
                     if find_spec("hypothesis")
-                    else ("--ignore=tests/arrays/test_placed_algebra.py",)
+                    else ("--ignore=tests/device/test_device_algebra.py",)
                 ),
             ],
             capture_output=True,

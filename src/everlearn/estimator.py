@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from everlearn.arrays import AnyArray, Array, State
-from everlearn.device.device import Device, place_of
+from everlearn.device.device import Device, device_of
 from everlearn.errors import NotMergeable, OtherFeatures, WrongWidth
 from everlearn.statistics.stored import stored_flag, stored_whole, stored_words
 from everlearn.validation import (
@@ -159,11 +159,11 @@ class StreamingEstimator(BaseEstimator):
         self._require_length(int(vector.shape[0]), method)
         return vector
 
-    def _vector_at(self, place: Device, x: Any, method: str) -> Any:
-        """One vector as float64 in a place; whether it is finite is not looked at."""
+    def _vector_at(self, device: Device, x: Any, method: str) -> Any:
+        """One vector as float64 on a device; whether it is finite is not looked at."""
         vector = checked_vector_as_it_is(x, method)
         self._require_length(int(vector.shape[0]), method)
-        return place.doubles(vector if place_of(vector) is not None else place.array(vector))
+        return device.doubles(vector if device_of(vector) is not None else device.array(vector))
 
     def _require_width(self, width: int) -> None:
         if width != self.n_features_in_:

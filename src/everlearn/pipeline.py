@@ -6,7 +6,7 @@ gets the labels. It is a learner itself: what the final one can be asked, the wh
 
 A transformer that keeps learning keeps changing what it says about the same example, while the
 learner behind it remembers what it said before. A scaler settles soon; the axes of an eigenspace
-turn, and change places, for a long time, unless they are asked to be steady. ``freeze_after`` ends
+turn, and change devices, for a long time, unless they are asked to be steady. ``freeze_after`` ends
 the transformers' learning once they have seen enough; from then on the learner behind them lives in
 a fixed space.
 """
@@ -24,7 +24,7 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from everlearn.arrays import Array, State, as_numpy
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
-from everlearn.device.device import place_of
+from everlearn.device.device import device_of
 from everlearn.errors import (
     DamagedModel,
     InvalidParameter,
@@ -32,7 +32,7 @@ from everlearn.errors import (
     NotMergeable,
     WrongShape,
 )
-from everlearn.learners.closed_form.device_pipeline import PlacedChain
+from everlearn.learners.closed_form.device_pipeline import DevicePipeline
 from everlearn.preprocessing.fixed_map import FixedMap, in_blocks
 from everlearn.statistics.labels import Label, Labels
 from everlearn.validation import checked_labels, checked_weights
@@ -55,7 +55,7 @@ def _where_learner_has(method: str) -> Callable[[Method], Method]:
     return cast(Callable[[Method], Method], available_if(check))
 
 
-class StreamPipeline(PlacedChain, _BaseComposition, StreamingClassifier):
+class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
     """A chain of transformers and a learner, each taught by ``partial_fit``.
 
     Parameters
@@ -225,9 +225,9 @@ class StreamPipeline(PlacedChain, _BaseComposition, StreamingClassifier):
         elif self._room() > 0 and not self._is_fixed():
             # Copied, so that the learner at the end can still refuse.
             self.steps_ = _copied_transformers(self.steps_)
-        place = self._place_for(X)
-        if place is not None:
-            self._learn_there(place, X, y, sample_weight)
+        device = self._device_for(X)
+        if device is not None:
+            self._learn_there(device, X, y, sample_weight)
             return
         n_rows = _number_of_rows(X)
         if n_rows > BLOCK_ROWS and self._is_fixed():
@@ -378,9 +378,9 @@ class StreamPipeline(PlacedChain, _BaseComposition, StreamingClassifier):
         """What the learner answers, block by block behind fixed transformers."""
         self._require_fitted()
         learner = self.steps_[-1][1]
-        place = self._place_for(X)
-        if place is not None:
-            return self._asked_there(place, X, lambda rows: ask(learner, rows))
+        device = self._device_for(X)
+        if device is not None:
+            return self._asked_there(device, X, lambda rows: ask(learner, rows))
         if not self._is_fixed() or _number_of_rows(X) <= BLOCK_ROWS:
             return ask(learner, self._seen(X))
         rows = self.steps_[0][1]._rows(X)
@@ -471,7 +471,7 @@ def _transformed_one(transformer: Any, vector: Any) -> Any:
 
 
 def _row(x: Any, method: str) -> Any:
-    row = x if place_of(x) is not None else as_numpy(x)
+    row = x if device_of(x) is not None else as_numpy(x)
     if row.ndim != 1:
         raise WrongShape(f"{method} takes one vector, got an array of shape {row.shape}")
     return row[None, :]

@@ -14,7 +14,7 @@ from scipy.linalg.blas import ddot, sdot
 from sklearn.utils.validation import column_or_1d
 
 from everlearn.arrays import AnyArray, Array, as_numpy
-from everlearn.device.device import place_of
+from everlearn.device.device import device_of
 from everlearn.errors import InvalidLabel, InvalidWeight, NotFinite, WrongKind, WrongShape
 
 # BLAS takes the product of two vectors of this length on one thread.
@@ -58,7 +58,7 @@ def checked_table(X: Any) -> Any:
     """
     if sp.issparse(X):
         raise WrongKind(f"Sparse data was passed, but {PLAIN_NUMBERS}; use X.toarray()")
-    elsewhere = place_of(X) is not None
+    elsewhere = device_of(X) is not None
     if not elsewhere and not hasattr(X, "detach"):
         table = _as_table(X)
         return table if table.dtype in DENSE_KINDS else _as_numbers(table, np.float64)
@@ -69,7 +69,7 @@ def checked_table(X: Any) -> Any:
 
 def checked_vector_as_it_is(x: Any, method: str) -> Any:
     """One vector of real numbers as it is, on the host or elsewhere."""
-    if place_of(x) is None:
+    if device_of(x) is None:
         x = _as_numbers_of_one(x, method)
     else:
         _require_real(x)
@@ -102,7 +102,7 @@ def checked_labels(y: ArrayLike) -> AnyArray:
             column[index] = label
         return column
     try:
-        plain = as_numpy(y) if hasattr(y, "detach") or place_of(y) is not None else y
+        plain = as_numpy(y) if hasattr(y, "detach") or device_of(y) is not None else y
         return np.asarray(column_or_1d(plain, warn=True))
     except ValueError as error:
         raise WrongShape(f"{error}; y needs one label per row of X") from None

@@ -1,9 +1,9 @@
-"""Places beside the host where arrays lie, and how rows get there.
+"""Devices beside the host where arrays lie, and how rows get there.
 
-A place is a namespace of the array API standard (https://data-apis.org/array-api, here through
+A device is a namespace of the array API standard (https://data-apis.org/array-api, here through
 array-api-compat) and a device. What numpy reads without copying lies on the host: its own arrays,
 lists, tensors on the CPU. Everything that is done elsewhere is written once, in the standard's
-words, and asks a place for what the standard leaves out: how rows are brought over, and what a
+words, and asks a device for what the standard leaves out: how rows are brought over, and what a
 block of statements must be wrapped in.
 
 Rows travel in blocks, so that no float64 copy of all of them is ever made.
@@ -48,7 +48,7 @@ class Device:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return place_again, (self.xp.__name__.rpartition(".")[2], str(self.device))
+        return device_again, (self.xp.__name__.rpartition(".")[2], str(self.device))
 
     def computing(self) -> AbstractContextManager[Any]:
         """What is computed here is computed inside of this; a full memory gets its name."""
@@ -98,7 +98,7 @@ class Device:
 
         A block is good until the next one is asked for.
         """
-        here = place_of(X) is not None
+        here = device_of(X) is not None
         n_rows = int(X.shape[0])
         for start in range(0, n_rows, size):
             part = X[start : min(start + size, n_rows), :]
@@ -108,19 +108,19 @@ class Device:
 class Incoming:
     """Rows on their way to where something is computed from them.
 
-    Iterating gives float64 blocks in a place, each as ``through`` makes it of the rows. Whether
+    Iterating gives float64 blocks on a device, each as ``through`` makes it of the rows. Whether
     all were finite is known at the end: asking for every block would wait for it.
     """
 
     def __init__(
         self,
-        place: Device,
+        device: Device,
         X: Any,
         *,
         width: int,
         through: Callable[[Any], Any] | None = None,
     ) -> None:
-        self.place = place
+        self.device = device
         self.n_rows = int(X.shape[0])
         self._X = X
         self._size = max(1, BLOCK_NUMBERS // max(width, int(X.shape[1])))
@@ -128,10 +128,10 @@ class Incoming:
         self._squares: Any = None
 
     def __iter__(self) -> Iterator[Any]:
-        xp = self.place.xp
-        self._squares = self.place.zeros()
-        for block in self.place.blocks(self._X, self._size):
-            rows = self.place.doubles(block)
+        xp = self.device.xp
+        self._squares = self.device.zeros()
+        for block in self.device.blocks(self._X, self._size):
+            rows = self.device.doubles(block)
             flat = xp.reshape(rows, (-1,))
             self._squares = self._squares + flat @ flat
             yield rows if self._through is None else self._through(rows)
@@ -146,50 +146,50 @@ class Incoming:
 
     def require_finite(self) -> None:
         """Raise ``NotFinite`` unless the square of all rows seen was finite."""
-        if not np.isfinite(self.place.numbers(self._squares)[0]):
+        if not np.isfinite(self.device.numbers(self._squares)[0]):
             raise NotFinite(NOT_FINITE)
 
     def rows(self, where: AnyArray) -> Any:
         """Some of the rows, by their numbers, as ``through`` makes them."""
-        if place_of(self._X) is None:
-            chosen = self.place.array(np.ascontiguousarray(as_numpy(self._X[where])))
+        if device_of(self._X) is None:
+            chosen = self.device.array(np.ascontiguousarray(as_numpy(self._X[where])))
         else:
-            chosen = self.place.xp.take(self._X, self.place.indices(where), axis=0)
-        rows = self.place.doubles(chosen)
+            chosen = self.device.xp.take(self._X, self.device.indices(where), axis=0)
+        rows = self.device.doubles(chosen)
         return rows if self._through is None else self._through(rows)
 
 
-def mapped(place: Device, X: Any, function: Callable[[Any], Any], *, width: int) -> Any:
+def mapped(device: Device, X: Any, function: Callable[[Any], Any], *, width: int) -> Any:
     """A function of float64 rows, block by block, of rows that lie there; raises ``NotFinite``."""
-    with place.computing():
-        incoming = Incoming(place, X, width=width, through=function)
+    with device.computing():
+        incoming = Incoming(device, X, width=width, through=function)
         parts = list(incoming)
         incoming.require_finite()
-        return joined(place, parts)
+        return joined(device, parts)
 
 
-def joined(place: Device, parts: list[Any]) -> Any:
+def joined(device: Device, parts: list[Any]) -> Any:
     """Blocks one below the other."""
-    return parts[0] if len(parts) == 1 else place.xp.concat(parts, axis=0)
+    return parts[0] if len(parts) == 1 else device.xp.concat(parts, axis=0)
 
 
-def place_of(values: object) -> Device | None:
+def device_of(values: object) -> Device | None:
     """Where an array lies; None for the host."""
     if isinstance(values, (np.ndarray, list, tuple, float, int)):
         return None
     array: Any = values
     if hasattr(array, "detach"):
-        return None if array.device.type == "cpu" else _place(array, array.device)
+        return None if array.device.type == "cpu" else _device(array, array.device)
     if hasattr(array, "__cuda_array_interface__"):
-        return _place(array, array.device)
+        return _device(array, array.device)
     if hasattr(array, "__array_namespace__") and hasattr(array, "to_device"):
         home = array.__array_namespace__().asarray(0).device
-        return None if array.device == home else _place(array, array.device)
+        return None if array.device == home else _device(array, array.device)
     return None
 
 
 def like(result: Any, given: object) -> Any:
-    """A result of numpy as the kind of array that was given, in the place where that lies."""
+    """A result of numpy as the kind of array that was given, on the device of that."""
     if type(result) is not np.ndarray or isinstance(given, np.ndarray):
         return result
     if hasattr(given, "detach"):
@@ -197,17 +197,17 @@ def like(result: Any, given: object) -> Any:
 
         tensor: Any = given
         return torch.as_tensor(result, device=tensor.device)
-    place = place_of(given)
-    if place is not None:
-        return place.array(result)
+    device = device_of(given)
+    if device is not None:
+        return device.array(result)
     if hasattr(given, "__array_namespace__"):
         other: Any = given
         return other.__array_namespace__().asarray(result)
     return result
 
 
-def place_named(device: object) -> Device | None:
-    """The place a caller speaks of: a word as torch takes it, or a device of some namespace."""
+def device_named(device: object) -> Device | None:
+    """The device a caller speaks of: a word as torch takes it, or a device of some namespace."""
     if device is None or device == "cpu":
         return None
     if isinstance(device, Device):
@@ -218,8 +218,8 @@ def place_named(device: object) -> Device | None:
         if kind == "cupy":
             chosen: Any = device
             with chosen:
-                return place_of_empty(namespace.zeros(0))
-        return place_of_empty(namespace.zeros(0, device=device))
+                return device_of_empty(namespace.zeros(0))
+        return device_of_empty(namespace.zeros(0, device=device))
     except (ImportError, AttributeError, TypeError, RuntimeError, AssertionError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise InvalidParameter(
@@ -228,31 +228,31 @@ def place_named(device: object) -> Device | None:
         ) from None
 
 
-def place_again(namespace: str, device: str) -> Device | None:
-    """The place that was pickled, or the host where there is no such thing."""
+def device_again(namespace: str, device: str) -> Device | None:
+    """The device that was pickled, or the host where there is no such thing."""
     try:
-        return place_named(import_module(namespace).device(device))
+        return device_named(import_module(namespace).device(device))
     except (ImportError, AttributeError, TypeError, RuntimeError, InvalidParameter):
         return None
 
 
-def place_of_empty(array: Any) -> Device:
-    """The place of an array, be it the host under another namespace than numpy."""
-    return _place(array, array.device)
+def device_of_empty(array: Any) -> Device:
+    """The device of an array, be it the host under another namespace than numpy."""
+    return _device(array, array.device)
 
 
-def _place(array: Any, device: Any) -> Device:
-    key = (type(array), device if hasattr(array, "detach") else str(device))
-    found = _PLACES.get(key)
+def _device(array: Any, native: Any) -> Device:
+    key = (type(array), native if hasattr(array, "detach") else str(native))
+    found = _DEVICES.get(key)
     if found is None:
-        found = _PLACES[key] = _new_place(array, device)
+        found = _DEVICES[key] = _new_device(array, native)
     return found
 
 
-_PLACES: dict[tuple[type, Any], Device] = {}
+_DEVICES: dict[tuple[type, Any], Device] = {}
 
 
-def _new_place(array: Any, device: Any) -> Device:
+def _new_device(array: Any, device: Any) -> Device:
     try:
         from array_api_compat import array_namespace, is_cupy_array, is_torch_array
     except ImportError:
@@ -275,9 +275,9 @@ def _new_place(array: Any, device: Any) -> Device:
     return Device(xp, device)
 
 
-def unit_rows_at(place: Device, rows: Any) -> Any:
+def unit_rows_at(device: Device, rows: Any) -> Any:
     """Rows at length one; a row of zeros stays zero."""
-    xp = place.xp
+    xp = device.xp
     lengths = xp.sqrt(xp.sum(rows * rows, axis=1, keepdims=True))
     return rows / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
 
@@ -296,8 +296,8 @@ class CupyDevice(Device):
             raise out_of_memory(self, error) from None
 
 
-def out_of_memory(place: Device, error: Exception) -> OutOfMemory:
+def out_of_memory(device: Device, error: Exception) -> OutOfMemory:
     reason = (str(error).splitlines() or [""])[0]
     return OutOfMemory(
-        f"{place} has no room left ({reason}); give fewer rows at a time, or free some of it"
+        f"{device} has no room left ({reason}); give fewer rows at a time, or free some of it"
     )

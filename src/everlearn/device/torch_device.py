@@ -77,8 +77,8 @@ class TorchDevice(Device):
 class Computing:
     """Outside of a caller's inference mode: state made there could not be changed elsewhere."""
 
-    def __init__(self, place: TorchDevice) -> None:
-        self._place = place
+    def __init__(self, device: TorchDevice) -> None:
+        self._device = device
         self._mode: Any = None
 
     def __enter__(self) -> None:
@@ -95,7 +95,7 @@ class Computing:
             import torch
 
             if isinstance(error, torch.OutOfMemoryError):
-                raise out_of_memory(self._place, error) from None
+                raise out_of_memory(self._device, error) from None
 
 
 def _staged(X: Any, size: int, device: Any) -> Iterator[Any]:

@@ -62,7 +62,7 @@ def random_subset(n: int, k: int, random: Generator) -> Ints:
 
 
 @inner
-def random_place(cumulative: Array, random: Generator) -> Any:
+def random_index(cumulative: Array, random: Generator) -> Any:
     """A random place, each with a probability proportional to its weight."""
     u = random_unit(random) * cumulative[-1]
     low, high = 0, cumulative.shape[0] - 1

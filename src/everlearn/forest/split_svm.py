@@ -21,7 +21,7 @@ from everlearn.compiled import inner
 from everlearn.forest.buffers import Bytes, Floats32, Ints, flags, vectors, zero_table, zeros
 from everlearn.forest.gain import AtNode, assignments, best_assignment
 from everlearn.forest.grow import find_split
-from everlearn.forest.randomness import random_place
+from everlearn.forest.randomness import random_index
 from everlearn.forest.route import dot, send
 from everlearn.forest.settings import NONE, ForestSettings, Side
 from everlearn.forest.tree import Records, Tree, TreeRows
@@ -141,7 +141,7 @@ def train(split: SVMSplit, tree: Tree, rows: TreeRows, at: AtNode, planes: Hyper
         z_one[c] *= -scale
     steps = min(max(int(split.epochs * weight), FEWEST_STEPS), split.max_steps)
     for t in range(steps):
-        row = at.rows[random_place(cumulative, tree.random)]
+        row = at.rows[random_index(cumulative, tree.random)]
         x = rows.X[row]
         position = at.position[rows.slot[row]]
         shrink = np.float32(split.regularization * (t_start + t))

@@ -8,7 +8,7 @@ CVPR Workshops 2020):
     Σ ← (t Σ + Δ) / (t + 1),   Δ = c_y/(c_y+1) (z − μ_y)(z − μ_y)ᵀ                 Eq. 4-5
     Λ = [(1 − ε) Σ + ε ν I]⁻¹,   w_k = Λ μ_k,   b_k = −½ μ_k·Λ μ_k                 Eq. 1, 6-7
 
-Two departures from the paper. Its Δ has t/(t+1), with the count of all classes, in the place of
+Two departures from the paper. Its Δ has t/(t+1), with the count of all classes, on the device of
 c_y/(c_y+1), and takes the mean of a new class for zero; the result depends on the order of the
 stream. Here Σ is the pooled within-class covariance S/N whatever the order, and forgetting and
 merging are exact. And its shrinkage is towards I itself; here it is towards the mean variance
@@ -225,7 +225,7 @@ class StreamingLDA(
         self._running = RunningDiscriminant(n_features)
 
     @property
-    def runs_elsewhere(self) -> bool:
+    def runs_on_device(self) -> bool:
         return not self.class_scatter and not self._fades
 
     @property

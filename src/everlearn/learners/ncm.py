@@ -151,7 +151,7 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
         return rows.products(means) - 0.5 * squares
 
     @property
-    def runs_elsewhere(self) -> bool:
+    def runs_on_device(self) -> bool:
         return self.metric != "learned" and not self._fades
 
     @property

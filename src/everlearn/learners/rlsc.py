@@ -241,7 +241,7 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
         self._fresh = _Reading()
 
     @property
-    def runs_elsewhere(self) -> bool:
+    def runs_on_device(self) -> bool:
         return not self._keeps_class_scatter and not self._fades
 
     @property
@@ -259,7 +259,7 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
         return float(self.regularization), float(self.recoding)
 
     def _choose_at(self, moments: DeviceMoments) -> tuple[float, float]:
-        """λ and α from moments in some place."""
+        """λ and α from moments on some device."""
         from everlearn.learners.closed_form.device_selection import select_at
 
         given = None if self.candidates is None else np.asarray(self.candidates, dtype=np.float64)

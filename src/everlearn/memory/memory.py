@@ -34,8 +34,8 @@ from everlearn.memory.edits.reembed import (
     Reembedding,
     compare,
     embed_anew,
-    put_in_place,
     remove_collected,
+    replace_vectors,
 )
 from everlearn.memory.edits.unknowns import (
     USUAL_LIKENESS,
@@ -151,7 +151,7 @@ class Memory(Keeping):
         with self._store.changing() as journal:
             vectors = embed_anew(self.path, journal, embedder, self._intake.limits, progress)
             with journal.transaction():
-                done = put_in_place(journal, embedder, vectors)
+                done = replace_vectors(journal, embedder, vectors)
             remove_collected(self.path)
             self._intake = Intake(embedder, self._intake.limits, self._intake.keep_images)
             return done

@@ -21,7 +21,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from everlearn.arrays import Array, State, as_numpy, unit_rows
-from everlearn.device.device import Device, like, mapped, place_of, unit_rows_at
+from everlearn.device.device import Device, device_of, like, mapped, unit_rows_at
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
 from everlearn.parameters import require_number
 from everlearn.statistics.definite import spectrum
@@ -102,7 +102,7 @@ class ClassWhitening(
         """The first time as ``fit``; after that nothing changes."""
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight)
-        if place_of(X) is None:
+        if device_of(X) is None:
             self._rows(X, reset=False)
         else:
             self._table(X, reset=False)
@@ -111,16 +111,16 @@ class ClassWhitening(
     def transform(self, X: ArrayLike) -> Array:
         """Whitened examples, each of length one."""
         self._require_fitted()
-        place = place_of(X)
-        if place is None:
+        device = device_of(X)
+        if device is None:
             return like(unit_rows((self._rows(X) - self.mean_) @ self.matrix_), X)
         rows = self._table(X, reset=False)
-        return mapped(place, rows, partial(self._map_at, place), width=self.n_features_in_)
+        return mapped(device, rows, partial(self._map_at, device), width=self.n_features_in_)
 
-    def _map_at(self, place: Device, rows: Any) -> Any:
-        """Whitened float64 rows in a place."""
-        whitened = (rows - place.array(self.mean_)) @ place.array(self.matrix_)
-        return unit_rows_at(place, whitened)
+    def _map_at(self, device: Device, rows: Any) -> Any:
+        """Whitened float64 rows on a device."""
+        whitened = (rows - device.array(self.mean_)) @ device.array(self.matrix_)
+        return unit_rows_at(device, whitened)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_begun()
@@ -132,7 +132,7 @@ class ClassWhitening(
 
     def _take(self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         require_number("shrinkage", self.shrinkage, above=0.0, most=1.0)
-        rows = self._rows(X if place_of(X) is None else as_numpy(X), reset=True)
+        rows = self._rows(X if device_of(X) is None else as_numpy(X), reset=True)
         labels, weights = checked_labelled(y, sample_weight, len(rows), type(self).__name__)
         slots = Labels().encode(labels)[0]
         if weights is not None:  # what weighs nothing was not there

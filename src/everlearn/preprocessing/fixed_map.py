@@ -13,7 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from everlearn.arrays import AnyArray, Array, State
-from everlearn.device.device import Device, like, mapped, place_of
+from everlearn.device.device import Device, device_of, like, mapped
 from everlearn.estimator import Promise, StreamingEstimator
 
 
@@ -27,8 +27,8 @@ class FixedMap(TransformerMixin, StreamingEstimator):
     def _map(self, rows: Array) -> Array:
         raise NotImplementedError
 
-    def _map_at(self, place: Device, rows: Any) -> Any:
-        """As ``_map``, for float64 rows in a place."""
+    def _map_at(self, device: Device, rows: Any) -> Any:
+        """As ``_map``, for float64 rows on a device."""
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -48,21 +48,21 @@ class FixedMap(TransformerMixin, StreamingEstimator):
 
     def transform(self, X: ArrayLike) -> Array:
         """The examples as this transformer sees them, one row each."""
-        place = place_of(X)
-        if place is None:
+        device = device_of(X)
+        if device is None:
             return like(self._map(self._rows(X)), X)
         self._require_fitted()
         rows = self._table(X, reset=False)
-        return mapped(place, rows, partial(self._map_at, place), width=self._width)
+        return mapped(device, rows, partial(self._map_at, device), width=self._width)
 
     def transform_one(self, x: ArrayLike) -> Array:
         """One example as this transformer sees it."""
         self._require_fitted()
-        place = place_of(x)
-        if place is not None:
-            with place.computing():
-                row = self._vector_at(place, x, "transform_one")[None, :]
-                return mapped(place, row, partial(self._map_at, place), width=self._width)[0, :]
+        device = device_of(x)
+        if device is not None:
+            with device.computing():
+                row = self._vector_at(device, x, "transform_one")[None, :]
+                return mapped(device, row, partial(self._map_at, device), width=self._width)[0, :]
         seen: Array = self._map(self._vector(x, "transform_one")[None])[0]
         return seen
 
@@ -71,7 +71,7 @@ class FixedMap(TransformerMixin, StreamingEstimator):
 
     def _note(self, X: ArrayLike, *, reset: bool) -> None:
         self._check_parameters()
-        if place_of(X) is None:
+        if device_of(X) is None:
             self._rows(X, reset=reset)
         else:
             self._table(X, reset=reset)
@@ -107,10 +107,10 @@ def in_blocks(n_rows: int, size: int) -> list[slice]:
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
-def signed_power_at(place: Device, rows: Any, power: float) -> Any:
-    """As :func:`signed_power`, in a place."""
+def signed_power_at(device: Device, rows: Any, power: float) -> Any:
+    """As :func:`signed_power`, on a device."""
     if power == 1.0:
         return rows
-    size = place.xp.abs(rows)
-    raised = place.xp.sqrt(size) if power == 0.5 else size**power
-    return place.xp.sign(rows) * raised
+    size = device.xp.abs(rows)
+    raised = device.xp.sqrt(size) if power == 0.5 else size**power
+    return device.xp.sign(rows) * raised

@@ -69,6 +69,6 @@ class PowerNormalizer(OneToOneFeatureMixin, FixedMap):
         raised = signed_power(rows, float(self.power))
         return unit_rows(raised) if self.unit_length else raised
 
-    def _map_at(self, place: Device, rows: Any) -> Any:
-        raised = signed_power_at(place, rows, float(self.power))
-        return unit_rows_at(place, raised) if self.unit_length else raised
+    def _map_at(self, device: Device, rows: Any) -> Any:
+        raised = signed_power_at(device, rows, float(self.power))
+        return unit_rows_at(device, raised) if self.unit_length else raised

@@ -132,22 +132,22 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
             np.cos(projected, out=projected)
         projected *= np.sqrt(2.0 / self.n_components)
 
-    def _map_at(self, place: Device, rows: Any) -> Any:
-        weights, phases = self._drawn_at(place)
-        xp, height = place.xp, float(np.sqrt(2.0 / self.n_components))
+    def _map_at(self, device: Device, rows: Any) -> Any:
+        weights, phases = self._drawn_at(device)
+        xp, height = device.xp, float(np.sqrt(2.0 / self.n_components))
         if self.kind == "relu":  # W is scaled already: √(2/D) max(0, Wᵀx) = max(0, √(2/D) Wᵀx)
-            return xp.maximum(rows @ weights, place.zeros())
+            return xp.maximum(rows @ weights, device.zeros())
         return height * xp.cos(rows @ weights + phases)
 
-    def _drawn_at(self, place: Device) -> tuple[Any, Any]:
-        """W, scaled, and b in a place."""
+    def _drawn_at(self, device: Device) -> tuple[Any, Any]:
+        """W, scaled, and b on a device."""
         drawn = (self.n_features_in_, int(self.n_components), int(self.random_state))
-        key = (place, drawn, self.kind, float(self.gamma))
+        key = (device, drawn, self.kind, float(self.gamma))
         kept = self.__dict__.get("_kept_there")
         if kept is None or kept[0] != key:
             weights, phases = self._drawn()
             scale = 2.0 / self.n_components if self.kind == "relu" else 2.0 * self.gamma
-            there = place.array(weights) * float(np.sqrt(scale)), place.array(phases)
+            there = device.array(weights) * float(np.sqrt(scale)), device.array(phases)
             self._kept_there = kept = (key, *there)
         weights, phases = kept[1:]
         return weights, phases

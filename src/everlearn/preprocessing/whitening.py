@@ -18,7 +18,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from everlearn.arrays import Array, Single, State, as_numpy
-from everlearn.device.device import Device, Incoming, like, mapped, place_of
+from everlearn.device.device import Device, Incoming, device_of, like, mapped
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
 from everlearn.statistics.stored import stored
 from everlearn.validation import checked_weights
@@ -52,14 +52,14 @@ class Whitening:
         return cls.from_variance(mean, variance)
 
     @classmethod
-    def at(cls, place: Device, X: Any, weights: Array | None) -> Self:
-        """The whitening that suits examples in a place; raises ``NotFinite``."""
+    def at(cls, device: Device, X: Any, weights: Array | None) -> Self:
+        """The whitening that suits examples on a device; raises ``NotFinite``."""
         n_rows, width = (int(size) for size in X.shape)
         total = float(n_rows) if weights is None else float(weights.sum())
-        with place.computing():
-            share = place.array((np.ones(n_rows) if weights is None else weights) / total)
-            mean, variance = place.zeros(width), place.zeros(width)
-            incoming = Incoming(place, X, width=width)
+        with device.computing():
+            share = device.array((np.ones(n_rows) if weights is None else weights) / total)
+            mean, variance = device.zeros(width), device.zeros(width)
+            incoming = Incoming(device, X, width=width)
             for rows, part in incoming.numbered():
                 mean = mean + share[part] @ rows
             incoming.require_finite()
@@ -163,7 +163,7 @@ class InitialWhitening(
         """The first time as ``fit``; after that nothing changes."""
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight)
-        elsewhere = place_of(X) is not None
+        elsewhere = device_of(X) is not None
         rows = self._table(X, reset=False) if elsewhere else self._rows(X, reset=False)
         if sample_weight is not None:
             checked_weights(sample_weight, int(rows.shape[0]))
@@ -171,30 +171,30 @@ class InitialWhitening(
 
     def transform(self, X: ArrayLike) -> Array:
         """Whitened examples."""
-        place = place_of(X)
-        if place is not None:
+        device = device_of(X)
+        if device is not None:
             self._require_fitted()
             rows = self._table(X, reset=False)
-            return mapped(place, rows, partial(self._map_at, place), width=self.n_features_in_)
+            return mapped(device, rows, partial(self._map_at, device), width=self.n_features_in_)
         centred: Array = (self._rows(X) - self.mean_) / self.scale_
         return like(np.clip(centred, -LARGEST, LARGEST, out=centred), X)
 
-    def _map_at(self, place: Device, rows: Any) -> Any:
-        """Whitened float64 rows in a place."""
-        mean, scale = place.array(self.mean_), place.array(self.scale_)
-        return place.xp.clip((rows - mean) / scale, -LARGEST, LARGEST)
+    def _map_at(self, device: Device, rows: Any) -> Any:
+        """Whitened float64 rows on a device."""
+        mean, scale = device.array(self.mean_), device.array(self.scale_)
+        return device.xp.clip((rows - mean) / scale, -LARGEST, LARGEST)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Examples from whitened ones."""
-        place = place_of(X)
-        if place is not None:
+        device = device_of(X)
+        if device is not None:
             self._require_fitted()
 
             def coloured(rows: Any) -> Any:
-                return rows * place.array(self.scale_) + place.array(self.mean_)
+                return rows * device.array(self.scale_) + device.array(self.mean_)
 
             table = self._table(X, reset=False)
-            return mapped(place, table, coloured, width=self.n_features_in_)
+            return mapped(device, table, coloured, width=self.n_features_in_)
         rows: Array = self._rows(X) * self.scale_ + self.mean_
         return like(rows, X)
 
@@ -202,14 +202,14 @@ class InitialWhitening(
         return self._is_begun()
 
     def _take(self, X: ArrayLike, sample_weight: ArrayLike | None) -> None:
-        place = place_of(X)
-        rows = self._rows(X, reset=True) if place is None else self._table(X, reset=True)
+        device = device_of(X)
+        rows = self._rows(X, reset=True) if device is None else self._table(X, reset=True)
         n_rows = int(rows.shape[0])
         weights = None if sample_weight is None else checked_weights(sample_weight, n_rows)
-        if place is None:
+        if device is None:
             whitening = Whitening.of(rows, weights)
         else:
-            whitening = Whitening.at(place, rows, weights)
+            whitening = Whitening.at(device, rows, weights)
         self.mean_, self.scale_ = whitening.mean, whitening.scale
 
     def _require_fitted(self) -> None:

@@ -28,20 +28,20 @@ PANEL = 1024
 
 
 class DeviceMoments:
-    """Class means, and where ``scatter`` the pooled within-class scatter, in one place.
+    """Class means, and where ``scatter`` the pooled within-class scatter, on one device.
 
     Attributes
     ----------
     counts : ndarray of shape (n_slots,)
         n_k, on the host.
-    means, scatter : arrays in the place
+    means, scatter : arrays on the device
         μ_k by slot, and S as a full symmetric matrix, or None.
     version : int
         Grows with every change.
     """
 
-    def __init__(self, place: Device, n_features: int, *, scatter: bool) -> None:
-        self.place = place
+    def __init__(self, device: Device, n_features: int, *, scatter: bool) -> None:
+        self.device = device
         self.n_features = n_features
         self.version = 0
         self.peak = 0.0
@@ -50,21 +50,21 @@ class DeviceMoments:
         self.counts: Array = np.zeros(0)
         self._sizes: Any = None
         self._sizes_for = -1
-        self.means = place.zeros(0, n_features)
-        self.scatter: Any = place.zeros(n_features, n_features) if scatter else None
+        self.means = device.zeros(0, n_features)
+        self.scatter: Any = device.zeros(n_features, n_features) if scatter else None
 
     @classmethod
-    def copied(cls, place: Device, moments: ClassMeans) -> "DeviceMoments":
-        """The host's moments, brought to a place."""
+    def copied(cls, device: Device, moments: ClassMeans) -> "DeviceMoments":
+        """The host's moments, brought to a device."""
         scatter = isinstance(moments, Moments)
-        copy = cls(place, moments.n_features, scatter=scatter)
+        copy = cls(device, moments.n_features, scatter=scatter)
         if not moments.n_slots:
             return copy
         copy.counts = moments.counts.copy()
         copy.total = moments.total
-        copy.means = place.array(moments.means)
+        copy.means = device.array(moments.means)
         if isinstance(moments, Moments):
-            copy.scatter = place.array(moments.scatter())
+            copy.scatter = device.array(moments.scatter())
             copy.peak = moments.peak
         return copy
 
@@ -74,9 +74,9 @@ class DeviceMoments:
 
     @property
     def sizes(self) -> Any:
-        """The counts, in the place."""
+        """The counts, on the device."""
         if self._sizes is None or self._sizes_for != self.version:
-            self._sizes, self._sizes_for = self.place.array(self.counts), self.version
+            self._sizes, self._sizes_for = self.device.array(self.counts), self.version
         return self._sizes
 
     @property
@@ -88,12 +88,12 @@ class DeviceMoments:
     def scatter_trace(self) -> float:
         """tr(S)."""
         if self._trace is None:
-            (self._trace,) = self.place.numbers(self.place.xp.linalg.trace(self.scatter))
+            (self._trace,) = self.device.numbers(self.device.xp.linalg.trace(self.scatter))
         return self._trace
 
     def about(self, origin: Any) -> Any:
         """S + Σ n_k (μ_k − o)(μ_k − o)ᵀ, a matrix of its own; an origin of None is zero."""
-        xp = self.place.xp
+        xp = self.device.xp
         means = self.means if origin is None else self.means - origin
         rows = xp.sqrt(self.sizes)[:, None] * means
         return mirrored(xp, add_products(self.scatter + 0.0, rows))
@@ -112,14 +112,14 @@ class DeviceMoments:
         self, incoming: Incoming, slots: Slots, weights: Array | None, n_slots: int
     ) -> "DeviceMoments":
         """Moments of what was learned and of these rows; raises ``NotFinite`` if they are not."""
-        xp, place = self.place.xp, self.place
+        xp, device = self.device.xp, self.device
         counts = np.zeros(n_slots)
         counts[: len(self.counts)] = self.counts
         anchored = counts > 0
-        anchors, sums = self._room(n_slots), place.zeros(n_slots, self.n_features)
-        gram = None if self.scatter is None else place.zeros(*self.scatter.shape)
-        member = place.indices(slots)
-        roots = None if weights is None else place.array(np.sqrt(weights))
+        anchors, sums = self._room(n_slots), device.zeros(n_slots, self.n_features)
+        gram = None if self.scatter is None else device.zeros(*self.scatter.shape)
+        member = device.indices(slots)
+        roots = None if weights is None else device.array(np.sqrt(weights))
         for block, part in incoming.numbered():
             first, new = _first_of_each(slots[part], anchored, weights, part)
             if len(new):
@@ -129,39 +129,39 @@ class DeviceMoments:
             if roots is not None:
                 rows = rows * roots[part][:, None]
             weighted = rows if roots is None else rows * roots[part][:, None]
-            sums = sums + place.sums_by(member[part], weighted, n_slots)
+            sums = sums + device.sums_by(member[part], weighted, n_slots)
             if gram is not None:
                 gram = add_products(gram, rows)
         incoming.require_finite()
         counts += np.bincount(slots, weights, minlength=n_slots)
         inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
-        grown = DeviceMoments(place, self.n_features, scatter=False)
+        grown = DeviceMoments(device, self.n_features, scatter=False)
         grown.counts, grown.total = counts, float(counts.sum())
-        grown.means = anchors + sums * place.array(inverse)[:, None]
+        grown.means = anchors + sums * device.array(inverse)[:, None]
         if gram is not None:
-            beside = sums * place.array(np.sqrt(inverse))[:, None]
+            beside = sums * device.array(np.sqrt(inverse))[:, None]
             grown.scatter = self.scatter + mirrored(xp, subtract_products(gram, beside))
         grown.peak = self.peak
         return grown
 
     def without(self, X: Any, slots: Slots, weights: Array) -> "DeviceMoments":
         """Moments of all examples but these, which were learned before; self where none is left."""
-        xp, place = self.place.xp, self.place
+        xp, device = self.device.xp, self.device
         counts = self.counts - np.bincount(slots, weights, minlength=self.n_slots)
         counts[np.abs(counts) <= EMPTY * self.counts] = 0.0
         if not counts.sum():
             return self
-        member = place.indices(slots)
-        roots = place.array(np.sqrt(weights))[:, None]
+        member = device.indices(slots)
+        roots = device.array(np.sqrt(weights))[:, None]
         rows = roots * (X - xp.take(self.means, member, axis=0))
-        sums = place.sums_by(member, roots * rows, self.n_slots)
+        sums = device.sums_by(member, roots * rows, self.n_slots)
         inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
-        left = DeviceMoments(place, self.n_features, scatter=False)
+        left = DeviceMoments(device, self.n_features, scatter=False)
         left.counts, left.total = counts, float(counts.sum())
-        left.means = self.means - sums * place.array(inverse)[:, None]
+        left.means = self.means - sums * device.array(inverse)[:, None]
         if self.scatter is not None:
             upper = subtract_products(self.scatter + 0.0, rows)
-            beside = sums * place.array(np.sqrt(inverse))[:, None]
+            beside = sums * device.array(np.sqrt(inverse))[:, None]
             left.scatter = mirrored(xp, subtract_products(upper, beside))
         return left
 
@@ -172,14 +172,14 @@ class DeviceMoments:
         changes nothing, where its distance from the mean has no finite square.
         """
         apart = x - self.means[slot, :]
-        (square,) = self.place.numbers(apart @ apart)
+        (square,) = self.device.numbers(apart @ apart)
         if not np.isfinite(square):
             raise NotFinite(f"learn_one got one vector that cannot be learned: {NOT_FINITE}")
         count = float(self.counts[slot]) + 1.0
         share = 1.0 - 1.0 / count
         if self.scatter is not None:
-            self.place.add_outer(self.scatter, apart, apart, share)
-        self.place.add_to_row(self.means, slot, apart, 1.0 / count)
+            self.device.add_outer(self.scatter, apart, apart, share)
+        self.device.add_to_row(self.means, slot, apart, 1.0 / count)
         self.counts[slot] = count
         self.total += 1.0
         if self._trace is not None:
@@ -204,16 +204,16 @@ class DeviceMoments:
         missing = n_slots - self.means.shape[0]
         if not missing:
             return self.means
-        zeros = self.place.zeros(missing, self.n_features)
-        return self.place.xp.concat([self.means, zeros], axis=0)
+        zeros = self.device.zeros(missing, self.n_features)
+        return self.device.xp.concat([self.means, zeros], axis=0)
 
     def _anchored(self, anchors: Any, rows: Any, first: Slots, new: Slots) -> Any:
         """Anchors with a row of the block for each of these slots."""
-        xp = self.place.xp
+        xp = self.device.xp
         source = np.arange(anchors.shape[0])
         source[new] = len(source) + np.arange(len(new))
-        given = xp.take(rows, self.place.indices(first), axis=0)
-        return xp.take(xp.concat([anchors, given], axis=0), self.place.indices(source), axis=0)
+        given = xp.take(rows, self.device.indices(first), axis=0)
+        return xp.take(xp.concat([anchors, given], axis=0), self.device.indices(source), axis=0)
 
 
 def add_products(upper: Any, rows: Any) -> Any:

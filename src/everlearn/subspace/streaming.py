@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from everlearn.arrays import Array
-from everlearn.device.device import Device, like, mapped, place_of
+from everlearn.device.device import Device, device_of, like, mapped
 from everlearn.errors import NotFinite, WrongWidth
 from everlearn.parameters import require_number, require_one_of
 from everlearn.subspace.eigenspace import Eigenspace
@@ -42,7 +42,7 @@ class StreamingPCA(EigenspaceTransformer):
         image has lost half of its weight after 69 further ones.
     axes : {"principal", "steady"}, default="principal"
         Along which axes ``transform`` measures: the components, or axes of the same subspace that
-        turn as little as possible while it is learned. Components change places and signs, and
+        turn as little as possible while it is learned. Components change devices and signs, and
         their origin is the moving mean; steady axes keep what was measured earlier (nearly)
         right, which is what a learner behind them needs. Where they lie depends on the order
         of the images.
@@ -151,43 +151,43 @@ class StreamingPCA(EigenspaceTransformer):
         return self
 
     def transform(self, X: ArrayLike) -> Any:
-        """Coefficients of images, in the place where the images are."""
-        place = place_of(X)
-        if place is None:
+        """Coefficients of images, on the device where the images are."""
+        device = device_of(X)
+        if device is None:
             return like(super().transform(X), X)
         self._require_fitted()
         axes, at_mean = self._axes()
-        return self._linear_at(place, X, self.mean_, axes.T, at_mean)
+        return self._linear_at(device, X, self.mean_, axes.T, at_mean)
 
     def inverse_transform(self, X: ArrayLike) -> Any:
-        """Images from coefficients, in the place where these are."""
-        place = place_of(X)
-        if place is None:
+        """Images from coefficients, on the device of these."""
+        device = device_of(X)
+        if device is None:
             return like(super().inverse_transform(X), X)
         self._require_fitted()
         axes, at_mean = self._axes()
-        return self._linear_at(place, X, at_mean, axes, self.mean_)
+        return self._linear_at(device, X, at_mean, axes, self.mean_)
 
     def reconstruction_error(self, X: ArrayLike) -> Any:
         """The mean squared difference per pixel between images and their reconstructions."""
-        place = place_of(X)
-        if place is None:
+        device = device_of(X)
+        if device is None:
             return like(super().reconstruction_error(X), X)
         again = self.inverse_transform(self.transform(X))
-        with place.computing():
-            apart = place.doubles(X) - again
-            return place.xp.mean(apart * apart, axis=1)
+        with device.computing():
+            apart = device.doubles(X) - again
+            return device.xp.mean(apart * apart, axis=1)
 
     def _linear_at(
-        self, place: Device, X: Any, origin: Array, weights: Array, offset: Array
+        self, device: Device, X: Any, origin: Array, weights: Array, offset: Array
     ) -> Any:
         """(X − origin) weights + offset, where X is."""
         table = checked_table(X)
         if int(table.shape[1]) != len(origin):
             raise WrongWidth(f"got rows of {table.shape[1]} numbers, expected {len(origin)}")
-        with place.computing():
-            o, W, b = (place.array(array) for array in (origin, weights, offset))
-            return mapped(place, table, lambda rows: (rows - o) @ W + b, width=max(W.shape))
+        with device.computing():
+            o, W, b = (device.array(array) for array in (origin, weights, offset))
+            return mapped(device, table, lambda rows: (rows - o) @ W + b, width=max(W.shape))
 
     def _learn(self, X: ArrayLike, sample_weight: ArrayLike | None, *, fresh: bool) -> None:
         self._check_parameters()

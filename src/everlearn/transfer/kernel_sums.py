@@ -99,7 +99,7 @@ class SupportSum:
     def add(self, x: Array, coefficient: float) -> None:
         if not coefficient:
             return
-        place = self._free_place()
+        place = self._free_row()
         self.supports[place] = x
         self.coefficients[place] = coefficient
         self.arrivals[place] = self.n_added
@@ -120,7 +120,7 @@ class SupportSum:
         self.arrivals = stored(arrays, "arrivals", self.count, dtype=np.int64)
         self.n_added = int(stored(arrays, "n_added", 1, dtype=np.int64)[0])
 
-    def _free_place(self) -> int:
+    def _free_row(self) -> int:
         if self.budget is not None and self.count >= self.budget:
             if self.drop == "oldest":
                 return int(self.arrivals.argmin())

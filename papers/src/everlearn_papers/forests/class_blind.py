@@ -15,7 +15,7 @@ from everlearn.compiled import Array, inner
 from everlearn.forest.buffers import Floats32, Ints, flags, vectors, zero_table, zeros
 from everlearn.forest.gain import AtNode, best_assignment
 from everlearn.forest.grow import find_split
-from everlearn.forest.randomness import random_below, random_place, random_unit
+from everlearn.forest.randomness import random_below, random_index, random_unit
 from everlearn.forest.route import dot, send
 from everlearn.forest.settings import ForestSettings, Side
 from everlearn.forest.split_svm import adopt_hyperplane, best_hyperplane, sides_of_plane
@@ -72,8 +72,8 @@ def find_axis_split(
     best_gain, best_feature, best_threshold = 0.0, 0, np.float32(0.0)
     for _ in range(split.n_candidates):
         feature = random_below(tree.random, d)
-        low = rows.X[index[random_place(cumulative, tree.random)], feature]
-        high = rows.X[index[random_place(cumulative, tree.random)], feature]
+        low = rows.X[index[random_index(cumulative, tree.random)], feature]
+        high = rows.X[index[random_index(cumulative, tree.random)], feature]
         if low == high:
             continue
         threshold = np.float32(0.5) * (low + high)
@@ -126,8 +126,8 @@ def find_linear_split(
         for j in range(d):
             radius = np.sqrt(-2.0 * np.log(random_unit(random)))
             w[j] = radius * np.cos(2.0 * np.pi * random_unit(random))
-        low = dot(rows.X[at.rows[random_place(cumulative, random)]], w)
-        high = dot(rows.X[at.rows[random_place(cumulative, random)]], w)
+        low = dot(rows.X[at.rows[random_index(cumulative, random)]], w)
+        high = dot(rows.X[at.rows[random_index(cumulative, random)]], w)
         thresholds[c] = np.float32(0.5) * (low + high) if low != high else np.float32(np.inf)
     best, gain = best_hyperplane(rows, at, W, thresholds, settings)
     if best < 0:

@@ -222,11 +222,11 @@ def _partitions_among(tasks: list[Task]) -> Iterator[Any]:
         if _is_partition(task):
             parts, index = task.shards[0].rows
             frames.setdefault(id(parts), (parts, {}))[1][index] = place
-    for parts, place_of in frames.values():
-        yield _placed(parts, place_of)
+    for parts, device_of in frames.values():
+        yield _placed(parts, device_of)
 
 
-def _placed(parts: Any, place_of: dict[int, int]) -> Any:
-    return parts.filter(lambda part: part[0] in place_of).map(
-        lambda part: (place_of[part[0]], part[1])
+def _placed(parts: Any, device_of: dict[int, int]) -> Any:
+    return parts.filter(lambda part: part[0] in device_of).map(
+        lambda part: (device_of[part[0]], part[1])
     )

@@ -4,8 +4,8 @@ Nearest class mean, discriminant analysis and least squares read the same class 
 of them answers best depends on the data and on how much of it there is. Here a bounded sample of
 the examples is kept beside the moments (``sample.py``), each of them is answered leaving itself
 out, by every head at every regularization (``leave_one_out.py``), and the first in an order of
-preference that is as good as any answers (``selection.py``). Nothing is taught twice, and nothing has to be held
-out: the sample is learned as well.
+preference that is as good as any answers (``selection.py``). Nothing is taught twice, and nothing
+has to be held out: the sample is learned as well.
 
     ridge          least squares with an intercept, λ relative to the mean variance tr(T) / d
     discriminant   shrunk towards the mean variance tr(S) / d

@@ -1,4 +1,4 @@
-"""Scores read off moments that lie in some place, in the words of the array API standard.
+"""Scores read off moments that lie on some device, in the words of the array API standard.
 
 What :mod:`discriminant` and :mod:`least_squares` are on the host. With A the learner's matrix (the
 scatter with a ridge, or the Gram matrix with λ) and o its origin, all scores are linear:
@@ -70,9 +70,9 @@ class Quick(NamedTuple):
     bias: Any
     origin: Any
 
-    def scores(self, x: Any, place: Device) -> Array:
+    def scores(self, x: Any, device: Device) -> Array:
         x, W, bias = _less(x, self.origin), self.weights, self.bias
-        return as_numpy(W @ x if bias is None else place.affine(W, x, bias))
+        return as_numpy(W @ x if bias is None else device.affine(W, x, bias))
 
 
 class NearestMean:
@@ -84,9 +84,9 @@ class NearestMean:
         self._quick_for = -1
 
     def scores(self, X: Any, moments: DeviceMoments) -> Any:
-        xp, place = moments.place.xp, moments.place
+        xp, device = moments.device.xp, moments.device
         if self._cosine:
-            return unit_rows_at(place, X) @ unit_rows_at(place, moments.means).T
+            return unit_rows_at(device, X) @ unit_rows_at(device, moments.means).T
         # About the mean of everything, so that a common offset does not eat the digits.
         mean = moments.mean
         X, means = X - mean, moments.means - mean
@@ -97,16 +97,16 @@ class NearestMean:
         moments.add_one(x, slot)
 
     def scores_one(self, x: Any, moments: DeviceMoments) -> Array:
-        place, means = moments.place, moments.means
+        device, means = moments.device, moments.means
         if self._quick is None or self._quick_for != moments.version:
             if self._cosine:
-                self._quick = Quick(unit_rows_at(place, means), None, None)
+                self._quick = Quick(unit_rows_at(device, means), None, None)
             else:
                 mean = moments.mean
                 centred = means - mean
-                self._quick = Quick(centred, -0.5 * _squares(place.xp, centred), mean)
+                self._quick = Quick(centred, -0.5 * _squares(device.xp, centred), mean)
             self._quick_for = moments.version
-        return self._quick.scores(x, place)
+        return self._quick.scores(x, device)
 
     def temperature(self, moments: DeviceMoments) -> float:
         return 1.0
@@ -168,7 +168,7 @@ class Solved:
             A, given = self.system(moments, rough=False)
             origin = self.origin(moments)
             centred = _less(moments.means, origin)
-            W = moments.place.xp.linalg.solve(A, centred.T).T
+            W = moments.device.xp.linalg.solve(A, centred.T).T
             self._head = LinearHead(*self.finished(W, centred, given, moments), origin)
             self._made_for = moments.version
         return self._head
@@ -187,14 +187,14 @@ class Solved:
         row, share = (row, share) if beside is None else beside
         if share > 0:  # A grew by f r rᵀ, so A⁻¹ shrinks by u uᵀ / (1/f + r·u), u = A⁻¹ r
             u = self._inverse @ row
-            moments.place.add_outer(self._inverse, u, u / (row @ u + 1.0 / share), -1.0)
+            moments.device.add_outer(self._inverse, u, u / (row @ u + 1.0 / share), -1.0)
         self._steps += 1
         self._followed = moments.version
 
     def scores_one(self, x: Any, moments: DeviceMoments) -> Array:
         if self._followed != moments.version or not self.is_settled(moments):
             A, self._given = self.system(moments, rough=True)
-            self._inverse = moments.place.xp.linalg.inv(A)
+            self._inverse = moments.device.xp.linalg.inv(A)
             self._origin = self.origin(moments)
             self._steps = 0
             self._followed = moments.version
@@ -202,7 +202,7 @@ class Solved:
         if self._quick is None or self._quick_for != moments.version:
             self._quick = self.quickly(moments)
             self._quick_for = moments.version
-        return self._quick.scores(x, moments.place) * self.factor(moments)
+        return self._quick.scores(x, moments.device) * self.factor(moments)
 
 
 class DeviceDiscriminant(Solved):
@@ -236,20 +236,20 @@ class DeviceDiscriminant(Solved):
 
     def finished(self, W: Any, centred: Any, given: Any, moments: DeviceMoments) -> tuple[Any, Any]:
         weights = W * (moments.total / (1.0 - given))
-        bias = -0.5 * moments.place.xp.sum(centred * weights, axis=1)
+        bias = -0.5 * moments.device.xp.sum(centred * weights, axis=1)
         if self._log_priors is not None:
-            bias = bias + moments.place.array(self._log_priors(moments.counts))
+            bias = bias + moments.device.array(self._log_priors(moments.counts))
         return weights, bias
 
     def quickly(self, moments: DeviceMoments) -> Quick:
-        place = moments.place
+        device = moments.device
         centred = moments.means - self._origin
         W = centred @ self._inverse
-        bias = -0.5 * place.xp.sum(W * centred, axis=1)
+        bias = -0.5 * device.xp.sum(W * centred, axis=1)
         if self._log_priors is not None:
             # These scores are in units of N / (1 − ε).
             logarithms = self._log_priors(moments.counts) * (1.0 - self._given) / moments.total
-            bias = bias + place.array(logarithms)
+            bias = bias + device.array(logarithms)
         return Quick(W, bias, self._origin)
 
     def _ridge(self, moments: DeviceMoments) -> tuple[float, float]:
@@ -261,7 +261,7 @@ class DeviceDiscriminant(Solved):
 
     def _oas(self, moments: DeviceMoments, trace: float) -> float:
         relative = moments.scatter / trace
-        (squares,) = moments.place.numbers(moments.place.xp.sum(relative * relative))
+        (squares,) = moments.device.numbers(moments.device.xp.sum(relative * relative))
         return oas_weight_of(squares, moments.n_features, moments.total)
 
 
@@ -328,7 +328,7 @@ class DeviceLeastSquares(Solved):
         W = _less(moments.means, origin) @ self._inverse
         if not self._intercept:
             return Quick(W, None, None)
-        return Quick(W, moments.place.zeros(moments.n_slots) + 1.0 / moments.total, origin)
+        return Quick(W, moments.device.zeros(moments.n_slots) + 1.0 / moments.total, origin)
 
     def factor(self, moments: DeviceMoments) -> Array:
         if self._factor_for != moments.version:
@@ -348,12 +348,12 @@ class DeviceLeastSquares(Solved):
         return self._noise[1]
 
     def _residual(self, moments: DeviceMoments) -> float:
-        xp, chosen = moments.place.xp, self.choice(moments)
+        xp, chosen = moments.device.xp, self.choice(moments)
         A = self._matrix(moments, chosen)
         b = moments.sizes[:, None] * _less(moments.means, self.origin(moments))
         inverse = xp.linalg.inv(A)
         W = b @ inverse
-        explained, squares, trace = moments.place.numbers(
+        explained, squares, trace = moments.device.numbers(
             xp.sum(W * b), xp.sum(W * W), xp.linalg.trace(inverse)
         )
         return noise(
@@ -386,8 +386,8 @@ def _less(rows: Any, origin: Any) -> Any:
 
 
 def _with_ridge(matrix: Any, ridge: float, moments: DeviceMoments) -> Any:
-    xp, place = moments.place.xp, moments.place
-    return matrix + ridge * xp.eye(moments.n_features, dtype=xp.float64, device=place.device)
+    xp, device = moments.device.xp, moments.device
+    return matrix + ridge * xp.eye(moments.n_features, dtype=xp.float64, device=device.device)
 
 
 def _squares(xp: Any, rows: Any) -> Any:

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from everlearn.arrays import as_numpy
-from everlearn.device.device import Device, Incoming, joined, place_named, place_of
+from everlearn.device.device import Device, Incoming, device_named, device_of, joined
 from everlearn.errors import InvalidParameter
 from everlearn.learners.closed_form.on_device import DeviceClassifier
 from everlearn.validation import checked_table
 
 
-class PlacedChain:
+class DevicePipeline:
     """What a pipeline does on a device; it brings ``steps`` and, once taught, ``steps_``."""
 
     steps: list[tuple[str, Any]]
@@ -35,26 +35,26 @@ class PlacedChain:
         As :meth:`StreamingLDA.to`; for pipelines of fixed transformers and a learner that runs on
         devices.
         """
-        place = place_named(device)
+        device = device_named(device)
         with self._turn:
-            if place is not None and not self._runs_elsewhere():
+            if device is not None and not self._runs_on_device():
                 raise InvalidParameter(
                     "a pipeline runs on a device where all its transformers are fixed ones of "
                     "everlearn (PowerNormalizer, RandomFeatures) and its learner runs there; "
                     "transform on the device and give the learner what comes out"
                 )
-            self._sent_to = place
+            self._sent_to = device
         return self
 
-    def _learn_there(self, place: Device, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
-        """Rows go through fixed transformers, and into the learner, block by block in a place."""
+    def _learn_there(self, device: Device, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        """Rows go through fixed transformers, and into the learner, block by block on a device."""
         table = checked_table(X)
         width = self._note_width(table)
         learner = self.steps_[-1][1]
-        through = self._through(place)
+        through = self._through(device)
         learner._drafted(
             lambda draft: draft._learn_there(
-                place,
+                device,
                 table,
                 y,
                 sample_weight,
@@ -72,43 +72,43 @@ class PlacedChain:
             seen = transformer.partial_fit(seen).transform(seen)
         return int(seen.shape[1])
 
-    def _through(self, place: Device) -> Callable[[Any], Any]:
-        """All transformers, one after the other, of float64 rows in a place."""
+    def _through(self, device: Device) -> Callable[[Any], Any]:
+        """All transformers, one after the other, of float64 rows on a device."""
 
         def seen(rows: Any) -> Any:
             for _, transformer in self.steps_[:-1]:
-                rows = transformer._map_at(place, rows)
+                rows = transformer._map_at(device, rows)
             return rows
 
         return seen
 
-    def _place_for(self, X: object) -> Device | None:
+    def _device_for(self, X: object) -> Device | None:
         """Where rows are to be computed with; None for the host."""
-        place = place_of(X)
-        place = self._sent_to if place is None else place
-        return place if place is not None and self._runs_elsewhere() else None
+        device = device_of(X)
+        device = self._sent_to if device is None else device
+        return device if device is not None and self._runs_on_device() else None
 
-    def _runs_elsewhere(self) -> bool:
+    def _runs_on_device(self) -> bool:
         learner = self.steps[-1][1]
-        return self._is_fixed() and isinstance(learner, DeviceClassifier) and learner.runs_elsewhere
+        return self._is_fixed() and isinstance(learner, DeviceClassifier) and learner.runs_on_device
 
-    def _asked_there(self, place: Device, X: Any, ask: Callable[[Any], Any]) -> Any:
-        """What the learner answers about rows in a place, block by block."""
+    def _asked_there(self, device: Device, X: Any, ask: Callable[[Any], Any]) -> Any:
+        """What the learner answers about rows on a device, block by block."""
         table = self.steps_[0][1]._table(X, reset=False)
-        through = self._through(place)
-        with place.computing():
-            incoming = Incoming(place, table, width=self.steps_[-1][1].n_features_in_)
+        through = self._through(device)
+        with device.computing():
+            incoming = Incoming(device, table, width=self.steps_[-1][1].n_features_in_)
             parts = [ask(through(rows)) for rows in incoming]
             incoming.require_finite()
             if type(parts[0]) is np.ndarray:
                 return np.concatenate(parts)
-            answers = joined(place, parts)
-        return answers if place_of(X) is not None else as_numpy(answers)
+            answers = joined(device, parts)
+        return answers if device_of(X) is not None else as_numpy(answers)
 
     def _sent(self, x: Any) -> Any:
         """One vector where it is to be computed with."""
-        place = self._place_for(x)
-        if place is None or place_of(x) is not None:
+        device = self._device_for(x)
+        if device is None or device_of(x) is not None:
             return x
-        with place.computing():
-            return self.steps_[0][1]._vector_at(place, x, "a pipeline")
+        with device.computing():
+            return self.steps_[0][1]._vector_at(device, x, "a pipeline")

@@ -29,13 +29,13 @@ def select_at(
     intercept: bool,
 ) -> tuple[float, float]:
     """Choose what is None of λ and α."""
-    place, xp = moments.place, moments.place.xp
+    device, xp = moments.device, moments.device.xp
     training = moments
     if len(held_out):
-        kept = place.array(held_out.rows)
+        kept = device.array(held_out.rows)
         training = moments.without(kept, held_out.slots, held_out.weights)
     rows, slots = well_represented(held_out, training)
-    asked = Asked(training, place.array(rows), slots, intercept=intercept)
+    asked = Asked(training, device.array(rows), slots, intercept=intercept)
     lam, scale = regularization, 1.0
     if lam is None:
         if candidates is None:
@@ -49,7 +49,7 @@ def select_at(
         lam = middle_of_plateau(hits, candidates, len(slots))
         scale = moments.total / training.total
     if recoding is None:
-        eye = xp.eye(moments.n_features, dtype=xp.float64, device=place.device)
+        eye = xp.eye(moments.n_features, dtype=xp.float64, device=device.device)
         A = training.about(asked.origin) + lam * eye
         scores = asked.rows @ xp.linalg.solve(A, asked.means.T)
         hits = asked.shares_right((scores, float(alpha)) for alpha in RECODINGS)
@@ -62,8 +62,8 @@ class Asked:
 
     def __init__(self, training: DeviceMoments, rows: Any, slots: Any, *, intercept: bool) -> None:
         self._training = training
-        self._place = training.place
-        self._slots = training.place.indices(slots)
+        self._device = training.device
+        self._slots = training.device.indices(slots)
         self._offset = 1.0 / training.total if intercept else 0.0
         self.origin = training.mean if intercept else None
         self.rows = rows if self.origin is None else rows - self.origin
@@ -71,22 +71,22 @@ class Asked:
 
     def shares_right(self, scored: Any) -> Array:
         """The share of right answers for each of the plain scores with a recoding α."""
-        xp, sizes = self._place.xp, self._training.sizes
+        xp, sizes = self._device.xp, self._training.sizes
         n_examples = int(self.rows.shape[0])
         unknown = xp.where(sizes > 0, xp.zeros_like(sizes), xp.zeros_like(sizes) - float("inf"))
         hits = []
         for plain, alpha in scored:
             scores = (plain + self._offset) * sizes ** (1.0 - alpha) + unknown
             right = xp.argmax(scores, axis=1) == self._slots
-            hits.append(xp.sum(self._place.doubles(right)))
+            hits.append(xp.sum(self._device.doubles(right)))
         if not n_examples:
             return np.ones(len(hits))
-        return np.array(self._place.numbers(*hits)) / n_examples
+        return np.array(self._device.numbers(*hits)) / n_examples
 
 
 def _spread(training: DeviceMoments) -> float:
     """The mean diagonal of A about the mean of all examples."""
-    xp, mean = training.place.xp, training.mean
+    xp, mean = training.device.xp, training.mean
     between = xp.sum(training.sizes[:, None] * (training.means - mean) ** 2)
-    (apart,) = training.place.numbers(between)
+    (apart,) = training.device.numbers(between)
     return (training.scatter_trace + apart) / training.n_features or 1.0

@@ -85,8 +85,8 @@ class HeldOut:
         """
         by_age = np.argsort(self._age[: self._n], kind="stable")
         queues: dict[int, deque[int]] = {}
-        for place in by_age.tolist():
-            queues.setdefault(int(self._slots[place]), deque()).append(place)
+        for position in by_age.tolist():
+            queues.setdefault(int(self._slots[position]), deque()).append(position)
         first = -(self.seen + 1) % self.every
         offered = slots[first :: self.every].tolist()
         # The size of a crowd and its slot as one number, the largest crowd and its lowest slot
@@ -101,33 +101,33 @@ class HeldOut:
             if queue is None:
                 queue = queues[slot] = deque()
             if n_kept < self.size:
-                place, n_kept = n_kept, n_kept + 1
+                position, n_kept = n_kept, n_kept + 1
             else:
                 crowded = crowds[0] % radix
                 while crowded - len(queues[crowded]) * radix != crowds[0]:
                     heappop(crowds)
                     crowded = crowds[0] % radix
                 if crowded == slot:  # one goes, one comes
-                    place = queue.popleft()
-                    queue.append(place)
-                    found[place] = first + index * self.every
+                    position = queue.popleft()
+                    queue.append(position)
+                    found[position] = first + index * self.every
                     continue
-                place = queues[crowded].popleft()
+                position = queues[crowded].popleft()
                 heapreplace(crowds, crowded - len(queues[crowded]) * radix)
-            queue.append(place)
+            queue.append(position)
             heappush(crowds, slot - len(queue) * radix)
-            found[place] = first + index * self.every
+            found[position] = first + index * self.every
         return found
 
     def take(self, found: dict[int, int], rows: Array, slots: Slots, weights: Array | None) -> None:
         """Offer these examples, of which ``rows`` are those that ``places_for`` keeps."""
         while self._n < max(found, default=-1) + 1:
-            self._place()
-        for row, (place, index) in zip(rows, found.items(), strict=True):
-            self._rows[place] = row
-            self._slots[place] = slots[index]
-            self._weights[place] = 1.0 if weights is None else weights[index]
-            self._age[place] = self.seen + index
+            self._next_row()
+        for row, (position, index) in zip(rows, found.items(), strict=True):
+            self._rows[position] = row
+            self._slots[position] = slots[index]
+            self._weights[position] = 1.0 if weights is None else weights[index]
+            self._age[position] = self.seen + index
         self.seen += len(slots)
 
     def absorb(self, other: "HeldOut", slots: Slots) -> None:
@@ -173,14 +173,14 @@ class HeldOut:
             raise DamagedModel(f"held_slots has {self._n} examples, at most {self.size} are held")
 
     def _keep(self, row: Array, slot: int, weight: float, age: int) -> None:
-        place = self._place()
-        self._rows[place] = row
-        self._slots[place] = slot
-        self._weights[place] = weight
-        self._age[place] = age
+        position = self._next_row()
+        self._rows[position] = row
+        self._slots[position] = slot
+        self._weights[position] = weight
+        self._age[position] = age
 
-    def _place(self) -> int:
-        """Where the next example goes: a new place, or that of the oldest of the largest class."""
+    def _next_row(self) -> int:
+        """Where the next example goes: a new row, or that of the oldest of the largest class."""
         if self._n == self.size:
             mine = np.flatnonzero(self.slots == np.bincount(self.slots).argmax())
             return int(mine[self._age[mine].argmin()])

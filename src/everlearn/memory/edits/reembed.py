@@ -95,7 +95,7 @@ def embed_anew(
     return {number: vector for number, vector in found.items() if _fits(vector, embedder)}
 
 
-def put_in_place(journal: Journal, embedder: Embedder, vectors: dict[int, bytes]) -> Reembedding:
+def replace_vectors(journal: Journal, embedder: Embedder, vectors: dict[int, bytes]) -> Reembedding:
     """All vectors at once, and the log without what has none; inside a transaction."""
     rows = journal.db.rows(
         "SELECT id, position, name, time, source, digest, pictures FROM teachings ORDER BY id"

@@ -1,4 +1,4 @@
-"""Moments in a place, against sums written down plainly, for any grouping of the examples."""
+"""Moments on a device, against sums written down plainly, for any grouping of the examples."""
 
 from itertools import pairwise
 
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from everlearn.device.device import Incoming, place_named
+from everlearn.device.device import Incoming, device_named
 from everlearn.learners.closed_form.model_selection import HeldOut
 from everlearn.statistics.device_moments import DeviceMoments, add_products
 from everlearn.statistics.labels import _by_table, _by_word, _distinct
-from tests.arrays.kinds import kind_named
+from tests.device.kinds import kind_named
 
 
 def naive(X, slots, weights, n_slots):
@@ -36,16 +36,16 @@ def naive(X, slots, weights, n_slots):
     seed=st.integers(0, 1000),
 )
 def test_any_grouping_gives_the_same_moments(monkeypatch, n, cuts, block, offset, name, seed):
-    place = place_named(kind_named(name).device)
-    assert place is not None
+    device = device_named(kind_named(name).device)
+    assert device is not None
     monkeypatch.setattr("everlearn.device.device.BLOCK_NUMBERS", block * 8)
     rng = np.random.default_rng(seed)
     X, slots = offset + rng.normal(size=(n, 3)), rng.integers(0, 4, n)
     weights = rng.integers(1, 4, n).astype(float)
-    moments = DeviceMoments(place, 3, scatter=True)
+    moments = DeviceMoments(device, 3, scatter=True)
     edges = sorted({0, n, *(cut for cut in cuts if cut < n)})
     for low, high in pairwise(edges):
-        rows = Incoming(place, X[low:high], width=8)
+        rows = Incoming(device, X[low:high], width=8)
         moments.add(rows, slots[low:high], weights[low:high], 4)
     found, (counts, means, S) = moments.state(), naive(X, slots, weights, 4)
     np.testing.assert_allclose(found["counts"], counts)
@@ -53,7 +53,7 @@ def test_any_grouping_gives_the_same_moments(monkeypatch, n, cuts, block, offset
     np.testing.assert_allclose(found["scatter"], np.triu(S), rtol=1e-9, atol=1e-9)
 
     held = rng.permutation(n)[: n // 3]
-    left = moments.without(place.array(X[held]), slots[held], weights[held])
+    left = moments.without(device.array(X[held]), slots[held], weights[held])
     rest = np.setdiff1d(np.arange(n), held)
     counts, means, S = naive(X[rest], slots[rest], weights[rest], 4)
     np.testing.assert_allclose(left.counts, counts, atol=1e-9)

@@ -1,9 +1,9 @@
-"""Examples and kinds of arrays for the tests of places."""
+"""Examples and kinds of arrays for the tests of devices."""
 
 import numpy as np
 import pytest
 
-from tests.arrays.kinds import NAMES, Kind, kind_named
+from tests.device.kinds import NAMES, Kind, kind_named
 
 
 @pytest.fixture(params=NAMES)
