@@ -86,7 +86,7 @@ def test_a_solution_out_of_a_path_is_the_solution(rng, last):
     rows, new = LearnedRows(X, slots, np.resize([1.0, 2.0], 40)), rng.normal(size=(5, 6))
     counts = np.bincount(slots, rows.weights)
     path = KernelPath(counts, rows, np.array([3, 0, 17]), np.ones(3))
-    for strength in (7.0, last):
-        path.scores(strength * (path.total_variance / 6))
+    for regularization in (7.0, last):
+        path.scores(regularization * (path.total_variance / 6))
     expected = KernelSquares(rows, 4, 0.5, 0.25).scores(new)
     np.testing.assert_allclose(path.squares(0.5, 0.25).scores(new), expected, rtol=0, atol=1e-10)

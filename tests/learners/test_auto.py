@@ -51,7 +51,7 @@ def test_the_choice_does_not_depend_on_scale_and_origin(rng, scale, origin):
     linear = AutoClassifier(memory=0)
     plain, moved = clone(linear).fit(X, y), linear.fit(scale * (X + origin), y)
     assert plain.choice_.reading == moved.choice_.reading
-    assert plain.choice_.strength == moved.choice_.strength
+    assert plain.choice_.regularization == moved.choice_.regularization
     new, _ = blobs(rng, 200, spread=1.0)
     assert np.array_equal(plain.predict(new), moved.predict(scale * (new + origin)))
 

@@ -93,9 +93,9 @@ class KernelPath:
         self._kernel = _Symmetric(self._rows)
         self.total_variance = self._kernel.total_variance
 
-    def squares(self, strength: float, recoding: float) -> "KernelSquares":
+    def squares(self, regularization: float, recoding: float) -> "KernelSquares":
         """The solution; this path is used up. Nothing is left to do where λ was the last asked."""
-        return KernelSquares(self._rows, len(self._counts), strength, recoding, self._kernel)
+        return KernelSquares(self._rows, len(self._counts), regularization, recoding, self._kernel)
 
     def scores(self, regularization: float, recoding: float = 0.0) -> Array:
         """One row per example asked about, one column per slot."""
@@ -130,12 +130,12 @@ class KernelSquares:
         self,
         rows: LearnedRows,
         n_slots: int,
-        strength: float,
+        regularization: float,
         recoding: float,
         kernel: _Symmetric | None = None,
     ) -> None:
         kernel = kernel or _Symmetric(rows)
-        self._ridge = strength * (kernel.total_variance / rows.X.shape[1]) or 1.0
+        self._ridge = regularization * (kernel.total_variance / rows.X.shape[1]) or 1.0
         self._recoding = recoding
         self._X, self._more = rows.X, rows.X[:0]
         self._lower = kernel.factor(self._ridge)

@@ -324,19 +324,19 @@ def solution(
 ) -> LeastSquares | KernelSquares:
     """Least squares as chosen, on what was taught until now."""
     if kernel is not None:
-        return kernel.squares(choice.strength, choice.recoding)
+        return kernel.squares(choice.regularization, choice.recoding)
     if choice.reading == KERNEL and sample.is_all:
         rows = sample.rows()
-        return KernelSquares(rows, moments.n_slots, choice.strength, choice.recoding)
+        return KernelSquares(rows, moments.n_slots, choice.regularization, choice.recoding)
     if choice.reading == FEATURES and wide.moments is not None:
         return least_squares(wide.moments, choice, moments.n_features)
     return least_squares(moments, choice, moments.n_features)
 
 
 def least_squares(moments: Moments, choice: HeadChoice, n_features: int) -> LeastSquares:
-    """Ridge regression as chosen; its strength is relative to the variance of so many features."""
+    """Ridge regression as chosen; its regularization is relative to the variance of so many features."""
     mean_variance = float(moments.total_scatter().diagonal().sum()) / n_features
-    regularization = choice.strength * mean_variance if mean_variance > 0 else 1.0
+    regularization = choice.regularization * mean_variance if mean_variance > 0 else 1.0
     return LeastSquares(moments, regularization, choice.recoding, rebalance=False, intercept=True)
 
 
@@ -349,4 +349,4 @@ def nearest_mean_scores(X: Array, moments: Moments) -> Array:
 
 def _shrinkage(choice: HeadChoice) -> TowardsMeanVariance:
     """ε of (1 − ε) S/N + ε ν I, whose ridge is ε / (1 − ε) of the mean variance."""
-    return TowardsMeanVariance(choice.strength / (1.0 + choice.strength))
+    return TowardsMeanVariance(choice.regularization / (1.0 + choice.regularization))

@@ -14,9 +14,9 @@ Discriminant with matrix B = S + ρ I, and nearest class mean where B = I and t 
     t = a / (1 − a q),  a = n w / (n − w),  q = rᵀ B⁻¹ r
 
 Both are diagonal in the eigenvectors of T and of S, so that one eigendecomposition of each serves
-all strengths. Cost: O(d³) once, then O(n d K) for each strength and n examples. For wide features,
+all regularizations. Cost: O(d³) once, then O(n d K) for each regularization and n examples. For wide features,
 where an eigendecomposition costs thirty times a Cholesky factor, least squares takes a factor for
-each strength instead: O(d³/3 + n d²) each. It may take the first of the features alone.
+each regularization instead: O(d³/3 + n d²) each. It may take the first of the features alone.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from everlearn.arrays import Array, Slots
 from everlearn.statistics.definite import definite_factor, spectrum
 from everlearn.statistics.moments import Moments
 
-# Beyond so many features, a factor for each strength instead of one eigendecomposition.
+# Beyond so many features, a factor for each regularization instead of one eigendecomposition.
 WIDE = 2048
 # A class with less than this share of weight left has nothing but rounding left.
 GONE = 1e-9

@@ -1,13 +1,13 @@
 """Which reading of what was taught answers best: every example asked without itself.
 
-Counts of right answers are noisy, so neighbouring strengths are averaged (1-2-1), and a strength
+Counts of right answers are noisy, so neighbouring regularizations are averaged (1-2-1), and a regularization
 that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is preferred by a
 quarter of an example for each step of the grid. So the best of the linear readings is found. A
-wide reading is taken before it, at the strength nearest to the usual one, unless it is behind the
+wide reading is taken before it, at the regularization nearest to the usual one, unless it is behind the
 best by more than a standard error and an example, where both differ. Without evidence the kernel,
-or where there is none ridge regression, is taken at the usual strength.
+or where there is none ridge regression, is taken at the usual regularization.
 
-The strength of wide features is looked for with the first half of them, at an eighth of the cost,
+The regularization of wide features is looked for with the first half of them, at an eighth of the cost,
 and that of the kernel with half of the examples where there are many. All of them are less noisy
 and may want it weaker, so the next weaker one is tried as well.
 """
@@ -34,7 +34,7 @@ from everlearn.statistics.moments import Moments
 
 RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
 KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on wide features"
-# Strengths, as shares of the mean variance; the last of the discriminant's is nearest class mean.
+# Regularization, as shares of the mean variance; the last of the discriminant's is nearest class mean.
 RIDGES = np.array([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 WIDE_RIDGES = np.array([1e-3, 1e-2, 0.1, 1.0])
 SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
@@ -42,19 +42,19 @@ SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
 RECODINGS = (0.375, 0.25, 0.125, 0.0)
 # Without evidence: λ is this over the mean number of examples of a class.
 USUAL = 8.0
-# What one step away from the usual strength costs, and another reading than ridge, in examples.
+# What one step away from the usual regularization costs, and another reading than ridge, in examples.
 STEP, OTHER_READING = 0.25, 1.0
 # By so many standard errors a preferred reading may be behind.
 ERRORS = 1.0
 # And by so many examples beside: where there are few of them, one or two decide nothing.
 ALONE = 1.0
-# The share of wide features that their strength is looked for with.
+# The share of wide features that their regularization is looked for with.
 SOME_FEATURES = 0.5
-# Beyond so many examples, half of them tell the strength of the kernel.
+# Beyond so many examples, half of them tell the regularization of the kernel.
 MANY = 2000
 # Classes are uneven, and recoding worth a look, when the largest is this much larger.
 UNEVEN = 2.0
-# Wide readings are asked about so many examples at most, and at so many strengths about the usual.
+# Wide readings are asked about so many examples at most, and at so many regularizations about the usual.
 MOST_ASKED = 1000
 BELOW_USUAL, ABOVE_USUAL = 2, 1
 
@@ -64,7 +64,7 @@ class HeadChoice:
     """A reading, how strongly it is regularised, and the evidence for it."""
 
     reading: str
-    strength: float
+    regularization: float
     recoding: float = 0.0
     temperature: float = 1.0
     right: tuple[tuple[str, float], ...] = ()
@@ -76,27 +76,27 @@ class HeadChoice:
         wide = f" ({self.width:,} of them)" if self.reading == FEATURES else ""
         if not self.asked:
             return (
-                f"{self.reading} at {self.strength:.2g} of the mean variance: no class has two "
+                f"{self.reading} at {self.regularization:.2g} of the mean variance: no class has two "
                 "examples yet, so nothing could be compared"
             )
         others = ", ".join(f"{right:.1%} by {reading}" for reading, right in self.right)
         recoded_by = f", recoded by {self.recoding:g}" if self.recoding else ""
         return (
-            f"{self.reading}{wide} at {self.strength:.2g} of the mean variance{recoded_by}: of "
+            f"{self.reading}{wide} at {self.regularization:.2g} of the mean variance{recoded_by}: of "
             f"{self.asked} examples answered without themselves, right were {others}"
         )
 
 
-# A reading, its strength, and the scores of all examples asked about.
+# A reading, its regularization, and the scores of all examples asked about.
 _Asked = tuple[str, float, Array]
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A reading, what it scores at a strength, and what right answers at each are worth."""
+    """A reading, what it scores at a regularization, and what right answers at each are worth."""
 
     reading: str
-    strengths: Array
+    regularizations: Array
     scores: Callable[[float], Array]
     worth: Callable[[Array], Array]
 
@@ -125,7 +125,7 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> tuple[HeadChoice, Ke
     right: dict[str, float] = {}
     best: tuple[float, _Asked] | None = None
     for one in linear:
-        asked = [(one.reading, float(s), one.scores(float(s))) for s in one.strengths]
+        asked = [(one.reading, float(s), one.scores(float(s))) for s in one.regularizations]
         counts = evidence.right([scores for _, _, scores in asked])
         right[one.reading] = float(counts.max()) / evidence.total
         worth = one.worth(counts)
@@ -133,27 +133,27 @@ def choose(moments: Moments, sample: Sample, wide: Wide) -> tuple[HeadChoice, Ke
         if best is None or worth[at] > best[0]:
             best = float(worth[at]), asked[at]
     assert best is not None
-    strengths = _strengths_near(usual)
+    regularizations = _regularizations_near(usual)
     preferred: list[_Asked] = []
     path: KernelPath | None = None
     if has_kernel:
-        path, preferred = _kernel(moments, sample, comparable, strengths)
+        path, preferred = _kernel(moments, sample, comparable, regularizations)
     elif wide.moments is not None:
-        preferred = _features(moments, sample, wide, evidence, comparable, strengths)
+        preferred = _features(moments, sample, wide, evidence, comparable, regularizations)
     asked = [*preferred, best[1]]
     tables = [scores for _, _, scores in asked]
     for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
         right[name] = max(right.get(name, 0.0), float(count) / evidence.total)
-    reading, strength, scores = asked[evidence.first_as_good_as_the_best(tables)]
+    reading, regularization, scores = asked[evidence.first_as_good_as_the_best(tables)]
     recoding = 0.0
     if reading not in (DISCRIMINANT, NEAREST):
         recoding = evidence.recoding(scores)
         scores = evidence.recoded(scores, recoding)
     elif reading == DISCRIMINANT:  # as the reading itself scales them
-        scores = scores * moments.total * (1.0 + strength)
+        scores = scores * moments.total * (1.0 + regularization)
     choice = HeadChoice(
         reading,
-        strength,
+        regularization,
         recoding,
         evidence.temperature(scores),
         tuple(right.items()),
@@ -183,8 +183,8 @@ def _linear(moments: Moments, rows: LearnedRows, usual: float) -> list[_Candidat
     if not discriminants.mean_variance > 0:
         return found
 
-    def scores(strength: float) -> Array:
-        return discriminants.scores(strength * discriminants.mean_variance)
+    def scores(regularization: float) -> Array:
+        return discriminants.scores(regularization * discriminants.mean_variance)
 
     return [
         *found,
@@ -195,7 +195,7 @@ def _linear(moments: Moments, rows: LearnedRows, usual: float) -> list[_Candidat
     ]
 
 
-def _strengths_near(usual: float) -> list[float]:
+def _regularizations_near(usual: float) -> list[float]:
     """Those tried of wide readings, the nearest to the usual one first."""
     near = int(np.abs(np.log(RIDGES / usual)).argmin())
     some = RIDGES[max(0, near - BELOW_USUAL) : near + ABOVE_USUAL + 1]
@@ -203,23 +203,23 @@ def _strengths_near(usual: float) -> list[float]:
 
 
 def _kernel(
-    moments: Moments, sample: Sample, asked: Slots, strengths: list[float]
+    moments: Moments, sample: Sample, asked: Slots, regularizations: list[float]
 ) -> tuple[KernelPath, list[_Asked]]:
-    """Kernel ridge regression on all there is, at strengths that may suit it."""
+    """Kernel ridge regression on all there is, at regularizations that may suit it."""
     kept = sample.rows()
     if len(kept) > MANY:
-        strengths = _suiting_half(sample, strengths)
+        regularizations = _suiting_half(sample, regularizations)
     path = KernelPath(moments.counts, kept, asked, np.minimum(kept.weights, 1.0)[asked])
     variance = path.total_variance / moments.n_features
     if not variance > 0:
         return path, []
-    # The preferred strength last: where it is chosen, its factor is at hand.
-    tables = [path.scores(s * variance) for s in reversed(strengths)][::-1]
-    return path, [(KERNEL, s, table) for s, table in zip(strengths, tables, strict=True)]
+    # The preferred regularization last: where it is chosen, its factor is at hand.
+    tables = [path.scores(s * variance) for s in reversed(regularizations)][::-1]
+    return path, [(KERNEL, s, table) for s, table in zip(regularizations, tables, strict=True)]
 
 
-def _suiting_half(sample: Sample, strengths: list[float]) -> list[float]:
-    """The strength that suits half of the examples, as a multiple of the usual one, and one less.
+def _suiting_half(sample: Sample, regularizations: list[float]) -> list[float]:
+    """The regularization that suits half of the examples, as a multiple of the usual one, and one less.
 
     Half as many examples of each class want it twice as strong.
     """
@@ -232,19 +232,19 @@ def _suiting_half(sample: Sample, strengths: list[float]) -> list[float]:
     among = np.flatnonzero(counts[rows.slots] - alone > 1e-9 * counts.sum())
     asked = np.flatnonzero(np.isin(half, sample.first(half[among], MOST_ASKED)))
     if not len(asked):
-        return strengths
+        return regularizations
     evidence = _Evidence(
         counts, LearnedRows(rows.X, rows.slots, alone).take(asked), rows.weights[asked]
     )
     path = KernelPath(counts, rows, asked, alone[asked])
     variance = path.total_variance / kept.X.shape[1] * kept.weights.sum() / counts.sum()
-    tables = [path.scores(s * variance) for s in strengths]
-    return _and_one_less(strengths, evidence.first_as_good_as_the_best(tables))
+    tables = [path.scores(s * variance) for s in regularizations]
+    return _and_one_less(regularizations, evidence.first_as_good_as_the_best(tables))
 
 
-def _and_one_less(strengths: list[float], found: int) -> list[float]:
-    weaker = [s for s in strengths if s < strengths[found]]
-    return [strengths[found], *sorted(weaker)[-1:]]
+def _and_one_less(regularizations: list[float], found: int) -> list[float]:
+    weaker = [s for s in regularizations if s < regularizations[found]]
+    return [regularizations[found], *sorted(weaker)[-1:]]
 
 
 def _features(
@@ -253,9 +253,9 @@ def _features(
     wide: Wide,
     evidence: "_Evidence",
     asked: Slots,
-    strengths: list[float],
+    regularizations: list[float],
 ) -> list[_Asked]:
-    """Ridge regression on wide features, at the strength that suits some of them and one less."""
+    """Ridge regression on wide features, at the regularization that suits some of them and one less."""
     assert wide.moments is not None
     kept = sample.rows()
     alone = np.minimum(kept.weights, 1.0)
@@ -265,10 +265,12 @@ def _features(
     variance = some.mean_variance * per_feature
     if not variance > 0:
         return []
-    found = evidence.first_as_good_as_the_best([some.scores(s * variance) for s in strengths])
+    found = evidence.first_as_good_as_the_best([some.scores(s * variance) for s in regularizations])
     squares = LeastSquaresPath(wide.moments, rows)
     variance = squares.mean_variance * per_feature
-    return [(FEATURES, s, squares.scores(s * variance)) for s in _and_one_less(strengths, found)]
+    return [
+        (FEATURES, s, squares.scores(s * variance)) for s in _and_one_less(regularizations, found)
+    ]
 
 
 class _Evidence:
@@ -343,12 +345,14 @@ def _deviation(values: Array, weights: Array) -> float:
 
 
 def _smoothed(hits: Array) -> Array:
-    """Averages of neighbours, 1-2-1: accuracy over strength is a plateau with noise on it."""
+    """Averages of neighbours, 1-2-1: accuracy over regularization is a plateau with noise on it."""
     padded = np.concatenate([hits[:1], hits, hits[-1:]]).astype(np.float64)
     return 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
 
 
-def _preferred(hits: Array, strengths: Array, usual: float) -> Array:
-    """Right answers, less what it costs to be away from the usual strength."""
-    steps = np.abs(np.log(strengths / usual)) / np.log(strengths[1] / strengths[0])
+def _preferred(hits: Array, regularizations: Array, usual: float) -> Array:
+    """Right answers, less what it costs to be away from the usual regularization."""
+    steps = np.abs(np.log(regularizations / usual)) / np.log(
+        regularizations[1] / regularizations[0]
+    )
     return _smoothed(hits) - STEP * steps
