@@ -107,9 +107,9 @@ def test_wide_features_are_chosen_by_factors_as_narrow_ones_by_eigenvectors(rng,
     X, y = blobs(rng, 300, spread=1.0)
     narrow = AutoClassifier(memory=0).fit(X, y)
     narrow_ridge = dict(narrow.choice_.right)[choosing.RIDGE]
-    monkeypatch.setattr("everlearn.learners.auto.leave_one_out.WIDE", 5)
-    monkeypatch.setattr(choosing, "WIDE", 5)
-    monkeypatch.setattr(choosing, "WIDE_RIDGES", choosing.RIDGES)
+    monkeypatch.setattr("everlearn.learners.auto.leave_one_out.MANY_FEATURES", 5)
+    monkeypatch.setattr(choosing, "MANY_FEATURES", 5)
+    monkeypatch.setattr(choosing, "RANDOM_FEATURE_RIDGES", choosing.RIDGES)
     wide = AutoClassifier(memory=0).fit(X, y)
     assert wide.choice_.reading == choosing.RIDGE
     assert dict(wide.choice_.right)[choosing.RIDGE] == pytest.approx(narrow_ridge)
@@ -256,7 +256,7 @@ def test_memory_and_time_decide_how_many_examples_a_kernel_reads():
 
 
 def test_features_begin_where_the_kernel_ends(rings):
-    """With memory for a kernel of 100 examples, the 101st begins wide features with all of them."""
+    """With memory for a kernel of 100 examples, the 101st begins random features with all of them."""
     X, y = rings
     small = AutoClassifier(memory=8 * 100**2 / 1e6).fit(X[:100], y[:100])
     assert small._wide.moments is None

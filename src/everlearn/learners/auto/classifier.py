@@ -13,9 +13,9 @@ has to be held out: the sample is learned as well.
     kernel         least squares behind infinitely many ReLU features, while all examples are kept
     wide           behind D of them, from then on (``random_features.py``)
 
-Cost per example O(d²), with wide features O(D²), and one choice, O(d³ + D³ + m d K) for m kept
+Cost per example O(d²), with random features O(D²), and one choice, O(d³ + D³ + m d K) for m kept
 examples, whenever a tenth more was learned (``predict_one``) or anything was (``predict``). Memory
-d² + K d + m d numbers, and what the budget allows for wide readings.
+d² + K d + m d numbers, and what the budget allows for heads on random features.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.errors import DamagedModel, NotForgettable
 from everlearn.learners.auto.arc_cosine import KernelPath, KernelSquares
 from everlearn.learners.auto.leave_one_out import LearnedRows
-from everlearn.learners.auto.random_features import Wide
+from everlearn.learners.auto.random_features import RandomFeatureMoments
 from everlearn.learners.auto.sample import Sample
 from everlearn.learners.auto.selection import (
     DISCRIMINANT,
@@ -61,12 +61,12 @@ class AutoClassifier(AdditiveClassifier):
         The most examples kept, to choose by and for the kernel; beyond it the largest classes give
         theirs up.
     memory : float, default=512
-        Megabytes that wide readings may take beside the linear ones; 0 for linear ones alone. A
+        Megabytes that heads on random features may take beside the linear ones; 0 for linear ones alone. A
         kernel of n examples takes 8 n² bytes while they are asked, D features 16 D² bytes always:
         512 MB are 8,000 examples and 5,600 features, 2 GB are 16,000 (with a ``sample_size`` of as
         many) and 11,000.
     microseconds : float, optional
-        What an example may cost wide readings, at 20 billion operations a second.
+        What an example may cost heads on random features, at 20 billion operations a second.
 
     Attributes
     ----------
@@ -158,7 +158,9 @@ class AutoClassifier(AdditiveClassifier):
     def _begin(self, n_features: int) -> None:
         super()._begin(n_features)
         self._sample = Sample(n_features, int(self.sample_size))
-        self._wide = Wide(n_features, int(self.sample_size), self.memory, self.microseconds)
+        self._wide = RandomFeatureMoments(
+            n_features, int(self.sample_size), self.memory, self.microseconds
+        )
         self._exact = _Chosen()
         self._running = _Following(n_features)
 
@@ -222,7 +224,7 @@ class AutoClassifier(AdditiveClassifier):
         weights = stored(arrays, "sample_weights", len(X), least=np.finfo(np.float64).tiny)
         if len(X) > max(self.sample_size, last + 1):
             raise DamagedModel(f"sample holds {len(X)} examples, more than sample_size")
-        # A file of before there were wide readings knows nothing of either.
+        # A file of before there were heads on random features knows nothing of either.
         is_new = "wide" in notes
         seen = stored(arrays, "sample_seen", None, least=0.0) if is_new else self.moments_.counts
         if len(seen) != last + 1:
@@ -241,14 +243,16 @@ class _Chosen:
         self._solution: LeastSquares | KernelSquares | None = None
         self._discriminant = ExactDiscriminant()
 
-    def choice(self, moments: Moments, sample: Sample, wide: Wide) -> HeadChoice:
+    def choice(self, moments: Moments, sample: Sample, wide: RandomFeatureMoments) -> HeadChoice:
         if self._choice is None or self._made_for != moments.version:
             self._kernel = self._solution = None
             self._choice, self._kernel = choose(moments, sample, wide)
             self._made_for = moments.version
         return self._choice
 
-    def scores(self, X: Array, moments: Moments, sample: Sample, wide: Wide) -> Array:
+    def scores(
+        self, X: Array, moments: Moments, sample: Sample, wide: RandomFeatureMoments
+    ) -> Array:
         chosen = self.choice(moments, sample, wide)
         if chosen.reading == NEAREST:
             return nearest_mean_scores(X, moments)
@@ -276,7 +280,7 @@ class _Following:
         """The moments changed as a whole."""
         self._solution = self._discriminant = None
 
-    def before(self, x: Array, wide: Wide) -> None:
+    def before(self, x: Array, wide: RandomFeatureMoments) -> None:
         """One example is about to be learned."""
         if isinstance(self._solution, LeastSquares):
             seen = wide.seen(x[None]) if self._is_wide() else x[None]
@@ -291,7 +295,9 @@ class _Following:
         if self._discriminant is not None:
             self._discriminant.follow_one(row, slot)
 
-    def scores_one(self, x: Array, moments: Moments, sample: Sample, wide: Wide) -> Array:
+    def scores_one(
+        self, x: Array, moments: Moments, sample: Sample, wide: RandomFeatureMoments
+    ) -> Array:
         recent = self._chosen_at <= moments.total <= self._chosen_at * (1.0 + CHOOSE_AGAIN)
         if self._choice is None or not recent:
             self.invalidate()
@@ -319,7 +325,7 @@ def solution(
     choice: HeadChoice,
     moments: Moments,
     sample: Sample,
-    wide: Wide,
+    wide: RandomFeatureMoments,
     kernel: KernelPath | None = None,
 ) -> LeastSquares | KernelSquares:
     """Least squares as chosen, on what was taught until now."""

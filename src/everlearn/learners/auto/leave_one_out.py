@@ -14,7 +14,7 @@ Discriminant with matrix B = S + ρ I, and nearest class mean where B = I and t 
     t = a / (1 − a q),  a = n w / (n − w),  q = rᵀ B⁻¹ r
 
 Both are diagonal in the eigenvectors of T and of S, so that one eigendecomposition of each serves
-all regularizations. Cost: O(d³) once, then O(n d K) for each regularization and n examples. For wide features,
+all regularizations. Cost: O(d³) once, then O(n d K) for each regularization and n examples. For random features,
 where an eigendecomposition costs thirty times a Cholesky factor, least squares takes a factor for
 each regularization instead: O(d³/3 + n d²) each. It may take the first of the features alone.
 """
@@ -29,7 +29,7 @@ from everlearn.statistics.definite import definite_factor, spectrum
 from everlearn.statistics.moments import Moments
 
 # Beyond so many features, a factor for each regularization instead of one eigendecomposition.
-WIDE = 2048
+MANY_FEATURES = 2048
 # A class with less than this share of weight left has nothing but rounding left.
 GONE = 1e-9
 
@@ -95,7 +95,7 @@ class LeastSquaresPath:
         self._upper = moments.total_scatter()[:first, :first]
         self.mean_variance = float(self._upper.diagonal().mean())
         self._eigenvalues: Array | None = None
-        if len(self._upper) <= WIDE:
+        if len(self._upper) <= MANY_FEATURES:
             eigenvalues, Q = spectrum(self._upper)
             self._eigenvalues = np.maximum(eigenvalues, 0.0)
             self._X, self._means = self._X @ Q, self._means @ Q

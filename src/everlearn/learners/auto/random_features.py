@@ -1,4 +1,4 @@
-"""The wide readings of a classifier that chooses: as wide as memory and time allow.
+"""The heads on random features of a classifier that chooses: as wide as memory and time allow.
 
 While all examples are kept, width is infinite (:mod:`everlearn.learners.auto.arc_cosine`). From the
 first example on that finds no room among those kept, ReLU features of a fixed seed are added up
@@ -30,7 +30,7 @@ BYTES_A_NUMBER, BYTES_A_PAIR = 16.0, 8.0
 PREFIX = "wide_"
 
 
-class Wide:
+class RandomFeatureMoments:
     """ReLU features of examples, added up once there are too many examples to keep."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Wide:
         self.width = width_within(n_features, memory, microseconds)
         self._keeps = kept_within(kept, memory, microseconds)
         self.moments: Moments | None = None
-        # A file of before there were wide readings holds none: they begin with all, or never.
+        # A file of before there were heads on random features holds none: they begin with all, or never.
         self.missed = False
         self._n_features = n_features
         self._features: RandomFeatures | None = None
@@ -72,7 +72,7 @@ class Wide:
         if self.moments is not None:
             self.moments.remove(self.seen(X), slots, weights)
 
-    def merge(self, other: "Wide", kept: LearnedRows, slots: Slots) -> None:
+    def merge(self, other: "RandomFeatureMoments", kept: LearnedRows, slots: Slots) -> None:
         """Add another's, or where it has not begun what it keeps, under slots of ours."""
         self.missed = self.missed or other.missed
         if self.missed:
@@ -83,7 +83,7 @@ class Wide:
             self.learn(kept.X, kept.slots, kept.weights)
 
     def seen(self, X: Array) -> Array:
-        """Examples as wide features."""
+        """Examples as random features."""
         if self._features is None:
             self._features = RandomFeatures(n_components=self.width)
             self._features.fit(np.zeros((1, self._n_features)))

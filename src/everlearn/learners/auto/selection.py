@@ -3,11 +3,11 @@
 Counts of right answers are noisy, so neighbouring regularizations are averaged (1-2-1), and a regularization
 that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is preferred by a
 quarter of an example for each step of the grid. So the best of the linear readings is found. A
-wide reading is taken before it, at the regularization nearest to the usual one, unless it is behind the
+head on random features is taken before it, at the regularization nearest to the usual one, unless it is behind the
 best by more than a standard error and an example, where both differ. Without evidence the kernel,
 or where there is none ridge regression, is taken at the usual regularization.
 
-The regularization of wide features is looked for with the first half of them, at an eighth of the cost,
+The regularization of random features is looked for with the first half of them, at an eighth of the cost,
 and that of the kernel with half of the examples where there are many. All of them are less noisy
 and may want it weaker, so the next weaker one is tried as well.
 """
@@ -22,21 +22,21 @@ from scipy.optimize import minimize_scalar
 from everlearn.arrays import Array, Slots
 from everlearn.learners.auto.arc_cosine import KernelPath
 from everlearn.learners.auto.leave_one_out import (
-    WIDE,
+    MANY_FEATURES,
     DiscriminantPath,
     LearnedRows,
     LeastSquaresPath,
     recoded,
 )
-from everlearn.learners.auto.random_features import Wide
+from everlearn.learners.auto.random_features import RandomFeatureMoments
 from everlearn.learners.auto.sample import Sample
 from everlearn.statistics.moments import Moments
 
 RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
-KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on wide features"
+KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on random features"
 # Regularization, as shares of the mean variance; the last of the discriminant's is nearest class mean.
 RIDGES = np.array([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
-WIDE_RIDGES = np.array([1e-3, 1e-2, 0.1, 1.0])
+RANDOM_FEATURE_RIDGES = np.array([1e-3, 1e-2, 0.1, 1.0])
 SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
 # α, the preferred first. Stronger ones cost accuracy wherever classes are uneven (docs/quality.md).
 RECODINGS = (0.375, 0.25, 0.125, 0.0)
@@ -48,13 +48,13 @@ STEP, OTHER_READING = 0.25, 1.0
 ERRORS = 1.0
 # And by so many examples beside: where there are few of them, one or two decide nothing.
 ALONE = 1.0
-# The share of wide features that their regularization is looked for with.
+# The share of random features that their regularization is looked for with.
 SOME_FEATURES = 0.5
 # Beyond so many examples, half of them tell the regularization of the kernel.
 MANY = 2000
 # Classes are uneven, and recoding worth a look, when the largest is this much larger.
 UNEVEN = 2.0
-# Wide readings are asked about so many examples at most, and at so many regularizations about the usual.
+# Heads on random features are asked about so many examples at most, and at so many regularizations about the usual.
 MOST_ASKED = 1000
 BELOW_USUAL, ABOVE_USUAL = 2, 1
 
@@ -101,7 +101,9 @@ class _Candidate:
     worth: Callable[[Array], Array]
 
 
-def choose(moments: Moments, sample: Sample, wide: Wide) -> tuple[HeadChoice, KernelPath | None]:
+def choose(
+    moments: Moments, sample: Sample, wide: RandomFeatureMoments
+) -> tuple[HeadChoice, KernelPath | None]:
     """The reading that answers most of these examples rightly without themselves.
 
     With the kernel comes what was computed of it, to answer with.
@@ -168,7 +170,7 @@ def _linear(moments: Moments, rows: LearnedRows, usual: float) -> list[_Candidat
     squares = LeastSquaresPath(moments, rows)
     if not squares.mean_variance > 0:
         return []
-    ridges = WIDE_RIDGES if moments.n_features > WIDE else RIDGES
+    ridges = RANDOM_FEATURE_RIDGES if moments.n_features > MANY_FEATURES else RIDGES
     found = [
         _Candidate(
             RIDGE,
@@ -177,7 +179,7 @@ def _linear(moments: Moments, rows: LearnedRows, usual: float) -> list[_Candidat
             lambda hits: _preferred(hits, ridges, usual),
         )
     ]
-    if moments.n_features > WIDE:
+    if moments.n_features > MANY_FEATURES:
         return found
     discriminants = DiscriminantPath(moments, rows)
     if not discriminants.mean_variance > 0:
@@ -196,7 +198,7 @@ def _linear(moments: Moments, rows: LearnedRows, usual: float) -> list[_Candidat
 
 
 def _regularizations_near(usual: float) -> list[float]:
-    """Those tried of wide readings, the nearest to the usual one first."""
+    """Those tried of heads on random features, the nearest to the usual one first."""
     near = int(np.abs(np.log(RIDGES / usual)).argmin())
     some = RIDGES[max(0, near - BELOW_USUAL) : near + ABOVE_USUAL + 1]
     return [float(s) for s in some[np.abs(np.log(some / usual)).argsort(kind="stable")]]
@@ -250,12 +252,12 @@ def _and_one_less(regularizations: list[float], found: int) -> list[float]:
 def _features(
     moments: Moments,
     sample: Sample,
-    wide: Wide,
+    wide: RandomFeatureMoments,
     evidence: "_Evidence",
     asked: Slots,
     regularizations: list[float],
 ) -> list[_Asked]:
-    """Ridge regression on wide features, at the regularization that suits some of them and one less."""
+    """Ridge regression on random features, at the regularization that suits some of them and one less."""
     assert wide.moments is not None
     kept = sample.rows()
     alone = np.minimum(kept.weights, 1.0)
