@@ -44,7 +44,7 @@ def exactness() -> Iterator[Line]:
     classifier = ridge().fit(X, y)
     start = time.process_time()
     influence = Influence(classifier, X, y)
-    left_out = influence.all_left_out()
+    left_out = influence.all_leave_one_out()
     seconds = time.process_time() - start
     x = unit(X[0] + X[1])
     start = time.process_time()
@@ -102,7 +102,7 @@ def coverage(X: np.ndarray, y: np.ndarray) -> dict[float, float]:
         counts = np.bincount(names).astype(float)
         means = np.array([U[names == k].mean(axis=0) for k in range(len(counts))])
         familiarity = Familiarity(counts, means)
-        acceptance = Acceptance(*familiarity.left_out(U, names))
+        acceptance = Acceptance(*familiarity.leave_one_out(U, names))
         scores = X[[row for row, _ in asked]] @ familiarity.directions.T
         nearest = scores.argmax(axis=1)
         p = [
@@ -158,7 +158,7 @@ def mislabelled() -> Iterator[Line]:
         swapped = rng.choice(len(y), len(y) // 20, replace=False)
         given[swapped] = (y[swapped] + rng.integers(1, 101, len(swapped))) % 101
         influence = Influence(ridge().fit(X, given), X, given)
-        scores = influence.all_left_out()
+        scores = influence.all_leave_one_out()
         own = scores[np.arange(len(given)), given].copy()
         scores[np.arange(len(given)), given] = -np.inf
         order = np.argsort(own - scores.max(axis=1))

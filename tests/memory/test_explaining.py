@@ -37,7 +37,7 @@ def retrained(X, y, keep, n_classes=6):
 
 def test_leaving_out_equals_teaching_the_others(uneven):
     X, y = uneven
-    left_out = Influence(RecursiveRLSC(**RIDGE).fit(X, y), X, y).all_left_out()
+    left_out = Influence(RecursiveRLSC(**RIDGE).fit(X, y), X, y).all_leave_one_out()
     for i in range(len(X)):
         expected = retrained(X, y, np.arange(len(X)) != i)(X[i : i + 1])[0]
         assert np.allclose(left_out[i], expected, rtol=0, atol=1e-9)

@@ -51,7 +51,7 @@ def test_left_out_scores_leave_the_example_out_of_its_own_mean(uneven):
         expected.append(max(scores))
         with_class.append(int(np.argmax(scores)))
     index = np.array([classes.index(name) for name in names])
-    scores, nearest = familiarity_of(X, names).left_out(X, index)
+    scores, nearest = familiarity_of(X, names).leave_one_out(X, index)
     assert np.allclose(scores, expected)
     assert nearest.tolist() == with_class
 

@@ -36,9 +36,9 @@ def test_no_other_weights_have_a_smaller_left_out_loss(task, rng, penalty):
     X, signs, W = task
 
     def objective(beta):
-        left_out = multi_kt_left_out(X @ X.T, signs, X @ W.T, beta, 1.0)
+        loo = multi_kt_left_out(X @ X.T, signs, X @ W.T, beta, 1.0)
         cost = 0.5 * 3.0 * np.sqrt(3) * beta @ beta if penalty == "ridge" else 0.0
-        return np.maximum(0.0, 1.0 - signs * left_out).sum() + cost
+        return np.maximum(0.0, 1.0 - signs * loo).sum() + cost
 
     beta = MultiKT(prior_models=list(W), penalty=penalty).fit(X, signs).beta_
     best = objective(beta)

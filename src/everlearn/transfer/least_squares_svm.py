@@ -63,7 +63,7 @@ class SaddleSystem:
         diagonal: Array = np.einsum("ij,ij->j", inverse, inverse) - self._ones**2 / self._sum
         return diagonal
 
-    def left_out(self, targets: Array, alpha: Array) -> Array:
+    def leave_one_out(self, targets: Array, alpha: Array) -> Array:
         """ỹ = targets − α / diag P; zero for an only example, without which nothing is known."""
         if len(alpha) == 1:
             return np.zeros_like(targets)
@@ -167,7 +167,7 @@ class LeastSquaresSVM(BinaryClassifier):
 
     @property
     def leave_one_out_(self) -> Array:
-        return self._solution().left_out()
+        return self._solution().leave_one_out()
 
     def _solution(self) -> "LSSVMSolution":
         self._require_fitted()
@@ -214,8 +214,8 @@ class LSSVMSolution:
             return X @ self.w + self.bias
         return self._kernel.between(X, self._X) @ self.alpha + self.bias
 
-    def left_out(self) -> Array:
-        return self._system.left_out(self._signs, self.alpha)
+    def leave_one_out(self) -> Array:
+        return self._system.leave_one_out(self._signs, self.alpha)
 
 
 def exact_unless_precomputed(kernel: str) -> frozenset[Promise]:

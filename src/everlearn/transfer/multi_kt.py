@@ -55,8 +55,8 @@ def multi_kt(
     columns = np.column_stack([signs, H])
     alphas, biases = system.solve(columns)
     # ỹ = y − P(y − Hβ)/diag P: what the examples alone predict, plus for each model its share.
-    left_out = system.left_out(columns, alphas)
-    alone, shares = left_out[:, 0], H - left_out[:, 1:]
+    loo = system.leave_one_out(columns, alphas)
+    alone, shares = loo[:, 0], H - loo[:, 1:]
     beta = np.empty(0)
     if H.shape[1]:
         c, D = 1.0 - signs * alone, signs[:, None] * shares

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from everlearn.arrays import Array, Slots
-from everlearn.learners.auto.leave_one_out import LearnedRows, without_themselves
+from everlearn.learners.auto.leave_one_out import LearnedRows, leave_one_out_scores
 from everlearn.preprocessing.fixed_map import in_blocks
 from everlearn.statistics.definite import definite_factor
 
@@ -85,10 +85,10 @@ class _Symmetric:
 class KernelPath:
     """Scores of all examples, each without itself, for any λ; ``rows`` are all there are."""
 
-    def __init__(self, counts: Array, rows: LearnedRows, asked: Slots, left_out: Array) -> None:
+    def __init__(self, counts: Array, rows: LearnedRows, asked: Slots, loo: Array) -> None:
         self._counts = counts
         others = np.setdiff1d(np.arange(len(rows)), asked)
-        self._rows, self._left_out = rows.take(np.concatenate([others, asked])), left_out
+        self._rows, self._left_out = rows.take(np.concatenate([others, asked])), loo
         self._first = len(others)
         self._kernel = _Symmetric(self._rows)
         self.total_variance = self._kernel.total_variance
@@ -113,7 +113,7 @@ class KernelPath:
         fits = members[asked] - (regularization / weights)[:, None] * alpha
         leverages = (1.0 - regularization * diagonal / weights) * self._left_out / weights
         slots = rows.slots[asked]
-        return without_themselves(fits, leverages, slots, self._left_out, self._counts, recoding)
+        return leave_one_out_scores(fits, leverages, slots, self._left_out, self._counts, recoding)
 
 
 class KernelSquares:

@@ -49,7 +49,7 @@ class LearnedRows:
         return LearnedRows(self.X[chosen], self.slots[chosen], self.weights[chosen])
 
 
-def without_themselves(
+def leave_one_out_scores(
     fits: Array, leverages: Array, slots: Slots, weights: Array, counts: Array, recoding: float
 ) -> Array:
     """Least squares: what examples would score had they not been learned, from what they score.
@@ -106,7 +106,9 @@ class LeastSquaresPath:
         products, lengths = self._through_inverse(regularization)
         fits = (products + 1.0 / self._total) * self._counts
         leverages = rows.weights * (1.0 / self._total + lengths)
-        return without_themselves(fits, leverages, rows.slots, rows.weights, self._counts, recoding)
+        return leave_one_out_scores(
+            fits, leverages, rows.slots, rows.weights, self._counts, recoding
+        )
 
     def _through_inverse(self, regularization: float) -> tuple[Array, Array]:
         """(x − m)ᵀ A⁻¹ (μ_k − m) of every example and class, and (x − m)ᵀ A⁻¹ (x − m)."""

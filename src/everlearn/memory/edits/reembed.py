@@ -151,7 +151,7 @@ def compare(
     y = np.unique(named[chosen], return_inverse=True)[1]
     power, learner = taken_apart(classifier)
     X = seen_through(power, X)
-    right = Influence(learner.fit(X, y), X, y).all_left_out().argmax(axis=1) == y
+    right = Influence(learner.fit(X, y), X, y).all_leave_one_out().argmax(axis=1) == y
     return Comparison(embedder.name, float(right.mean()), len(chosen), len(ids) - len(chosen))
 
 

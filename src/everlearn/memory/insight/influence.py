@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from everlearn.errors import NotExplainable
-from everlearn.learners.auto.leave_one_out import without_themselves
+from everlearn.learners.auto.leave_one_out import leave_one_out_scores
 from everlearn.learners.rlsc import RecursiveRLSC
 
 Array = NDArray[np.float64]
@@ -68,11 +68,11 @@ class Ridge:
             found[part] = np.einsum("ij,ij->j", half, half)
         return found
 
-    def left_out(self, rows: Array, y: Classes, leverages: Array | None = None) -> Array:
+    def leave_one_out(self, rows: Array, y: Classes, leverages: Array | None = None) -> Array:
         """The scores of taught examples under the model that was not taught them, a row each."""
         h = self.leverages(rows) if leverages is None else leverages
         fits = rows @ self.weights.T
-        return without_themselves(fits, h, y, np.ones(len(y)), self.counts, self.recoding)
+        return leave_one_out_scores(fits, h, y, np.ones(len(y)), self.counts, self.recoding)
 
     def _recoded(self, total: float, counts: Array) -> Array:
         known = counts > 0
@@ -97,9 +97,9 @@ class Influence(Ridge):
         self.y = y
         self.h = self.leverages(X)
 
-    def all_left_out(self) -> Array:
+    def all_leave_one_out(self) -> Array:
         """The scores of every teaching under the model that was not taught it, a row each."""
-        return self.left_out(self.X, self.y, self.h)
+        return self.leave_one_out(self.X, self.y, self.h)
 
     def without_each(self, x: Array, target: int) -> Array:
         """The score of one class for x, without each teaching in turn."""

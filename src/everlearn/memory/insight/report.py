@@ -137,7 +137,7 @@ def report_on(
         Told how many teachings were looked at, and of how many.
     """
     influence, names = taught.influence, taught.names
-    scores = influence.all_left_out()
+    scores = influence.all_leave_one_out()
     answers = scores.argmax(axis=1)
     right = answers == influence.y
     likely = softmax(np.where(np.isfinite(scores), scores, -1e300) / temperature)

@@ -93,7 +93,7 @@ def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict
     vectors, names = journal.sample(RANKED, model.position)
     sample = unit(vectors)
     known = model.means.classes_
-    scores, nearest = familiarity.left_out(sample, np.searchsorted(known, names))
+    scores, nearest = familiarity.leave_one_out(sample, np.searchsorted(known, names))
     some = np.linspace(0, len(sample) - 1, min(SAMPLE, len(sample))).astype(np.intp)
     return {
         "temperature": temperature(model.classifier, sample[some], names[some]),

@@ -73,7 +73,7 @@ def _unseen_scores(learner: Any, sample: Array, names: Names) -> list[tuple[Arra
     several = ridge.counts[y] > 1
     if not several.any():
         return []
-    scores = ridge.left_out(sample[several], y[several])
+    scores = ridge.leave_one_out(sample[several], y[several])
     return [(scores[np.arange(len(scores)), y[several]], scores)]
 
 

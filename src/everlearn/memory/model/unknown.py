@@ -46,7 +46,9 @@ class Familiarity:
         self.lengths = _direction_lengths(counts, means)
         self.directions: Array = means / self.lengths[:, None]
 
-    def left_out(self, sample: Array, classes: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp]]:
+    def leave_one_out(
+        self, sample: Array, classes: NDArray[np.intp]
+    ) -> tuple[Array, NDArray[np.intp]]:
         """Familiarity of taught examples had they not been taught, and the class it is with.
 
         Examples that are the only one of their class are left away.
