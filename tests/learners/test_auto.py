@@ -83,7 +83,7 @@ def test_the_fast_path_follows_every_example(rng):
     chosen = learner._running._choice
     exact = auto._Chosen()
     exact._choice, exact._made_for = chosen, learner.moments_.version
-    expected = exact.scores(X[420:], learner.moments_, learner._sample, learner._wide)
+    expected = exact.scores(X[420:], learner.moments_, learner._sample, learner._random_features)
     found = np.array([learner._scores_one(x) for x in X[420:]])
     assert np.array_equal(found.argmax(axis=1), expected.argmax(axis=1))
 
@@ -149,7 +149,7 @@ def test_the_fast_path_follows_wide_readings(rings, sample_size):
     assert chosen.reading in (choosing.KERNEL, choosing.FEATURES)
     exact = auto._Chosen()
     exact._choice, exact._made_for = chosen, learner.moments_.version
-    expected = exact.scores(X[640:700], learner.moments_, learner._sample, learner._wide)
+    expected = exact.scores(X[640:700], learner.moments_, learner._sample, learner._random_features)
     found = np.array([learner._scores_one(x) for x in X[640:700]])
     assert np.array_equal(found.argmax(axis=1), expected.argmax(axis=1))
 
@@ -162,7 +162,7 @@ def test_merged_shards_forgotten_halves_and_any_order_agree_with_wide_features(r
         return AutoClassifier(sample_size=60)
 
     whole = make().fit(X, y)
-    assert whole._wide.moments is not None
+    assert whole._random_features.moments is not None
     expected = whole.decision_function(X_new)
     order = rng.permutation(len(y))
     merged = make()
@@ -173,10 +173,14 @@ def test_merged_shards_forgotten_halves_and_any_order_agree_with_wide_features(r
     half = make().fit(X[:640], y[:640])
     merged.forget(X[640:], y[640:])
     np.testing.assert_allclose(
-        merged._wide.moments.scatter(), half._wide.moments.scatter(), rtol=0, atol=1e-8
+        merged._random_features.moments.scatter(),
+        half._random_features.moments.scatter(),
+        rtol=0,
+        atol=1e-8,
     )
     means, expected = (
-        learner._wide.moments.means[learner.registry_.order] for learner in (merged, half)
+        learner._random_features.moments.means[learner.registry_.order]
+        for learner in (merged, half)
     )
     np.testing.assert_allclose(means, expected, rtol=0, atol=1e-8)
 
@@ -236,7 +240,7 @@ def test_uneven_classes_are_recoded_as_far_as_it_costs_nothing(rng):
     plain = auto._Chosen()
     plain._choice = dataclasses.replace(choice, recoding=0.0)
     plain._made_for = learner.moments_.version
-    scores = plain.scores(X[asked], learner.moments_, learner._sample, learner._wide)
+    scores = plain.scores(X[asked], learner.moments_, learner._sample, learner._random_features)
     unrecoded = learner.registry_.order
     before = learner.classes_[scores[:, unrecoded].argmax(axis=1)] == y[asked]
     after = learner.predict(X[asked]) == y[asked]
@@ -256,12 +260,12 @@ def test_memory_and_time_decide_how_many_examples_a_kernel_reads():
 
 
 def test_features_begin_where_the_kernel_ends(rings):
-    """With memory for a kernel of 100 examples, the 101st begins random features with all of them."""
+    """With memory for a kernel of 100 examples, the 101st starts the random features."""
     X, y = rings
     small = AutoClassifier(memory=8 * 100**2 / 1e6).fit(X[:100], y[:100])
-    assert small._wide.moments is None
+    assert small._random_features.moments is None
     small.partial_fit(X[100:300], y[100:300])
-    assert small._wide.moments.total == 300
+    assert small._random_features.moments.total == 300
 
 
 def test_one_that_forgot_is_merged_with_all_it_knows(rings):
@@ -271,4 +275,4 @@ def test_one_that_forgot_is_merged_with_all_it_knows(rings):
     whole.forget(X[60:300], y[60:300])
     other = AutoClassifier(sample_size=100).fit(X[300:320], y[300:320])
     other.merge(whole)
-    assert other._wide.moments.total == pytest.approx(80)
+    assert other._random_features.moments.total == pytest.approx(80)

@@ -11,7 +11,7 @@ has to be held out: the sample is learned as well.
     discriminant   shrunk towards the mean variance tr(S) / d
     nearest mean   the discriminant with all variances alike
     kernel         least squares behind infinitely many ReLU features, while all examples are kept
-    wide           behind D of them, from then on (``random_features.py``)
+    random feat.   behind D of them, from then on (``random_features.py``)
 
 Cost per example O(d²), with random features O(D²), and one choice, O(d³ + D³ + m d K) for m kept
 examples, whenever a tenth more was learned (``predict_one``) or anything was (``predict``). Memory
@@ -61,10 +61,10 @@ class AutoClassifier(AdditiveClassifier):
         The most examples kept, to choose by and for the kernel; beyond it the largest classes give
         theirs up.
     memory : float, default=512
-        Megabytes that heads on random features may take beside the linear ones; 0 for linear ones alone. A
-        kernel of n examples takes 8 n² bytes while they are asked, D features 16 D² bytes always:
-        512 MB are 8,000 examples and 5,600 features, 2 GB are 16,000 (with a ``sample_size`` of as
-        many) and 11,000.
+        Megabytes that heads on random features may take beside the linear ones; 0 for linear ones
+        alone. A kernel of n examples takes 8 n² bytes while they are asked, D features 16 D² bytes
+        always: 512 MB are 8,000 examples and 5,600 features, 2 GB are 16,000 (with a
+        ``sample_size`` of as many) and 11,000.
     microseconds : float, optional
         What an example may cost heads on random features, at 20 billion operations a second.
 
@@ -137,7 +137,7 @@ class AutoClassifier(AdditiveClassifier):
     @property
     def choice_(self) -> HeadChoice:
         with self._turn:
-            return self._exact.choice(self.moments_, self._sample, self._wide)
+            return self._exact.choice(self.moments_, self._sample, self._random_features)
 
     @property
     def why_(self) -> str:
@@ -158,7 +158,7 @@ class AutoClassifier(AdditiveClassifier):
     def _begin(self, n_features: int) -> None:
         super()._begin(n_features)
         self._sample = Sample(n_features, int(self.sample_size))
-        self._wide = RandomFeatureMoments(
+        self._random_features = RandomFeatureMoments(
             n_features, int(self.sample_size), self.memory, self.microseconds
         )
         self._exact = _Chosen()
@@ -170,20 +170,20 @@ class AutoClassifier(AdditiveClassifier):
         self._running.invalidate()
 
     def _learn_one(self, x: Array, slot: int) -> None:
-        self._running.before(x, self._wide)
+        self._running.before(x, self._random_features)
         row = self.moments_.add_one(x, slot)
         self._take_note(x[None], np.array([slot]), None)
         self._running.after(row, x, slot)
 
     def _take_note(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        if self.moments_.total > self._wide.begins_beyond:
-            self._wide.begin(self._sample.rows())
-        self._wide.learn(X, slots, weights)
+        if self.moments_.total > self._random_features.begins_beyond:
+            self._random_features.begin(self._sample.rows())
+        self._random_features.learn(X, slots, weights)
         self._sample.offer(X, slots, weights)
 
     def _release(self, X: Array, slots: Slots, weights: Array | None) -> None:
         super()._release(X, slots, weights)
-        self._wide.forget(X, slots, weights)
+        self._random_features.forget(X, slots, weights)
         self._sample.discard(X, slots, weights)
         self._running.invalidate()
 
@@ -195,26 +195,29 @@ class AutoClassifier(AdditiveClassifier):
 
     def _merge(self, other: Any, slots: Slots) -> None:
         super()._merge(other, slots)
-        if other._wide.moments is not None or self.moments_.total > self._wide.begins_beyond:
-            self._wide.begin(self._sample.rows())
+        if (
+            other._random_features.moments is not None
+            or self.moments_.total > self._random_features.begins_beyond
+        ):
+            self._random_features.begin(self._sample.rows())
         theirs = other._sample.rows()
         theirs = LearnedRows(theirs.X, slots[theirs.slots], theirs.weights)
-        self._wide.merge(other._wide, theirs, slots)
+        self._random_features.merge(other._random_features, theirs, slots)
         self._sample.absorb(other._sample, slots)
 
     def _after_other_change(self) -> None:
         self._running.invalidate()
 
     def _scores(self, X: Array) -> Array:
-        return self._exact.scores(X, self.moments_, self._sample, self._wide)
+        return self._exact.scores(X, self.moments_, self._sample, self._random_features)
 
     def _scores_one(self, x: Array) -> Array:
-        return self._running.scores_one(x, self.moments_, self._sample, self._wide)
+        return self._running.scores_one(x, self.moments_, self._sample, self._random_features)
 
     def _own_state(self) -> State:
         arrays, notes = super()._own_state()
-        wide, about = self._wide.state()
-        return arrays | self._sample.state() | wide, notes | about
+        features, about = self._random_features.state()
+        return arrays | self._sample.state() | features, notes | about
 
     def _own_restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
@@ -230,7 +233,9 @@ class AutoClassifier(AdditiveClassifier):
         if len(seen) != last + 1:
             raise DamagedModel("sample_seen is of another number of classes")
         self._sample.restore(X, slots, weights, seen.copy())
-        self._wide.restore(arrays, is_new and stored_flag(notes, "wide"), self._sample.is_all)
+        self._random_features.restore(
+            arrays, is_new and stored_flag(notes, "wide"), self._sample.is_all
+        )
 
 
 class _Chosen:
@@ -243,26 +248,28 @@ class _Chosen:
         self._solution: LeastSquares | KernelSquares | None = None
         self._discriminant = ExactDiscriminant()
 
-    def choice(self, moments: Moments, sample: Sample, wide: RandomFeatureMoments) -> HeadChoice:
+    def choice(
+        self, moments: Moments, sample: Sample, features: RandomFeatureMoments
+    ) -> HeadChoice:
         if self._choice is None or self._made_for != moments.version:
             self._kernel = self._solution = None
-            self._choice, self._kernel = choose(moments, sample, wide)
+            self._choice, self._kernel = choose(moments, sample, features)
             self._made_for = moments.version
         return self._choice
 
     def scores(
-        self, X: Array, moments: Moments, sample: Sample, wide: RandomFeatureMoments
+        self, X: Array, moments: Moments, sample: Sample, features: RandomFeatureMoments
     ) -> Array:
-        chosen = self.choice(moments, sample, wide)
+        chosen = self.choice(moments, sample, features)
         if chosen.reading == NEAREST:
             return nearest_mean_scores(X, moments)
         if chosen.reading == DISCRIMINANT:
             weights, bias, origin = self._discriminant.linear(moments, _shrinkage(chosen))
             return (X - origin) @ weights.T + bias
         if self._solution is None:
-            self._solution = solution(chosen, moments, sample, wide, self._kernel)
+            self._solution = solution(chosen, moments, sample, features, self._kernel)
             self._kernel = None
-        return self._solution.scores(wide.seen(X) if chosen.reading == FEATURES else X)
+        return self._solution.scores(features.seen(X) if chosen.reading == FEATURES else X)
 
 
 class _Following:
@@ -280,10 +287,10 @@ class _Following:
         """The moments changed as a whole."""
         self._solution = self._discriminant = None
 
-    def before(self, x: Array, wide: RandomFeatureMoments) -> None:
+    def before(self, x: Array, features: RandomFeatureMoments) -> None:
         """One example is about to be learned."""
         if isinstance(self._solution, LeastSquares):
-            seen = wide.seen(x[None]) if self._is_wide() else x[None]
+            seen = features.seen(x[None]) if self._has_random_features() else x[None]
             self._beside = self._solution.rows_beside(seen, None)
 
     def after(self, row: Array, x: Array, slot: int) -> None:
@@ -296,15 +303,15 @@ class _Following:
             self._discriminant.follow_one(row, slot)
 
     def scores_one(
-        self, x: Array, moments: Moments, sample: Sample, wide: RandomFeatureMoments
+        self, x: Array, moments: Moments, sample: Sample, features: RandomFeatureMoments
     ) -> Array:
         recent = self._chosen_at <= moments.total <= self._chosen_at * (1.0 + CHOOSE_AGAIN)
         if self._choice is None or not recent:
             self.invalidate()
-            self._choice, kernel = choose(moments, sample, wide)
+            self._choice, kernel = choose(moments, sample, features)
             self._chosen_at = moments.total
             if kernel is not None:
-                self._solution = solution(self._choice, moments, sample, wide, kernel)
+                self._solution = solution(self._choice, moments, sample, features, kernel)
         if self._choice.reading == NEAREST:
             return nearest_mean_scores(x[None], moments)[0]
         if self._choice.reading == DISCRIMINANT:
@@ -312,12 +319,14 @@ class _Following:
                 self._discriminant = RunningDiscriminant(self._n_features)
             return self._discriminant.scores_one(x, moments, _shrinkage(self._choice))
         if self._solution is None:
-            self._solution = solution(self._choice, moments, sample, wide)
+            self._solution = solution(self._choice, moments, sample, features)
         if isinstance(self._solution, KernelSquares):
             return self._solution.scores(x[None])[0]
-        return self._solution.scores_one(wide.seen(x[None])[0] if self._is_wide() else x)
+        return self._solution.scores_one(
+            features.seen(x[None])[0] if self._has_random_features() else x
+        )
 
-    def _is_wide(self) -> bool:
+    def _has_random_features(self) -> bool:
         return self._choice is not None and self._choice.reading == FEATURES
 
 
@@ -325,7 +334,7 @@ def solution(
     choice: HeadChoice,
     moments: Moments,
     sample: Sample,
-    wide: RandomFeatureMoments,
+    features: RandomFeatureMoments,
     kernel: KernelPath | None = None,
 ) -> LeastSquares | KernelSquares:
     """Least squares as chosen, on what was taught until now."""
@@ -334,13 +343,13 @@ def solution(
     if choice.reading == KERNEL and sample.is_all:
         rows = sample.rows()
         return KernelSquares(rows, moments.n_slots, choice.regularization, choice.recoding)
-    if choice.reading == FEATURES and wide.moments is not None:
-        return least_squares(wide.moments, choice, moments.n_features)
+    if choice.reading == FEATURES and features.moments is not None:
+        return least_squares(features.moments, choice, moments.n_features)
     return least_squares(moments, choice, moments.n_features)
 
 
 def least_squares(moments: Moments, choice: HeadChoice, n_features: int) -> LeastSquares:
-    """Ridge regression as chosen; its regularization is relative to the variance of so many features."""
+    """Ridge regression as chosen; λ is relative to the mean variance of so many features."""
     mean_variance = float(moments.total_scatter().diagonal().sum()) / n_features
     regularization = choice.regularization * mean_variance if mean_variance > 0 else 1.0
     return LeastSquares(moments, regularization, choice.recoding, rebalance=False, intercept=True)

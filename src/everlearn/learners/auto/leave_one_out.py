@@ -14,9 +14,10 @@ Discriminant with matrix B = S + ρ I, and nearest class mean where B = I and t 
     t = a / (1 − a q),  a = n w / (n − w),  q = rᵀ B⁻¹ r
 
 Both are diagonal in the eigenvectors of T and of S, so that one eigendecomposition of each serves
-all regularizations. Cost: O(d³) once, then O(n d K) for each regularization and n examples. For random features,
-where an eigendecomposition costs thirty times a Cholesky factor, least squares takes a factor for
-each regularization instead: O(d³/3 + n d²) each. It may take the first of the features alone.
+all regularizations. Cost: O(d³) once, then O(n d K) for each regularization and n examples. For
+random features, where an eigendecomposition costs thirty times a Cholesky factor, least squares
+takes a factor for each regularization instead: O(d³/3 + n d²) each. It may take the first of the
+features alone.
 """
 
 from dataclasses import dataclass

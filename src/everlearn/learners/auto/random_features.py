@@ -39,7 +39,8 @@ class RandomFeatureMoments:
         self.width = width_within(n_features, memory, microseconds)
         self._keeps = kept_within(kept, memory, microseconds)
         self.moments: Moments | None = None
-        # A file of before there were heads on random features holds none: they begin with all, or never.
+        # A file of before there were heads on random features holds none: they begin with all, or
+        # never.
         self.missed = False
         self._n_features = n_features
         self._features: RandomFeatures | None = None

@@ -1,15 +1,16 @@
 """Which reading of what was taught answers best: every example asked without itself.
 
-Counts of right answers are noisy, so neighbouring regularizations are averaged (1-2-1), and a regularization
-that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is preferred by a
-quarter of an example for each step of the grid. So the best of the linear readings is found. A
-head on random features is taken before it, at the regularization nearest to the usual one, unless it is behind the
-best by more than a standard error and an example, where both differ. Without evidence the kernel,
-or where there is none ridge regression, is taken at the usual regularization.
+Counts of right answers are noisy, so neighbouring regularizations are averaged (1-2-1), and a
+regularization that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is
+preferred by a quarter of an example for each step of the grid. So the best of the linear readings
+is found. A head on random features is taken before it, at the regularization nearest to the usual
+one, unless it is behind the best by more than a standard error and an example, where both differ.
+Without evidence the kernel, or where there is none ridge regression, is taken at the usual
+regularization.
 
-The regularization of random features is looked for with the first half of them, at an eighth of the cost,
-and that of the kernel with half of the examples where there are many. All of them are less noisy
-and may want it weaker, so the next weaker one is tried as well.
+The regularization of random features is looked for with the first half of them, at an eighth of the
+cost, and that of the kernel with half of the examples where there are many. All of them are less
+noisy and may want it weaker, so the next weaker one is tried as well.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,8 @@ from everlearn.statistics.moments import Moments
 
 RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
 KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on random features"
-# Regularization, as shares of the mean variance; the last of the discriminant's is nearest class mean.
+# Regularization, as shares of the mean variance; the last of the discriminant's is nearest class
+# mean.
 RIDGES = np.array([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 RANDOM_FEATURE_RIDGES = np.array([1e-3, 1e-2, 0.1, 1.0])
 SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
@@ -42,7 +44,8 @@ SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
 RECODINGS = (0.375, 0.25, 0.125, 0.0)
 # Without evidence: λ is this over the mean number of examples of a class.
 USUAL = 8.0
-# What one step away from the usual regularization costs, and another reading than ridge, in examples.
+# What one step away from the usual regularization costs, and another reading than ridge, in
+# examples.
 STEP, OTHER_READING = 0.25, 1.0
 # By so many standard errors a preferred reading may be behind.
 ERRORS = 1.0
@@ -54,7 +57,8 @@ SOME_FEATURES = 0.5
 MANY = 2000
 # Classes are uneven, and recoding worth a look, when the largest is this much larger.
 UNEVEN = 2.0
-# Heads on random features are asked about so many examples at most, and at so many regularizations about the usual.
+# Heads on random features are asked about so many examples at most, and at so many regularizations
+# about the usual.
 MOST_ASKED = 1000
 BELOW_USUAL, ABOVE_USUAL = 2, 1
 
@@ -73,17 +77,17 @@ class HeadChoice:
 
     def in_words(self) -> str:
         """The choice and the reason for it."""
-        wide = f" ({self.width:,} of them)" if self.reading == FEATURES else ""
+        width = f" ({self.width:,} of them)" if self.reading == FEATURES else ""
+        at = f"at {self.regularization:.2g} of the mean variance"
         if not self.asked:
             return (
-                f"{self.reading} at {self.regularization:.2g} of the mean variance: no class has two "
-                "examples yet, so nothing could be compared"
+                f"{self.reading} {at}: no class has two examples yet, so nothing could be compared"
             )
         others = ", ".join(f"{right:.1%} by {reading}" for reading, right in self.right)
         recoded_by = f", recoded by {self.recoding:g}" if self.recoding else ""
         return (
-            f"{self.reading}{wide} at {self.regularization:.2g} of the mean variance{recoded_by}: of "
-            f"{self.asked} examples answered without themselves, right were {others}"
+            f"{self.reading}{width} {at}{recoded_by}: of {self.asked} examples, each tested "
+            f"without itself, right were {others}"
         )
 
 
@@ -102,7 +106,7 @@ class _Candidate:
 
 
 def choose(
-    moments: Moments, sample: Sample, wide: RandomFeatureMoments
+    moments: Moments, sample: Sample, features: RandomFeatureMoments
 ) -> tuple[HeadChoice, KernelPath | None]:
     """The reading that answers most of these examples rightly without themselves.
 
@@ -114,9 +118,9 @@ def choose(
     # An example of weight two is two examples: one of them is left out.
     alone = np.minimum(kept.weights, 1.0)
     comparable = np.flatnonzero(moments.counts[kept.slots] - alone > 1e-9 * moments.total)
-    if wide.keeps or wide.moments is not None:
+    if features.keeps or features.moments is not None:
         comparable = sample.first(comparable, MOST_ASKED)
-    has_kernel = moments.total <= wide.keeps and sample.is_all
+    has_kernel = moments.total <= features.keeps and sample.is_all
     if not len(comparable) or n_classes < 2:
         return HeadChoice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual), None
     rows = LearnedRows(kept.X, kept.slots, alone).take(comparable)
@@ -140,8 +144,8 @@ def choose(
     path: KernelPath | None = None
     if has_kernel:
         path, preferred = _kernel(moments, sample, comparable, regularizations)
-    elif wide.moments is not None:
-        preferred = _features(moments, sample, wide, evidence, comparable, regularizations)
+    elif features.moments is not None:
+        preferred = _features(moments, sample, features, evidence, comparable, regularizations)
     asked = [*preferred, best[1]]
     tables = [scores for _, _, scores in asked]
     for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
@@ -160,7 +164,7 @@ def choose(
         evidence.temperature(scores),
         tuple(right.items()),
         round(evidence.total),
-        wide.width if reading == FEATURES else 0,
+        features.width if reading == FEATURES else 0,
     )
     return choice, path if reading == KERNEL else None
 
@@ -221,7 +225,7 @@ def _kernel(
 
 
 def _suiting_half(sample: Sample, regularizations: list[float]) -> list[float]:
-    """The regularization that suits half of the examples, as a multiple of the usual one, and one less.
+    """The multiple of the usual regularization that suits half of the examples, and one less.
 
     Half as many examples of each class want it twice as strong.
     """
@@ -252,23 +256,23 @@ def _and_one_less(regularizations: list[float], found: int) -> list[float]:
 def _features(
     moments: Moments,
     sample: Sample,
-    wide: RandomFeatureMoments,
+    features: RandomFeatureMoments,
     evidence: "_Evidence",
     asked: Slots,
     regularizations: list[float],
 ) -> list[_Asked]:
-    """Ridge regression on random features, at the regularization that suits some of them and one less."""
-    assert wide.moments is not None
+    """Ridge on random features, at the regularization that suits some of them and one less."""
+    assert features.moments is not None
     kept = sample.rows()
     alone = np.minimum(kept.weights, 1.0)
-    rows = LearnedRows(wide.seen(kept.X[asked]), kept.slots[asked], alone[asked])
-    some = LeastSquaresPath(wide.moments, rows, int(SOME_FEATURES * wide.width))
-    per_feature = wide.width / moments.n_features
+    rows = LearnedRows(features.seen(kept.X[asked]), kept.slots[asked], alone[asked])
+    some = LeastSquaresPath(features.moments, rows, int(SOME_FEATURES * features.width))
+    per_feature = features.width / moments.n_features
     variance = some.mean_variance * per_feature
     if not variance > 0:
         return []
     found = evidence.first_as_good_as_the_best([some.scores(s * variance) for s in regularizations])
-    squares = LeastSquaresPath(wide.moments, rows)
+    squares = LeastSquaresPath(features.moments, rows)
     variance = squares.mean_variance * per_feature
     return [
         (FEATURES, s, squares.scores(s * variance)) for s in _and_one_less(regularizations, found)
