@@ -22,8 +22,8 @@ from everlearn.images.batches import Embedded, embed_sources
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
 from everlearn.memory.insight.influence import Influence
-from everlearn.memory.model.feature_map import taken_apart
-from everlearn.memory.model.head import seen_through, unit
+from everlearn.memory.model.feature_map import power_and_learner
+from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, seal
 from everlearn.memory.storage.journal import Journal
 
@@ -149,8 +149,8 @@ def compare(
         np.frombuffer(b"".join(vectors[ids[i]] for i in chosen), "<f4").reshape(len(chosen), -1)
     )
     y = np.unique(named[chosen], return_inverse=True)[1]
-    power, learner = taken_apart(classifier)
-    X = seen_through(power, X)
+    power, learner = power_and_learner(classifier)
+    X = mapped_features(power, X)
     right = Influence(learner.fit(X, y), X, y).all_leave_one_out().argmax(axis=1) == y
     return Comparison(embedder.name, float(right.mean()), len(chosen), len(ids) - len(chosen))
 

@@ -2,8 +2,9 @@
 
     features (n, d) → length one → seen → · Wᵀ + b → / T → softmax → probabilities (n, K)
 
-where what is seen is the vector or, behind a lens (lens.py), its signed power at length one. The
-names are in the metadata under ``names``, as a JSON list in the order of the columns.
+where what is seen is the vector or, behind a feature map (feature_map.py), its signed power at
+length one. The names are in the metadata under ``names``, as a JSON list in the order of the
+columns.
 """
 
 import json
@@ -32,7 +33,7 @@ def linear_head_model(
     graph = b"".join(
         (
             node("LpNormalization", ["features"], "unit", axis=AXIS_LAST, p=2),
-            *seen_through(power, "unit", "seen"),
+            *mapped_features(power, "unit", "seen"),
             node("MatMul", ["seen", "weights"], "products"),
             node("Add", ["products", "bias"], "scores"),
             node("Softmax", ["scores"], "probabilities", axis=AXIS_LAST),
@@ -55,7 +56,7 @@ def linear_head_model(
     )
 
 
-def seen_through(power: float, unit: str, seen: str) -> list[bytes]:
+def mapped_features(power: float, unit: str, seen: str) -> list[bytes]:
     """What a classifier sees of vectors of length one: their signed power, at length one again."""
     if power == 1.0:
         return [node("Identity", [unit], seen)]

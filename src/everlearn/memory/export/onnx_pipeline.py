@@ -22,7 +22,7 @@ import numpy as np
 from everlearn.arrays import Array
 from everlearn.errors import NotExportable
 from everlearn.images.embedders import Embedder, OnnxEmbedder
-from everlearn.memory.export.onnx_classifier import seen_through
+from everlearn.memory.export.onnx_classifier import mapped_features
 from everlearn.memory.export.onnx_proto import (
     BOOL,
     FLOAT,
@@ -141,7 +141,7 @@ def _prepared(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
 def _features(network: Network, power: float) -> list[bytes]:
     """The vector at length one, and what the classifier sees of it."""
     unit = node("LpNormalization", [network.output], "our:unit", axis=-1, p=2)
-    return [unit, *seen_through(power, "our:unit", "our:seen")]
+    return [unit, *mapped_features(power, "our:unit", "our:seen")]
 
 
 def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:

@@ -7,8 +7,8 @@ import numpy as np
 from everlearn.arrays import AnyArray
 from everlearn.errors import NeverLearned
 from everlearn.memory.insight.influence import Influence
-from everlearn.memory.model.feature_map import taken_apart
-from everlearn.memory.model.head import seen_through, unit
+from everlearn.memory.model.feature_map import power_and_learner
+from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.model.model import Model
 from everlearn.memory.storage.journal import Journal
 
@@ -37,7 +37,7 @@ class TaughtMatrix:
 
     def seen(self, vector: AnyArray) -> AnyArray:
         """A vector as the classifier sees it, and ``influence`` wants it."""
-        return seen_through(self.power, unit(vector))
+        return mapped_features(self.power, unit(vector))
 
 
 def everything_taught(model: Model, journal: Journal) -> TaughtMatrix:
@@ -47,7 +47,7 @@ def everything_taught(model: Model, journal: Journal) -> TaughtMatrix:
     ids, named, sources, vectors = journal.everything()
     classes = model.classifier.classes_
     words = journal.name_ids()
-    power, learner = taken_apart(model.classifier)
-    X = seen_through(power, unit(vectors))
+    power, learner = power_and_learner(model.classifier)
+    X = mapped_features(power, unit(vectors))
     influence = Influence(learner, X, np.searchsorted(classes, named))
     return TaughtMatrix(influence, [words[int(number)] for number in classes], ids, sources, power)

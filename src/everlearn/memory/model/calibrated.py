@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array
 from everlearn.errors import NotExportable
 from everlearn.memory.model.calibration import scores_by_class, temperature
-from everlearn.memory.model.feature_map import taken_apart
+from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import Judgement, ServingHead, Verdict, unit
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import Familiarity
@@ -63,7 +63,7 @@ class CalibratedModel:
 
     def linear_head(self) -> tuple[float, Array, Array]:
         """The power through which the classifier sees vectors, its weights and its biases."""
-        power, learner = taken_apart(self.classifier)
+        power, learner = power_and_learner(self.classifier)
         weights, bias = learner.linear_head()
         return power, weights, bias
 

@@ -26,8 +26,8 @@ from everlearn.arrays import Array
 from everlearn.base import Promise
 from everlearn.errors import NotExplainable
 from everlearn.memory.insight.influence import Ridge
-from everlearn.memory.model.feature_map import taken_apart
-from everlearn.memory.model.head import seen_through
+from everlearn.memory.model.feature_map import power_and_learner
+from everlearn.memory.model.head import mapped_features
 
 Names = NDArray[np.int64]
 
@@ -39,8 +39,8 @@ WIDEST = 1e4
 
 def temperature(learner: Any, sample: Array, names: Names) -> float:
     """T for a learner, from a sample of what it was taught."""
-    power, learner = taken_apart(learner)
-    sample = seen_through(power, sample)
+    power, learner = power_and_learner(learner)
+    sample = mapped_features(power, sample)
     prior = float(learner.temperature_)
     scores = _unseen_scores(learner, sample, names)
     if not scores:

@@ -1,8 +1,8 @@
 """Classifiers by a word, and how well each would know the names of a folder.
 
-All of them see the signed roots of vectors (lens.py), which helped on every pack it was tried on.
-Which one is best depends on the data and on how much was taught (docs/quality.md), so a folder can
-be asked: teachings are held out in turn, and the others taught to each.
+All of them see the signed roots of vectors (feature_map.py), which helped on every pack it was
+tried on. Which one is best depends on the data and on how much was taught (docs/quality.md), so a
+folder can be asked: teachings are held out in turn, and the others taught to each.
 """
 
 from collections.abc import Callable, Iterable

@@ -12,13 +12,13 @@ from everlearn.pipeline import StreamPipeline
 from everlearn.preprocessing.normalization import PowerNormalizer
 
 # Of a classifier that sees vectors as they are.
-CLEAR = 1.0
+IDENTITY = 1.0
 
 
-def taken_apart(classifier: Any) -> tuple[float, Any]:
+def power_and_learner(classifier: Any) -> tuple[float, Any]:
     """The power through which a classifier sees vectors of length one, and what sees them."""
     if isinstance(classifier, StreamPipeline) and len(classifier.steps) == 2:
         (_, first), (_, learner) = getattr(classifier, "steps_", classifier.steps)
         if type(first) is PowerNormalizer and first.unit_length:
             return float(first.power), learner
-    return CLEAR, classifier
+    return IDENTITY, classifier

@@ -24,8 +24,8 @@ def unit(vectors: NDArray[np.generic]) -> Array:
     return unit_rows(np.asarray(vectors, dtype=np.float64))
 
 
-def seen_through(power: float, vectors: AnyArray) -> AnyArray:
-    """Vectors of length one as a classifier sees them (lens.py)."""
+def mapped_features(power: float, vectors: AnyArray) -> AnyArray:
+    """Vectors of length one as a classifier sees them (feature_map.py)."""
     return vectors if power == 1.0 else unit_rows(signed_power(vectors, power))
 
 
@@ -108,7 +108,7 @@ class ServingHead:
         if power == 1.0:
             both = np.vecdot(self.rows, vector)
             return both[:n_classes] + self.bias, both[n_classes:]
-        seen = seen_through(power, vector)
+        seen = mapped_features(power, vector)
         scores = np.vecdot(self.rows[:n_classes], seen) + self.bias
         return scores, np.vecdot(self.rows[n_classes:], vector)
 
