@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.altered_journals import WIDTH, build
 from everlearn import Memory
 from everlearn.errors import EverlearnError
-from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, seal
+from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
 from everlearn.memory.storage.journal import FILE
 
 SECONDS = 10
@@ -88,7 +88,7 @@ def a_row(db: sqlite3.Connection, rng: np.random.Generator) -> str:
         else f"SELECT key, {COLUMNS[table]} FROM {table}"
     ).fetchall():
         where = "key" if table == "facts" else "rowid"
-        own = seal(table, *row[1:])
+        own = row_checksum(table, *row[1:])
         db.execute(f"UPDATE {table} SET seal = ? WHERE {where} = ?", (own, row[0]))
     return f"{table}.{column} = {value!r:.20}"
 
@@ -112,7 +112,7 @@ def a_vector(db: sqlite3.Connection, rng: np.random.Generator) -> str:
     content = content_of(kinds[what])
     db.execute("UPDATE teachings SET content = ? WHERE id = ?", (content, teaching))
     for row in db.execute(f"SELECT {COLUMNS['teachings']} FROM teachings").fetchall():
-        own = seal("teachings", *row)
+        own = row_checksum("teachings", *row)
         db.execute("UPDATE teachings SET seal = ? WHERE id = ?", (own, row[0]))
     _chain_anew(db)
     return f"vector {what}"
@@ -148,7 +148,8 @@ def a_fact(db: sqlite3.Connection, rng: np.random.Generator) -> str:
     values = ["-1", "0", "1e9", "99999999999999999999", "x", "", "A" * 4096, "²", "AAAA", "7"]
     value = str(rng.choice(values))
     db.execute(
-        "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (key, value, seal("facts", key, value))
+        "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)",
+        (key, value, row_checksum("facts", key, value)),
     )
     return f"fact {key} = {value[:12]}"
 

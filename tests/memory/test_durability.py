@@ -24,7 +24,7 @@ from everlearn.errors import (
 )
 from everlearn.memory import keeping as memory_module
 from everlearn.memory.edits.writing import TeachingWriter
-from everlearn.memory.storage.checksums import seal
+from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.journal import WINDOW, Example
 from tests.memory.conftest import numbers_of, same_bits, state_of
 
@@ -462,7 +462,7 @@ def test_an_entry_of_the_log_before_a_snapshot_is_noticed_too(taught):
         db.execute("UPDATE log SET operation = 2 WHERE position = 3")
         columns = "kind, time, turns, dropped, name, called"
         row = (2, *db.execute(f"SELECT {columns} FROM operations WHERE id = 1").fetchone())
-        own = seal("operations", *row)
+        own = row_checksum("operations", *row)
         db.execute("INSERT INTO operations VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, own))
     db.close()
     with pytest.raises(DamagedJournal, match="entry 3 of the log"):

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from everlearn.errors import InvalidInput, NothingToUndo
-from everlearn.memory.storage.checksums import seal
+from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.words import listed, teachings
 
@@ -158,7 +158,7 @@ def _keep(journal: Journal, row: tuple[object, ...]) -> None:
     journal.db.run(
         "INSERT OR REPLACE INTO operations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         *row,
-        seal("operations", *row),  # type: ignore[arg-type]
+        row_checksum("operations", *row),  # type: ignore[arg-type]
     )
 
 

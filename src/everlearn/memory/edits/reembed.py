@@ -24,7 +24,7 @@ from everlearn.images.embedders import Embedder
 from everlearn.memory.insight.influence import Influence
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features, unit
-from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, seal
+from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
 from everlearn.memory.storage.journal import Journal
 
 FILES = "reembed-*"
@@ -121,7 +121,7 @@ def replace_vectors(journal: Journal, embedder: Embedder, vectors: dict[int, byt
             journal.db.run(
                 "INSERT INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 *values,
-                seal("teachings", *values),
+                row_checksum("teachings", *values),
             )
             journal.db.run("INSERT INTO vectors VALUES (?, ?)", number, vectors[number])
     journal.db.run("DELETE FROM strangers")

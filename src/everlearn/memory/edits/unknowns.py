@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from everlearn.errors import DamagedJournal, InvalidInput
 from everlearn.memory.model.head import unit
-from everlearn.memory.storage.checksums import content_of, seal
+from everlearn.memory.storage.checksums import content_of, row_checksum
 from everlearn.memory.storage.journal import Example, Journal, as_kept
 
 Array = NDArray[np.float64]
@@ -75,7 +75,7 @@ def all_strangers(journal: Journal) -> list[UnknownImage]:
         f"SELECT {COLUMNS}, seal FROM strangers ORDER BY id"
     ):
         blobs = all(isinstance(value, bytes) for value in (digest, jpeg, vector))
-        if not blobs or own != _seal(number, when, source, digest, ignored, jpeg, vector):
+        if not blobs or own != _checksum(number, when, source, digest, ignored, jpeg, vector):
             raise DamagedJournal(f"{journal.path} is damaged: a stranger was altered")
         x = np.frombuffer(vector, dtype="<f4") if len(vector) == 4 * journal.n_features else None
         if x is None or not np.isfinite(x).all() or not isinstance(source, str):
@@ -90,7 +90,7 @@ def thumbnail_of(journal: Journal, number: int) -> bytes | None:
     row = journal.db.row(f"SELECT {COLUMNS}, seal FROM strangers WHERE id = ?", number)
     if row is None:
         return None
-    if row[-1] != _seal(*row[:-1]):
+    if row[-1] != _checksum(*row[:-1]):
         raise DamagedJournal(f"{journal.path} is damaged: a stranger was altered")
     return bytes(row[5]) or None
 
@@ -171,12 +171,12 @@ def _keep(journal: Journal, number: int, when: float, ignored: int, example: Exa
         example.vector.astype("<f4", copy=False).tobytes(),
     )
     journal.db.run(
-        "INSERT OR REPLACE INTO strangers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row, _seal(*row)
+        "INSERT OR REPLACE INTO strangers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row, _checksum(*row)
     )
 
 
-def _seal(
+def _checksum(
     number: int, when: float, source: str, digest: bytes, ignored: int, jpeg: bytes, vector: bytes
 ) -> bytes:
     pictures = content_of(jpeg), content_of(vector)
-    return seal("strangers", number, when, source, digest, ignored, *pictures)
+    return row_checksum("strangers", number, when, source, digest, ignored, *pictures)

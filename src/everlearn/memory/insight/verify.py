@@ -111,7 +111,7 @@ def require_vectors(journal: Journal) -> None:
 
 
 def require_pictures(journal: Journal) -> None:
-    """Every thumbnail and image is what its seal says."""
+    """Every thumbnail and image is what its checksum says."""
     for table, read in (("thumbnails", journal.thumbnail), ("images", journal.image)):
         for (teaching,) in journal.db.rows(f"SELECT teaching FROM {table}"):
             read(teaching)

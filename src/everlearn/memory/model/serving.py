@@ -21,7 +21,7 @@ from everlearn.memory.answers import Answers
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.writing import kind_of_vectors, require_alike
 from everlearn.memory.model.head import ServingHead, as_answers, head_of, unit
-from everlearn.memory.storage.checksums import seal
+from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.integrity import require_sound
 from everlearn.memory.storage.journal import Example, Journal
 from everlearn.persistence import replace_file
@@ -150,7 +150,7 @@ def prepared_answers(folder: Path, network: str | None = None) -> PreparedAnswer
 
 def _name(journal: Journal) -> str:
     last = journal.last_position
-    key = seal("head", journal.fact(CLASSIFIER), last, journal.chain_at(last))
+    key = row_checksum("head", journal.fact(CLASSIFIER), last, journal.chain_at(last))
     return f"prepared-{key.hex()}"
 
 

@@ -1,7 +1,7 @@
 """Digests by which the journal notices that its bytes were altered.
 
-Every row carries a *seal*, a digest of its other columns, so that a row that was altered does not
-pass for what was written. Every entry of the log is also linked to the one before,
+Every row carries a *checksum*, a digest of its other columns, so that a row that was altered does
+not pass for what was written. Every entry of the log is also linked to the one before,
 
     chain_i = digest(chain_(i−1), entry_i, content of the teaching's vector),   chain_0 = zeros
 
@@ -9,7 +9,7 @@ so that the chain at a position names everything up to it: two journals with the
 same position hold the same log, and a model folded from one is a model of the other.
 
 The digests guard against damage, not against a forger, who can compute them too; what a forger may
-have put into a row is looked at where the journal is opened (soundness.py).
+have put into a row is looked at where the journal is opened (integrity.py).
 """
 
 from hashlib import blake2b
@@ -20,7 +20,7 @@ BEGINNING = bytes(SIZE)
 Value = int | float | str | bytes | None
 
 
-def seal(table: str, *values: Value) -> bytes:
+def row_checksum(table: str, *values: Value) -> bytes:
     """The digest of one row: the same values give the same digest in every version of Python."""
     return blake2b(ascii((table, *values)).encode(), digest_size=SIZE).digest()
 

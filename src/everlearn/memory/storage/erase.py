@@ -24,7 +24,7 @@ from everlearn.errors import CannotWrite
 from everlearn.memory.edits.operations import record_erase
 from everlearn.memory.edits.reembed import remove_collected
 from everlearn.memory.model.serving import remove_prepared
-from everlearn.memory.storage.checksums import BEGINNING, linked, seal
+from everlearn.memory.storage.checksums import BEGINNING, linked, row_checksum
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.snapshot import remove_snapshots
 from everlearn.persistence import replace_file
@@ -209,7 +209,7 @@ def _write_anew(journal: Journal, operation: int, kept: list[Any]) -> None:
         names.setdefault(row[1], len(names) + 1)
     journal.db.run_many(
         "INSERT INTO names VALUES (?, ?, ?)",
-        [(named, word, seal("names", named, word)) for word, named in names.items()],
+        [(named, word, row_checksum("names", named, word)) for word, named in names.items()],
     )
     chain, teachings, log = BEGINNING, [], []
     for position, row in enumerate(kept, start=1):
@@ -219,6 +219,6 @@ def _write_anew(journal: Journal, operation: int, kept: list[Any]) -> None:
         chain = linked(chain, *entry, content)
         log.append((*entry, chain))
         values = teaching, position, named, when, source, digest, content, pictures
-        teachings.append((*values, seal("teachings", *values)))
+        teachings.append((*values, row_checksum("teachings", *values)))
     journal.db.run_many("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", log)
     journal.db.run_many("INSERT INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", teachings)

@@ -2,8 +2,8 @@
 
 A folder may be damaged, and it may come from somebody who means harm. Before a journal is used, its
 schema is compared word by word, SQLite checks the structure of the tables with small rows and their
-indexes, and every one of those rows is looked at: kinds, sizes, ranges, seals. Vectors and pictures
-are large, so they are looked at when they are read (journal.py).
+indexes, and every one of those rows is looked at: kinds, sizes, ranges, checksums. Vectors and
+pictures are large, so they are looked at when they are read (journal.py).
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from typing import Any
 
 from everlearn.errors import DamagedJournal, InvalidLabel, NewerFormat, NotAMemory
 from everlearn.images.folders import require_name
-from everlearn.memory.storage.checksums import BEGINNING, SIZE, linked, seal
+from everlearn.memory.storage.checksums import BEGINNING, SIZE, linked, row_checksum
 from everlearn.memory.storage.database import Database
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.schema import (
@@ -58,19 +58,19 @@ def require_sound(journal: Journal) -> None:
     require_ours(db)
     for table in SMALL_TABLES:
         require_structure(db, table)
-    _require_rows(db, "facts", "key, value, seal", _sound_fact)
-    _require_rows(db, "names", "id, name, seal", _sound_name)
+    _require_rows(db, "facts", "key, value, seal", _valid_fact)
+    _require_rows(db, "names", "id, name, seal", _valid_name)
     _require_rows(
         db,
         "operations",
         "id, kind, time, turns, dropped, name, called, seal",
-        _sound_operation,
+        _valid_operation,
     )
     _require_rows(
         db,
         "teachings",
         "id, position, name, time, source, digest, content, pictures, seal",
-        _sound_teaching,
+        _valid_teaching,
     )
     _require_consistent_log(db)
     _require_chain(db)
@@ -90,17 +90,19 @@ def damaged(db: Database, what: str) -> DamagedJournal:
     )
 
 
-def _require_rows(db: Database, table: str, columns: str, sound: Check) -> None:
+def _require_rows(db: Database, table: str, columns: str, valid: Check) -> None:
     for row in db.each(f"SELECT {columns} FROM {table}"):
-        if not (isinstance(row[-1], bytes) and sound(row) and row[-1] == seal(table, *row[:-1])):
+        if not (
+            isinstance(row[-1], bytes) and valid(row) and row[-1] == row_checksum(table, *row[:-1])
+        ):
             raise damaged(db, f"row {row[0]!r:.40} of {table} was altered")
 
 
-def _sound_fact(row: tuple[Any, ...]) -> bool:
+def _valid_fact(row: tuple[Any, ...]) -> bool:
     return _kinds(row, (str, str, bytes)) and len(row[1]) <= LONGEST_FACT
 
 
-def _sound_name(row: tuple[Any, ...]) -> bool:
+def _valid_name(row: tuple[Any, ...]) -> bool:
     if not _kinds(row, (int, str, bytes)) or row[0] < 1:
         return False
     try:
@@ -110,7 +112,7 @@ def _sound_name(row: tuple[Any, ...]) -> bool:
     return True
 
 
-def _sound_operation(row: tuple[Any, ...]) -> bool:
+def _valid_operation(row: tuple[Any, ...]) -> bool:
     number, kind, when, turns, dropped, name, called, _ = row
     return (
         _kinds((number, kind, when, turns, dropped), (int, str, float, int, int))
@@ -125,7 +127,7 @@ def _sound_operation(row: tuple[Any, ...]) -> bool:
     )
 
 
-def _sound_teaching(row: tuple[Any, ...]) -> bool:
+def _valid_teaching(row: tuple[Any, ...]) -> bool:
     number, position, name, when, source, digest, content, pictures, _ = row
     return (
         _kinds((number, name, when, source, digest, content), (int, int, float, str, bytes, bytes))

@@ -14,7 +14,7 @@ positions, always the same ones: two folds of the same log do the same arithmeti
 and agree to the last bit, wherever a snapshot let them start (model.py has the window that is
 open).
 
-Rows are sealed and entries chained (seals.py); both are checked as they are read.
+Rows carry checksums and entries are chained (checksums.py); both are checked as they are read.
 """
 
 import os
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import DamagedJournal, UnknownLabel
-from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, seal
+from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
 from everlearn.memory.storage.database import Database
 from everlearn.memory.storage.schema import PICTURES
 
@@ -108,11 +108,11 @@ class Journal:
         row = self.db.row("SELECT value, seal FROM facts WHERE key = ?", key)
         if row is None:
             return None
-        self._require_seal(row[1], "facts", key, row[0])
+        self._require_checksum(row[1], "facts", key, row[0])
         return str(row[0])
 
     def set_fact(self, key: str, value: str) -> None:
-        row = key, value, seal("facts", key, value)
+        row = key, value, row_checksum("facts", key, value)
         self.db.run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", *row)
 
     def drop_fact(self, key: str) -> None:
@@ -321,7 +321,7 @@ class Journal:
         for table, data in (("thumbnails", example.thumbnail), ("images", example.image)):
             if data:
                 pictures |= PICTURES[table]
-                own = seal(table, teaching, content_of(data))
+                own = row_checksum(table, teaching, content_of(data))
                 self.db.run(f"INSERT INTO {table} VALUES (?, ?, ?)", teaching, data, own)
         position = self._append(operation, teaching, named, +1, content)
         source = as_kept(example.source)
@@ -372,7 +372,7 @@ class Journal:
         return named
 
     def _keep_name(self, named: int, name: str) -> None:
-        row = named, name, seal("names", named, name)
+        row = named, name, row_checksum("names", named, name)
         self.db.run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", *row)
 
     def _next_teaching(self) -> int:
@@ -381,7 +381,7 @@ class Journal:
         return max(used, int(self.db.value("SELECT MAX(id) FROM teachings") or 0)) + 1
 
     def _keep_teaching(self, teaching: int, row: tuple[object, ...]) -> None:
-        own = seal("teachings", teaching, *row)  # type: ignore[arg-type]
+        own = row_checksum("teachings", teaching, *row)  # type: ignore[arg-type]
         self.db.run(
             "INSERT OR REPLACE INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             teaching,
@@ -428,15 +428,15 @@ class Journal:
             return None
         if not isinstance(row[0], bytes):
             raise self._damaged(f"the {table} hold something else than bytes")
-        self._require_seal(row[1], table, teaching, content_of(row[0]))
+        self._require_checksum(row[1], table, teaching, content_of(row[0]))
         return row[0]
 
     def _pictures(self, teaching: int) -> int:
         query = "SELECT pictures FROM teachings WHERE id = ?"
         return int(self.db.value(query, teaching) or 0)
 
-    def _require_seal(self, kept: object, table: str, *values: object) -> None:
-        if kept != seal(table, *values):  # type: ignore[arg-type]
+    def _require_checksum(self, kept: object, table: str, *values: object) -> None:
+        if kept != row_checksum(table, *values):  # type: ignore[arg-type]
             raise self._damaged(f"a row of {table} was altered")
 
     def _damaged(self, what: str) -> DamagedJournal:

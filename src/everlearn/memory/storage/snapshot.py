@@ -26,7 +26,7 @@ from sklearn.base import clone
 from everlearn.errors import DamagedModel, EverlearnError
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.memory.model.model import Model
-from everlearn.memory.storage.checksums import seal
+from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.journal import WINDOW, Journal
 from everlearn.persistence import digest_of, dumps, loads, replace_file
 
@@ -44,7 +44,7 @@ class SnapshotVanished(Exception):
 
 def key_of(untaught: str, chain: bytes) -> str:
     """What names the model that an untaught classifier (its digest) and a log lead to."""
-    return seal("snapshot", untaught, chain).hex()
+    return row_checksum("snapshot", untaught, chain).hex()
 
 
 def latest_snapshot(folder: Path, journal: Journal, untaught: str, through: int) -> Model | None:
