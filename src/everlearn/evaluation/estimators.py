@@ -21,7 +21,7 @@ from everlearn.base import StreamingClassifier
 from everlearn.errors import NotStreaming
 
 
-class Pupil(Protocol):
+class Adapter(Protocol):
     """What the protocols ask of an estimator."""
 
     def learn(self, X: NDArray[Any], y: NDArray[Any]) -> None: ...
@@ -30,7 +30,7 @@ class Pupil(Protocol):
     def answer_one(self, x: NDArray[Any]) -> Any: ...
 
 
-def as_pupil(estimator: Any, classes: Sequence[Any]) -> Pupil:
+def adapted(estimator: Any, classes: Sequence[Any]) -> Adapter:
     """Wrap an estimator; ``classes`` is told to those that want to know in advance."""
     one = hasattr(estimator, "learn_one") and hasattr(estimator, "predict_one")
     many = hasattr(estimator, "partial_fit") and hasattr(estimator, "predict")

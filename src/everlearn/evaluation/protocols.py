@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from everlearn.arrays import Array
 from everlearn.errors import InvalidParameter, WrongShape
-from everlearn.evaluation.estimators import Pupil, as_pupil, warm_up
+from everlearn.evaluation.estimators import Adapter, adapted, warm_up
 from everlearn.evaluation.metrics import accuracy, mistake_rate, per_class_accuracy
 from everlearn.size import size_in_bytes
 from everlearn.streams.examples import Examples, Indices
@@ -160,14 +160,14 @@ def prequential(
     """
     rows, labels = _matched(X, y)
     order = np.arange(len(rows)) if order is None else order
-    pupil = as_pupil(estimator, labels if classes is None else classes)  # type: ignore[arg-type]
+    adapter = adapted(estimator, labels if classes is None else classes)  # type: ignore[arg-type]
     n = len(order)
     truth = labels[order]
     answers: list[Any] = [None] * n
     ticks = np.empty((n, 3))
     rejected: dict[Any, Rejection] = {}
     warm_up(estimator, rows[order[:WARM_UP]], truth[:WARM_UP])
-    ask, learn = pupil.answer_one, pupil.learn_one
+    ask, learn = adapter.answer_one, adapter.learn_one
     taught = False
     names = truth.tolist()
     pauses = set(_checkpoints(stops, n)) if len(stops) else set()
@@ -225,17 +225,17 @@ def checkpointed(
     """
     stops = _checkpoints(every, len(order))
     known = train.classes if classes is None else classes
-    pupil = as_pupil(estimator, known)  # type: ignore[arg-type]
+    adapter = adapted(estimator, known)  # type: ignore[arg-type]
     curve = Curve(np.unique(np.concatenate([train.classes, test.classes])))
     position, taught = 0, False
     for stop in stops:
         begin = perf_counter()
         for chosen in _portions(order, position, stop, base, batch):
-            taught = _teach(pupil, train.take(chosen), curve.rejected) or taught
+            taught = _teach(adapter, train.take(chosen), curve.rejected) or taught
         curve.learning.append(perf_counter() - begin)
         asked = _asked(test, train.y[order[:stop]]) if only_seen else test
         if taught:
-            _examine(curve, estimator, pupil, asked, score)
+            _examine(curve, estimator, adapter, asked, score)
         else:  # it refused everything so far
             nothing = np.full(len(asked), None)
             curve.per_class.append(per_class_accuracy(asked.y, nothing, curve.classes))
@@ -256,16 +256,16 @@ def _portions(order: Indices, position: int, stop: int, base: int, batch: int) -
     return parts + [order[i : min(i + batch, stop)] for i in range(position, stop, batch)]
 
 
-def _teach(pupil: Pupil, examples: Examples, rejected: dict[Any, Rejection]) -> bool:
+def _teach(adapter: Adapter, examples: Examples, rejected: dict[Any, Rejection]) -> bool:
     """Learn a portion; where it is refused, its classes one by one, to know which is refused.
 
     Whether anything was learned.
     """
     try:
         if len(examples) == 1:
-            pupil.learn_one(examples.X[0], examples.y[0].item())
+            adapter.learn_one(examples.X[0], examples.y[0].item())
         else:
-            pupil.learn(examples.X, examples.y)
+            adapter.learn(examples.X, examples.y)
         return True
     except ValueError as error:
         if len(examples.classes) == 1:
@@ -273,18 +273,18 @@ def _teach(pupil: Pupil, examples: Examples, rejected: dict[Any, Rejection]) -> 
             return False
     taught = False
     for label in examples.classes:
-        taught = _teach(pupil, examples.take(examples.y == label), rejected) or taught
+        taught = _teach(adapter, examples.take(examples.y == label), rejected) or taught
     return taught
 
 
 def _examine(
     curve: Curve,
     estimator: Any,
-    pupil: Pupil,
+    adapter: Adapter,
     asked: Examples,
     score: Callable[[Any, Examples], float] | None,
 ) -> None:
-    answers = pupil.answer(asked.X) if len(asked) else asked.y
+    answers = adapter.answer(asked.X) if len(asked) else asked.y
     curve.per_class.append(per_class_accuracy(asked.y, answers, curve.classes))
     curve.accuracies.append(score(estimator, asked) if score else accuracy(asked.y, answers))
 

@@ -25,7 +25,7 @@ from everlearn.statistics.stored import stored
 
 if TYPE_CHECKING:
     from everlearn.forest.tree import Tree
-    from everlearn.forest.update import Lesson
+    from everlearn.forest.update import TreeBatch
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,7 +78,7 @@ class Grove:
         """With these examples learned, by the update that the settings name."""
         from everlearn.forest.grow import first_grown
         from everlearn.forest.tree import own_copy, take_out
-        from everlearn.forest.update import Lesson
+        from everlearn.forest.update import TreeBatch
 
         evicted, stays = self.examples.evicted(batch.slots, batch.keys, budget)
         kept = batch if stays.all() else batch.part(stays)
@@ -87,16 +87,16 @@ class Grove:
         )
         examples = examples.with_seen(batch.slots, batch.weights).without(evicted)
         settings = settings_for(examples.seen)
-        lesson = Lesson(examples.rows(), index, intensity)
+        tree_batch = TreeBatch(examples.rows(), index, intensity)
         update, first = _update(settings), self.examples.n_taught == 0
 
         def teach(tree: "Tree") -> "Tree":
             tree = own_copy(tree, len(examples.slot))
             if first:
-                return first_grown(tree, lesson.rows, index, settings)
+                return first_grown(tree, tree_batch.rows, index, settings)
             if len(evicted):
                 take_out(tree, evicted)
-            return update(tree, lesson, settings)
+            return update(tree, tree_batch, settings)
 
         trees = tuple(in_parallel(teach, self.trees, workers))
         return replace(self, split=settings.split, examples=examples, trees=trees)
@@ -195,7 +195,7 @@ class Grove:
         return replace(self, examples=examples, trees=tuple(trees))
 
 
-def _update(settings: ForestSettings) -> "Callable[[Tree, Lesson, ForestSettings], Tree]":
+def _update(settings: ForestSettings) -> "Callable[[Tree, TreeBatch, ForestSettings], Tree]":
     from everlearn.forest.update import auto, igt, rtst, rust, uls
 
     ways = {

@@ -4,8 +4,8 @@ uls.py    update leaf statistics            igt.py    also grow leaves
 rust.py   also reuse subtrees               rtst.py   also retrain subtrees
 auto.py   grow again what is outgrown       node_sampling.py   which nodes RTST and RUST take
 
-All have one function, ``taught(tree, lesson, settings)``, which may change ``tree`` and returns
-the tree after the lesson.
+All have one function, ``taught(tree, batch, settings)``, which may change ``tree`` and returns
+the tree after the batch.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from everlearn.forest.buffers import Ints
 from everlearn.forest.tree import TreeRows
 
 
-class Lesson(NamedTuple):
+class TreeBatch(NamedTuple):
     """New examples.
 
     Attributes

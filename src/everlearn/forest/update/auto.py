@@ -26,14 +26,14 @@ from everlearn.forest.tree import (
     link,
     subtree,
 )
-from everlearn.forest.update import Lesson
+from everlearn.forest.update import TreeBatch
 
 
-def taught(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Tree:
+def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
     """The tree with new examples passed down, and what they outgrow grown again."""
     touched = np.zeros(len(tree.nodes), np.bool_)
-    pass_down_or_renew(tree, lesson.rows, lesson.arrived.copy(), touched, settings)
-    return with_leaves_grown(tree, lesson.rows, touched, settings)
+    pass_down_or_renew(tree, batch.rows, batch.arrived.copy(), touched, settings)
+    return with_leaves_grown(tree, batch.rows, touched, settings)
 
 
 @inner

@@ -6,11 +6,11 @@ Splitting functions that were there stay. ULS, and the growth of the leaves reac
 from everlearn.forest.grow import with_leaves_grown
 from everlearn.forest.settings import ForestSettings
 from everlearn.forest.tree import Tree
-from everlearn.forest.update import Lesson
+from everlearn.forest.update import TreeBatch
 from everlearn.forest.update.uls import pass_down
 
 
-def taught(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Tree:
+def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
     """The tree with new examples in its leaves, and those leaves grown."""
-    touched = pass_down(tree, lesson, settings)
-    return with_leaves_grown(tree, lesson.rows, touched, settings)
+    touched = pass_down(tree, batch, settings)
+    return with_leaves_grown(tree, batch.rows, touched, settings)

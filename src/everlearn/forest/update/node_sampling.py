@@ -21,22 +21,22 @@ from everlearn.forest.gain import entropy_term
 from everlearn.forest.randomness import random_units
 from everlearn.forest.settings import DEAD, NONE, ForestSettings, NodeSampling
 from everlearn.forest.tree import Tree, TreeRows, rows_of, subtree
-from everlearn.forest.update import Lesson
+from everlearn.forest.update import TreeBatch
 
 SMALLEST_QUALITY = 1e-6
 
 
-def nodes_to_update(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Ints:
+def nodes_to_update(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Ints:
     """The splitting nodes whose turn it is, a parent always before its children."""
     n_nodes = np.count_nonzero(tree.nodes["parent"][: tree.used["nodes"][0]] != DEAD)
     n_splits = n_nodes // 2  # one less than there are leaves
-    wanted = settings.update_fraction * n_splits * lesson.intensity
+    wanted = settings.update_fraction * n_splits * batch.intensity
     n_wanted = math.ceil(wanted)
-    if lesson.intensity < 1.0:
+    if batch.intensity < 1.0:
         n_wanted = int(wanted) + int(random_units(tree.random, 1)[0] < wanted % 1.0)
     if not n_wanted:
         return np.empty(0, np.int32)
-    return drawn_nodes(tree, lesson.rows, n_wanted, settings)
+    return drawn_nodes(tree, batch.rows, n_wanted, settings)
 
 
 def drawn_nodes(tree: Tree, rows: TreeRows, n_wanted: int, settings: ForestSettings) -> Ints:

@@ -33,28 +33,28 @@ from everlearn.forest.tree import (
     rows_of,
     subtree,
 )
-from everlearn.forest.update import Lesson
+from everlearn.forest.update import TreeBatch
 from everlearn.forest.update.node_sampling import nodes_to_update
 from everlearn.forest.update.uls import pass_down
 
 
-def taught(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Tree:
+def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
     """The tree with nodes drawn extended, and leaves reached grown."""
-    touched = pass_down(tree, lesson, settings)
-    new = np.zeros(len(lesson.rows.slot), np.uint8)
-    new[lesson.arrived] = 1
-    nodes = nodes_to_update(tree, lesson, settings)
+    touched = pass_down(tree, batch, settings)
+    new = np.zeros(len(batch.rows.slot), np.uint8)
+    new[batch.arrived] = 1
+    nodes = nodes_to_update(tree, batch, settings)
     # A node keeps what it has, also where a node grown today would have less.
     roomy = settings._replace(
         members_per_node=int(tree.nodes["size"][nodes].max(initial=settings.members_per_node)),
         vectors_per_node=int(tree.nodes["n_vectors"][nodes].max(initial=settings.vectors_per_node)),
     )
     while len(nodes):
-        n_done = reuse_within_room(tree, nodes, lesson.rows, new, touched, roomy)
+        n_done = reuse_within_room(tree, nodes, batch.rows, new, touched, roomy)
         nodes = nodes[n_done:]
         if len(nodes):
             tree = with_room_for_splits(tree, roomy)
-    return with_leaves_grown(tree, lesson.rows, touched, settings)
+    return with_leaves_grown(tree, batch.rows, touched, settings)
 
 
 @compiled

@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 from everlearn.forest.route import leaves_of
 from everlearn.forest.settings import ForestSettings
 from everlearn.forest.tree import Tree, put_in
-from everlearn.forest.update import Lesson
+from everlearn.forest.update import TreeBatch
 
 
-def taught(tree: Tree, lesson: Lesson, settings: ForestSettings) -> Tree:
+def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
     """The tree with new examples in its leaves."""
-    pass_down(tree, lesson, settings)
+    pass_down(tree, batch, settings)
     return tree
 
 
-def pass_down(tree: Tree, lesson: Lesson, settings: ForestSettings) -> NDArray[np.bool_]:
+def pass_down(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> NDArray[np.bool_]:
     """Put new examples into the leaves they fall into; says which nodes those are."""
-    leaves = leaves_of(tree, settings.split, 0, lesson.rows.X, lesson.arrived)
-    put_in(tree, lesson.arrived, leaves)
+    leaves = leaves_of(tree, settings.split, 0, batch.rows.X, batch.arrived)
+    put_in(tree, batch.arrived, leaves)
     touched = np.zeros(len(tree.nodes), np.bool_)
     touched[leaves] = True
     return touched
