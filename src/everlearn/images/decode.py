@@ -8,7 +8,7 @@ before a pixel is decoded, only the formats below are tried, and whatever the de
 about comes out as one of three named errors. What a file is called plays no role; its bytes decide.
 
     JPEG, PNG, WebP, GIF, BMP     decoded here
-    AVIF, HEIC                    decoded in a process of its own with limits (isolated.py), since
+    AVIF, HEIC                    decoded in a process of its own with limits (sandbox.py), since
                                   nothing in the file bounds what they cost
 
 What comes out is always upright (EXIF orientation applied), 8 bits a channel, RGB. Of an animation
@@ -35,7 +35,7 @@ from everlearn.errors import (
     NotAnImage,
 )
 from everlearn.images.containers import Essence, essence
-from everlearn.images.sandbox import decoded_alone
+from everlearn.images.sandbox import decoded_in_sandbox
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -48,7 +48,7 @@ SUFFIXES = frozenset(
 )
 # Formats whose decoder holds several copies of the picture at a time count as that much larger.
 COPIES = {"WEBP": 2}
-ISOLATED = ("AVIF", "HEIF")
+SANDBOXED = ("AVIF", "HEIF")
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def opened_picture(
     data = read_bytes(source, limits)
     name = "the image" if isinstance(source, bytes) else os.fspath(source)
     parts = essence(data, name)
-    if parts.kind in ISOLATED:
-        stored, orientation = decoded_alone(
+    if parts.kind in SANDBOXED:
+        stored, orientation = decoded_in_sandbox(
             data, parts.kind, name, pixels=limits.pixels, side=limits.side
         )
         return upright(as_rgb(stored), orientation)

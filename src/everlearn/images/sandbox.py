@@ -27,7 +27,7 @@ SECONDS = 2
 MEGABYTES = 448  # of data; the interpreter and its libraries take the rest of the 512
 PATIENCE_SECONDS = 30.0
 LONGEST_ANSWER = 4096
-SCRIPT = Path(__file__).with_name("alone.py")
+SCRIPT = Path(__file__).with_name("sandbox_worker.py")
 MODES = ("RGB", "RGBA", "L", "LA")
 ADVICE = {
     "HEIF": "reading HEIC needs pillow-heif; install it with: pip install 'everlearn[heif]'",
@@ -35,7 +35,7 @@ ADVICE = {
 }
 
 
-def decoded_alone(
+def decoded_in_sandbox(
     data: bytes, kind: str, name: str, *, pixels: int, side: int
 ) -> tuple["Image.Image", int]:
     """The picture as it is stored, and its orientation.

@@ -1,6 +1,6 @@
 """The process that decodes one AVIF or HEIC file, with limits on its time and memory.
 
-Run as a script by isolated.py, never imported: it knows Pillow and nothing of everlearn, so that it
+Run as a script by sandbox.py, never imported: it knows Pillow and nothing of everlearn, so that it
 starts quickly. It reads the file from standard input and writes one line of JSON to standard
 output: ``{"mode", "width", "height", "orientation"}`` and the pixels after it, or ``{"error"}``.
 """
