@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA, load, save
-from everlearn.cluster import Entry, Trained, fit, take_out
+from everlearn.cluster import Entry, Trained, fit, unlearn
 from everlearn.cluster.listing import listed
 from everlearn.cluster.plan import fixed_runs, planned
 from everlearn.cluster.store import PARTS, SHARDS, CheckpointStore
@@ -171,13 +171,13 @@ def test_a_part_with_something_missing_is_not_kept(reference, shards, tmp_path):
 
 def test_a_shard_that_is_taken_out_was_never_there(reference, shards, checkpoint):
     trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, keep_shards=True)
-    assert take_out(trained, shards.paths[7], checkpoint) == [shards.paths[7]]
+    assert unlearn(trained, shards.paths[7], checkpoint) == [shards.paths[7]]
     rest = np.ones(len(shards.X), dtype=bool)
     rest[7 * 60 : 8 * 60] = False
     assert_equal_statistics(trained.learner, StreamingLDA().fit(shards.X[rest], shards.y[rest]))
     assert shards.paths[7] not in trained.addresses
     with pytest.raises(NeverLearned):
-        take_out(trained, shards.paths[7], checkpoint)
+        unlearn(trained, shards.paths[7], checkpoint)
 
 
 def test_a_supplier_is_taken_out_by_a_pattern_and_erased(reference, tmp_path, monkeypatch):
@@ -190,7 +190,7 @@ def test_a_supplier_is_taken_out_by_a_pattern_and_erased(reference, tmp_path, mo
         StreamingLDA(), ours.paths + theirs.paths, checkpoint=checkpoint, keep_shards=True
     )
     monkeypatch.chdir(tmp_path)
-    assert take_out(trained, "theirs/*", checkpoint) == theirs.paths
+    assert unlearn(trained, "theirs/*", checkpoint) == theirs.paths
     assert_equal_statistics(trained.learner, StreamingLDA().fit(ours.X, ours.y))
     assert len(CheckpointStore(checkpoint).names(SHARDS)) == 4
 
@@ -199,7 +199,7 @@ def test_what_was_not_kept_cannot_be_taken_out(reference, shards, checkpoint):
     trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
     before = dumps(trained)
     with pytest.raises(NotKept, match="keep_shards"):
-        take_out(trained, shards.paths[:2], checkpoint)
+        unlearn(trained, shards.paths[:2], checkpoint)
     assert dumps(trained) == before
 
 

@@ -5,6 +5,6 @@ Statistics are sums, so learning from shards is a map and a tree of merges, exac
 
 from everlearn.cluster.fitting import Progress, fit
 from everlearn.cluster.sharded_model import Entry, ShardedModel
-from everlearn.cluster.unlearn import take_out
+from everlearn.cluster.unlearn import unlearn
 
-__all__ = ["Entry", "Progress", "ShardedModel", "fit", "take_out"]
+__all__ = ["Entry", "Progress", "ShardedModel", "fit", "unlearn"]

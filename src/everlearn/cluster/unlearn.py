@@ -12,7 +12,7 @@ from everlearn.errors import NotKept
 NOTHING = Entry(0)
 
 
-def take_out(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]:
+def unlearn(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]:
     """Take shards out of what was trained, as if they had never been there.
 
     Their rows are not read again: what each taught was kept (``keep_shards=True``), and is
