@@ -43,13 +43,13 @@ from everlearn.images.decode import opened_picture
 from everlearn.images.embedders import centre_crop
 
 # A network that knows much already is not shaken as one that knows nothing.
-NIGHT = Recipe(epochs=30, batch_size=256, learning_rate=0.1, label_smoothing=0.0)
+CONSOLIDATION = Recipe(epochs=30, batch_size=256, learning_rate=0.1, label_smoothing=0.0)
 HELD_OUT = 0.1
 
 logger = logging.getLogger("everlearn")
 
 
-class Sleeper(Protocol):
+class ConsolidatedMemory(Protocol):
     """What a night needs of a Memory."""
 
     path: Path
@@ -66,7 +66,7 @@ class Sleeper(Protocol):
 
 
 @dataclass(frozen=True)
-class Night:
+class Consolidation:
     """What a night came to.
 
     Attributes
@@ -84,18 +84,18 @@ class Night:
     taken: bool
 
 
-def night(
+def consolidation(
     embedder: DeepEmbedder,
     pixels: NDArray[np.uint8],
     labels: ArrayLike,
     learner: Any,
     *,
-    recipe: Recipe = NIGHT,
+    recipe: Recipe = CONSOLIDATION,
     held_out: float = HELD_OUT,
     unit: bool = False,
     checkpoint: Path | None = None,
     progress: Callable[[Epoch], None] | None = None,
-) -> Night:
+) -> Consolidation:
     """Train a network further on kept pictures, and see whether it helps a learner.
 
     Parameters
@@ -131,7 +131,9 @@ def night(
         for each in (embedder, trained)
     )
     taken = helps(before, after)
-    return Night(trained if taken else embedder, float(before.mean()), float(after.mean()), taken)
+    return Consolidation(
+        trained if taken else embedder, float(before.mean()), float(after.mean()), taken
+    )
 
 
 def helps(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
@@ -149,7 +151,7 @@ def trained_further(
     embedder: DeepEmbedder,
     pixels: NDArray[np.uint8],
     labels: ArrayLike,
-    recipe: Recipe = NIGHT,
+    recipe: Recipe = CONSOLIDATION,
     *,
     checkpoint: Path | None = None,
     progress: Callable[[Epoch], None] | None = None,
@@ -171,12 +173,12 @@ def trained_further(
 
 
 def consolidate(
-    memory: Sleeper,
+    memory: ConsolidatedMemory,
     *,
-    recipe: Recipe = NIGHT,
+    recipe: Recipe = CONSOLIDATION,
     held_out: float = HELD_OUT,
     progress: Callable[[Epoch], None] | None = None,
-) -> Night:
+) -> Consolidation:
     """Let a Memory's network learn from what the Memory was taught; taken only if it helps.
 
     Interrupted, it goes on where it was when it is called again, provided that nothing was taught
@@ -203,7 +205,7 @@ def consolidate(
 
     Returns
     -------
-    Night
+    Consolidation
         Open the Memory with ``embedder_of(folder, memory.info()["embedder"])`` from then on.
     """
     embedder = memory.embedder
@@ -215,8 +217,8 @@ def consolidate(
     names, pixels = _kept(memory, embedder)
     checkpoint = _checkpoint_of(memory.path, embedder.name)
 
-    def slept() -> Night:
-        return night(
+    def run() -> Consolidation:
+        return consolidation(
             embedder,
             pixels,
             names,
@@ -229,11 +231,11 @@ def consolidate(
         )
 
     try:
-        result = slept()
+        result = run()
     except OtherNetwork as error:
         logger.warning("a night that was interrupted begins anew: %s", error)
         checkpoint.unlink()
-        result = slept()
+        result = run()
     if result.taken:
         save_embedder(result.embedder, network_file(memory.path, result.embedder.name))
         memory.reembed(result.embedder)
@@ -261,7 +263,9 @@ def _held_out_hits(
     return hits
 
 
-def _kept(memory: Sleeper, embedder: DeepEmbedder) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+def _kept(
+    memory: ConsolidatedMemory, embedder: DeepEmbedder
+) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Names and pictures of all teachings, in the order they were taught."""
     names: list[str] = []
     pixels: list[NDArray[np.uint8]] = []
