@@ -195,7 +195,7 @@ def test_a_refused_first_batch_leaves_an_untaught_learner():
         learner = cls()
         with pytest.raises(errors.InvalidLabel):
             learner.partial_fit(X, [None] * 12)
-        assert vars(learner).keys() - {"_turn"} == learner.get_params().keys()
+        assert vars(learner).keys() - {"_lock"} == learner.get_params().keys()
         learner.partial_fit(X[:, :2], y)  # any width will do
 
 

@@ -84,9 +84,9 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         sample_weight : array-like of shape (n_examples,), optional
         """
         if y is None and _are_batches(X):
-            return self._drafted(lambda draft: draft._learn_batches(X, None, fresh=True))
-        return self._drafted(
-            lambda draft: draft._learn_batch(X, y, sample_weight, None, fresh=True)
+            return self._changed_copy(lambda copied: copied._learn_batches(X, None, fresh=True))
+        return self._changed_copy(
+            lambda copied: copied._learn_batch(X, y, sample_weight, None, fresh=True)
         )
 
     def partial_fit(
@@ -110,18 +110,18 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         sample_weight : array-like of shape (n_examples,), optional
         """
         if y is None and _are_batches(X):
-            return self._drafted(
-                lambda draft: draft._learn_batches(X, classes, fresh=not draft._is_begun())
+            return self._changed_copy(
+                lambda copied: copied._learn_batches(X, classes, fresh=not copied._is_begun())
             )
-        return self._drafted(
-            lambda draft: draft._learn_batch(
-                X, y, sample_weight, classes, fresh=not draft._is_begun()
+        return self._changed_copy(
+            lambda copied: copied._learn_batch(
+                X, y, sample_weight, classes, fresh=not copied._is_begun()
             )
         )
 
     def learn_one(self, x: ArrayLike, y: Label) -> Self:
         """Learn one example; the fast path, without scikit-learn's validation."""
-        with self._turn:
+        with self._lock:
             self._learn_vector(x, y)
         return self
 
@@ -131,11 +131,11 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         Raises ``NeverLearned``, and changes nothing, where the statistics show that the examples
         were not learned; a learner that keeps no examples cannot notice every such mistake.
         """
-        return self._drafted(lambda draft: draft._forget_batch(X, y, sample_weight))
+        return self._changed_copy(lambda copied: copied._forget_batch(X, y, sample_weight))
 
     def forget_class(self, label: Label) -> Self:
         """Unlearn a whole class by its name."""
-        return self._drafted(lambda draft: draft._forget_label(label))
+        return self._changed_copy(lambda copied: copied._forget_label(label))
 
     def merge(self, other: "StreamingClassifier") -> Self:
         """Learn everything that another learner of the same kind has learned."""
@@ -146,8 +146,8 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             )
         if other is self:
             raise NotMergeable("a learner cannot be merged with itself; merge a copy if it must be")
-        with self._turns_with(other):
-            return self._drafted(lambda draft: draft._merge_in(other))
+        with self._locks_with(other):
+            return self._changed_copy(lambda copied: copied._merge_in(other))
 
     # Asking.
 
@@ -157,7 +157,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         With two classes a single column, positive for the second, as scikit-learn has it.
         """
         now = self._as_it_is()
-        with now._turn:
+        with now._lock:
             return like(now._decide(X), X)
 
     def predict(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> AnyArray:
@@ -170,13 +170,13 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             Consider only these classes, for instance those of the task at hand.
         """
         now = self._as_it_is()
-        with now._turn:
+        with now._lock:
             return now._answer(X, among)
 
     def predict_proba(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> Array:
         """Probabilities, one column per class in the order of ``classes_``."""
         now = self._as_it_is()
-        with now._turn:
+        with now._lock:
             return like(now._answer_with_probabilities(X, among), X)
 
     def predict_log_proba(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> Array:
@@ -188,7 +188,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     def predict_one(self, x: ArrayLike, *, among: Iterable[Label] | None = None) -> Label:
         """The most likely class of one vector; the fast path."""
         now = self._as_it_is()
-        with now._turn:
+        with now._lock:
             return now._answer_one(x, among)
 
     def linear_head(self) -> tuple[Array, Array]:
@@ -275,7 +275,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         """Slots of labels, and the labels that are new, as :meth:`Labels.encode` gives them."""
         return registry.encode(labels)
 
-    # How teaching goes; on a draft, all but a single example of a known class.
+    # How teaching goes; on a copied, all but a single example of a known class.
 
     def _learn_batches(self, batches: Any, classes: Iterable[Label] | None, *, fresh: bool) -> None:
         """Learn one batch after the other into a copy, so that a bad one leaves nothing behind."""
@@ -289,7 +289,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             X, y, weights = (*batch, None)[:3]
             taught._learn_batch(X, y, weights, classes, fresh=fresh)
             fresh = False
-        self.__dict__.update(taught.__dict__ | {"_turn": self._turn})
+        self.__dict__.update(taught.__dict__ | {"_lock": self._lock})
 
     def _learn_batch(
         self,
@@ -313,8 +313,8 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             self._learn_one(vector, slot)
             return
         label = checked_labels([y])
-        self._drafted(
-            lambda draft: draft._learn_rows(vector[None], label, None, fresh=registry is None)
+        self._changed_copy(
+            lambda copied: copied._learn_rows(vector[None], label, None, fresh=registry is None)
         )
 
     def _learn_rows(
@@ -461,7 +461,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     # What persistence asks of anything it saves.
 
     def _state(self) -> State:
-        with self._turn:
+        with self._lock:
             arrays, notes = super()._state()
             if notes["taught"]:
                 notes["labels"] = list(self.registry_.by_slot)

@@ -3,8 +3,8 @@
 Turns: whoever teaches or asks takes the estimator's lock, so an answer comes from before or after
 a change and never from the middle of one.
 
-Drafts: a change is made on a shallow copy and put in place whole. What validation notes on the way
-(the number of features, their names) goes with the draft if the change is refused.
+Copy on write: a change is made on a shallow copy and put in place whole. What validation notes on
+the way (the number of features, their names) goes with the copied if the change is refused.
 """
 
 from collections.abc import Callable
@@ -52,11 +52,11 @@ class StreamingEstimator(BaseEstimator):
     """What everything that is taught shares: validation first, and no change on an error."""
 
     n_features_in_: int
-    _turn: RLock
+    _lock: RLock
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         estimator = super().__new__(cls)
-        estimator._turn = RLock()
+        estimator._lock = RLock()
         return estimator
 
     @property
@@ -90,32 +90,32 @@ class StreamingEstimator(BaseEstimator):
 
     # Turns and drafts.
 
-    def _draft(self) -> Self:
+    def _shallow_copy(self) -> Self:
         """A shallow copy to make a change on."""
-        draft = object.__new__(type(self))
-        draft.__dict__.update(self.__dict__)
-        return draft
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
 
-    def _drafted(self, change: Callable[[Self], None]) -> Self:
-        """Make a change on a draft and put it in place; an error leaves everything as it was."""
-        with self._turn:
-            draft = self._draft()
-            change(draft)
-            self.__dict__.update(draft.__dict__)
-            for name in self.__dict__.keys() - draft.__dict__.keys():
+    def _changed_copy(self, change: Callable[[Self], None]) -> Self:
+        """Make a change on a copied and put it in place; an error leaves everything as it was."""
+        with self._lock:
+            copied = self._shallow_copy()
+            change(copied)
+            self.__dict__.update(copied.__dict__)
+            for name in self.__dict__.keys() - copied.__dict__.keys():
                 del self.__dict__[name]
         return self
 
-    def _turns_with(self, other: "StreamingEstimator") -> ExitStack:
+    def _locks_with(self, other: "StreamingEstimator") -> ExitStack:
         """The turns of both, always taken in the same order, so that none waits for ever."""
         turns = ExitStack()
         for estimator in sorted((self, other), key=id):
-            turns.enter_context(estimator._turn)
+            turns.enter_context(estimator._lock)
         return turns
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_turn", None)  # a copy takes turns of its own
+        state.pop("_lock", None)  # a copy takes turns of its own
         return state
 
     # Validation.
@@ -197,7 +197,7 @@ class StreamingEstimator(BaseEstimator):
 
     def _state(self) -> State:
         """Everything learned, at one moment: arrays of its own, and notes of plain values."""
-        with self._turn:
+        with self._lock:
             if not self._is_begun():
                 return {}, {"taught": False}
             arrays, notes = self._own_state()

@@ -184,7 +184,7 @@ class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
     # What persistence asks of anything it saves.
 
     def _state(self) -> State:
-        with self._turn:
+        with self._lock:
             if not self._is_begun():
                 return {}, {"taught": False}
             learners = [copy.deepcopy(estimator) for _, estimator in self.steps_]
@@ -287,7 +287,9 @@ class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
         if not ours or not learner._knows(y):
             row = _row(x, "learn_one")
             fresh = not self._is_begun()
-            self._drafted(lambda draft: draft._learn_batch(row, [y], None, None, fresh=fresh))
+            self._changed_copy(
+                lambda copied: copied._learn_batch(row, [y], None, None, fresh=fresh)
+            )
             return
         vector = self._sent(x)
         adapting = self._room() > 0

@@ -213,8 +213,8 @@ class ForestClassifier(StreamingClassifier):
 
     def _as_it_is(self) -> Self:
         """This forest at this moment; teaching goes on beside it."""
-        now = self._draft()
-        now._turn = RLock()
+        now = self._shallow_copy()
+        now._lock = RLock()
         return now
 
     def _scores(self, X: Array) -> Array:

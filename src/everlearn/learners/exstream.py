@@ -132,7 +132,7 @@ class ExStream(StreamingClassifier):
         return super().partial_fit(X, y, classes)
 
     def linear_head(self) -> tuple[Array, Array]:
-        with self._turn:
+        with self._lock:
             return self.coef_, self.intercept_
 
     def _check_parameters(self) -> None:

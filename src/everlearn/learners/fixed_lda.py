@@ -86,13 +86,13 @@ class FixedCovarianceLDA(AdditiveClassifier):
 
     @property
     def coef_(self) -> Array:
-        with self._turn:
+        with self._lock:
             weights, _, _ = self._frozen.linear(self.moments_)
             return weights[self.registry_.order]
 
     @property
     def intercept_(self) -> Array:
-        with self._turn:
+        with self._lock:
             weights, bias, origin = self._frozen.linear(self.moments_)
             return (bias - weights @ origin)[self.registry_.order]
 
@@ -102,7 +102,7 @@ class FixedCovarianceLDA(AdditiveClassifier):
         return base.scatter() / base.total
 
     def linear_head(self) -> tuple[Array, Array]:
-        with self._turn:
+        with self._lock:
             return self.coef_, self.intercept_
 
     def _check_parameters(self) -> None:

@@ -144,31 +144,31 @@ class StreamingLDA(
 
     @property
     def coef_(self) -> Array:
-        with self._turn:
+        with self._lock:
             weights, _, _ = self._linear()
             return weights[self.registry_.order]
 
     @property
     def intercept_(self) -> Array:
-        with self._turn:
+        with self._lock:
             weights, bias, origin = self._linear()
             return (bias + self._log_priors() - weights @ origin)[self.registry_.order]
 
     @property
     def means_(self) -> Array:
-        with self._turn:
+        with self._lock:
             means: Array = self.moments_.means[self.registry_.order]
             return means.copy()
 
     @property
     def priors_(self) -> Array:
-        with self._turn:
+        with self._lock:
             logarithms = self._log_priors()[self.registry_.order]
         return softmax(logarithms)
 
     @property
     def covariance_(self) -> Array:
-        with self._turn:
+        with self._lock:
             return self.moments_.scatter() / self.moments_.total
 
     def transform(self, X: ArrayLike) -> Array:
@@ -178,7 +178,7 @@ class StreamingLDA(
         ``priors_``; the largest λ first. There is one less than there are classes, and no more than
         features. O(d³ + K d²) for the directions.
         """
-        with self._turn:
+        with self._lock:
             rows, directions = self._rows(X), self._directions()
             if isinstance(rows, SparseRows):
                 return rows.products(directions.T) - self.moments_.mean @ directions
@@ -200,7 +200,7 @@ class StreamingLDA(
         return directions * np.where(directions.sum(axis=0) < 0, -1.0, 1.0)
 
     def linear_head(self) -> tuple[Array, Array]:
-        with self._turn:
+        with self._lock:
             return self.coef_, self.intercept_
 
     def _check_parameters(self) -> None:

@@ -102,7 +102,7 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
     def linear_head(self) -> tuple[Array, Array]:
         if self.metric != "euclidean":
             return super().linear_head()
-        with self._turn:
+        with self._lock:
             centroids = self.centroids_
         return centroids, -0.5 * np.einsum("ij,ij->i", centroids, centroids)
 

@@ -191,11 +191,11 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
     @property
     def temperature_(self) -> float:
         """The residual variance of a score: what makes scores differences of log-probabilities."""
-        with self._turn:
+        with self._lock:
             return self._current().noise()
 
     def linear_head(self) -> tuple[Array, Array]:
-        with self._turn:
+        with self._lock:
             return self.coef_, self.intercept_
 
     @property

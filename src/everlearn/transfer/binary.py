@@ -42,7 +42,7 @@ class BinaryClassifier(StreamingClassifier):
         As ``decision_function``, which follows the sorted classes, if the positive label is the one
         that sorts last.
         """
-        with self._turn:
+        with self._lock:
             self._require_fitted()
             margins: Array = self._core.margins(self._rows(X))
             return margins

@@ -126,7 +126,7 @@ class TransferClassifier(StreamingClassifier):
         return intercepts
 
     def linear_head(self) -> tuple[Array, Array]:
-        with self._turn:
+        with self._lock:
             return self.coef_, self.intercept_
 
     def _check_parameters(self) -> None:

@@ -136,7 +136,7 @@ class AutoClassifier(AdditiveClassifier):
 
     @property
     def choice_(self) -> HeadChoice:
-        with self._turn:
+        with self._lock:
             return self._exact.choice(self.moments_, self._sample, self._random_features)
 
     @property

@@ -56,8 +56,8 @@ class AdditiveClassifier(StreamingClassifier):
                 f"with these parameters a {type(self).__name__} depends on the order of what it "
                 "was taught, so nothing can be taken out of it exactly"
             )
-        with self._turns_with(other):
-            return self._drafted(lambda draft: draft._unmerge(other))
+        with self._locks_with(other):
+            return self._changed_copy(lambda copied: copied._unmerge(other))
 
     def _unmerge(self, other: "AdditiveClassifier") -> None:
         self._require_same_parameters(other)

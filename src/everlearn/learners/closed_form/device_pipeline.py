@@ -36,7 +36,7 @@ class DevicePipeline:
         devices.
         """
         device = device_named(device)
-        with self._turn:
+        with self._lock:
             if device is not None and not self._runs_on_device():
                 raise InvalidParameter(
                     "a pipeline runs on a device where all its transformers are fixed ones of "
@@ -52,13 +52,13 @@ class DevicePipeline:
         width = self._note_width(table)
         learner = self.steps_[-1][1]
         through = self._through(device)
-        learner._drafted(
-            lambda draft: draft._learn_there(
+        learner._changed_copy(
+            lambda copied: copied._learn_there(
                 device,
                 table,
                 y,
                 sample_weight,
-                fresh=not draft._is_begun(),
+                fresh=not copied._is_begun(),
                 through=through,
                 width=width,
             )

@@ -74,7 +74,7 @@ class DeviceClassifier(StreamingClassifier):
             device are computed with there in any case.
         """
         device = device_named(device)
-        with self._turn:
+        with self._lock:
             if device is not None:
                 self._check_parameters()
                 if not self.runs_on_device:
@@ -203,8 +203,8 @@ class DeviceClassifier(StreamingClassifier):
             vector = self._vector_at(device, x, "learn_one")
         if slot is None or not self._learns_one_there:
             fresh = not self._is_begun()
-            self._drafted(
-                lambda draft: draft._learn_there(device, vector[None, :], [y], None, fresh=fresh)
+            self._changed_copy(
+                lambda copied: copied._learn_there(device, vector[None, :], [y], None, fresh=fresh)
             )
             return
         with device.computing():
