@@ -22,7 +22,7 @@ NEEDS = {
     "cluster_faults": "psutil",
     "cluster_images": "psutil",
     "cluster_shards": "psutil",
-    "cluster_take_out": "psutil",
+    "cluster_unlearn": "psutil",
     "deep": "torch",
     "gpu": "torch",
 }

@@ -84,9 +84,9 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         sample_weight : array-like of shape (n_examples,), optional
         """
         if y is None and _are_batches(X):
-            return self._changed_copy(lambda copied: copied._learn_batches(X, None, fresh=True))
-        return self._changed_copy(
-            lambda copied: copied._learn_batch(X, y, sample_weight, None, fresh=True)
+            return self._copy_on_write(lambda changed: changed._learn_batches(X, None, fresh=True))
+        return self._copy_on_write(
+            lambda changed: changed._learn_batch(X, y, sample_weight, None, fresh=True)
         )
 
     def partial_fit(
@@ -110,12 +110,12 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         sample_weight : array-like of shape (n_examples,), optional
         """
         if y is None and _are_batches(X):
-            return self._changed_copy(
-                lambda copied: copied._learn_batches(X, classes, fresh=not copied._is_begun())
+            return self._copy_on_write(
+                lambda changed: changed._learn_batches(X, classes, fresh=not changed._is_begun())
             )
-        return self._changed_copy(
-            lambda copied: copied._learn_batch(
-                X, y, sample_weight, classes, fresh=not copied._is_begun()
+        return self._copy_on_write(
+            lambda changed: changed._learn_batch(
+                X, y, sample_weight, classes, fresh=not changed._is_begun()
             )
         )
 
@@ -131,11 +131,11 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         Raises ``NeverLearned``, and changes nothing, where the statistics show that the examples
         were not learned; a learner that keeps no examples cannot notice every such mistake.
         """
-        return self._changed_copy(lambda copied: copied._forget_batch(X, y, sample_weight))
+        return self._copy_on_write(lambda changed: changed._forget_batch(X, y, sample_weight))
 
     def forget_class(self, label: Label) -> Self:
         """Unlearn a whole class by its name."""
-        return self._changed_copy(lambda copied: copied._forget_label(label))
+        return self._copy_on_write(lambda changed: changed._forget_label(label))
 
     def merge(self, other: "StreamingClassifier") -> Self:
         """Learn everything that another learner of the same kind has learned."""
@@ -147,7 +147,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         if other is self:
             raise NotMergeable("a learner cannot be merged with itself; merge a copy if it must be")
         with self._locks_with(other):
-            return self._changed_copy(lambda copied: copied._merge_in(other))
+            return self._copy_on_write(lambda changed: changed._merge_in(other))
 
     # Asking.
 
@@ -275,7 +275,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         """Slots of labels, and the labels that are new, as :meth:`Labels.encode` gives them."""
         return registry.encode(labels)
 
-    # How teaching goes; on a copied, all but a single example of a known class.
+    # How teaching goes; on a copy, all but a single example of a known class.
 
     def _learn_batches(self, batches: Any, classes: Iterable[Label] | None, *, fresh: bool) -> None:
         """Learn one batch after the other into a copy, so that a bad one leaves nothing behind."""
@@ -313,8 +313,8 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             self._learn_one(vector, slot)
             return
         label = checked_labels([y])
-        self._changed_copy(
-            lambda copied: copied._learn_rows(vector[None], label, None, fresh=registry is None)
+        self._copy_on_write(
+            lambda changed: changed._learn_rows(vector[None], label, None, fresh=registry is None)
         )
 
     def _learn_rows(

@@ -1,10 +1,10 @@
-"""What everything that is taught shares, classifiers and transformers alike.
+"""What everything that learns shares, classifiers and transformers alike.
 
-Turns: whoever teaches or asks takes the estimator's lock, so an answer comes from before or after
+Locking: whoever teaches or asks holds the estimator's lock, so an answer comes from before or after
 a change and never from the middle of one.
 
 Copy on write: a change is made on a shallow copy and put in place whole. What validation notes on
-the way (the number of features, their names) goes with the copied if the change is refused.
+the way (the number of features, their names) is discarded with the copy if the change is refused.
 """
 
 from collections.abc import Callable
@@ -88,34 +88,34 @@ class StreamingEstimator(BaseEstimator):
         """Take over what :meth:`_own_state` gave; ``_begin`` was called before."""
         raise NotImplementedError
 
-    # Turns and drafts.
+    # Locking and copy-on-write.
 
     def _shallow_copy(self) -> Self:
         """A shallow copy to make a change on."""
-        copied = object.__new__(type(self))
-        copied.__dict__.update(self.__dict__)
-        return copied
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        return copy
 
-    def _changed_copy(self, change: Callable[[Self], None]) -> Self:
-        """Make a change on a copied and put it in place; an error leaves everything as it was."""
+    def _copy_on_write(self, change: Callable[[Self], None]) -> Self:
+        """Make a change on a copy and put it in place; an error leaves everything as it was."""
         with self._lock:
-            copied = self._shallow_copy()
-            change(copied)
-            self.__dict__.update(copied.__dict__)
-            for name in self.__dict__.keys() - copied.__dict__.keys():
+            copy = self._shallow_copy()
+            change(copy)
+            self.__dict__.update(copy.__dict__)
+            for name in self.__dict__.keys() - copy.__dict__.keys():
                 del self.__dict__[name]
         return self
 
     def _locks_with(self, other: "StreamingEstimator") -> ExitStack:
-        """The turns of both, always taken in the same order, so that none waits for ever."""
-        turns = ExitStack()
+        """The locks of both, always taken in the same order, so that no deadlock arises."""
+        locks = ExitStack()
         for estimator in sorted((self, other), key=id):
-            turns.enter_context(estimator._lock)
-        return turns
+            locks.enter_context(estimator._lock)
+        return locks
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_lock", None)  # a copy takes turns of its own
+        state.pop("_lock", None)  # a copy has a lock of its own
         return state
 
     # Validation.

@@ -287,8 +287,8 @@ class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
         if not ours or not learner._knows(y):
             row = _row(x, "learn_one")
             fresh = not self._is_begun()
-            self._changed_copy(
-                lambda copied: copied._learn_batch(row, [y], None, None, fresh=fresh)
+            self._copy_on_write(
+                lambda changed: changed._learn_batch(row, [y], None, None, fresh=fresh)
             )
             return
         vector = self._sent(x)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA, load, save
-from everlearn.cluster import Entry, Trained, fit, unlearn
+from everlearn.cluster import Entry, ShardedModel, fit, unlearn
 from everlearn.cluster.listing import listed
 from everlearn.cluster.plan import fixed_runs, planned
 from everlearn.cluster.store import PARTS, SHARDS, CheckpointStore
@@ -34,7 +34,9 @@ def assert_equal_statistics(ours, theirs, tolerance=1e-8):
 
 
 def part_of(X, y, *identities):
-    return Trained(NearestClassMean().fit(X, y), {name: Entry(len(X)) for name in identities}, "j")
+    return ShardedModel(
+        NearestClassMean().fit(X, y), {name: Entry(len(X)) for name in identities}, "j"
+    )
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -54,7 +56,7 @@ def test_what_was_trained_comes_back_with_its_ledger(tmp_path, rng):
 
 
 def test_a_file_that_holds_no_learner_is_damaged(tmp_path):
-    empty = Trained(Trained(NearestClassMean()))
+    empty = ShardedModel(ShardedModel(NearestClassMean()))
     save(empty, tmp_path / "model")
     with pytest.raises(DamagedModel):
         load(tmp_path / "model")
@@ -69,7 +71,7 @@ def test_a_shard_in_both_is_never_added_twice(rng):
             whole.merge(part_of(X, y, same))
         assert dumps(whole) == before
     with pytest.raises(NotMergeable):
-        whole.merge(Trained(NearestClassMean().fit(X, y), {"b": Entry(9)}, "another job"))
+        whole.merge(ShardedModel(NearestClassMean().fit(X, y), {"b": Entry(9)}, "another job"))
 
 
 def test_a_finished_fit_is_not_done_again(reference, shards, checkpoint):

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from everlearn import Memory, NearestClassMean
-from everlearn.deep.consolidate import consolidate, embedder_of, helps, night
+from everlearn.deep.consolidate import consolidate, consolidation, embedder_of, helps
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.errors import CannotRead, WrongEmbedder
 from everlearn.images.embedders import Pixels
@@ -111,6 +111,6 @@ def test_a_lost_picture_or_another_embedder_is_refused(memory, tmp_path):
 def test_network_given_to_a_night_is_not_changed():
     embedder = untrained()
     before = {key: value.clone() for key, value in embedder.network.state_dict().items()}
-    found = night(embedder, *striped(10), NearestClassMean(), recipe=quick(epochs=3))
+    found = consolidation(embedder, *striped(10), NearestClassMean(), recipe=quick(epochs=3))
     assert found.taken == (found.after > found.before)
     assert all((before[k] == v).all() for k, v in embedder.network.state_dict().items())

@@ -3,8 +3,26 @@
 Statistics are sums, so learning from shards is a map and a tree of merges, exact to rounding.
 """
 
+import warnings
+from typing import Any
+
 from everlearn.cluster.fitting import Progress, fit
 from everlearn.cluster.sharded_model import Entry, ShardedModel
-from everlearn.cluster.unlearn import unlearn
+from everlearn.cluster.unlearning import unlearn
 
 __all__ = ["Entry", "Progress", "ShardedModel", "fit", "unlearn"]
+
+_RENAMED = {"Trained": "ShardedModel", "take_out": "unlearn"}
+
+
+def __getattr__(name: str) -> Any:
+    """Names before 0.2, for one version more."""
+    if name not in _RENAMED:
+        raise AttributeError(f"everlearn.cluster has no {name}")
+    new = _RENAMED[name]
+    warnings.warn(
+        f"everlearn.cluster.{name} is called {new} now; the old name goes in the next version",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return globals()[new]

@@ -1,16 +1,17 @@
-"""Day and night (Hayes and Kanan 2020, Sec. 5): stream at once, train the network now and then.
+"""Consolidation (Hayes and Kanan 2020, Sec. 5): stream at once, train the network now and then.
 
-By day a Memory is taught in one pass and answers at once; its network stays as it is. In a night
-the network is trained further on what the Memory has kept of its teachings, everything is embedded
-anew, and the classifier learns all of it from the new vectors. The pictures are the files that were
-taught: a night keeps nothing that the day does not, but it needs the files to be there still. Where
-one is gone nothing is changed, for embedding anew would lose what it taught.
+By day a Memory is taught in one pass and answers at once; its network stays as it is. In a
+consolidation the network is trained further on what the Memory has kept of its teachings,
+everything is embedded anew, and the classifier learns all of it from the new vectors. The pictures
+are the files that were taught: a consolidation keeps nothing that the day does not, but it needs
+the files to be there still. Where one is gone nothing is changed, for embedding anew would lose
+what it taught.
 
-A night is taken only if it helps. A share of every name's pictures is held out of it; a classifier
-of the Memory's kind is taught the others, once in the old vectors and once in the new, and asked
-about those held out. Where the new ones are not better by more than chance, nothing changes: of
-the pictures on which the two differ, the new ones are right in so many more that it is beyond one
-standard deviation of a fair coin.
+A consolidation is taken only if it helps. A share of every name's pictures is held out of it; a
+classifier of the Memory's kind is taught the others, once in the old vectors and once in the new,
+and asked about those held out. Where the new ones are not better by more than chance, nothing
+changes: of the pictures on which the two differ, the new ones are right in so many more that it is
+beyond one standard deviation of a fair coin.
 
 Nothing half-done is left behind, whenever the power fails:
 
@@ -50,7 +51,7 @@ logger = logging.getLogger("everlearn")
 
 
 class ConsolidatedMemory(Protocol):
-    """What a night needs of a Memory."""
+    """What a consolidation needs of a Memory."""
 
     path: Path
 
@@ -67,12 +68,12 @@ class ConsolidatedMemory(Protocol):
 
 @dataclass(frozen=True)
 class Consolidation:
-    """What a night came to.
+    """What a consolidation came to.
 
     Attributes
     ----------
     embedder : DeepEmbedder
-        The network trained further; the old one if the night was not taken.
+        The network trained further; the old one if the consolidation was not taken.
     before, after : float
         Accuracy on held-out pictures with the old and with the new network.
     taken : bool
@@ -190,7 +191,7 @@ def consolidate(
         Opened to be taught, with a :class:`~everlearn.deep.embedding.DeepEmbedder`.
     recipe : Recipe
     held_out : float, default=0.1
-        Share of every name's pictures by which the night is judged.
+        Share of every name's pictures by which the consolidation is judged.
     progress : callable, optional
         Told each epoch as it ends.
 
@@ -211,7 +212,7 @@ def consolidate(
     embedder = memory.embedder
     if not isinstance(embedder, DeepEmbedder):
         raise WrongEmbedder(
-            f"{type(embedder).__name__} cannot be trained here; a night needs a network from "
+            f"{type(embedder).__name__} cannot be trained here; consolidation needs a network from "
             "everlearn.deep (train_base, load_embedder)"
         )
     names, pixels = _kept(memory, embedder)
@@ -233,7 +234,7 @@ def consolidate(
     try:
         result = run()
     except OtherNetwork as error:
-        logger.warning("a night that was interrupted begins anew: %s", error)
+        logger.warning("a consolidation that was interrupted begins anew: %s", error)
         checkpoint.unlink()
         result = run()
     if result.taken:
@@ -250,7 +251,7 @@ def network_file(folder: Path, name: str) -> Path:
 
 
 def embedder_of(folder: Path, name: str, **settings: Any) -> DeepEmbedder:
-    """The network that the last night of a Memory left; ``settings`` as in ``load_embedder``."""
+    """The network that a Memory's last consolidation left; ``settings`` as in ``load_embedder``."""
     return load_embedder(network_file(Path(folder), name), **settings)
 
 
@@ -273,7 +274,9 @@ def _kept(
         names.append(teaching.name)
         pixels.append(_picture(teaching, embedder))
     if not names:
-        raise NeverLearned("nothing was taught yet, so there is nothing to learn in a night")
+        raise NeverLearned(
+            "nothing was taught yet, so there is nothing to learn in a consolidation"
+        )
     return np.array(names), np.stack(pixels)
 
 
@@ -290,7 +293,7 @@ def _picture(teaching: Any, embedder: DeepEmbedder) -> NDArray[np.uint8]:
 
 
 def _checkpoint_of(folder: Path, name: str) -> Path:
-    """The checkpoint of a night that starts from this network; those of others are removed."""
+    """The checkpoint of a consolidation from this network; those of others are removed."""
     file = folder / f"night-{_short(name)}.training"
     for other in folder.glob("night-*.training"):
         if other != file:

@@ -126,7 +126,7 @@ def opened_picture(
     _require_within(image.size, parts, name, limits)
     try:
         if at_least is not None and parts.kind == "JPEG":
-            image.copied("RGB", (at_least, at_least))
+            image.draft("RGB", (at_least, at_least))
         image.load()
         return upright(as_rgb(image), parts.orientation)
     except Exception as error:

@@ -94,7 +94,7 @@ class ClassWhitening(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn the map from these examples and the classes they are of."""
-        return self._changed_copy(lambda copied: copied._take(X, y, sample_weight))
+        return self._copy_on_write(lambda changed: changed._take(X, y, sample_weight))
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -33,11 +33,11 @@ class FixedMap(TransformerMixin, StreamingEstimator):
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Take note of the number of features; nothing is learned."""
-        return self._changed_copy(lambda copied: copied._note(X, reset=True))
+        return self._copy_on_write(lambda changed: changed._note(X, reset=True))
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
         """The first time as ``fit``; after that only a look at the number of features."""
-        return self._changed_copy(lambda copied: copied._note(X, reset=not copied._is_begun()))
+        return self._copy_on_write(lambda changed: changed._note(X, reset=not changed._is_begun()))
 
     def learn_one(self, x: ArrayLike) -> Self:
         """As ``partial_fit``, for one vector."""

@@ -155,7 +155,7 @@ class InitialWhitening(
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Take mean and deviation from these examples."""
-        return self._changed_copy(lambda copied: copied._take(X, sample_weight))
+        return self._copy_on_write(lambda changed: changed._take(X, sample_weight))
 
     def partial_fit(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None

@@ -161,12 +161,12 @@ class RobustStreamingPCA(EigenspaceTransformer):
         mask : array-like of bool, shape (n_images, n_features), optional
             Where pixels are known to be outliers; all others are trusted.
         """
-        return self._changed_copy(lambda copied: copied._learn(X, mask, fresh=True))
+        return self._copy_on_write(lambda changed: changed._learn(X, mask, fresh=True))
 
     def partial_fit(self, X: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
         """Learn more images, in this order; parameters as in ``fit``."""
         fresh = not self.__sklearn_is_fitted__()
-        return self._changed_copy(lambda copied: copied._learn(X, mask, fresh=fresh))
+        return self._copy_on_write(lambda changed: changed._learn(X, mask, fresh=fresh))
 
     def learn_one(self, x: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
         """Learn one image; ``accepted_`` says whether it was."""
@@ -179,7 +179,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
         They should show what varies: a bit of everything that will come.
         """
-        return self._changed_copy(lambda copied: copied._start_from(X))
+        return self._copy_on_write(lambda changed: changed._start_from(X))
 
     def _start_from(self, X: ArrayLike) -> None:
         self._check_parameters()

@@ -133,14 +133,14 @@ class StreamingPCA(EigenspaceTransformer):
         y : ignored
         sample_weight : array-like of shape (n_images,), optional
         """
-        return self._changed_copy(lambda copied: copied._learn(X, sample_weight, fresh=True))
+        return self._copy_on_write(lambda changed: changed._learn(X, sample_weight, fresh=True))
 
     def partial_fit(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn more images: as one by one, in this order."""
         fresh = not self.__sklearn_is_fitted__()
-        return self._changed_copy(lambda copied: copied._learn(X, sample_weight, fresh=fresh))
+        return self._copy_on_write(lambda changed: changed._learn(X, sample_weight, fresh=fresh))
 
     def learn_one(self, x: ArrayLike, y: Any = None) -> Self:
         """Learn one image; the fast path, without scikit-learn's validation."""

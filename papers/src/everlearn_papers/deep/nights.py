@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.deep.consolidate import NIGHT, helps, trained_further
+from everlearn.deep.consolidate import CONSOLIDATION, helps, trained_further
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn_papers.deep.cifar import Scale, base_embedder, pictures
 from everlearn_papers.deep.incremental import Pictured
@@ -27,11 +27,13 @@ DAYS = 2
 HELD_OUT_EVERY = 10
 
 
-def nights(scale: Scale, folder: Path, kept: int, *, epochs: int = NIGHT.epochs) -> dict[str, Any]:
+def nights(
+    scale: Scale, folder: Path, kept: int, *, epochs: int = CONSOLIDATION.epochs
+) -> dict[str, Any]:
     """Accuracy on all classes so far: after the base, each evening, and each morning."""
     train, test = pictures(scale)
     embedder = base_embedder(scale, folder)
-    recipe = replace(NIGHT, epochs=epochs, seed=scale.seed)
+    recipe = replace(CONSOLIDATION, epochs=epochs, seed=scale.seed)
     per_day = (scale.n_classes - scale.base) // DAYS
     known = list(range(scale.base))
     held = _held(train, kept)

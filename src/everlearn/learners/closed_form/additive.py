@@ -57,7 +57,7 @@ class AdditiveClassifier(StreamingClassifier):
                 "was taught, so nothing can be taken out of it exactly"
             )
         with self._locks_with(other):
-            return self._changed_copy(lambda copied: copied._unmerge(other))
+            return self._copy_on_write(lambda changed: changed._unmerge(other))
 
     def _unmerge(self, other: "AdditiveClassifier") -> None:
         self._require_same_parameters(other)

@@ -23,7 +23,7 @@ class DevicePipeline:
     steps: list[tuple[str, Any]]
     steps_: list[tuple[str, Any]]
     n_seen_: int
-    _turn: Any
+    _lock: Any
     _sent_to: Device | None = None
 
     def _is_fixed(self) -> bool:
@@ -52,13 +52,13 @@ class DevicePipeline:
         width = self._note_width(table)
         learner = self.steps_[-1][1]
         through = self._through(device)
-        learner._changed_copy(
-            lambda copied: copied._learn_there(
+        learner._copy_on_write(
+            lambda changed: changed._learn_there(
                 device,
                 table,
                 y,
                 sample_weight,
-                fresh=not copied._is_begun(),
+                fresh=not changed._is_begun(),
                 through=through,
                 width=width,
             )

@@ -203,8 +203,10 @@ class DeviceClassifier(StreamingClassifier):
             vector = self._vector_at(device, x, "learn_one")
         if slot is None or not self._learns_one_there:
             fresh = not self._is_begun()
-            self._changed_copy(
-                lambda copied: copied._learn_there(device, vector[None, :], [y], None, fresh=fresh)
+            self._copy_on_write(
+                lambda changed: changed._learn_there(
+                    device, vector[None, :], [y], None, fresh=fresh
+                )
             )
             return
         with device.computing():

@@ -1,6 +1,6 @@
 """Taking one shard of 200 out of a finished model.
 
-    python -m benchmarks.cluster_take_out
+    python -m benchmarks.cluster_unlearn
 
 Claim: at most 50 ms, and equal to never having seen it to 1e-8 (scores, relative).
 """
@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.cluster_engines import blocks, difference
 from benchmarks.cluster_shards import removed, write_shards
 from everlearn import StreamingLDA
-from everlearn.cluster import fit, take_out
+from everlearn.cluster import fit, unlearn
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
         for path in paths[50:60]:
             left = copy.deepcopy(trained)
             start = time.perf_counter(), time.process_time()
-            take_out(left, path, checkpoint)
+            unlearn(left, path, checkpoint)
             wall.append(time.perf_counter() - start[0])
             processor.append(time.process_time() - start[1])
         never = StreamingLDA()
