@@ -35,7 +35,7 @@ def build(folder: Path) -> None:
             (f"name {i % 7}", Example(x, f"/photos/{i}.png", rng.bytes(32), rng.bytes(200)))
             for i, x in enumerate(X)
         ]
-        TeachingWriter(memory._store.journal, "teach", again=False, also=True).write(pairs)
+        TeachingWriter(memory._opened.journal, "teach", again=False, also=True).write(pairs)
         memory.rename("name 0", "zero")
         memory.forget(name="name 1")
         memory.teach(-X[0], "mistake")

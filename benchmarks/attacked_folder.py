@@ -21,7 +21,7 @@ from benchmarks.plain_memory import (
     word,
 )
 from everlearn import Memory, NearestClassMean, RecursiveRLSC
-from everlearn.memory.edits.unknowns import all_strangers
+from everlearn.memory.edits.unknowns import all_unknowns
 from everlearn.memory.storage.backup import restore
 
 MANY = 120
@@ -285,9 +285,9 @@ def apply(change: Change, memory: Memory, place: Path, tell: Tell) -> None:
 
 
 def _about_a_group(change: Change, memory: Memory, tell: Tell) -> None:
-    groups = memory.strangers()
+    groups = memory.unknowns()
     group = groups[change.values[0] % len(groups)]
-    everyone = {s.id: number_in(s.example.source) for s in all_strangers(memory._store.journal)}
+    everyone = {s.id: number_in(s.example.source) for s in all_unknowns(memory._opened.journal)}
     members = [everyone[id] for id in group.examples]
     tell(f"members {' '.join(map(str, members))}")
     getattr(memory, f"{change.kind}_strangers")(group.id, *change.values[1:])
@@ -295,12 +295,12 @@ def _about_a_group(change: Change, memory: Memory, tell: Tell) -> None:
 
 
 def network_of(memory: Memory) -> int:
-    return int((memory._store.journal.fact("embedder") or "network 0").split()[-1])
+    return int((memory._opened.journal.fact("embedder") or "network 0").split()[-1])
 
 
 def held_by(memory: Memory) -> Held:
     """What counts and who is kept, every vector compared with what its number stands for."""
-    store = memory._store
+    store = memory._opened
 
     def look() -> Held:
         network = network_of(memory)
@@ -311,7 +311,7 @@ def held_by(memory: Memory) -> Held:
                 raise AssertionError(f"the vector of {number} is another")
             taught[number, name] += 1
         strangers = {
-            number_in(s.example.source): bool(s.ignored) for s in all_strangers(store.journal)
+            number_in(s.example.source): bool(s.ignored) for s in all_unknowns(store.journal)
         }
         return Held(taught, strangers, network)
 

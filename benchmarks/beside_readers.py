@@ -26,7 +26,7 @@ from benchmarks.attacked_folder import (
 )
 from benchmarks.plain_memory import WIDTH
 from everlearn import Memory
-from everlearn.memory import keeping as memory_module
+from everlearn.memory.edits import editor
 
 READERS = 3
 KINDS = (
@@ -76,7 +76,7 @@ def read(folder: Path, questions: int, seed: int, pipe: int) -> None:
 
 def attack(questions: int, seed: int = 0) -> Counter[str]:
     """What the readers found, while changes were made until the last of them was done."""
-    memory_module.SNAPSHOT_EVERY = 256
+    editor.SNAPSHOT_EVERY = 256
     rng = np.random.default_rng(seed)
     every_kind_once(rng)
     with tempfile.TemporaryDirectory() as place:

@@ -42,7 +42,7 @@ from benchmarks.attacked_folder import (
 from benchmarks.plain_memory import PlainMemory, Taught, picture, source, thumbnail, vector
 from everlearn import Memory
 from everlearn.errors import NotAMemory
-from everlearn.memory import keeping as memory_module
+from everlearn.memory.edits import editor
 
 ROUNDS_PER_FOLDER = 40
 # Snapshots often, so that many kills fall into the writing of one.
@@ -91,7 +91,7 @@ def die_in(seconds: float) -> None:
 
 def live(folder: Folder, steps: list[Change], pipe: int, seconds: float) -> None:
     """Carry out a plan in a process of its own, which dies so long after its last step began."""
-    memory_module.SNAPSHOT_EVERY = SNAPSHOT_EVERY
+    editor.SNAPSHOT_EVERY = SNAPSHOT_EVERY
 
     def tell(line: str) -> None:
         os.write(pipe, f"{line}\n".encode())

@@ -163,7 +163,7 @@ def large() -> Iterator[Line]:
             yield from ask(memory)
             start = time.perf_counter()
             anew = Model(clone(memory.classifier))
-            anew.follow(memory._store.journal, memory._store.journal.last_position)
+            anew.follow(memory._opened.journal, memory._opened.journal.last_position)
             yield Line(
                 "rebuilding it from the journal alone",
                 f"{time.perf_counter() - start:.1f} s",

@@ -33,7 +33,7 @@ def lines() -> Iterator[Line]:
         with Memory(Path(folder) / "memory") as memory:
             found = Counter(
                 (name, example.vector.tobytes())
-                for name, example in memory._store.journal.examples()
+                for name, example in memory._opened.journal.examples()
             )
             problems = memory.verify().problems
     lost = sum(key not in found for key in acknowledged)

@@ -98,7 +98,7 @@ def compared(served: Path, replayed: Path, live: str) -> tuple[int, int, bool]:
     }
     total, found = len(expected), 0
     with Memory(served, read_only=True) as memory, Memory(replayed) as replay:
-        taught = list(memory._store.journal.examples())
+        taught = list(memory._opened.journal.examples())
         for name, example in taught:
             found += expected.pop(example.vector.tobytes(), None) == name
         replay.teach_many((example.vector, name) for name, example in taught)

@@ -15,9 +15,7 @@ def test_a_public_name_says_everything(name):
     taken = [word for word in inspect.signature(thing).parameters if word not in ("self", "args")]
     sections = re.findall(r"^(\w[\w ]*)\n-+$", text, re.MULTILINE)
     if taken:
-        described = (
-            "Attributes" if name in ("ShardedModel", "Trained") else "Parameters"
-        )  # a record of its fields
+        described = "Attributes" if name in ("ShardedModel", "Trained") else "Parameters"
         assert described in sections
         part = text[text.index(f"{described}\n--") :]
         for word in taken:

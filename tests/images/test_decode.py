@@ -29,7 +29,7 @@ from everlearn.errors import (
     InvalidParameter,
     NotAnImage,
 )
-from everlearn.images import isolated
+from everlearn.images import sandbox
 from everlearn.images.containers import MOST_PARTS, essence, orientation
 from everlearn.images.decode import Limits, decode
 
@@ -245,16 +245,16 @@ def test_a_decoder_in_its_own_process_ends_with_a_named_error(kind, monkeypatch)
             decode(damaged)
     with pytest.raises(ImageTooLarge, match="96 x 96"):
         decode(data, limits=Limits(pixels=95 * 96))
-    monkeypatch.setattr(isolated, "MEGABYTES", 1)
+    monkeypatch.setattr(sandbox, "MEGABYTES", 1)
     with pytest.raises(EverlearnError):
         decode(data)
-    monkeypatch.setattr(isolated, "SECONDS", 0)
+    monkeypatch.setattr(sandbox, "SECONDS", 0)
     with pytest.raises(EverlearnError):
         decode(data)
 
 
 def test_where_no_process_can_be_started_the_error_is_named(monkeypatch):
-    monkeypatch.setattr(isolated.sys, "executable", "/does/not/exist")
+    monkeypatch.setattr(sandbox.sys, "executable", "/does/not/exist")
     with pytest.raises(CannotRead, match="no process could be started"):
         decode(saved(PICTURE, "AVIF"))
 

@@ -22,7 +22,7 @@ from everlearn.errors import (
     NewerFormat,
     NotAMemory,
 )
-from everlearn.memory import keeping as memory_module
+from everlearn.memory.edits import editor
 from everlearn.memory.edits.writing import TeachingWriter
 from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.journal import WINDOW, Example
@@ -40,7 +40,7 @@ def taught(tmp_path, clusters):
 
 def fold_anew(memory):
     """The model folded from the whole journal, without any snapshot."""
-    return numbers_of(memory._store.read(memory._store.history.replayed).classifier)
+    return numbers_of(memory._opened.read(memory._opened.history.replayed).classifier)
 
 
 def snapshots(folder):
@@ -63,7 +63,7 @@ def test_opening_from_a_snapshot_equals_folding_the_journal(taught):
 
 
 def test_snapshots_are_made_while_teaching_and_old_ones_removed(tmp_path, clusters, monkeypatch):
-    monkeypatch.setattr(memory_module, "SNAPSHOT_EVERY", WINDOW)
+    monkeypatch.setattr(editor, "SNAPSHOT_EVERY", WINDOW)
     X, names = clusters(each=200)
     with Memory(tmp_path) as memory:
         memory.teach_many(zip(X[:300], names[:300], strict=True))
@@ -104,7 +104,7 @@ def test_temporary_files_of_a_dead_writer_are_removed(taught):
 def test_a_full_disk_is_named_and_loses_nothing(taught):
     folder, X, names = taught
     with Memory(folder) as memory:
-        db = memory._store.journal.db
+        db = memory._opened.journal.db
         pages = db.value("PRAGMA page_count")
         db.run(f"PRAGMA max_page_count = {pages}")
         before = memory.info()["teachings"]
@@ -269,7 +269,7 @@ class Unflushed:
 def test_a_flush_that_fails_after_the_commit_does_not_say_that_nothing_was_kept(taught):
     folder, X, _ = taught
     memory = Memory(folder)
-    db = memory._store.journal.db
+    db = memory._opened.journal.db
     sound, db._db = db._db, Unflushed(db._db)
     with pytest.raises(CannotWrite, match="not certain") as caught:
         memory.teach(-X[0], "perhaps")
@@ -415,7 +415,7 @@ def test_switching_the_classifier_is_all_or_nothing(taught, monkeypatch):
             raise CannotWrite("the disk is full")
 
         with monkeypatch.context() as patch:
-            patch.setattr(memory._store.journal, "set_fact", refuse)
+            patch.setattr(memory._opened.journal, "set_fact", refuse)
             with pytest.raises(CannotWrite):
                 memory.use(classifier=NearestClassMean())
         assert "RecursiveRLSC" in memory.info()["classifier"]
@@ -434,7 +434,7 @@ def test_a_thumbnail_that_got_lost_is_no_picture_that_never_was(tmp_path, cluste
     X, _ = clusters(each=2)
     example = Example(X[0].astype(np.float32), "a.png", bytes(32), b"not looked at")
     with Memory(tmp_path / "memory") as memory:
-        TeachingWriter(memory._store.journal, "teach", again=False, also=True).write(
+        TeachingWriter(memory._opened.journal, "teach", again=False, also=True).write(
             [("cup", example)]
         )
         memory.teach(X[1], "plate")

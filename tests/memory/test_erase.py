@@ -31,7 +31,7 @@ def filled(tmp_path, clusters):
 
 def teach_secret(memory):
     example = Example(SECRET, "/secret/place.jpg", bytes(32), THUMBNAIL)
-    TeachingWriter(memory._store.journal, "teach", again=False, also=True).write(
+    TeachingWriter(memory._opened.journal, "teach", again=False, also=True).write(
         [("secret name", example)]
     )
 
@@ -89,10 +89,10 @@ def test_a_reader_in_the_middle_of_a_read_makes_the_erase_pending(filled, monkey
     memory, *_ = filled
     monkeypatch.setattr("everlearn.memory.storage.database.PATIENCE_SECONDS", 0.05)
     with Memory(memory.path, read_only=True) as reader:
-        with reader._store.journal.db.one_view():
+        with reader._opened.journal.db.one_view():
             reader.names()
-            reader._store.journal.db.run("BEGIN")
-            reader._store.journal.names()
+            reader._opened.journal.db.run("BEGIN")
+            reader._opened.journal.names()
             done = memory.forget(name="secret name", erase=True)
             assert done.receipt.pending
             assert memory.info()["erase_pending"]
@@ -114,8 +114,8 @@ def test_an_erase_killed_after_its_commit_is_finished_at_the_next_opening(filled
         patch.setattr(Database, "rebuild", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             memory.forget(name="secret name", erase=True)
-    memory._store.closed = True
-    memory._store.release()
+    memory._opened.closed = True
+    memory._opened.release()
     with Memory(memory.path, read_only=True) as reader:
         assert reader.verify().erase_pending
     Memory(memory.path).close()

@@ -33,7 +33,7 @@ def questions(memory, X, tmp_path):
         "undo": (lambda: memory.undo().kind, None),
         "redo": (lambda: memory.redo().kind, None),
         "again": (lambda: memory.undo().kind, None),
-        "strangers": (lambda: memory.strangers(), None),
+        "strangers": (lambda: memory.unknowns(), None),
         "rename": (lambda: memory.rename("key", "keys"), None),
         "forget": (lambda: memory.forget(name="keys").count, None),
         "forget for good": (lambda: memory.forget(name="pen", erase=True).receipt, None),

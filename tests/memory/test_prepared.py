@@ -103,7 +103,7 @@ def test_nothing_prepared_outlives_an_erase(taught):
 def test_with_ignored_strangers_the_memory_is_asked(taught, files):
     with Memory(taught, accept=1e-6) as memory:
         memory.ask(files[4][0], remember=True)
-        memory.ignore_strangers(memory.strangers()[0].id)
+        memory.ignore_unknowns(memory.unknowns()[0].id)
     assert prepared_answers(taught) is None
 
 
@@ -177,7 +177,7 @@ def test_asking_imports_none_of_what_learners_are_made_with(taught):
 def test_a_folder_from_another_processor_is_sound_and_an_altered_one_is_not(taught, times, ok):
     """Processors and versions of BLAS round the last bit of a temperature differently."""
     with Memory(taught) as memory:
-        journal = memory._store.journal
+        journal = memory._opened.journal
         head = read_head(taught, journal)
         assert head is not None
         write_head(taught, journal, replace(head, temperature=head.temperature * times))

@@ -28,7 +28,7 @@ def visited(tmp_path, rng):
 
 def test_strangers_that_are_alike_are_one_group(visited):
     memory, _ = visited
-    first, second = memory.strangers()
+    first, second = memory.unknowns()
     assert (first.count, second.count) == (6, 3)
     assert first.likely.startswith("thing")
     assert set(first.examples) | set(second.examples) == set(range(1, 10))
@@ -36,12 +36,12 @@ def test_strangers_that_are_alike_are_one_group(visited):
 
 def test_a_named_group_is_known_and_can_be_taken_back(visited):
     memory, draw = visited
-    group = memory.strangers()[0]
-    assert memory.name_strangers(group.id, "newcomer") == 6
+    group = memory.unknowns()[0]
+    assert memory.name_unknowns(group.id, "newcomer") == 6
     answers = memory.ask(draw(4))
     assert answers[0].name == "newcomer"
     assert not answers.unknown
-    assert [g.count for g in memory.strangers()] == [3]
+    assert [g.count for g in memory.unknowns()] == [3]
     undone = memory.undo()
     assert (undone.kind, undone.count, undone.names) == ("name", 6, ("newcomer",))
     assert memory.ask(draw(4)).unknown
@@ -49,17 +49,17 @@ def test_a_named_group_is_known_and_can_be_taken_back(visited):
 
 def test_an_ignored_group_stays_quiet(visited):
     memory, draw = visited
-    first, second = memory.strangers()
-    memory.ignore_strangers(second.id)
+    first, second = memory.unknowns()
+    memory.ignore_unknowns(second.id)
     answers = memory.ask(draw(5), remember=True)
     assert answers.unknown
     assert answers.ignored
     assert not memory.ask(draw(4)).ignored
-    assert [(g.count, g.ignored) for g in memory.strangers()] == [(6, False), (3, True)]
-    memory.drop_strangers(first.id)
-    assert [g.count for g in memory.strangers()] == [3]
+    assert [(g.count, g.ignored) for g in memory.unknowns()] == [(6, False), (3, True)]
+    memory.drop_unknowns(first.id)
+    assert [g.count for g in memory.unknowns()] == [3]
     with pytest.raises(InvalidInput, match="there is no group 99"):
-        memory.drop_strangers(99)
+        memory.drop_unknowns(99)
 
 
 def test_strangers_are_bounded_and_survive(visited, monkeypatch):
@@ -67,17 +67,17 @@ def test_strangers_are_bounded_and_survive(visited, monkeypatch):
     monkeypatch.setattr(room, "MOST", 12)
     for _ in range(10):
         memory.ask(draw(4), remember=True)
-    assert sum(group.count for group in memory.strangers()) == 12
+    assert sum(group.count for group in memory.unknowns()) == 12
     memory.close()
     with Memory(memory.path, read_only=True) as reader:
-        assert sum(group.count for group in reader.strangers()) == 12
+        assert sum(group.count for group in reader.unknowns()) == 12
 
 
 def test_an_altered_stranger_is_noticed(visited):
     memory, _ = visited
-    memory._store.journal.db.run("UPDATE strangers SET source = 'x' WHERE id = 2")
-    with pytest.raises(DamagedJournal, match="stranger"):
-        memory.strangers()
+    memory._opened.journal.db.run("UPDATE strangers SET source = 'x' WHERE id = 2")
+    with pytest.raises(DamagedJournal, match="unknown image"):
+        memory.unknowns()
 
 
 def test_an_erased_picture_is_no_stranger_either(visited):

@@ -97,7 +97,7 @@ def test_a_plain_copy_of_two_moments_is_noticed(taught, tmp_path):
         shutil.copy(folder / FILE, copy / FILE)
         memory.teach_many((x, f"other {i % 50}") for i, x in enumerate(-X))
         memory.forget(name="class 1")
-        memory._store.journal.db.checkpoint()
+        memory._opened.journal.db.checkpoint()
         memory.teach_many((x, f"more {i % 50}") for i, x in enumerate(2 * X[:20]))
         shutil.copy(folder / f"{FILE}-wal", copy / f"{FILE}-wal")
     with contextlib.suppress(DamagedJournal), Memory(copy) as memory:
@@ -130,8 +130,8 @@ def test_a_memory_asked_at_any_moment_equals_a_replay_bit_for_bit(tmp_path, rng,
             if count in (30, 270):
                 memory.forget(name="name 3")
                 memory.undo()
-            live = memory._store.read(lambda: memory._store.model().digest())
-            replayed = memory._store.read(lambda: memory._store.history.replayed().digest())
+            live = memory._opened.read(lambda: memory._opened.model().digest())
+            replayed = memory._opened.read(lambda: memory._opened.history.replayed().digest())
             assert live == replayed, taught
         assert memory.verify().problems == ()
 
@@ -148,12 +148,12 @@ def test_verify_finds_a_model_in_use_that_is_not_what_the_journal_leads_to(taugh
 def test_verify_finds_a_snapshot_that_is_not_what_the_journal_leads_to(taught):
     folder, *_ = taught
     with Memory(folder, read_only=True) as memory:
-        model = memory._store.read(memory._store.history.opened)
+        model = memory._opened.read(memory._opened.history.opened)
         model.classifier.learn_one(np.ones(16), 1)
         (snapshot,) = folder.glob("snapshot-*")
         position = int(snapshot.name.split("-")[1])
-        chain = memory._store.journal.chain_at(position)
-        untaught = memory._store.history._untaught
+        chain = memory._opened.journal.chain_at(position)
+        untaught = memory._opened.history._untaught
     write_snapshot(folder, Model(model.classifier, model.means, position, chain), untaught)
     with Memory(folder, read_only=True) as memory:
         (problem,) = memory.verify().problems

@@ -125,7 +125,7 @@ def test_many_teach_at_once_and_nothing_is_lost(api, memories, tmp_path, rng):
     assert len(taught) == 96
     stored = {vector.tobytes(): f"name {n % 3}" for n in range(8) for vector in vectors[n]}
     with Memory(tmp_path / "replay") as replay:
-        for name, example in memories["home"]._store.journal.examples():
+        for name, example in memories["home"]._opened.journal.examples():
             assert stored.pop(example.vector.tobytes()) == name
             replay.teach(example.vector, name)
         assert not stored

@@ -55,25 +55,25 @@ def test_strangers_are_kept_named_ignored_and_dropped(client, own):
     for stranger in strangers:
         assert client.ask(stranger, remember=True).unknown
     client.ask(strangers[0])
-    groups = client.strangers()
-    assert groups == own.strangers()
+    groups = client.unknowns()
+    assert groups == own.unknowns()
     assert sum(group.count for group in groups) == 3
     first = groups[0]
-    assert client.stranger_thumbnail(first.id) == own.stranger_thumbnail(first.id)
-    assert client.stranger_thumbnail(first.id).startswith(b"\xff\xd8")
-    assert client.stranger_thumbnail(999) is None
-    assert client.name_strangers(first.id, "yellow") == first.count
+    assert client.unknown_thumbnail(first.id) == own.unknown_thumbnail(first.id)
+    assert client.unknown_thumbnail(first.id).startswith(b"\xff\xd8")
+    assert client.unknown_thumbnail(999) is None
+    assert client.name_unknowns(first.id, "yellow") == first.count
     assert own.names()["yellow"].count == first.count
-    for group in client.strangers():
-        client.drop_strangers(group.id)
+    for group in client.unknowns():
+        client.drop_unknowns(group.id)
     client.forget(name="yellow")
     assert client.ask(strangers[0], remember=True).unknown
-    (group,) = client.strangers()
-    assert client.ignore_strangers(group.id) == 1
+    (group,) = client.unknowns()
+    assert client.ignore_unknowns(group.id) == 1
     assert client.ask(strangers[0]).ignored
-    assert client.drop_strangers(group.id) == 1
+    assert client.drop_unknowns(group.id) == 1
     with pytest.raises(errors.InvalidInput, match="no group"):
-        client.drop_strangers(group.id)
+        client.drop_unknowns(group.id)
 
 
 def test_evaluate_counts_as_the_memory_does(client, own, tmp_path):

@@ -256,7 +256,7 @@ def test_strangers_before_the_camera_are_kept_and_named(browse, live, memories):
     while page.locator("#strangers li").count():
         page.get_by_role("button", name="Drop").first.click()
         page.wait_for_timeout(200)
-    assert memories["home"].strangers() == []
+    assert memories["home"].unknowns() == []
     assert page.problems == []
 
 

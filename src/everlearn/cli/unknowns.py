@@ -15,10 +15,10 @@ def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json:
     """List unknown pictures that were kept (ask --remember), by likeness."""
     memory = opened(ctx, read_only=ignore is None and drop is None)
     if ignore is not None:
-        memory.ignore_strangers(ignore)
+        memory.ignore_unknowns(ignore)
     if drop is not None:
-        memory.drop_strangers(drop)
-    groups = memory.strangers()
+        memory.drop_unknowns(drop)
+    groups = memory.unknowns()
     if as_json:
         print_json([vars(group) for group in groups])
         return
@@ -35,7 +35,7 @@ def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json:
 @click.pass_context
 def name(ctx: click.Context, group: int, name: str, as_json: bool) -> None:
     """Teach a GROUP of strangers as NAME."""
-    count = opened(ctx).name_strangers(group, name)
+    count = opened(ctx).name_unknowns(group, name)
     if as_json:
         print_json({"taught": count, "name": name})
     else:

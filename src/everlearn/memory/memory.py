@@ -1,71 +1,82 @@
 """The Memory: a folder that is taught images and answers with names.
 
-    journal.sqlite     what was taught, in order: the truth                    (journal.py)
-    snapshot-*         the model at a position of the journal: a cache         (snapshot.py)
-    prepared-*         what a question needs of the model: a cache             (prepared.py)
-    writer.lock        held by the one process that teaches                    (lock.py)
+    journal.sqlite     what was taught, in order: the truth               (storage/journal.py)
+    snapshot-*         the model at a position of the journal: a cache    (storage/snapshot.py)
+    prepared-*         what a question needs of the model: a cache        (model/serving.py)
+    writer.lock        held by the one process that teaches               (storage/lock.py)
 
 Teaching appends to the journal and returns when it is on disk. The model follows the journal when
-it is asked, so that there is one way from the journal to the model, taken after a crash as after
-every teaching.
+it is asked, so there is one way from the journal to the model, taken after a crash as after every
+teaching.
 
-This file says what a Memory can do; each thing it does is in a file of its own.
+A Memory is composed of its parts: the open folder (opened.py), changes to it (edits/editor.py) and
+answers from it (answering.py). This file lists what a Memory can do.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import numpy as np
 from sklearn.base import clone
 
-from everlearn.errors import NeverLearned, NotExportable
+from everlearn.deprecation import renamed_attribute
+from everlearn.errors import (
+    InvalidInput,
+    InvalidParameter,
+    NeverLearned,
+    NotExportable,
+    NotMergeable,
+)
 from everlearn.images.by_name import Given
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
-from everlearn.memory.answers import Answers
-from everlearn.memory.edits import operations
+from everlearn.memory.answering import Answering
+from everlearn.memory.answers import Answers, Outcome, Summary
+from everlearn.memory.edits import operations, unknowns
+from everlearn.memory.edits.correcting import Correction
+from everlearn.memory.edits.editor import Editor
+from everlearn.memory.edits.forgetting import Forgotten, Selection
 from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.reembed import (
     Comparison,
     Progress,
     Reembedding,
     compare,
     embed_anew,
-    remove_collected,
-    replace_vectors,
 )
-from everlearn.memory.edits.unknowns import (
-    USUAL_LIKENESS,
-    Group,
-    UnknownImage,
-    all_strangers,
-    drop,
-    find_group,
-    groups,
-    ignore,
-    likeness_of,
-    resembles_ignored,
-    thumbnail_of,
-)
-from everlearn.memory.edits.unknowns import remember as kept_stranger
-from everlearn.memory.edits.writing import Kind, kind_of_vectors, require_alike, settle_kind
+from everlearn.memory.edits.unknowns import Group, find_group
+from everlearn.memory.edits.writing import settle_kind
 from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import chain_model
-from everlearn.memory.insight.report import Report, report_on
-from everlearn.memory.insight.taught import TaughtMatrix, everything_taught
-from everlearn.memory.insight.why import Why, explain
-from everlearn.memory.keeping import Keeping, require_count
-from everlearn.memory.model.calibrated import CalibratedModel, familiarity_of
-from everlearn.memory.model.classifiers import WORDS, Standing, standings
-from everlearn.memory.model.head import as_answers, unit
-from everlearn.memory.storage.journal import Example
+from everlearn.memory.insight.report import Report
+from everlearn.memory.insight.verify import Verification, verify
+from everlearn.memory.insight.why import Why
+from everlearn.memory.model.classifiers import (
+    WORDS,
+    Standing,
+    classifier_for,
+    default_classifier,
+    standings,
+)
+from everlearn.memory.opened import OpenMemory
+from everlearn.memory.storage.backup import write_backup
+from everlearn.memory.storage.erase import UNFINISHED
+from everlearn.memory.storage.journal import Example, NameRecord, Teaching
 from everlearn.persistence import replace_file
 
+_RENAMED = {
+    "strangers": "unknowns",
+    "stranger_thumbnail": "unknown_thumbnail",
+    "name_strangers": "name_unknowns",
+    "ignore_strangers": "ignore_unknowns",
+    "drop_strangers": "drop_unknowns",
+}
 
-class Memory(Keeping):
+
+class Memory:
     """Teach it examples and names, ask it about others; it keeps everything on disk.
 
     Parameters
@@ -120,20 +131,191 @@ class Memory(Keeping):
         limits: Limits = DEFAULT_LIMITS,
         keep_images: str = "thumbnail",
     ) -> None:
-        super().__init__(
-            path,
-            embedder=embedder,
-            classifier=classifier,
-            accept=accept,
-            read_only=read_only,
-            limits=limits,
-            keep_images=keep_images,
+        if not 0.0 < accept < 1.0:
+            raise InvalidParameter(f"accept is a share between 0 and 1, not {accept!r}")
+        if not os.fspath(path):
+            raise InvalidParameter("a Memory lives in a folder; its path is empty")
+        self.path = Path(path)
+        self.accept = accept
+        self.read_only = read_only
+        self._intake = Intake(
+            embedder,
+            limits,
+            keep_images,
+            known=lambda: self._opened.read(lambda: self._opened.journal.fact("embedder")),
         )
-        self._reading: CalibratedModel | None = None
-        self._names: dict[int, str] = {}
-        self._kind: Kind = {}
-        self._read_at: tuple[int, int] | None = None
-        self._everything: tuple[tuple[int, int], TaughtMatrix] | None = None
+        self._opened = OpenMemory(
+            self.path, classifier_for(classifier), default_classifier, read_only=read_only
+        )
+        self._editor = Editor(self._opened, self._intake)
+        self._answering = Answering(self._opened, accept)
+
+    def __getattr__(self, name: str) -> Any:
+        return renamed_attribute(self, name, _RENAMED)
+
+    def __repr__(self) -> str:
+        opened = "open to be asked" if self.read_only else "open"
+        state = "closed" if self._opened.closed else opened
+        return f"<{type(self).__name__} in {self.path}, {state}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Make a snapshot if it is worth it, and let others teach."""
+        self._opened.close()
+
+    # Teaching, and taking it back.
+
+    def teach(
+        self,
+        example: Any,
+        name: str,
+        *,
+        source: str | None = None,
+        again: bool = False,
+        also: bool = False,
+    ) -> bool:
+        """Teach one example; on disk when this returns.
+
+        Parameters
+        ----------
+        example : path-like, bytes, array of shape (height, width, 3), or vector
+            An image file, its bytes, a picture in RGB, or features.
+        name : str
+        source : str, optional
+            Where it came from, for :meth:`forget`; by default the path of the file.
+        again : bool, default=False
+            Teach it even if the same image is already taught under the same name.
+        also : bool, default=False
+            Teach it even if the same image is already taught under another name, and keep both;
+            to move it, see :meth:`correct`.
+
+        Returns
+        -------
+        bool
+            Whether it was new.
+        """
+        return self._editor.teach(example, name, source=source, again=again, also=also)
+
+    def teach_many(
+        self,
+        examples: Iterable[tuple[Any, str]],
+        *,
+        again: bool = False,
+        also: bool = False,
+        acknowledge: Callable[[Outcome], None] | None = None,
+    ) -> Summary:
+        """Teach pairs of an example and a name, every core busy; one operation for :meth:`undo`.
+
+        An image that cannot be read, or is taught under another name, does not stop the others.
+
+        Parameters
+        ----------
+        examples : iterable of pairs
+        again, also : bool, default=False
+            As for :meth:`teach`.
+        acknowledge : callable, optional
+            Told the outcome of each example, in order, once it is on disk.
+        """
+        return self._editor.teach_many(examples, again=again, also=also, acknowledge=acknowledge)
+
+    def correct(self, example: Any, name: str, *, also: bool = False) -> Correction:
+        """This is a ``name``: teach it, and if the same image stands under another name, move it.
+
+        One operation for :meth:`undo`.
+
+        Parameters
+        ----------
+        example : as for :meth:`teach`
+        name : str
+        also : bool, default=False
+            Keep the other names as well.
+        """
+        return self._editor.correct(example, name, also=also)
+
+    def forget(
+        self,
+        what: Any = None,
+        *,
+        id: int | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        erase: bool = False,
+    ) -> Forgotten:
+        """Unlearn an example, a name, or all that came from a source.
+
+        Parameters
+        ----------
+        what : optional
+            An example as for :meth:`teach`, or a word that is a name, a source or a file; say
+            ``name=`` or ``source=`` where it could be more than one of them.
+        id : int, optional
+            The number of a teaching, as :meth:`teachings` lists it.
+        name, source : str, optional
+            A source may be a folder: it stands for all files in it.
+        erase : bool, default=False
+            Remove it from the history as well, so that no byte of it stays, and with it whatever
+            was forgotten before; there is no undo. The model becomes, bit for bit, that of a new
+            Memory taught what is left. Costs a rebuild; without it, :meth:`undo` works.
+
+        Returns
+        -------
+        Forgotten
+            How many teachings of which names, and the receipt of an erase.
+        """
+        selection = Selection(what, id, name, source)
+        return self._editor.erase(selection) if erase else self._editor.forget(selection)
+
+    def would_forget(
+        self,
+        what: Any = None,
+        *,
+        id: int | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        erase: bool = False,
+    ) -> Forgotten:
+        """What :meth:`forget` would forget; changes nothing."""
+        selection = Selection(what, id, name, source)
+
+        def look() -> Forgotten:
+            found = selection.found(self._opened.journal, self._intake, forgotten=erase)
+            return Forgotten(len(found), self._opened.journal.tally(found))
+
+        return self._opened.read(look)
+
+    def rename(self, old: str, new: str) -> None:
+        """Call a name something else; if the new name exists, the two become one."""
+        self._editor.rename(old, new)
+
+    def undo(self) -> Change:
+        """Take the last operation back; returns what it was, and about how many teachings.
+
+        An erase cannot be undone, nor anything before it.
+        """
+        return self._editor.undo()
+
+    def redo(self) -> Change:
+        """Do again what was undone last, if nothing else was done since."""
+        return self._editor.redo()
+
+    def history(self, limit: int | None = None) -> list[Change]:
+        """What was done, the latest first."""
+        require_count("limit", limit)
+        return self._opened.read(lambda: operations.history(self._opened.journal, limit))
+
+    def merge(self, other: "Memory | str | os.PathLike[str]") -> int:
+        """Learn everything that another Memory was taught; returns how many teachings were new."""
+        if not isinstance(other, Memory):
+            with Memory(other, read_only=True) as opened:
+                return self.merge(opened)
+        if other.path.resolve() == self.path.resolve():
+            raise NotMergeable("a Memory cannot be merged with itself")
+        return self._editor.merge(other._opened)
 
     def reembed(self, embedder: Embedder, progress: Progress | None = None) -> Reembedding:
         """Make every vector anew with another embedder; all at once, when all are there.
@@ -148,13 +330,76 @@ class Memory(Keeping):
         progress : callable, optional
             Told how many teachings are done, and of how many.
         """
-        with self._store.changing() as journal:
-            vectors = embed_anew(self.path, journal, embedder, self._intake.limits, progress)
-            with journal.transaction():
-                done = replace_vectors(journal, embedder, vectors)
-            remove_collected(self.path)
-            self._intake = Intake(embedder, self._intake.limits, self._intake.keep_images)
-            return done
+        return self._editor.reembed(embedder, progress)
+
+    def use(self, *, classifier: Any) -> None:
+        """Switch to another classifier and teach it everything in the journal.
+
+        Parameters
+        ----------
+        classifier : an everlearn learner, or one of "ridge", "lda", "mean" and "auto"
+        """
+        with self._opened.changing():
+            self._opened.history.use(classifier_for(classifier))
+
+    # Asking.
+
+    def ask(self, example: Any, *, top: int | None = 5, remember: bool = False) -> Answers:
+        """What is this? The best answers first.
+
+        Parameters
+        ----------
+        example : as for :meth:`teach`
+        top : int or None, default=5
+            How many answers at most; ``None`` for all names.
+        remember : bool, default=False
+            Keep it among the :meth:`unknowns` if it is unknown; the latest thousand are kept.
+        """
+        require_count("top", top, least=1)
+        return self._answered(self._intake.one(example), top, remember)
+
+    def ask_many(
+        self, examples: Iterable[Any], *, top: int | None = 5, remember: bool = False
+    ) -> Iterator[Answers | Exception]:
+        """Answers for many examples, every core busy; an error for what cannot be read."""
+        require_count("top", top, least=1)
+        for _, taken in self._intake.many((example, "") for example in examples):
+            if isinstance(taken, Example):
+                yield self._answered(taken, top, remember)
+            else:
+                yield taken.error
+
+    def _answered(self, taken: Example, top: int | None, remember: bool) -> Answers:
+        answers = self._answering.answer(taken, top)
+        if remember and answers.unknown and not answers.ignored:
+            with self._opened.one_change() as journal:
+                settle_kind(journal, taken)
+                unknowns.remember(journal, taken)
+        return answers
+
+    def why(self, example: Any, name: str | None = None, *, top: int = 5) -> Why:
+        """Which pictures led to this answer, and what would it be without them?
+
+        Parameters
+        ----------
+        example : as for :meth:`teach`
+        name : str, optional
+            Explain the score of this name; by default that of the best answer.
+        top : int, default=5
+            How many teachings to list.
+        """
+        require_count("top", top)
+        return self._answering.why(self._intake.one(example), name, top)
+
+    def report(self, progress: Callable[[int, int], None] | None = None) -> Report:
+        """Have I taught enough? Accuracy by exact leave-one-out, doubts, and what to show next.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Told how many teachings were looked at, and of how many.
+        """
+        return self._answering.report(progress)
 
     def compare_embedders(
         self, embedders: Iterable[Embedder], progress: Progress | None = None
@@ -164,10 +409,10 @@ class Memory(Keeping):
         Changes nothing; vectors that were made are used again by :meth:`reembed`.
         """
         found = []
-        with self._store.changing() as journal:
+        with self._opened.changing() as journal:
             for embedder in embedders:
                 vectors = embed_anew(self.path, journal, embedder, self._intake.limits, progress)
-                classifier = clone(self._store.history.classifier())
+                classifier = clone(self._opened.history.classifier())
                 found.append(compare(journal, classifier, embedder, vectors))
         return sorted(found, key=lambda comparison: -comparison.accuracy)
 
@@ -187,117 +432,111 @@ class Memory(Keeping):
         progress : callable
             Called for every fifth of every classifier.
         """
-        return self._store.read(lambda: standings(self._store.journal, classifiers, progress))
+        return self._opened.read(lambda: standings(self._opened.journal, classifiers, progress))
 
-    def strangers(self) -> list[Group]:
-        """Pictures answered with *unknown* and kept (``ask(…, remember=True)``), by likeness."""
-        return self._store.read(lambda: self._described(self._strangers()))
+    # Kept unknown images.
 
-    def stranger_thumbnail(self, id: int) -> bytes | None:
-        """A small JPEG of a stranger, if one was kept."""
+    def unknowns(self) -> list[Group]:
+        """Images answered with *unknown* and kept (``ask(…, remember=True)``), by likeness."""
+        return self._opened.read(self._answering.described_unknowns)
+
+    def unknown_thumbnail(self, id: int) -> bytes | None:
+        """A small JPEG of an unknown image, if one was kept."""
         require_count("id", id, least=1)
-        return self._store.read(lambda: thumbnail_of(self._store.journal, id))
+        return self._opened.read(lambda: unknowns.thumbnail_of(self._opened.journal, id))
 
-    def name_strangers(self, group: int, name: str) -> int:
-        """Teach a group of strangers their name; returns how many were taught."""
+    def name_unknowns(self, group: int, name: str) -> int:
+        """Teach a group of unknown images their name; returns how many were taught."""
         require_name(name)
-        with self._store.one_change() as journal:
-            found = find_group(self._strangers(), group)
+        with self._opened.one_change() as journal:
+            found = find_group(self._answering.unknown_groups(), group)
             operation = operations.begin(journal, "name")
-            new = [s for s in found if not journal.counts(name, s.example.digest)]
-            for stranger in new:
-                journal.add(operation, name, stranger.example)
-            drop(journal, found)
+            new = [one for one in found if not journal.counts(name, one.example.digest)]
+            for one in new:
+                journal.add(operation, name, one.example)
+            unknowns.drop(journal, found)
         return len(new)
 
-    def ignore_strangers(self, group: int) -> int:
+    def ignore_unknowns(self, group: int) -> int:
         """Keep a group quiet: what resembles it is answered with *ignored*; how many it has."""
-        with self._store.one_change() as journal:
-            found = find_group(self._strangers(), group)
-            ignore(journal, found)
+        with self._opened.one_change() as journal:
+            found = find_group(self._answering.unknown_groups(), group)
+            unknowns.ignore(journal, found)
         return len(found)
 
-    def drop_strangers(self, group: int) -> int:
-        """Forget a group of strangers; returns how many it had."""
-        with self._store.one_change() as journal:
-            found = find_group(self._strangers(), group)
-            drop(journal, found)
+    def drop_unknowns(self, group: int) -> int:
+        """Forget a group of unknown images; returns how many it had."""
+        with self._opened.one_change() as journal:
+            found = find_group(self._answering.unknown_groups(), group)
+            unknowns.drop(journal, found)
         return len(found)
 
-    def ask(self, example: Any, *, top: int | None = 5, remember: bool = False) -> Answers:
-        """What is this? The best answers first.
+    # What there is.
 
-        Parameters
-        ----------
-        example : as for :meth:`teach`
-        top : int or None, default=5
-            How many answers at most; ``None`` for all names.
-        remember : bool, default=False
-            Keep it among the :meth:`strangers` if it is unknown; the latest thousand are kept.
-        """
-        require_count("top", top, least=1)
-        return self._answered(self._intake.one(example), top, remember)
+    def names(self) -> Mapping[str, NameRecord]:
+        """Every name known, with ``count`` and ``last_taught`` (seconds since 1970)."""
+        return self._opened.read(lambda: self._opened.journal.names())
 
-    def ask_many(
-        self, examples: Iterable[Any], *, top: int | None = 5, remember: bool = False
-    ) -> Iterator[Answers | Exception]:
-        """Answers for many examples, every core busy; an error for what cannot be read."""
-        require_count("top", top, least=1)
-        for _, taken in self._intake.many((example, "") for example in examples):
-            if isinstance(taken, Example):
-                yield self._answered(taken, top, remember)
-            else:
-                yield taken.error
+    def teachings(
+        self, name: str | None = None, *, limit: int | None = None, offset: int = 0
+    ) -> list[Teaching]:
+        """What was taught and counts, in the order it was taught: all of it, or one name's."""
+        require_count("limit", limit)
+        require_count("offset", offset)
+        return self._opened.read(lambda: self._opened.journal.teachings(name, limit, offset))
 
-    def why(self, example: Any, name: str | None = None, *, top: int = 5) -> Why:
-        """Which teachings carried the answer, by their exact effect, and what without them.
+    def thumbnail(self, id: int) -> bytes | None:
+        """A small JPEG of a teaching, if one was kept."""
+        require_count("id", id, least=1)
+        return self._opened.read(lambda: self._opened.journal.thumbnail(id))
 
-        Parameters
-        ----------
-        example : as for :meth:`teach`
-        name : str, optional
-            Explain the score of this name; by default that of the best answer.
-        top : int, default=5
-            How many teachings to list.
-        """
-        require_count("top", top)
-        taken = self._intake.one(example)
-
-        def look() -> Why:
-            require_alike(kind_of_vectors(self._store.journal), taken, self.path)
-            taught = self._taught()
-            x = taught.seen(taken.vector)
-            best = int(taught.influence.scores(x).argmax())
-            if name is not None and name not in taught.names:
-                raise self._store.journal.never_taught(name)
-            target = best if name is None else taught.names.index(name)
-            teachings = list(zip(taught.ids, taught.sources, strict=True))
-            return explain(taught.influence, x, target, taught.names, teachings, top)
-
-        return self._store.read(look)
-
-    def report(self, progress: Callable[[int, int], None] | None = None) -> Report:
-        """Have I taught enough? Accuracy by exact leave-one-out, doubts, and what to show next.
-
-        Parameters
-        ----------
-        progress : callable, optional
-            Told how many teachings were looked at, and of how many.
-        """
-
-        def look() -> Report:
-            self._refresh()
-            if self._reading is None:
-                raise NeverLearned("nothing was taught yet, so there is nothing to report on")
-            T = self._reading.temperature
-            return report_on(self._taught(), self._store.journal, T, progress)
-
-        return self._store.read(look)
+    @property
+    def embedder(self) -> Embedder:
+        """What turns images into vectors."""
+        return self._intake.embedder
 
     @property
     def classifier(self) -> Any:
         """The classifier, up to date; its labels are the numbers of the names. Not to be taught."""
-        return self._store.read(lambda: self._store.model().classifier)
+        return self._opened.read(lambda: self._opened.model().classifier)
+
+    def info(self) -> dict[str, Any]:
+        """What there is to know about the folder."""
+
+        def look() -> dict[str, Any]:
+            journal = self._opened.journal
+            names = journal.names()
+            return {
+                "path": str(self.path),
+                "names": len(names),
+                "teachings": sum(record.count for record in names.values()),
+                "log_entries": journal.last_position,
+                "snapshot_at": self._opened.history.snapshot_at,
+                "features": journal.n_features,
+                "embedder": journal.fact("embedder"),
+                "classifier": " ".join(repr(self._opened.history.classifier()).split()),
+                "erase_pending": journal.fact(UNFINISHED) is not None,
+                "bytes": _size(self.path),
+            }
+
+        return self._opened.read(look)
+
+    def verify(self, receipt: str | os.PathLike[str] | None = None) -> Verification:
+        """Look at everything: every row and digest, and the model against a replay, bit for bit.
+
+        Parameters
+        ----------
+        receipt : path-like, optional
+            The receipt of an erase: look also for what it says is gone.
+        """
+        return self._opened.read(lambda: verify(self._opened.history, receipt))
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy everything into a new folder; safe while somebody teaches.
+
+        A backup is a Memory itself; ``everlearn restore`` puts it back.
+        """
+        self._opened.read(lambda: write_backup(self._opened.journal.db, Path(path)))
 
     def export(self, path: str | os.PathLike[str], *, with_embedder: bool = False) -> None:
         """Write the classifier as one ONNX file: features in, probabilities out.
@@ -311,100 +550,36 @@ class Memory(Keeping):
             The whole chain in one file: pixels in (n, size, size, 3), one byte each; out come
             ``name``, ``probabilities``, ``unknown`` and ``p_value``.
         """
-        reading = self._up_to_date()
-        if reading is None:
+        calibrated = self._answering.up_to_date()
+        if calibrated is None:
             raise NeverLearned("nothing was taught yet, so there is nothing to export")
-        names = [self._names[number] for number in reading.classes.tolist()]
+        names = [self._answering.names[number] for number in calibrated.classes.tolist()]
         if with_embedder:
-            embedder, taught_by = self._intake.embedder, self._store.journal.fact("embedder")
+            embedder, taught_by = self._intake.embedder, self._opened.journal.fact("embedder")
             if embedder.name != taught_by:
                 raise NotExportable(
                     f"this Memory was taught vectors of {taught_by!r}; {embedder.name!r} cannot "
                     "go before them; open it with its own embedder, or export the head alone"
                 )
-            replace_file(Path(path), chain_model(embedder, reading, names, self.accept))
+            replace_file(Path(path), chain_model(embedder, calibrated, names, self.accept))
             return
-        facts = {"embedder": self._store.journal.fact("embedder") or "vectors"}
-        T = reading.temperature
-        replace_file(Path(path), linear_head_model(*reading.linear_head(), T, names, facts))
+        facts = {"embedder": self._opened.journal.fact("embedder") or "vectors"}
+        T = calibrated.temperature
+        replace_file(Path(path), linear_head_model(*calibrated.linear_head(), T, names, facts))
 
-    def _up_to_date(self) -> CalibratedModel | None:
-        """The model, ready to be asked; ``None`` before anything was taught."""
-        if self._read_at is None or self._store.stamp() != self._read_at:
-            self._store.read(self._refresh)
-        return self._reading
 
-    def _answered(self, taken: Example, top: int | None, remember: bool) -> Answers:
-        answers = self._answer(taken, top)
-        if remember and answers.unknown and not answers.ignored:
-            with self._store.one_change() as journal:
-                settle_kind(journal, taken)
-                kept_stranger(journal, taken)
-        return answers
+def _size(folder: Path) -> int:
+    """Bytes of all files; one that vanishes meanwhile has none."""
+    total = 0
+    for file in folder.iterdir():
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
 
-    def _likeness(self) -> float:
-        familiarity = familiarity_of(self._store.model())
-        return likeness_of(familiarity.counts, familiarity.means, familiarity.lengths)
 
-    def _strangers(self) -> list[list[UnknownImage]]:
-        found = all_strangers(self._store.journal)
-        known = self._store.model().taught
-        return groups(found, self._likeness() if known else USUAL_LIKENESS)
-
-    def _described(self, found: list[list[UnknownImage]]) -> list[Group]:
-        self._refresh()
-        described = []
-        for group in found:
-            likely = None
-            if self._reading is not None:
-                mean = unit(unit(np.stack([s.example.vector for s in group])).mean(axis=0))
-                likely = self._names[self._reading.answer(mean).nearest]
-            members = tuple(stranger.id for stranger in group)
-            quiet = bool(group[0].ignored)
-            described.append(Group(group[0].id, len(group), members, likely, quiet))
-        return described
-
-    def _is_ignored(self, x: Any) -> bool:
-        """Whether something unknown resembles strangers that are to be ignored."""
-        journal = self._store.journal
-        if journal.db.value("SELECT 1 FROM strangers WHERE ignored != 0 LIMIT 1") is None:
-            return False
-        return resembles_ignored(all_strangers(journal), x, self._likeness())
-
-    def _taught(self) -> TaughtMatrix:
-        """Everything that counts; kept while nothing changes."""
-        stamp = self._store.journal.db.stamp()
-        if self._everything is None or self._everything[0] != stamp:
-            self._everything = None
-            taught = everything_taught(self._store.model(), self._store.journal)
-            self._everything = stamp, taught
-        return self._everything[1]
-
-    def _refresh(self) -> None:
-        self._read_at = None
-        model = self._store.model()
-        if not model.taught:
-            self._reading = None
-        elif self._reading is None or not self._reading.is_of(model):
-            self._reading = CalibratedModel(model, self._store.journal)
-        self._names = self._store.journal.name_ids()
-        self._kind = kind_of_vectors(self._store.journal)
-        self._read_at = self._store.journal.db.stamp()
-
-    def _answer(self, example: Example, top: int | None) -> Answers:
-        with self._store.guard:
-            reading = self._up_to_date()
-            require_alike(self._kind, example, self.path)
-            if reading is None:
-                return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf)
-            x = unit(example.vector)
-            verdict = reading.answer(x)
-            return as_answers(
-                verdict,
-                reading.classes,
-                self._names,
-                top=top,
-                accept=self.accept,
-                threshold=reading.judgement.acceptance.threshold(self.accept, verdict.nearest),
-                ignored=lambda: self._store.read(lambda: self._is_ignored(x)),
-            )
+def require_count(name: str, value: int | None, *, least: int = 0) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (whole and least <= value < 1 << 63):
+        raise InvalidInput(f"{name} is a whole number of at least {least}, not {value!r}")

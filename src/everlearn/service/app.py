@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from everlearn import __version__
 from everlearn.errors import EverlearnError
 from everlearn.memory.memory import Memory
-from everlearn.service import explaining, routes, strangers, stream
+from everlearn.service import explaining, routes, stream, unknowns
 from everlearn.service.bodies import Bodies
 from everlearn.service.failures import body_of, headers_of, status_of
 from everlearn.service.gate import HEALTH, Gate
@@ -60,7 +60,7 @@ def create_app(
         lifespan=life,
     )
     app.state.service = service
-    for part in (routes, explaining, strangers, stream):
+    for part in (routes, explaining, unknowns, stream):
         app.include_router(part.router)
     _answer_failures(app)
     _serve_health(app, service)

@@ -20,6 +20,7 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 
 from everlearn import errors
+from everlearn.deprecation import renamed_attribute
 from everlearn.errors import (
     CannotReach,
     EverlearnError,
@@ -53,6 +54,15 @@ TRIES = 2
 PAGE = 1_000
 # As many answers as the service gives at most.
 ALL = 10_000
+
+# Methods before 0.2, as of everlearn.Memory.
+RENAMED = {
+    "strangers": "unknowns",
+    "stranger_thumbnail": "unknown_thumbnail",
+    "name_strangers": "name_unknowns",
+    "ignore_strangers": "ignore_unknowns",
+    "drop_strangers": "drop_unknowns",
+}
 
 
 class Client:
@@ -113,6 +123,9 @@ class Client:
             self._connection = http.client.HTTPConnection(
                 parts.hostname, parts.port, timeout=timeout
             )
+
+    def __getattr__(self, name: str) -> Any:
+        return renamed_attribute(self, name, RENAMED)
 
     def __repr__(self) -> str:
         which = "" if self._memory is None else f", {self._memory}"
@@ -197,25 +210,25 @@ class Client:
             add_evaluated(found, self._json("POST", "evaluate", {"examples": part}))
         return found
 
-    def strangers(self) -> list[Group]:
-        """As :meth:`everlearn.Memory.strangers`."""
+    def unknowns(self) -> list[Group]:
+        """As :meth:`everlearn.Memory.unknowns`."""
         rows = self._json("GET", "strangers")
         return [Group(**(row | {"examples": tuple(row["examples"])})) for row in rows]
 
-    def stranger_thumbnail(self, id: int) -> bytes | None:
-        """As :meth:`everlearn.Memory.stranger_thumbnail`."""
+    def unknown_thumbnail(self, id: int) -> bytes | None:
+        """As :meth:`everlearn.Memory.unknown_thumbnail`."""
         return self._picture(f"strangers/{int(id)}/thumbnail")
 
-    def name_strangers(self, group: int, name: str) -> int:
-        """As :meth:`everlearn.Memory.name_strangers`."""
+    def name_unknowns(self, group: int, name: str) -> int:
+        """As :meth:`everlearn.Memory.name_unknowns`."""
         return int(self._change("strangers/name", {"group": group, "name": name})["count"])
 
-    def ignore_strangers(self, group: int) -> int:
-        """As :meth:`everlearn.Memory.ignore_strangers`."""
+    def ignore_unknowns(self, group: int) -> int:
+        """As :meth:`everlearn.Memory.ignore_unknowns`."""
         return int(self._change("strangers/ignore", {"group": group})["count"])
 
-    def drop_strangers(self, group: int) -> int:
-        """As :meth:`everlearn.Memory.drop_strangers`."""
+    def drop_unknowns(self, group: int) -> int:
+        """As :meth:`everlearn.Memory.drop_unknowns`."""
         return int(self._change("strangers/drop", {"group": group})["count"])
 
     def forget(

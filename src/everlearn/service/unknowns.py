@@ -43,7 +43,7 @@ class Counted(BaseModel):
 @router.get("/strangers")
 async def strangers(served: Chosen) -> list[OneGroup]:
     """What was answered with unknown and kept (``ask`` with ``remember``), by likeness."""
-    found = await served.question(lambda memory: memory.strangers())
+    found = await served.question(lambda memory: memory.unknowns())
     return [OneGroup.model_validate(group) for group in found]
 
 
@@ -54,7 +54,7 @@ async def strangers(served: Chosen) -> list[OneGroup]:
 )
 async def thumbnail(id: Annotated[int, Path(ge=1, lt=1 << 63)], served: Chosen) -> Response:
     """A small picture of a stranger, if one was kept."""
-    picture = await served.question(lambda memory: memory.stranger_thumbnail(id))
+    picture = await served.question(lambda memory: memory.unknown_thumbnail(id))
     if not picture:
         raise HTTPException(404, "no picture of this stranger was kept")
     return Response(picture, media_type="image/jpeg")
@@ -66,7 +66,7 @@ async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
     sent = await received(request, NameStrangersRequest)
 
     def work(memory: Memory) -> Counted:
-        count = memory.name_strangers(sent.group, sent.name)
+        count = memory.name_unknowns(sent.group, sent.name)
         served.tell("named", name=sent.name, count=count)
         return Counted(count=count)
 
@@ -79,7 +79,7 @@ async def ignore_strangers(request: Request, served: Chosen, key: ChangeKey) -> 
     sent = await received(request, GroupRequest)
 
     def work(memory: Memory) -> Counted:
-        count = memory.ignore_strangers(sent.group)
+        count = memory.ignore_unknowns(sent.group)
         served.tell("ignored", count=count)
         return Counted(count=count)
 
@@ -92,7 +92,7 @@ async def drop_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
     sent = await received(request, GroupRequest)
 
     def work(memory: Memory) -> Counted:
-        count = memory.drop_strangers(sent.group)
+        count = memory.drop_unknowns(sent.group)
         served.tell("dropped", count=count)
         return Counted(count=count)
 

@@ -75,6 +75,10 @@ class Intake:
                 self._embedder = embedder_called(self._known()) or EfficientNetLite0()
         return self._embedder
 
+    @embedder.setter
+    def embedder(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
     def one(self, example: Any, source: str | None = None) -> Example:
         """One example, or the error it deserves; what is embedded already is taken as it is."""
         if isinstance(example, Example):

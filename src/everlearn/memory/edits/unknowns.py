@@ -1,8 +1,10 @@
-"""Pictures that were answered with *unknown* and kept: which of these strangers are the same?
+"""Images that were answered with *unknown* and kept: which of them show the same thing?
 
-Strangers are grouped by likeness: average linkage, cut halfway between the likeness of one name's
+They are grouped by likeness: average linkage, cut halfway between the likeness of one name's
 examples and that of two names'. A group can be named, which teaches its members; dropped; or
 ignored, which keeps it and makes everything that resembles it be answered with *ignored*.
+
+The table in the journal is called ``strangers``, as the page calls them.
 """
 
 import time
@@ -28,7 +30,7 @@ COLUMNS = "id, time, source, digest, ignored, thumbnail, vector"
 
 @dataclass(frozen=True)
 class Group:
-    """Strangers that are alike.
+    """Unknown images that are alike.
 
     Attributes
     ----------
@@ -57,7 +59,7 @@ class UnknownImage:
 
 
 def remember(journal: Journal, example: Example) -> None:
-    """Keep one stranger; the same picture is kept once. Inside a transaction."""
+    """Keep one unknown image; the same one is kept once. Inside a transaction."""
     if journal.db.row("SELECT 1 FROM strangers WHERE digest = ?", example.digest) is not None:
         return
     if int(journal.db.value("SELECT COUNT(*) FROM strangers")) >= MOST:
@@ -68,40 +70,40 @@ def remember(journal: Journal, example: Example) -> None:
     _keep(journal, number, time.time(), 0, example)
 
 
-def all_strangers(journal: Journal) -> list[UnknownImage]:
-    """Everyone kept, each looked at as it is read."""
+def all_unknowns(journal: Journal) -> list[UnknownImage]:
+    """Every one kept, each validated as it is read."""
     found = []
     for number, when, source, digest, ignored, jpeg, vector, own in journal.db.rows(
         f"SELECT {COLUMNS}, seal FROM strangers ORDER BY id"
     ):
         blobs = all(isinstance(value, bytes) for value in (digest, jpeg, vector))
         if not blobs or own != _checksum(number, when, source, digest, ignored, jpeg, vector):
-            raise DamagedJournal(f"{journal.path} is damaged: a stranger was altered")
+            raise DamagedJournal(f"{journal.path} is damaged: an unknown image was altered")
         x = np.frombuffer(vector, dtype="<f4") if len(vector) == 4 * journal.n_features else None
         if x is None or not np.isfinite(x).all() or not isinstance(source, str):
-            raise DamagedJournal(f"{journal.path} is damaged: a stranger makes no sense")
+            raise DamagedJournal(f"{journal.path} is damaged: an unknown image is not valid")
         embedder = journal.fact("embedder") or ""
         found.append(UnknownImage(number, ignored, Example(x, source, digest, jpeg, embedder)))
     return found
 
 
 def thumbnail_of(journal: Journal, number: int) -> bytes | None:
-    """A small JPEG of a stranger, if one was kept."""
+    """A small JPEG of an unknown image, if one was kept."""
     row = journal.db.row(f"SELECT {COLUMNS}, seal FROM strangers WHERE id = ?", number)
     if row is None:
         return None
     if row[-1] != _checksum(*row[:-1]):
-        raise DamagedJournal(f"{journal.path} is damaged: a stranger was altered")
+        raise DamagedJournal(f"{journal.path} is damaged: an unknown image was altered")
     return bytes(row[5]) or None
 
 
-def groups(strangers: list[UnknownImage], likeness: float) -> list[list[UnknownImage]]:
-    """Strangers that are alike, the largest group first; ignored ones stay as they were put."""
+def groups(images: list[UnknownImage], likeness: float) -> list[list[UnknownImage]]:
+    """Unknown images that are alike, the largest group first; ignored groups stay as they are."""
     ignored: dict[int, list[UnknownImage]] = {}
-    for stranger in strangers:
-        if stranger.ignored:
-            ignored.setdefault(stranger.ignored, []).append(stranger)
-    free = [stranger for stranger in strangers if not stranger.ignored]
+    for one in images:
+        if one.ignored:
+            ignored.setdefault(one.ignored, []).append(one)
+    free = [one for one in images if not one.ignored]
     found = [[free[i] for i in np.flatnonzero(labels)] for labels in _alike(free, likeness)]
     return sorted([*found, *ignored.values()], key=lambda group: (-len(group), group[0].id))
 
@@ -117,26 +119,30 @@ def likeness_of(counts: Array, means: Array, lengths: Array) -> float:
     return 0.5 * (within + float(others))
 
 
-def resembles_ignored(strangers: list[UnknownImage], x: Array, likeness: float) -> bool:
+def resembles_ignored(images: list[UnknownImage], x: Array, likeness: float) -> bool:
     """Whether something looks like a group that is to be ignored."""
     members: dict[int, list[NDArray[np.float32]]] = {}
-    for stranger in strangers:
-        if stranger.ignored:
-            members.setdefault(stranger.ignored, []).append(stranger.example.vector)
+    for one in images:
+        if one.ignored:
+            members.setdefault(one.ignored, []).append(one.example.vector)
     return any(float(np.mean(unit(np.stack(rows)) @ x)) >= likeness for rows in members.values())
+
+
+def any_ignored(journal: Journal) -> bool:
+    return journal.db.value("SELECT 1 FROM strangers WHERE ignored != 0 LIMIT 1") is not None
 
 
 def ignore(journal: Journal, group: list[UnknownImage]) -> None:
     """Keep a group quiet; inside a transaction."""
     number = group[0].id
-    for stranger in group:
-        when = journal.db.value("SELECT time FROM strangers WHERE id = ?", stranger.id)
-        _keep(journal, stranger.id, when, number, stranger.example)
+    for one in group:
+        when = journal.db.value("SELECT time FROM strangers WHERE id = ?", one.id)
+        _keep(journal, one.id, when, number, one.example)
 
 
 def drop(journal: Journal, group: list[UnknownImage]) -> None:
     """Forget a group; inside a transaction."""
-    numbers = [(stranger.id,) for stranger in group]
+    numbers = [(one.id,) for one in group]
     journal.db.run_many("DELETE FROM strangers WHERE id = ?", numbers)
 
 
@@ -145,16 +151,18 @@ def find_group(found: list[list[UnknownImage]], number: int) -> list[UnknownImag
         if group[0].id == number:
             return group
     known = ", ".join(str(group[0].id) for group in found[:8])
-    raise InvalidInput(f"there is no group {number} of strangers; there are {known or 'none'}")
+    raise InvalidInput(
+        f"there is no group {number} of unknown pictures; there are {known or 'none'}"
+    )
 
 
 def _alike(free: list[UnknownImage], likeness: float) -> list[NDArray[np.bool_]]:
-    """Which strangers are in which group, one mask each."""
+    """Which images are in which group, one mask each."""
     if len(free) < 2:
         return [np.ones(1, dtype=np.bool_)] if free else []
     from scipy.cluster.hierarchy import fcluster, linkage
 
-    X = unit(np.stack([stranger.example.vector for stranger in free]))
+    X = unit(np.stack([one.example.vector for one in free]))
     distances = np.clip(1.0 - X @ X.T, 0.0, 2.0)[np.triu_indices(len(X), 1)]
     labels = fcluster(linkage(distances, "average"), 1.0 - likeness, "distance")
     return [labels == label for label in np.unique(labels)]

@@ -171,5 +171,5 @@ def was_taught(memory: "Memory", source: Any) -> bool:
         digest = hashlib.sha256(read_bytes(source)).digest()
     except EverlearnError:
         return False
-    store = memory._store
+    store = memory._opened
     return bool(store.read(lambda: store.journal.find(digest=digest)))

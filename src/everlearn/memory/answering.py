@@ -1,0 +1,143 @@
+"""Questions to an open Memory: the calibrated model, kept up to date with the journal.
+
+The model is brought up to date when somebody asks and the journal has changed since. Read-only
+callers on the command line skip all this where they can (model/serving.py).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from everlearn.errors import NeverLearned
+from everlearn.memory.answers import Answers
+from everlearn.memory.edits import unknowns
+from everlearn.memory.edits.unknowns import Group, UnknownImage
+from everlearn.memory.edits.writing import Kind, kind_of_vectors, require_alike
+from everlearn.memory.insight.report import Report, report_on
+from everlearn.memory.insight.taught import TaughtMatrix, everything_taught
+from everlearn.memory.insight.why import Why, explain
+from everlearn.memory.model.calibrated import CalibratedModel, familiarity_of
+from everlearn.memory.model.head import as_answers, unit
+from everlearn.memory.opened import OpenMemory
+from everlearn.memory.storage.journal import Example
+
+
+class Answering:
+    """What an open Memory answers, and from which model.
+
+    Parameters
+    ----------
+    opened : OpenMemory
+    accept : float
+        The share of familiar things that should not be called unknown.
+    """
+
+    def __init__(self, opened: OpenMemory, accept: float) -> None:
+        self._opened = opened
+        self.accept = accept
+        self.calibrated: CalibratedModel | None = None
+        self.names: dict[int, str] = {}
+        self._kind: Kind = {}
+        self._read_at: tuple[int, int] | None = None
+        self._everything: tuple[tuple[int, int], TaughtMatrix] | None = None
+
+    def up_to_date(self) -> CalibratedModel | None:
+        """The model, ready to be asked; ``None`` before anything was taught."""
+        if self._read_at is None or self._opened.stamp() != self._read_at:
+            self._opened.read(self.refresh)
+        return self.calibrated
+
+    def refresh(self) -> None:
+        """Follow the journal to its end; inside :meth:`OpenMemory.read`."""
+        self._read_at = None
+        model, journal = self._opened.model(), self._opened.journal
+        if not model.taught:
+            self.calibrated = None
+        elif self.calibrated is None or not self.calibrated.is_of(model):
+            self.calibrated = CalibratedModel(model, journal)
+        self.names = journal.name_ids()
+        self._kind = kind_of_vectors(journal)
+        self._read_at = journal.db.stamp()
+
+    def answer(self, example: Example, top: int | None) -> Answers:
+        with self._opened.guard:
+            calibrated = self.up_to_date()
+            require_alike(self._kind, example, self._opened.path)
+            if calibrated is None:
+                return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf)
+            x = unit(example.vector)
+            verdict = calibrated.answer(x)
+            acceptance = calibrated.judgement.acceptance
+            return as_answers(
+                verdict,
+                calibrated.classes,
+                self.names,
+                top=top,
+                accept=self.accept,
+                threshold=acceptance.threshold(self.accept, verdict.nearest),
+                ignored=lambda: self._opened.read(lambda: self._is_ignored(x)),
+            )
+
+    def why(self, example: Example, name: str | None, top: int) -> Why:
+        def look() -> Why:
+            journal = self._opened.journal
+            require_alike(kind_of_vectors(journal), example, self._opened.path)
+            taught = self._taught()
+            x = taught.seen(example.vector)
+            best = int(taught.influence.scores(x).argmax())
+            if name is not None and name not in taught.names:
+                raise journal.never_taught(name)
+            target = best if name is None else taught.names.index(name)
+            teachings = list(zip(taught.ids, taught.sources, strict=True))
+            return explain(taught.influence, x, target, taught.names, teachings, top)
+
+        return self._opened.read(look)
+
+    def report(self, progress: Any) -> Report:
+        def look() -> Report:
+            self.refresh()
+            if self.calibrated is None:
+                raise NeverLearned("nothing was taught yet, so there is nothing to report on")
+            T = self.calibrated.temperature
+            return report_on(self._taught(), self._opened.journal, T, progress)
+
+        return self._opened.read(look)
+
+    def unknown_groups(self) -> list[list[UnknownImage]]:
+        """Kept unknown images by likeness; inside :meth:`OpenMemory.read` or a change."""
+        found = unknowns.all_unknowns(self._opened.journal)
+        known = self._opened.model().taught
+        return unknowns.groups(found, self._likeness() if known else unknowns.USUAL_LIKENESS)
+
+    def described_unknowns(self) -> list[Group]:
+        self.refresh()
+        described = []
+        for group in self.unknown_groups():
+            likely = None
+            if self.calibrated is not None:
+                mean = unit(unit(np.stack([one.example.vector for one in group])).mean(axis=0))
+                likely = self.names[self.calibrated.answer(mean).nearest]
+            members = tuple(one.id for one in group)
+            quiet = bool(group[0].ignored)
+            described.append(Group(group[0].id, len(group), members, likely, quiet))
+        return described
+
+    def _likeness(self) -> float:
+        familiarity = familiarity_of(self._opened.model())
+        return unknowns.likeness_of(familiarity.counts, familiarity.means, familiarity.lengths)
+
+    def _is_ignored(self, x: Any) -> bool:
+        """Whether something unknown resembles unknowns that are to be ignored."""
+        journal = self._opened.journal
+        if not unknowns.any_ignored(journal):
+            return False
+        return unknowns.resembles_ignored(unknowns.all_unknowns(journal), x, self._likeness())
+
+    def _taught(self) -> TaughtMatrix:
+        """Everything that counts; kept while nothing changes."""
+        stamp = self._opened.journal.db.stamp()
+        if self._everything is None or self._everything[0] != stamp:
+            self._everything = None
+            taught = everything_taught(self._opened.model(), self._opened.journal)
+            self._everything = stamp, taught
+        return self._everything[1]

@@ -1,0 +1,177 @@
+"""Everything that changes a Memory: each method is one operation on the journal.
+
+A change is made inside :meth:`OpenMemory.changing`, so there is one writer, and is on disk when the
+method returns. What each change does to the journal is in the file named after it.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from everlearn.images.embedders import Embedder
+from everlearn.images.folders import require_name
+from everlearn.memory.answers import Outcome, Summary
+from everlearn.memory.edits import operations
+from everlearn.memory.edits.correcting import Correction, correct
+from everlearn.memory.edits.forgetting import Forgotten, Selection
+from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.operations import Change
+from everlearn.memory.edits.reembed import (
+    Progress,
+    Reembedding,
+    embed_anew,
+    remove_collected,
+    replace_vectors,
+)
+from everlearn.memory.edits.writing import TeachingWriter, in_parts
+from everlearn.memory.opened import OpenMemory
+from everlearn.memory.storage import erase as erasing
+from everlearn.memory.storage.erase import Receipt
+from everlearn.memory.storage.journal import Example
+
+# A snapshot is made when the log has grown by this much since the last one.
+SNAPSHOT_EVERY = 4096
+
+
+class Editor:
+    """Changes to an open Memory.
+
+    Parameters
+    ----------
+    opened : OpenMemory
+    intake : Intake
+        Turns what a person shows into examples.
+    """
+
+    def __init__(self, opened: OpenMemory, intake: Intake) -> None:
+        self._opened = opened
+        self.intake = intake
+
+    def teach(
+        self, example: Any, name: str, *, source: str | None, again: bool, also: bool
+    ) -> bool:
+        require_name(name)
+        with self._opened.changing() as journal:
+            taken = self.intake.one(example, source)
+            writer = TeachingWriter(journal, "teach", again=again, also=also)
+            outcome = writer.write([(name, taken)])[0]
+            self._snapshot()
+            if not isinstance(outcome, bool):
+                raise outcome
+            return outcome
+
+    def teach_many(
+        self,
+        examples: Iterable[tuple[Any, str]],
+        *,
+        again: bool,
+        also: bool,
+        acknowledge: Callable[[Outcome], None] | None,
+    ) -> Summary:
+        taught = repeated = refused = 0
+        tell = acknowledge or (lambda outcome: None)
+        with self._opened.changing() as journal:
+            writer = TeachingWriter(journal, "teach", again=again, also=also)
+            for part in in_parts(self.intake.many(_with_checked_names(examples))):
+                good = [(name, taken) for name, taken in part if isinstance(taken, Example)]
+                outcomes = iter(writer.write(good))
+                for name, taken in part:
+                    found = next(outcomes) if isinstance(taken, Example) else taken.error
+                    if isinstance(found, bool):
+                        taught, repeated = taught + found, repeated + (not found)
+                        tell(Outcome(_as_text(taken.source), name, found))
+                    else:
+                        refused += 1
+                        tell(Outcome(_as_text(taken.source), name, False, found))
+                self._snapshot()
+        return Summary(taught, repeated, refused)
+
+    def correct(self, example: Any, name: str, *, also: bool) -> Correction:
+        require_name(name)
+        with self._opened.changing() as journal:
+            taken = self.intake.one(example)
+            with journal.transaction():
+                return correct(journal, taken, name, also=also)
+
+    def forget(self, selection: Selection) -> Forgotten:
+        with self._opened.one_change() as journal:
+            found = selection.found(journal, self.intake, forgotten=False)
+            tally = journal.tally(found)
+            journal.take_back(operations.begin(journal, "forget"), found)
+        return Forgotten(len(found), tally)
+
+    def erase(self, selection: Selection) -> Forgotten:
+        opened = self._opened
+        with opened.changing() as journal:
+            before = opened.read(lambda: opened.model().digest())
+            with journal.transaction():
+                found = _found_in_history(selection, journal, self.intake)
+                tally, traces = journal.tally(found), erasing.traces(journal, found)
+                also_removed = erasing.erase(journal, found)
+            opened.finish_erase(wait=True)
+            after, log_after = opened.read(
+                lambda: (opened.model().digest(), journal.chain_at(journal.last_position))
+            )
+            receipt: Receipt = erasing.receipt(
+                found,
+                traces,
+                also_removed=also_removed,
+                models=(before, after),
+                log_after=log_after or b"",
+                pending=opened.erase_pending,
+            )
+        return Forgotten(len(found), tally, receipt)
+
+    def rename(self, old: str, new: str) -> None:
+        require_name(old)
+        require_name(new)
+        with self._opened.one_change() as journal:
+            operations.rename(journal, old, new)
+
+    def undo(self) -> Change:
+        with self._opened.one_change() as journal:
+            return operations.undo(journal)
+
+    def redo(self) -> Change:
+        with self._opened.one_change() as journal:
+            return operations.redo(journal)
+
+    def merge(self, other: OpenMemory) -> int:
+        """Learn everything that another Memory was taught; returns how many teachings were new."""
+        with self._opened.changing() as journal, other.journal.db.one_view():
+            writer, new = TeachingWriter(journal, "merge", again=False, also=True), 0
+            for part in in_parts(other.journal.examples()):
+                new += sum(outcome is True for outcome in writer.write(part))
+                self._snapshot()
+            return new
+
+    def reembed(self, embedder: Embedder, progress: Progress | None) -> Reembedding:
+        folder = self._opened.path
+        with self._opened.changing() as journal:
+            vectors = embed_anew(folder, journal, embedder, self.intake.limits, progress)
+            with journal.transaction():
+                done = replace_vectors(journal, embedder, vectors)
+            remove_collected(folder)
+            self.intake.embedder = embedder
+            return done
+
+    def _snapshot(self) -> None:
+        self._opened.history.snapshot(at_least=SNAPSHOT_EVERY)
+
+
+def _found_in_history(selection: Selection, journal: Any, intake: Intake) -> list[int]:
+    """As for forgetting, but a word that only the history remembers is found as well."""
+    word = selection.name if selection.name is not None else selection.what
+    if isinstance(word, str) and journal.only_remembered(word):
+        return []
+    return selection.found(journal, intake, forgotten=True)
+
+
+def _with_checked_names(examples: Iterable[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
+    for example, name in examples:
+        require_name(name)
+        yield example, name
+
+
+def _as_text(source: Any) -> str:
+    return "" if isinstance(source, bytes) else os.fspath(source)
