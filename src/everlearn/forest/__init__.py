@@ -16,7 +16,6 @@ ncm_forest.py     NCMForest        svm_forest.py    SVMForest
 inside.py         the path of an example through a tree               (Fig. 15)
 """
 
-from everlearn.forest.ncm_forest import NCMForest
-from everlearn.forest.svm_forest import SVMForest
+from everlearn.public_names import public_names
 
-__all__ = ["NCMForest", "SVMForest"]
+__getattr__, __dir__, __all__ = public_names(__name__)

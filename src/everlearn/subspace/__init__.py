@@ -1,6 +1,5 @@
 """Eigenspaces that learn image by image, and repair what they are shown."""
 
-from everlearn.subspace.robust import RobustStreamingPCA
-from everlearn.subspace.streaming import StreamingPCA
+from everlearn.public_names import public_names
 
-__all__ = ["RobustStreamingPCA", "StreamingPCA"]
+__getattr__, __dir__, __all__ = public_names(__name__)

@@ -1,9 +1,5 @@
 """Learning a new class from what is already known."""
 
-from everlearn.transfer.multi_kt import MultiKT
-from everlearn.transfer.online_transfer import OnlineTransfer
-from everlearn.transfer.transfer_classifier import TransferClassifier
-from everlearn.transfer.trol import TROL
-from everlearn.transfer.trol_plus import TROLPlus
+from everlearn.public_names import public_names
 
-__all__ = ["TROL", "MultiKT", "OnlineTransfer", "TROLPlus", "TransferClassifier"]
+__getattr__, __dir__, __all__ = public_names(__name__)
