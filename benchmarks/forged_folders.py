@@ -25,7 +25,7 @@ from benchmarks.altered_journals import WIDTH, build
 from everlearn import Memory
 from everlearn.errors import EverlearnError
 from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
-from everlearn.memory.storage.journal import FILE
+from everlearn.memory.storage.sqlite.database import FILE
 
 SECONDS = 10
 MEGABYTES = 1500

@@ -9,8 +9,8 @@ from everlearn import Memory
 from everlearn.errors import NothingToUndo, UnknownLabel
 from everlearn.memory.edits.writing import TeachingWriter
 from everlearn.memory.storage import erase as erasing
-from everlearn.memory.storage.database import Database
 from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.sqlite.database import SQLiteDatabase
 from tests.memory.conftest import same_bits, state_of
 
 SECRET = np.full(16, 0.123456, dtype=np.float32)
@@ -87,7 +87,7 @@ def test_an_old_word_of_a_renamed_name_is_erased(filled):
 
 def test_a_reader_in_the_middle_of_a_read_makes_the_erase_pending(filled, monkeypatch):
     memory, *_ = filled
-    monkeypatch.setattr("everlearn.memory.storage.database.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("everlearn.memory.storage.sqlite.database.PATIENCE_SECONDS", 0.05)
     with Memory(memory.path, read_only=True) as reader:
         with reader._opened.journal.db.one_view():
             reader.names()
@@ -111,7 +111,9 @@ def reader_sees(folder, name):
 def test_an_erase_killed_after_its_commit_is_finished_at_the_next_opening(filled, monkeypatch):
     memory, *_ = filled
     with monkeypatch.context() as patch:
-        patch.setattr(Database, "rebuild", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            SQLiteDatabase, "rebuild", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             memory.forget(name="secret name", erase=True)
     memory._opened.closed = True

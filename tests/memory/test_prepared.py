@@ -11,7 +11,8 @@ from PIL import Image
 from benchmarks.hostile_images import saved
 from everlearn import Memory, NCMForest, RecursiveRLSC
 from everlearn.memory.model.head import head_of
-from everlearn.memory.model.serving import FILES, prepared_answers, read_head, write_head
+from everlearn.memory.model.serving import PREFIX, prepared_answers, read_head, write_head
+from everlearn.memory.storage.sqlite.folder import FolderCaches, FolderStorage
 
 CLASSES = 6
 
@@ -95,7 +96,7 @@ def test_a_new_word_for_a_name_is_answered_at_once(taught, files):
 def test_nothing_prepared_outlives_an_erase(taught):
     memory = Memory(taught)
     memory.forget(name="thing 1", erase=True)
-    assert not list(taught.glob(FILES))
+    assert not list(taught.glob(f"{PREFIX}*"))
     memory.close()
     assert prepared_answers(taught) is not None
 
@@ -116,7 +117,7 @@ def test_a_classifier_that_is_not_linear_prepares_nothing(tmp_path, files):
 
 
 def test_an_altered_file_is_passed_over_and_a_false_one_is_noticed(taught):
-    (path,) = taught.glob(FILES)
+    (path,) = taught.glob(f"{PREFIX}*")
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     assert prepared_answers(taught) is None
@@ -131,9 +132,9 @@ def test_a_false_head_is_noticed_by_verify(taught):
     from everlearn.memory.model.serving import read_head, write_head
     from everlearn.memory.storage.journal import Journal
 
-    journal = Journal(taught, write=False)
-    arrays = read_head(taught, journal).arrays()
-    write_head(taught, journal, head_of(arrays | {"bias": arrays["bias"] + 1.0}))
+    journal = Journal(FolderStorage(taught).open(write=False))
+    arrays = read_head(FolderCaches(taught), journal).arrays()
+    write_head(FolderCaches(taught), journal, head_of(arrays | {"bias": arrays["bias"] + 1.0}))
     journal.close()
     with Memory(taught, read_only=True) as memory:
         assert "prepared" in memory.verify().problems[0]
@@ -153,8 +154,8 @@ def test_arrays_that_make_no_sense_are_refused(taught, key, value):
     from everlearn.memory.model.serving import read_head
     from everlearn.memory.storage.journal import Journal
 
-    journal = Journal(taught, write=False)
-    arrays = read_head(taught, journal).arrays()
+    journal = Journal(FolderStorage(taught).open(write=False))
+    arrays = read_head(FolderCaches(taught), journal).arrays()
     journal.close()
     with pytest.raises(ValueError, match=r"kind|fit|temperature"):
         head_of(arrays | {key: value})
@@ -178,7 +179,9 @@ def test_a_folder_from_another_processor_is_sound_and_an_altered_one_is_not(taug
     """Processors and versions of BLAS round the last bit of a temperature differently."""
     with Memory(taught) as memory:
         journal = memory._opened.journal
-        head = read_head(taught, journal)
+        head = read_head(FolderCaches(taught), journal)
         assert head is not None
-        write_head(taught, journal, replace(head, temperature=head.temperature * times))
+        write_head(
+            FolderCaches(taught), journal, replace(head, temperature=head.temperature * times)
+        )
         assert memory.verify().ok is ok

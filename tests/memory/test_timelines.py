@@ -12,8 +12,9 @@ from everlearn.cli.app import app
 from everlearn.errors import AlreadyThere, DamagedJournal, NotAMemory
 from everlearn.memory.model.model import Model
 from everlearn.memory.storage.backup import restore
-from everlearn.memory.storage.journal import FILE
 from everlearn.memory.storage.snapshot import write_snapshot
+from everlearn.memory.storage.sqlite.database import FILE
+from everlearn.memory.storage.sqlite.folder import FolderCaches
 from tests.memory.conftest import same_bits, state_of
 
 
@@ -154,7 +155,9 @@ def test_verify_finds_a_snapshot_that_is_not_what_the_journal_leads_to(taught):
         position = int(snapshot.name.split("-")[1])
         chain = memory._opened.journal.chain_at(position)
         untaught = memory._opened.history._untaught
-    write_snapshot(folder, Model(model.classifier, model.means, position, chain), untaught)
+    write_snapshot(
+        FolderCaches(folder), Model(model.classifier, model.means, position, chain), untaught
+    )
     with Memory(folder, read_only=True) as memory:
         (problem,) = memory.verify().problems
         assert "snapshot" in problem

@@ -9,7 +9,7 @@ from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, say, spelled_out
 from everlearn.errors import AlreadyThere
 from everlearn.memory.storage.backup import restore as restored
-from everlearn.memory.storage.journal import FILE
+from everlearn.memory.storage.locations import storage_at
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -61,7 +61,7 @@ def restore(ctx: click.Context, source: Path, yes: bool, as_json: bool) -> None:
     folder: Path = ctx.obj
     if source.resolve() == folder.resolve():
         raise AlreadyThere(f"{source} is the Memory itself; give the folder of a backup")
-    if (folder / FILE).exists() and not yes:
+    if storage_at(folder).exists() and not yes:
         question = f"{folder} holds a Memory, which the backup would replace; go on?"
         click.confirm(spelled_out(question), abort=True, err=True)
     count = restored(source, folder)

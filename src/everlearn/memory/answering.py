@@ -62,7 +62,7 @@ class Answering:
     def answer(self, example: Example, top: int | None) -> Answers:
         with self._opened.guard:
             calibrated = self.up_to_date()
-            require_alike(self._kind, example, self._opened.path)
+            require_alike(self._kind, example, str(self._opened.path))
             if calibrated is None:
                 return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf)
             x = unit(example.vector)
@@ -81,7 +81,7 @@ class Answering:
     def why(self, example: Example, name: str | None, top: int) -> Why:
         def look() -> Why:
             journal = self._opened.journal
-            require_alike(kind_of_vectors(journal), example, self._opened.path)
+            require_alike(kind_of_vectors(journal), example, str(self._opened.path))
             taught = self._taught()
             x = taught.seen(example.vector)
             best = int(taught.influence.scores(x).argmax())

@@ -65,6 +65,7 @@ from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.backup import write_backup
 from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.journal import Example, NameRecord, Teaching
+from everlearn.memory.storage.locations import storage_at
 from everlearn.persistence import replace_file
 
 _RENAMED = {
@@ -133,9 +134,8 @@ class Memory:
     ) -> None:
         if not 0.0 < accept < 1.0:
             raise InvalidParameter(f"accept is a share between 0 and 1, not {accept!r}")
-        if not os.fspath(path):
-            raise InvalidParameter("a Memory lives in a folder; its path is empty")
-        self.path = Path(path)
+        storage = storage_at(path)
+        self.path = storage.path
         self.accept = accept
         self.read_only = read_only
         self._intake = Intake(
@@ -145,7 +145,7 @@ class Memory:
             known=lambda: self._opened.read(lambda: self._opened.journal.fact("embedder")),
         )
         self._opened = OpenMemory(
-            self.path, classifier_for(classifier), default_classifier, read_only=read_only
+            storage, classifier_for(classifier), default_classifier, read_only=read_only
         )
         self._editor = Editor(self._opened, self._intake)
         self._answering = Answering(self._opened, accept)
@@ -313,7 +313,7 @@ class Memory:
         if not isinstance(other, Memory):
             with Memory(other, read_only=True) as opened:
                 return self.merge(opened)
-        if other.path.resolve() == self.path.resolve():
+        if other._opened.storage.identity() == self._opened.storage.identity():
             raise NotMergeable("a Memory cannot be merged with itself")
         return self._editor.merge(other._opened)
 
@@ -409,9 +409,10 @@ class Memory:
         Changes nothing; vectors that were made are used again by :meth:`reembed`.
         """
         found = []
+        caches = self._opened.storage.caches
         with self._opened.changing() as journal:
             for embedder in embedders:
-                vectors = embed_anew(self.path, journal, embedder, self._intake.limits, progress)
+                vectors = embed_anew(caches, journal, embedder, self._intake.limits, progress)
                 classifier = clone(self._opened.history.classifier())
                 found.append(compare(journal, classifier, embedder, vectors))
         return sorted(found, key=lambda comparison: -comparison.accuracy)
@@ -516,7 +517,7 @@ class Memory:
                 "embedder": journal.fact("embedder"),
                 "classifier": " ".join(repr(self._opened.history.classifier()).split()),
                 "erase_pending": journal.fact(UNFINISHED) is not None,
-                "bytes": _size(self.path),
+                "bytes": self._opened.storage.size(),
             }
 
         return self._opened.read(look)
@@ -566,17 +567,6 @@ class Memory:
         facts = {"embedder": self._opened.journal.fact("embedder") or "vectors"}
         T = calibrated.temperature
         replace_file(Path(path), linear_head_model(*calibrated.linear_head(), T, names, facts))
-
-
-def _size(folder: Path) -> int:
-    """Bytes of all files; one that vanishes meanwhile has none."""
-    total = 0
-    for file in folder.iterdir():
-        try:
-            total += file.stat().st_size if file.is_file() else 0
-        except FileNotFoundError:
-            continue
-    return total
 
 
 def require_count(name: str, value: int | None, *, least: int = 0) -> None:

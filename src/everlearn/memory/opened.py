@@ -1,4 +1,4 @@
-"""An open folder: its lock, its journal, and the model that follows it.
+"""An open Memory: its storage, its journal, and the model that follows it.
 
 Everything a Memory reads goes through :meth:`OpenMemory.read`, everything it changes through
 :meth:`OpenMemory.changing`: the one sees to it that an answer belongs to one moment of the journal,
@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 from everlearn.errors import (
@@ -24,12 +23,11 @@ from everlearn.memory.model.calibrated import CalibratedModel, calibrate
 from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.serving import has_head, write_head
-from everlearn.memory.storage.database import CannotReadNow
 from everlearn.memory.storage.erase import finish
 from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.interface import CannotReadNow, Storage
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.lock import WriterLock
-from everlearn.memory.storage.snapshot import SnapshotVanished, remove_leftovers
+from everlearn.memory.storage.snapshot import SnapshotVanished
 
 # How often a question is asked anew because the folder changed under it.
 LOOKS = 20
@@ -42,20 +40,21 @@ logger = logging.getLogger("everlearn")
 
 
 class OpenMemory:
-    """The folder of a Memory, open.
+    """The storage of a Memory, open.
 
     Parameters
     ----------
-    path : Path
+    storage : Storage
     classifier : optional
     default : callable
     read_only : bool
     """
 
     def __init__(
-        self, path: Path, classifier: Any, default: Callable[[], Any], *, read_only: bool
+        self, storage: Storage, classifier: Any, default: Callable[[], Any], *, read_only: bool
     ) -> None:
-        self.path = path
+        self.storage = storage
+        self.path = storage.path
         self.read_only = read_only
         self.closed = False
         self.erase_pending = False
@@ -63,13 +62,16 @@ class OpenMemory:
         # Whoever only reads opens the journal at the first look, and anew where it moved on.
         self._old = read_only
         self.guard = threading.RLock()
-        self._lock = None if read_only else _locked(path)
+        if not read_only:
+            storage.acquire()
         try:
             if not read_only:
-                remove_leftovers(path)
-                self.journal = Journal(path, write=True)
-            self.history = self.read(lambda: ModelFollower(path, self.journal, classifier, default))
-            self.erase_pending = not read_only and not finish(path, self.journal)
+                storage.caches.tidy()
+                self.journal = Journal(storage.open(write=True))
+            self.history = self.read(
+                lambda: ModelFollower(storage, self.journal, classifier, default)
+            )
+            self.erase_pending = not read_only and not finish(storage.caches, self.journal)
         except BaseException:
             self.release()
             raise
@@ -131,7 +133,7 @@ class OpenMemory:
     def finish_erase(self, *, wait: bool) -> None:
         """Remove what an erase left in files, or note that it is still to be done."""
         self.erase_pending = True
-        self.erase_pending = not finish(self.path, self.journal, wait=wait)
+        self.erase_pending = not finish(self.storage.caches, self.journal, wait=wait)
 
     @contextlib.contextmanager
     def one_change(self) -> Iterator[Journal]:
@@ -149,7 +151,7 @@ class OpenMemory:
                     self.finish_erase(wait=True)
                     self.history.snapshot(at_least=1, prepare=self._calibrate)
                     self._leave_prepared()
-                    self.journal.db.checkpoint()
+                    self.journal.db.tidy()
             finally:
                 self.closed = True
                 self.release()
@@ -157,19 +159,18 @@ class OpenMemory:
     def release(self) -> None:
         if hasattr(self, "journal"):
             self.journal.close()
-        if self._lock is not None:
-            self._lock.release()
+        self.storage.release()
 
     def _leave_prepared(self) -> None:
         """Leave behind what the next question needs."""
-        if self.journal.last_position == 0 or has_head(self.path, self.journal):
+        if self.journal.last_position == 0 or has_head(self.storage.caches, self.journal):
             return
         model = self.history.opened()
         head = CalibratedModel(model, self.journal).head if model.taught else None
         if head is None:
             return
         try:
-            write_head(self.path, self.journal, head)
+            write_head(self.storage.caches, self.journal, head)
         except CannotWrite as error:
             logger.warning("nothing was prepared for the next question: %s", error)
 
@@ -185,15 +186,7 @@ class OpenMemory:
         """Open the journal anew: somebody wrote who could not know that it was being read."""
         if hasattr(self, "journal"):
             self.journal.close()
-        self.journal = Journal(self.path, write=False)
+        self.journal = Journal(self.storage.open(write=False))
         self._sound = self._old = False
         if hasattr(self, "history"):
             self.history.journal = self.journal
-
-
-def _locked(path: Path) -> WriterLock:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotWrite(f"{path} cannot be made: {error.strerror}") from None
-    return WriterLock(path)

@@ -20,7 +20,6 @@ from everlearn.memory.edits.reembed import (
     Progress,
     Reembedding,
     embed_anew,
-    remove_collected,
     replace_vectors,
 )
 from everlearn.memory.edits.writing import TeachingWriter, in_parts
@@ -146,12 +145,12 @@ class Editor:
             return new
 
     def reembed(self, embedder: Embedder, progress: Progress | None) -> Reembedding:
-        folder = self._opened.path
+        caches = self._opened.storage.caches
         with self._opened.changing() as journal:
-            vectors = embed_anew(folder, journal, embedder, self.intake.limits, progress)
+            vectors = embed_anew(caches, journal, embedder, self.intake.limits, progress)
             with journal.transaction():
                 done = replace_vectors(journal, embedder, vectors)
-            remove_collected(folder)
+            caches.remove_collected()
             self.intake.embedder = embedder
             return done
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from everlearn.errors import InvalidInput, NothingToUndo
 from everlearn.memory.storage.checksums import row_checksum
-from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.journal import EVERY_ROW, Journal
 from everlearn.memory.words import listed, teachings
 
 ERASE = "erase"
@@ -108,7 +108,8 @@ def redo(journal: Journal) -> Change:
 def history(journal: Journal, limit: int | None) -> list[Change]:
     """Operations, the latest first."""
     rows = journal.db.rows(
-        f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT ?", -1 if limit is None else limit
+        f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT ?",
+        EVERY_ROW if limit is None else limit,
     )
     return [_change(journal, row) for row in rows]
 
@@ -155,11 +156,8 @@ def _change(journal: Journal, row: tuple[int, str, float, int, int, int | None, 
 
 
 def _keep(journal: Journal, row: tuple[object, ...]) -> None:
-    journal.db.run(
-        "INSERT OR REPLACE INTO operations VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        *row,
-        row_checksum("operations", *row),  # type: ignore[arg-type]
-    )
+    own = row_checksum("operations", *row)  # type: ignore[arg-type]
+    journal.db.replace("operations", *row, own)
 
 
 def record_erase(journal: Journal, operation: int, count: int) -> None:

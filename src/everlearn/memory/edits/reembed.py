@@ -9,15 +9,13 @@ whose image can no longer be read are kept out, entries and all, and reported.
 
 import contextlib
 import hashlib
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from everlearn.errors import CannotWrite, EverlearnError, NeverLearned, NotFinite
+from everlearn.errors import EverlearnError, NeverLearned, NotFinite
 from everlearn.images.batches import Embedded, embed_sources
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
@@ -25,9 +23,8 @@ from everlearn.memory.insight.influence import Influence
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
+from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
-
-FILES = "reembed-*"
 
 Progress = Callable[[int, int], None]
 
@@ -70,13 +67,13 @@ class Comparison:
 
 
 def embed_anew(
-    folder: Path, journal: Journal, embedder: Embedder, limits: Limits, progress: Progress | None
+    caches: Caches, journal: Journal, embedder: Embedder, limits: Limits, progress: Progress | None
 ) -> dict[int, bytes]:
     """New vectors by teaching, of all that can be read; what an earlier run made is used."""
     rows = journal.db.rows("SELECT id, source, digest FROM teachings ORDER BY id")
     found: dict[int, bytes] = {}
-    with contextlib.closing(_collected(folder, embedder)) as side:
-        known = dict(side.execute("SELECT digest, vector FROM vectors").fetchall())
+    with contextlib.closing(caches.collected(_key(embedder))) as side:
+        known = side.known()
         todo = []
         for number, source, digest in rows:
             if digest in known:
@@ -88,8 +85,7 @@ def embed_anew(
             done += 1
             if vector is not None:
                 found[number] = vector
-                side.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (digest, vector))
-                side.commit()
+                side.add(digest, vector)
             if progress is not None:
                 progress(done, len(rows))
     return {number: vector for number, vector in found.items() if _fits(vector, embedder)}
@@ -128,13 +124,6 @@ def replace_vectors(journal: Journal, embedder: Embedder, vectors: dict[int, byt
     journal.set_fact("embedder", embedder.name)
     journal.set_fact("n_features", str(embedder.n_features))
     return Reembedding(embedder.name, len(counting), tuple(left_out))
-
-
-def remove_collected(folder: Path) -> None:
-    """Remove the files in which new vectors were collected."""
-    for path in folder.glob(FILES):
-        with contextlib.suppress(OSError):
-            path.unlink()
 
 
 def compare(
@@ -213,15 +202,6 @@ def _fits(vector: object, embedder: Embedder) -> bool:
     return isinstance(vector, bytes) and len(vector) == 4 * embedder.n_features
 
 
-def _collected(folder: Path, embedder: Embedder) -> sqlite3.Connection:
-    """The file in which vectors of one embedder are collected."""
-    key = hashlib.sha256(embedder.name.encode()).hexdigest()[:16]
-    db: sqlite3.Connection | None = None
-    try:
-        db = sqlite3.connect(folder / f"reembed-{key}")
-        db.execute("CREATE TABLE IF NOT EXISTS vectors (digest BLOB PRIMARY KEY, vector BLOB)")
-    except sqlite3.Error as error:
-        if db is not None:
-            db.close()
-        raise CannotWrite(f"new vectors cannot be collected in {folder}: {error}") from None
-    return db
+def _key(embedder: Embedder) -> str:
+    """What the vectors of an embedder are collected under."""
+    return hashlib.sha256(embedder.name.encode()).hexdigest()[:16]

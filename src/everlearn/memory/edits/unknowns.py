@@ -78,10 +78,10 @@ def all_unknowns(journal: Journal) -> list[UnknownImage]:
     ):
         blobs = all(isinstance(value, bytes) for value in (digest, jpeg, vector))
         if not blobs or own != _checksum(number, when, source, digest, ignored, jpeg, vector):
-            raise DamagedJournal(f"{journal.path} is damaged: an unknown image was altered")
+            raise DamagedJournal(f"{journal.db.location} is damaged: an unknown image was altered")
         x = np.frombuffer(vector, dtype="<f4") if len(vector) == 4 * journal.n_features else None
         if x is None or not np.isfinite(x).all() or not isinstance(source, str):
-            raise DamagedJournal(f"{journal.path} is damaged: an unknown image is not valid")
+            raise DamagedJournal(f"{journal.db.location} is damaged: an unknown image is not valid")
         embedder = journal.fact("embedder") or ""
         found.append(UnknownImage(number, ignored, Example(x, source, digest, jpeg, embedder)))
     return found
@@ -93,7 +93,7 @@ def thumbnail_of(journal: Journal, number: int) -> bytes | None:
     if row is None:
         return None
     if row[-1] != _checksum(*row[:-1]):
-        raise DamagedJournal(f"{journal.path} is damaged: an unknown image was altered")
+        raise DamagedJournal(f"{journal.db.location} is damaged: an unknown image was altered")
     return bytes(row[5]) or None
 
 
@@ -178,9 +178,7 @@ def _keep(journal: Journal, number: int, when: float, ignored: int, example: Exa
         example.thumbnail,
         example.vector.astype("<f4", copy=False).tobytes(),
     )
-    journal.db.run(
-        "INSERT OR REPLACE INTO strangers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row, _checksum(*row)
-    )
+    journal.db.replace("strangers", *row, _checksum(*row))
 
 
 def _checksum(

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from everlearn.errors import InvalidInput, OtherName, WrongEmbedder, WrongWidth
@@ -71,14 +70,14 @@ def kind_of_vectors(journal: Journal) -> Kind:
     return {key: journal.fact(key) or "" for key in ("n_features", "embedder")}
 
 
-def require_alike(known: Kind, example: Example, folder: Path) -> Kind:
+def require_alike(known: Kind, example: Example, memory: str) -> Kind:
     """Vectors must be of one kind; returns that of the example."""
     if len(example.source) > LONGEST_SOURCE:
         raise InvalidInput(f"a source has at most {LONGEST_SOURCE} characters")
     mine = {"n_features": str(len(example.vector)), "embedder": example.embedder}
     if known["embedder"] and mine["embedder"] and known["embedder"] != mine["embedder"]:
         raise WrongEmbedder(
-            f"{folder} was taught with the embedder {known['embedder']!r}, this is "
+            f"{memory} was taught with the embedder {known['embedder']!r}, this is "
             f"{mine['embedder']!r}; vectors of two embedders cannot be compared: open it with "
             "the first (embedder=, or everlearn --network FILE), or change it over with reembed"
         )
@@ -93,7 +92,7 @@ def require_alike(known: Kind, example: Example, folder: Path) -> Kind:
 def settle_kind(journal: Journal, example: Example) -> None:
     """Vectors must be of one kind, and the first ones settle which; inside a transaction."""
     known = kind_of_vectors(journal)
-    for key, value in require_alike(known, example, journal.path.parent).items():
+    for key, value in require_alike(known, example, journal.db.memory).items():
         if value and not known[key]:
             journal.set_fact(key, value)
 

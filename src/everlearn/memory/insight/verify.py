@@ -1,7 +1,7 @@
 """Is everything as it was written, and is the model what the journal says?
 
-Opening a folder looks at every small row; this looks at all of it: SQLite's own integrity check of
-the whole file, the chain of the log from its first entry, every vector, thumbnail and image against
+Opening a folder looks at every small row; this looks at all of it: what the engine checks of
+its own files, the chain of the log from its first entry, every vector, thumbnail and image against
 its digest, and the model, the one that answers now as well as the one a snapshot leads to, against
 one folded from the whole log.
 """
@@ -23,7 +23,7 @@ from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.head import ServingHead
 from everlearn.memory.model.serving import read_head
 from everlearn.memory.storage.erase import UNFINISHED, sha256
-from everlearn.memory.storage.integrity import damaged, require_sound, require_structure
+from everlearn.memory.storage.integrity import damaged, require_sound
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.memory.words import teachings
@@ -80,7 +80,7 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
             problems.append(str(error))
             return None
 
-    ask(lambda: require_structure(journal.db))
+    ask(lambda: journal.db.require_structure())
     ask(lambda: require_sound(journal))
     ask(lambda: require_vectors(journal))
     ask(lambda: require_pictures(journal))
@@ -115,7 +115,7 @@ def require_pictures(journal: Journal) -> None:
     for table, read in (("thumbnails", journal.thumbnail), ("images", journal.image)):
         for (teaching,) in journal.db.rows(f"SELECT teaching FROM {table}"):
             read(teaching)
-        kept = "SELECT id FROM teachings WHERE pictures & ?"
+        kept = "SELECT id FROM teachings WHERE (pictures & ?) != 0"
         for (teaching,) in journal.db.rows(kept, PICTURES[table]):
             read(teaching)
 
@@ -139,8 +139,7 @@ def found_again(journal: Journal, receipt: Path) -> list[str]:
     for (digest,) in journal.db.each("SELECT digest FROM teachings"):
         if digest.hex() in erased:
             problems.append("an image that was erased is still there")
-    if journal.db.value("PRAGMA freelist_count"):
-        problems.append("the journal has free pages, which may hold what was deleted")
+    problems += journal.db.leftovers()
     if journal.fact(UNFINISHED) is not None:
         problems.append("the erase is not finished; open the Memory to teach, which finishes it")
     return problems
@@ -163,21 +162,22 @@ def _read_receipt(path: Path) -> dict[str, Any]:
 
 
 def _model_as_replayed(history: ModelFollower) -> str:
+    place = history.storage.path
     digest, model = history.replayed().digest(), history.opened()
     if model.digest() != digest:
         raise DamagedJournal(
-            f"a snapshot in {history.folder} is not what the journal leads to; remove the files "
+            f"a snapshot in {place} is not what the journal leads to; remove the files "
             "named snapshot-*, they are made anew"
         )
-    head = read_head(history.folder, history.journal)
+    head = read_head(history.storage.caches, history.journal)
     if head is not None and not _same(head, CalibratedModel(model, history.journal).head):
         raise DamagedJournal(
-            f"what was prepared for questions in {history.folder} is not what the model says; "
+            f"what was prepared for questions in {place} is not what the model says; "
             "remove the files named prepared-*, they are made anew"
         )
     if history.follow(patient=False).digest() != digest:
         raise DamagedJournal(
-            f"the model of {history.folder} in use is not what the journal leads to; open it again"
+            f"the model of {place} in use is not what the journal leads to; open it again"
         )
     return digest
 

@@ -8,7 +8,6 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from sklearn.base import clone
@@ -24,6 +23,7 @@ from everlearn.errors import (
 )
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.serving import CLASSIFIER
+from everlearn.memory.storage.interface import Storage
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.snapshot import (
     SnapshotVanished,
@@ -42,7 +42,7 @@ class ModelFollower:
 
     Parameters
     ----------
-    folder : Path
+    storage : Storage
     journal : Journal
     classifier : optional
         For a folder that has none yet.
@@ -51,9 +51,9 @@ class ModelFollower:
     """
 
     def __init__(
-        self, folder: Path, journal: Journal, classifier: Any, default: Callable[[], Any]
+        self, storage: Storage, journal: Journal, classifier: Any, default: Callable[[], Any]
     ) -> None:
-        self.folder = folder
+        self.storage = storage
         self.journal = journal
         self.model: Model | None = None
         self._template: str | None = None
@@ -62,7 +62,7 @@ class ModelFollower:
         self._model_of = ""
         if journal.fact(CLASSIFIER) is None:
             if not journal.writes:
-                raise NotAMemory(f"there is no Memory in {folder} yet; teach one first")
+                raise NotAMemory(f"there is no Memory in {storage.path} yet; teach one first")
             self.use(classifier if classifier is not None else default())
         self._require_same(classifier)
 
@@ -79,10 +79,10 @@ class ModelFollower:
         if template != self._template:
             try:
                 data = base64.b64decode(template or "", validate=True)
-                self._classifier = clone(loads(data, self.journal.path))
+                self._classifier = clone(loads(data, self.journal.db.location))
             except (binascii.Error, ValueError, EverlearnError) as error:
                 raise DamagedJournal(
-                    f"{self.journal.path} names a classifier that cannot be made: {error}; "
+                    f"{self.journal.db.location} names a classifier that cannot be made: {error}; "
                     "restore it from a backup (everlearn restore)"
                 ) from None
             self._untaught = digest_of(self._classifier)
@@ -135,7 +135,7 @@ class ModelFollower:
             prepared = prepare is not None and prepare(model)
             if missing < at_least and not prepared:
                 return
-            write_snapshot(self.folder, model, self._untaught)
+            write_snapshot(self.storage.caches, model, self._untaught)
         except CannotWrite as error:
             logger.warning("no snapshot was made, so opening will take longer: %s", error)
 
@@ -143,13 +143,13 @@ class ModelFollower:
     def snapshot_at(self) -> int:
         """The position of the newest snapshot."""
         self.classifier()
-        return snapshot_position(self.folder, self.journal, self._untaught)
+        return snapshot_position(self.storage.caches, self.journal, self._untaught)
 
     def _opened(self, patient: bool, through: int | None = None) -> Model:
         last = self.journal.last_position if through is None else through
         untaught = self.classifier()
         try:
-            found = latest_snapshot(self.folder, self.journal, self._untaught, last)
+            found = latest_snapshot(self.storage.caches, self.journal, self._untaught, last)
         except SnapshotVanished:
             if patient:
                 raise
@@ -160,7 +160,7 @@ class ModelFollower:
         known = self.classifier()
         if classifier is not None and digest_of(clone(classifier)) != self._untaught:
             raise InvalidParameter(
-                f"{self.folder} has the classifier {known!r}; "
+                f"{self.storage.path} has the classifier {known!r}; "
                 f"call use(classifier=...) to switch it to {classifier!r}"
             )
 

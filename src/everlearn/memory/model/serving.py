@@ -12,7 +12,6 @@ snapshots when something is erased. Where there is none, the Memory itself is as
 import contextlib
 import hashlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from everlearn.errors import EverlearnError
@@ -23,46 +22,46 @@ from everlearn.memory.edits.writing import kind_of_vectors, require_alike
 from everlearn.memory.model.head import ServingHead, as_answers, head_of, unit
 from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Example, Journal
-from everlearn.persistence import replace_file
+from everlearn.memory.storage.locations import storage_at
 
 MAGIC = b"everlearn head 2\n"
-FILES = "prepared-*"
+PREFIX = "prepared-"
 CLASSIFIER = "classifier"
 DIGEST_BYTES = 32
 
 
-def write_head(folder: Path, journal: Journal, head: ServingHead) -> None:
+def write_head(caches: Caches, journal: Journal, head: ServingHead) -> None:
     """Keep a head, and only this one."""
     from safetensors.numpy import save
 
-    path = folder / _name(journal)
+    name = _name(journal)
     body = save(head.arrays())
-    replace_file(path, MAGIC + hashlib.sha256(body).digest() + body)
-    remove_prepared(folder, keep=path.name)
+    caches.write(name, MAGIC + hashlib.sha256(body).digest() + body)
+    remove_prepared(caches, keep=name)
 
 
-def remove_prepared(folder: Path, *, keep: str = "") -> None:
+def remove_prepared(caches: Caches, *, keep: str = "") -> None:
     """Remove all heads but one."""
-    for path in folder.glob(FILES):
-        if path.name != keep:
-            with contextlib.suppress(OSError):
-                path.unlink()
+    for name in caches.names(PREFIX):
+        if name != keep:
+            caches.remove(name)
 
 
-def has_head(folder: Path, journal: Journal) -> bool:
+def has_head(caches: Caches, journal: Journal) -> bool:
     """Whether there is a head of the journal as it is now."""
-    return (folder / _name(journal)).exists()
+    return _name(journal) in caches.names(PREFIX)
 
 
-def read_head(folder: Path, journal: Journal) -> ServingHead | None:
+def read_head(caches: Caches, journal: Journal) -> ServingHead | None:
     """The head of the journal as it is now, if there is one that can be used."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     start = len(MAGIC) + DIGEST_BYTES
     try:
-        data = (folder / _name(journal)).read_bytes()
+        data = caches.read(_name(journal))
         if not data.startswith(MAGIC) or data[len(MAGIC) : start] != _digest(data[start:]):
             return None
         return head_of(load(data[start:]))
@@ -75,7 +74,8 @@ class PreparedAnswers:
 
     Parameters
     ----------
-    folder : Path
+    memory : str
+        What messages call it.
     head : ServingHead
     names : dict of int to str
     kind : dict
@@ -85,9 +85,9 @@ class PreparedAnswers:
     """
 
     def __init__(
-        self, folder: Path, head: ServingHead, names: dict[int, str], kind: Any, network: str | None
+        self, memory: str, head: ServingHead, names: dict[int, str], kind: Any, network: str | None
     ) -> None:
-        self._folder = folder
+        self._memory = memory
         self._head = head
         self._judgement = head.judgement()
         self._names = names
@@ -108,7 +108,7 @@ class PreparedAnswers:
             yield self._answer(taken, top, accept) if isinstance(taken, Example) else taken.error
 
     def _answer(self, example: Example, top: int | None, accept: float) -> Answers:
-        require_alike(self._kind, example, self._folder)
+        require_alike(self._kind, example, self._memory)
         x = unit(example.vector).astype("float32")
         verdict = self._judgement.verdict(*self._head.products(x), x)
         return as_answers(
@@ -122,19 +122,20 @@ class PreparedAnswers:
         )
 
 
-def prepared_answers(folder: Path, network: str | None = None) -> PreparedAnswers | None:
+def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers | None:
     """What was left behind to be asked; ``None`` where the Memory itself has to be.
 
     That is so where nothing was prepared, where the folder changes meanwhile or is damaged (the
     Memory says how), and where strangers are ignored, with whom what is unknown is compared.
     """
-    if not any(folder.glob(FILES)):
-        return None
+    storage = storage_at(path)
     try:
-        with contextlib.closing(Journal(folder, write=False)) as journal:
+        if not storage.caches.names(PREFIX):
+            return None
+        with contextlib.closing(Journal(storage.open(write=False))) as journal:
             with journal.db.one_view():
                 require_sound(journal)
-                head = read_head(folder, journal)
+                head = read_head(storage.caches, journal)
                 names, kind = journal.name_ids(), kind_of_vectors(journal)
                 quiet = journal.db.value("SELECT 1 FROM strangers WHERE ignored != 0 LIMIT 1")
             if head is None or quiet is not None or journal.db.moved_on():
@@ -145,13 +146,13 @@ def prepared_answers(folder: Path, network: str | None = None) -> PreparedAnswer
         head.rows.shape[1]
     ):
         return None
-    return PreparedAnswers(folder, head, names, kind, network)
+    return PreparedAnswers(str(path), head, names, kind, network)
 
 
 def _name(journal: Journal) -> str:
     last = journal.last_position
     key = row_checksum("head", journal.fact(CLASSIFIER), last, journal.chain_at(last))
-    return f"prepared-{key.hex()}"
+    return f"{PREFIX}{key.hex()}"
 
 
 def _digest(body: bytes) -> bytes:

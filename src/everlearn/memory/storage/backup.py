@@ -1,8 +1,8 @@
 """A copy that is right by construction, made while others teach, and the way back.
 
-A backup is a folder with a journal and nothing else: the journal as it is at one moment, through
-SQLite's own backup, checked before it gets its name. It is a Memory like any other and can be
-opened and asked. Restoring puts a backup in the place of what a folder holds, in one transaction;
+A backup is a folder with a journal and nothing else: the journal as it is at one moment, wherever
+it is kept, checked before it gets its name. It is a Memory like any other and can be opened and
+asked. Restoring puts a backup in the place of what a folder or database holds, in one transaction;
 snapshots belong to what was taught and not to a position, so those of the other timeline are never
 used.
 """
@@ -11,15 +11,18 @@ import contextlib
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from everlearn.errors import AlreadyThere, CannotWrite
 from everlearn.memory.insight.verify import require_vectors
 from everlearn.memory.model.serving import remove_prepared
-from everlearn.memory.storage.database import Database
-from everlearn.memory.storage.integrity import require_sound, require_structure
-from everlearn.memory.storage.journal import FILE, Journal
-from everlearn.memory.storage.lock import WriterLock
+from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.interface import Database
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.snapshot import remove_snapshots
+from everlearn.memory.storage.sqlite.database import FILE
+from everlearn.memory.storage.sqlite.folder import FolderStorage
 from everlearn.persistence import flush_folder
 
 
@@ -32,8 +35,8 @@ def write_backup(db: Database, destination: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         db.copy_to(unfinished / FILE)
-        with contextlib.closing(Journal(unfinished, write=False)) as copy:
-            _require_whole(copy)
+        with contextlib.closing(FolderStorage(unfinished).open(write=False)) as copy:
+            _require_whole(Journal(copy))
         _flush(unfinished / FILE)
         os.replace(unfinished, destination)
         flush_folder(destination.parent)
@@ -45,42 +48,41 @@ def write_backup(db: Database, destination: Path) -> None:
         raise
 
 
-def restore(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> int:
+def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = None) -> int:
     """Make the Memory in ``path`` what a backup is; returns how many teachings it has.
 
-    What the folder held before is gone, all at once, after the backup was checked. Readers may go
-    on reading.
+    What was there before is gone, all at once, after the backup was checked. Readers may go on
+    reading.
 
     Parameters
     ----------
     source : path-like
         A folder that :meth:`Memory.backup` wrote, or any other Memory.
-    path : path-like
-        The folder to restore; made if it is not there.
+    path : path-like or address
+        As for :class:`Memory`; made if it is not there.
+    name : str, optional
+        Of a Memory in a database.
     """
-    folder = Path(path)
-    with contextlib.closing(Journal(Path(source), write=False)) as backup:
-        with backup.db.one_view():
-            _require_whole(backup)
-            count = sum(record.count for record in backup.names().values())
+    storage = storage_at(path, name)
+    with contextlib.closing(storage_at(source).open(write=False)) as backup:
+        with backup.one_view():
+            journal = Journal(backup)
+            _require_whole(journal)
+            count = sum(record.count for record in journal.names().values())
+        storage.acquire()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CannotWrite(f"{folder} cannot be made: {error.strerror}") from None
-        lock = WriterLock(folder)
-        try:
-            with contextlib.closing(Database(folder / FILE, write=True)) as target:
-                target.take_over(backup.db)
-                target.checkpoint()
-            remove_snapshots(folder)
-            remove_prepared(folder)
+            with contextlib.closing(storage.open(write=True)) as target:
+                target.take_over(backup)
+                target.tidy()
+            remove_snapshots(storage.caches)
+            remove_prepared(storage.caches)
         finally:
-            lock.release()
+            storage.release()
     return count
 
 
 def _require_whole(journal: Journal) -> None:
-    require_structure(journal.db)
+    journal.db.require_structure()
     require_sound(journal)
     require_vectors(journal)
 

@@ -22,15 +22,16 @@ from typing import Any
 
 from everlearn.errors import CannotWrite
 from everlearn.memory.edits.operations import record_erase
-from everlearn.memory.edits.reembed import remove_collected
 from everlearn.memory.model.serving import remove_prepared
 from everlearn.memory.storage.checksums import BEGINNING, linked, row_checksum
+from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.snapshot import remove_snapshots
 from everlearn.persistence import replace_file
 
-# What is still to be done: "pages" and the log, or the "log" alone.
+# What is still to be done; what follows the first state is known to the database.
 UNFINISHED = "erase_unfinished"
+PAGES = "pages"
 
 HOW_TO_CHECK = (
     "everlearn verify --receipt FILE looks for these digests in every row of the journal, checks "
@@ -107,32 +108,34 @@ def erase(journal: Journal, teachings: Collection[int]) -> int:
     operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
     record_erase(journal, operation, len(gone))
     _write_anew(journal, operation, kept)
-    journal.set_fact(UNFINISHED, "pages")
+    journal.set_fact(UNFINISHED, PAGES)
     return len(dropped) - len(gone)
 
 
-def finish(folder: Path, journal: Journal, *, wait: bool = True) -> bool:
-    """Remove what an erase left in files; whether nothing is left to do.
+def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
+    """Remove what an erase left behind; whether nothing is left to do.
 
     Parameters
     ----------
     wait : bool
-        Give readers a moment to let go of the old pages.
+        Give readers a moment to let go of what they read.
     """
     state = journal.fact(UNFINISHED)
-    if state is None:
-        return True
     try:
-        if state == "pages":
-            for remove in (remove_snapshots, remove_prepared, remove_collected):
-                remove(folder)
-            journal.db.rebuild()
+        while state is not None:
+            if state == PAGES:
+                remove_snapshots(caches)
+                remove_prepared(caches)
+                caches.remove_collected()
+            reached = journal.db.remove_traces(state, wait=wait)
+            if reached == state:
+                return False
             with journal.transaction():
-                journal.set_fact(UNFINISHED, "log")
-        if not journal.db.checkpoint(wait=wait):
-            return False
-        with journal.transaction():
-            journal.drop_fact(UNFINISHED)
+                if reached is None:
+                    journal.drop_fact(UNFINISHED)
+                else:
+                    journal.set_fact(UNFINISHED, reached)
+            state = reached
     except CannotWrite:
         return False
     return True

@@ -1,4 +1,4 @@
-"""The journal: what was taught, in order, in one SQLite file. It is the truth.
+"""The journal: what was taught, in order, in a database. It is the truth.
 
 Teachings are rows that never change but for what they are called and whether they still count.
 Every change to what counts is an entry of the *log*, a teaching with a sign:
@@ -23,18 +23,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import DamagedJournal, UnknownLabel
 from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
-from everlearn.memory.storage.database import Database
+from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.schema import PICTURES
 
 WINDOW = 256
-FILE = "journal.sqlite"
+# As a limit: none.
+EVERY_ROW = (1 << 63) - 1
 
 Vectors = NDArray[np.float32]
 NameIds = NDArray[np.int64]
@@ -81,19 +81,17 @@ class LogRun:
 
 
 class Journal:
-    """One SQLite file; one that writes, any number that read.
+    """What was taught, read and written through one connection.
 
     Parameters
     ----------
-    folder : Path
-    write : bool
-        Open for teaching. The caller sees to it that there is one such journal at a time.
+    db : Database
+        Open for teaching, or to be read.
     """
 
-    def __init__(self, folder: Path, *, write: bool) -> None:
-        self.writes = write
-        self.path = folder / FILE
-        self.db = Database(self.path, write=write)
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.writes = db.writes
 
     def close(self) -> None:
         self.db.close()
@@ -113,7 +111,7 @@ class Journal:
 
     def set_fact(self, key: str, value: str) -> None:
         row = key, value, row_checksum("facts", key, value)
-        self.db.run("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", *row)
+        self.db.replace("facts", *row)
 
     def drop_fact(self, key: str) -> None:
         self.db.run("DELETE FROM facts WHERE key = ?", key)
@@ -141,7 +139,7 @@ class Journal:
         rows = self.db.rows(
             "SELECT names.name, COUNT(*), MAX(time) FROM teachings "
             "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL "
-            "GROUP BY teachings.name ORDER BY names.name"
+            "GROUP BY names.id, names.name ORDER BY names.name"
         )
         return {name: NameRecord(count, last) for name, count, last in rows}
 
@@ -217,7 +215,7 @@ class Journal:
             "JOIN names ON names.id = teachings.name "
             f"WHERE position IS NOT NULL {condition}ORDER BY teachings.id LIMIT ? OFFSET ?",
             *([] if name is None else [name]),
-            -1 if limit is None else limit,
+            EVERY_ROW if limit is None else limit,
             offset,
         )
         return [
@@ -275,7 +273,7 @@ class Journal:
         rows = self.db.rows(
             "SELECT 1, name, vector, content FROM teachings LEFT JOIN vectors ON teaching = id "
             "JOIN (SELECT id AS chosen FROM teachings WHERE position <= ? "
-            "ORDER BY (id * 2654435761) % 4294967296 LIMIT ?) ON id = chosen ORDER BY id",
+            "ORDER BY (id * 2654435761) % 4294967296 LIMIT ?) AS some ON id = chosen ORDER BY id",
             through,
             size,
         )
@@ -373,7 +371,7 @@ class Journal:
 
     def _keep_name(self, named: int, name: str) -> None:
         row = named, name, row_checksum("names", named, name)
-        self.db.run("INSERT OR REPLACE INTO names VALUES (?, ?, ?)", *row)
+        self.db.replace("names", *row)
 
     def _next_teaching(self) -> int:
         # Numbers are never used twice, also not after the last teachings were erased.
@@ -382,12 +380,7 @@ class Journal:
 
     def _keep_teaching(self, teaching: int, row: tuple[object, ...]) -> None:
         own = row_checksum("teachings", teaching, *row)  # type: ignore[arg-type]
-        self.db.run(
-            "INSERT OR REPLACE INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            teaching,
-            *row,
-            own,
-        )
+        self.db.replace("teachings", teaching, *row, own)
 
     def _append(self, operation: int, teaching: int, named: int, sign: int, content: bytes) -> int:
         last = self.db.row("SELECT position, chain FROM log ORDER BY position DESC LIMIT 1")
@@ -441,7 +434,7 @@ class Journal:
 
     def _damaged(self, what: str) -> DamagedJournal:
         return DamagedJournal(
-            f"{self.path} is damaged: {what}; restore it from a backup (everlearn restore)"
+            f"{self.db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
         )
 
     def only_remembered(self, name: str) -> bool:
@@ -459,4 +452,5 @@ class Journal:
 
 def as_kept(source: str) -> str:
     """A source as the journal can hold it: file names that are no text are spelled out."""
-    return source.encode("utf-8", "backslashreplace").decode("utf-8")
+    text = source.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text.replace("\0", "\\x00")

@@ -13,15 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from everlearn.errors import (
-    CannotRead,
     CannotWrite,
     DamagedJournal,
     EverlearnError,
     MemoryClosed,
+    NewerFormat,
+    NotAMemory,
 )
-from everlearn.memory.storage.readers import Reader, careful, reader_of
-from everlearn.memory.storage.schema import write_schema
+from everlearn.memory.storage.copying import copy_rows
+from everlearn.memory.storage.interface import CannotReadNow, Database
+from everlearn.memory.storage.schema import (
+    APPLICATION_ID,
+    EVERYTHING,
+    FORMAT_VERSION,
+    expected_schema,
+    write_schema,
+)
+from everlearn.memory.storage.sqlite.readers import Reader, careful, reader_of
 from everlearn.persistence import flush_folder
+
+FILE = "journal.sqlite"
 
 DISK = (
     sqlite3.SQLITE_FULL,
@@ -37,19 +48,23 @@ DISK = (
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
 # Written but perhaps not on disk: after a power cut it may be there or not.
 FLUSH = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+NOT_AN_ENTRY = (
+    "SELECT 1 FROM log WHERE typeof(operation) != 'integer' OR typeof(teaching) != 'integer' "
+    "OR typeof(name) != 'integer' OR typeof(chain) != 'blob' LIMIT 1"
+)
+# What is left of an erase: the pages and the log, or the log alone.
+PAGES, LOG = "pages", "log"
 # How long the writer waits for readers to finish a question before it gives up a checkpoint.
 PATIENCE_SECONDS = 2.0
 
 
-class CannotReadNow(CannotRead):
-    """The file could not be read, perhaps because of what its writer does at this moment."""
-
-
-class Database:
+class SQLiteDatabase:
     """One connection to the journal's file; with ``write`` the file is made if it is not there."""
 
     def __init__(self, path: Path, *, write: bool) -> None:
         self.path = path
+        self.location = str(path)
+        self.memory = str(path.parent)
         self.writes = write
         self._reader: Reader | None = None
         try:
@@ -80,6 +95,10 @@ class Database:
             self._db.executemany(statement, values)
         except FAILURES as error:
             raise self._named(error) from None
+
+    def replace(self, table: str, *values: Any) -> None:
+        marks = ", ".join("?" * len(values))
+        self.run(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", *values)
 
     def value(self, query: str, *values: Any) -> Any:
         """The first column of the first row, or ``None``."""
@@ -118,6 +137,10 @@ class Database:
             self._abandon()
             raise
 
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing to do: whoever writes holds the folder's lock."""
+        return contextlib.nullcontext()
+
     @contextlib.contextmanager
     def one_view(self) -> Iterator[None]:
         """Whatever is read inside belongs to one moment, though somebody else may be writing."""
@@ -153,6 +176,48 @@ class Database:
         self._abandon()
         self.run("VACUUM")
 
+    def require_ours(self) -> None:
+        """The file is a journal of this version, and has no tables but a journal's."""
+        if self.value("PRAGMA application_id") != APPLICATION_ID:
+            raise NotAMemory(f"{self.path} is a database, but not the journal of a Memory")
+        version = self.value("PRAGMA user_version")
+        if version > FORMAT_VERSION:
+            raise NewerFormat(
+                f"{self.path} has format version {version}, this everlearn reads up to "
+                f"{FORMAT_VERSION}; upgrade everlearn to open it"
+            )
+        if version < FORMAT_VERSION:
+            raise NotAMemory(
+                f"{self.path} has format version {version}, from before everlearn was released; "
+                "teach a new Memory from the images"
+            )
+        if tuple(self.rows(EVERYTHING)) != expected_schema():
+            raise self._damaged("its tables are not those of a Memory")
+
+    def require_structure(self, table: str | None = None) -> None:
+        """SQLite finds nothing wrong with a table and its indexes, or with all of the file."""
+        found = self.value(f"PRAGMA integrity_check({table or 1})")
+        if found != "ok":
+            raise self._damaged(str(found).replace("\n", " ")[:200])
+        # A column of SQLite's holds any kind of value, whatever it was declared as.
+        if table == "log" and self.row(NOT_AN_ENTRY) is not None:
+            raise self._damaged("an entry of the log is not one")
+
+    def tidy(self) -> None:
+        self.checkpoint()
+
+    def remove_traces(self, state: str, *, wait: bool) -> str | None:
+        """First every page is written anew, then the log, which has the old ones, is emptied."""
+        if state == PAGES:
+            self.rebuild()
+            return LOG
+        return None if self.checkpoint(wait=wait) else LOG
+
+    def leftovers(self) -> list[str]:
+        if self.value("PRAGMA freelist_count"):
+            return ["the journal has free pages, which may hold what was deleted"]
+        return []
+
     def copy_to(self, path: Path) -> None:
         """The database as it is at one moment, as a file that needs no other."""
         try:
@@ -162,8 +227,12 @@ class Database:
         except sqlite3.Error as error:
             raise CannotWrite(f"{path} cannot be written: {error}") from None
 
-    def take_over(self, other: "Database") -> None:
+    def take_over(self, other: Database) -> None:
         """Become what another database is, in one transaction."""
+        if not isinstance(other, SQLiteDatabase):
+            with self.transaction():
+                copy_rows(other, self)
+            return
         self._abandon()
         try:
             other._db.backup(self._db)
@@ -181,6 +250,11 @@ class Database:
                 "this change was kept. Nothing before it was lost; check the disk, open the "
                 "Memory again and look"
             ) from None
+
+    def _damaged(self, what: str) -> DamagedJournal:
+        return DamagedJournal(
+            f"{self.path} is damaged: {what}; restore it from a backup (everlearn restore)"
+        )
 
     def _abandon(self) -> None:
         """End what is not finished; also what an interruption left behind."""

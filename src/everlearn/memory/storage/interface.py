@@ -1,0 +1,172 @@
+"""What a Memory asks of whatever keeps it; a folder is what does.
+
+    Storage     where a Memory is: opens its database, says who may write, holds its caches
+    Database    one connection: statements in SQL that every engine speaks, transactions, views
+    Caches      named bytes that may be lost without harm: snapshots, heads, vectors made anew
+
+The journal, the edits and the model know these three and nothing of an engine. Values are integers,
+floats, text, bytes and ``None``; placeholders are question marks.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from everlearn.errors import CannotRead
+
+
+class CannotReadNow(CannotRead):
+    """The database could not be read, perhaps because of what a writer does at this moment."""
+
+
+class Database(Protocol):
+    """One connection to a journal.
+
+    Attributes
+    ----------
+    location : str
+        What messages call it; never holds a password.
+    memory : str
+        What messages call the Memory it belongs to.
+    writes : bool
+    """
+
+    location: str
+    memory: str
+    writes: bool
+
+    def close(self) -> None: ...
+
+    def run(self, statement: str, *values: Any) -> int:
+        """Carry a statement out; the number of rows it changed."""
+
+    def run_many(self, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
+        """Carry a statement out once for each row of values."""
+
+    def replace(self, table: str, *values: Any) -> None:
+        """Insert a row, or put it in the place of the one with the same primary key."""
+
+    def value(self, query: str, *values: Any) -> Any:
+        """The first column of the first row, or ``None``."""
+
+    def row(self, query: str, *values: Any) -> Any:
+        """The first row, or ``None``."""
+
+    def rows(self, query: str, *values: Any) -> list[Any]: ...
+
+    def each(self, query: str, *values: Any) -> Iterator[Any]:
+        """Rows, one at a time."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """All changes inside happen, or none; they are durable when this returns.
+
+        Whoever is inside is the only writer.
+        """
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Nobody else writes inside, over several transactions."""
+
+    def one_view(self) -> AbstractContextManager[None]:
+        """Whatever is read inside belongs to one moment, though somebody else may be writing."""
+
+    def moved_on(self) -> bool:
+        """Whether what was read may be of two moments, because the reader could take no lock."""
+
+    def stamp(self) -> tuple[int, int]:
+        """Two equal stamps of one connection: nothing was committed between them."""
+
+    def require_ours(self) -> None:
+        """It is a journal of this version; raises ``NotAMemory`` or ``NewerFormat``."""
+
+    def require_structure(self, table: str | None = None) -> None:
+        """The engine finds nothing wrong with a table, or with all of them."""
+
+    def tidy(self) -> None:
+        """Leave the files small and whole; before closing."""
+
+    def remove_traces(self, state: str, *, wait: bool) -> str | None:
+        """Go on removing what deleted rows left behind, from the given state.
+
+        Returns the state in which it stopped, ``None`` when nothing is left to do. ``wait`` gives
+        readers a moment to let go of what they read.
+        """
+
+    def copy_to(self, path: Path) -> None:
+        """Write the journal as it is at one moment to a file, as a folder has it."""
+
+    def take_over(self, other: "Database") -> None:
+        """Become what another journal is, in one transaction."""
+
+    def leftovers(self) -> list[str]:
+        """What the engine still keeps of deleted rows, in words."""
+
+
+class Collected(Protocol):
+    """Vectors of one embedder, by the digest of their image, while a Memory is embedded anew."""
+
+    def known(self) -> dict[bytes, bytes]: ...
+
+    def add(self, digest: bytes, vector: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Caches(Protocol):
+    """Named bytes. What is written is there whole or not at all."""
+
+    def names(self, prefix: str) -> list[str]:
+        """Every name that begins so."""
+
+    def read(self, name: str) -> bytes:
+        """Raises ``FileNotFoundError`` where there is none of that name."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Raises ``CannotWrite`` where there is no room."""
+
+    def remove(self, name: str) -> None:
+        """Nothing happens where there is none of that name."""
+
+    def tidy(self) -> None:
+        """Remove what killed processes left of what they were writing."""
+
+    def making(self) -> AbstractContextManager[bool]:
+        """Whether this process is the one to make a snapshot now."""
+
+    def collected(self, key: str) -> Collected: ...
+
+    def remove_collected(self) -> None: ...
+
+
+class Storage(Protocol):
+    """Where a Memory is.
+
+    Attributes
+    ----------
+    path : Path or address
+        Opens the same Memory again; ``str`` of it is what messages say.
+    caches : Caches
+    """
+
+    path: Any
+
+    @property
+    def caches(self) -> Caches: ...
+
+    def acquire(self) -> None:
+        """Become one who writes; raises ``MemoryBusy`` where there can be only one."""
+
+    def release(self) -> None:
+        """Let others write; nothing happens where nothing was acquired."""
+
+    def open(self, *, write: bool) -> Database:
+        """A connection; with ``write`` the tables are made where there are none."""
+
+    def exists(self) -> bool:
+        """Whether a Memory is there."""
+
+    def size(self) -> int:
+        """Bytes of everything that is kept."""
+
+    def identity(self) -> object:
+        """Equal for two ways of writing the same place."""

@@ -1,0 +1,25 @@
+"""Where a Memory is: a folder, or a database."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from everlearn.errors import InvalidParameter
+from everlearn.memory.storage.interface import Storage
+from everlearn.memory.storage.sqlite.folder import FolderStorage
+
+
+def storage_at(path: Any, name: str | None = None) -> Storage:
+    """The storage that a path or an address means.
+
+    Parameters
+    ----------
+    path : path-like
+    name : str, optional
+        Of a Memory in a database; a folder holds one Memory and takes none.
+    """
+    if not os.fspath(path):
+        raise InvalidParameter("a Memory lives in a folder; its path is empty")
+    if name is not None:
+        raise InvalidParameter("a folder holds one Memory; name= is for databases")
+    return FolderStorage(Path(path))

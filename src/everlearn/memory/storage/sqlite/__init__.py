@@ -1,0 +1,1 @@
+"""A Memory in a folder: one SQLite file, one writer, any number of readers."""
