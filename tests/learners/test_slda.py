@@ -79,7 +79,7 @@ def test_the_running_scores_are_exact_for_the_shrinkage_on_the_grid(examples, sh
         if step % 4 == 3:  # four examples between two questions, then one, then one
             continue
         running = learner._scores_one(examples.X_new[step % 50])
-        ridge = learner._running._ridge
+        ridge = learner._running.ridge
         moments = learner.moments_
         A = moments.scatter() + ridge * np.eye(8)
         gaps = examples.X_new[step % 50] - moments.means

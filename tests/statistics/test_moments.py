@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from everlearn.errors import NeverLearned, NotForgettable
-from everlearn.statistics.moments import PENDING_ROWS, Moments
-from everlearn.statistics.moments_kernels import STRIP, TOGETHER, add_outer_products
+from everlearn.statistics.moments import Moments
+from everlearn.statistics.moments_kernels import STRIP, TOGETHER
+from everlearn.statistics.waiting_rows import CAPACITY, add_outer_products
 from tests.oracles import class_moments
 
 
@@ -34,7 +35,7 @@ def test_a_block_equals_two_passes_over_the_examples(rng):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, STRIP - 1, STRIP, STRIP + 1, 2 * STRIP + 6])
-@pytest.mark.parametrize("n", [1, TOGETHER - 1, TOGETHER, TOGETHER + 1, PENDING_ROWS])
+@pytest.mark.parametrize("n", [1, TOGETHER - 1, TOGETHER, TOGETHER + 1, CAPACITY])
 def test_outer_products_are_added_above_the_diagonal_alone(rng, n, d):
     rows, before = rng.normal(size=(n, d)), rng.normal(size=(d, d))
     after = before.copy()
@@ -54,7 +55,7 @@ def test_outer_products_in_parts_are_the_same_bits(rng, first):
 
 
 def test_single_rows_equal_a_block_across_a_full_buffer(rng):
-    X, slots = examples(rng, n=3 * PENDING_ROWS + 11)
+    X, slots = examples(rng, n=3 * CAPACITY + 11)
     moments = Moments(7, class_scatter=True)
     for x, slot in zip(X, slots, strict=True):
         moments.add_one(x, int(slot))

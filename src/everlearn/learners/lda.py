@@ -37,11 +37,11 @@ from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.learners.closed_form.device_heads import DeviceDiscriminant
 from everlearn.learners.closed_form.discriminant import (
     ExactDiscriminant,
-    RunningDiscriminant,
     Shrinkage,
     shrinkage_named,
 )
 from everlearn.learners.closed_form.on_device import DeviceClassifier
+from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
 from everlearn.learners.closed_form.sparse import SparseRows, TakesSparse
 from everlearn.parameters import require_flag, require_number, require_positive, require_share
 from everlearn.statistics.labels import Label

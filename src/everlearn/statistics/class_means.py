@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array, Slots
 from everlearn.errors import DamagedModel, NeverLearned
+from everlearn.statistics.changes import Changes
 from everlearn.statistics.fading import Fading
 from everlearn.statistics.stored import stored
 
@@ -44,8 +45,10 @@ class ClassMeans:
         self.n_features = n_features
         self._fading = None if half_life is None else Fading(float(half_life))
         self.total = 0.0
-        self.mean = np.zeros(n_features)
+        self._mean = np.zeros(n_features)
+        self._mean_is_old = False
         self.version = 0
+        self.changes = Changes()
         self._n_slots = 0
         self._counts = np.zeros(0)
         self._means = np.zeros((0, n_features))
@@ -71,6 +74,14 @@ class ClassMeans:
     def means(self) -> Array:
         """μ_k by slot, one row each."""
         return self._means[: self._n_slots]
+
+    @property
+    def mean(self) -> Array:
+        """The mean of everything; after a removal it is computed when it is next wanted."""
+        if self._mean_is_old:
+            self._mean = self._mean_of_means()
+            self._mean_is_old = False
+        return self._mean
 
     @property
     def unit(self) -> float:
@@ -102,6 +113,7 @@ class ClassMeans:
         self._absorb(x, slot, row)
         self.total += 1.0
         self.version += 1
+        self.changes.note_one(slot)
         return row
 
     def add(self, X: Array, slots: Slots, weights: Array | None = None) -> Array:
@@ -136,9 +148,10 @@ class ClassMeans:
         self.reserve(int(slots.max()) + 1)
         rows = np.empty_like(X)
         given = _NONE if weights is None else weights
-        absorb_rows(X, slots, given, self._counts, self._means, self.mean, self.total, rows)
+        absorb_rows(X, slots, given, self._counts, self._means, self._mean, self.total, rows)
         self.total += float(len(X)) if weights is None else float(weights.sum())
         self.version += 1
+        self.changes.note(slots.tolist())
         self._add_scatter(rows, slots)
         return rows
 
@@ -173,6 +186,7 @@ class ClassMeans:
         self._counts[slots] = ours + theirs
         self._means[slots] += (theirs / (ours + theirs))[:, None] * delta
         self._recompute_total()
+        self.changes.note(slots.tolist())
 
     def unmerge(self, other: "ClassMeans", slots: Slots) -> None:
         """Take out moments that were merged in; the inverse of :meth:`merge`.
@@ -194,9 +208,12 @@ class ClassMeans:
         self._counts[slot] = 0.0
         self._means[slot] = 0.0
         self._recompute_total()
+        self.changes.note_one(slot)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The moments as named arrays; an example learned now weighs one."""
+        # Of the class means, whatever was asked for on the way: equal states are equal bits.
+        self._mean_is_old = True
         return {"counts": self._in_examples(self.counts), "means": self.means, "mean": self.mean}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -211,7 +228,8 @@ class ClassMeans:
         slack = ROUNDING * float(np.abs(self._means).max(initial=0.0))
         if np.any(np.abs(mean - self.mean) > slack):
             raise DamagedModel("mean is not the mean of the classes")
-        self.mean = mean
+        self._mean = mean
+        self.changes.note_all()
         if self._fading is not None:
             self._fading.start_again()
 
@@ -224,7 +242,7 @@ class ClassMeans:
         count = self._counts[slot]
         scale = math.sqrt(count / (count + 1.0))  # as absorb_rows does
         return move_means(
-            x, slot, 1.0, self._counts, self._means, self.mean, self.total, scale, row
+            x, slot, 1.0, self._counts, self._means, self._mean, self.total, scale, row
         )
 
     def _next_row(self, slot: int) -> Array:
@@ -253,6 +271,7 @@ class ClassMeans:
         self._counts[known] = np.maximum(factor * self._counts[known], FAINTEST)
         self.total *= factor
         self.version += 1
+        self.changes.note_all()
 
     def _unmerge_scatter(
         self, other: "ClassMeans", between: Array, slots: Slots, known: NDArray[np.bool_]
@@ -283,6 +302,7 @@ class ClassMeans:
         self._counts[slots] = counts
         self._means[slots] = means
         self._recompute_total()
+        self.changes.note(slots.tolist())
 
     def _grow(self, capacity: int) -> None:
         self._counts = padded(self._counts, capacity)
@@ -298,9 +318,13 @@ class ClassMeans:
 
     def _recompute_total(self) -> None:
         self.total = float(self.counts.sum())
-        # From the class means, not by subtraction: removing leaves no rounding behind.
-        self.mean = self.counts @ self.means / self.total if self.total else 0.0 * self.mean
+        self._mean_is_old = True
         self.version += 1
+
+    def _mean_of_means(self) -> Array:
+        # From the class means, not by subtraction: removing leaves no rounding behind.
+        mean: Array = self.counts @ self.means / self.total if self.total else 0.0 * self._mean
+        return mean
 
     def _require_learned(
         self, slots: Slots, means: Array, left: Array, empty: NDArray[np.bool_]

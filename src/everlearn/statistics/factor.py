@@ -50,6 +50,13 @@ class Factor:
         self._n_pending = 0
         self._updates_since_check = 0
 
+    @classmethod
+    def of(cls, R: Array) -> "Factor":
+        """A factor that somebody computes, or has computed; not a copy."""
+        factor = cls(len(R))
+        factor._R = R
+        return factor
+
     @property
     def R(self) -> Array:
         if self._R is None:
@@ -95,11 +102,25 @@ class Factor:
         if self._updates_since_check >= CHECK_EVERY:
             self._check(matrix())
 
+    def check_with(self, times: Callable[[Array], Array]) -> None:
+        """Compare with A every so often, given v ↦ A v: sooner than A itself would be asked for.
+
+        A factor that has drifted is to be built anew.
+        """
+        if self._R is None or self._n_pending or self._updates_since_check < CHECK_EVERY // 2:
+            return
+        self._updates_since_check = 0
+        if self._drift(times) > DRIFT_TOLERANCE:
+            self.invalidate()
+
     def drift(self, upper: Array) -> float:
         """‖RᵀR v − A v‖ / ‖A v‖ for one fixed direction v."""
+        return self._drift(lambda v: blas.dsymv(1.0, upper.T, v, lower=1))
+
+    def _drift(self, times: Callable[[Array], Array]) -> float:
         v = np.cos(np.arange(1.0, self.n_features + 1.0))
-        ours = self.R.T @ (self.R @ v)
-        true = blas.dsymv(1.0, upper.T, v, lower=1)
+        ours = blas.dtrmv(self.R.T, blas.dtrmv(self.R.T, v, lower=1, trans=1), lower=1)
+        true = times(v)
         return float(np.linalg.norm(ours - true) / np.linalg.norm(true))
 
     def forward(self, B: Array, matrix: Callable[[], Array]) -> Array:

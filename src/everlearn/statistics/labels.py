@@ -6,6 +6,7 @@ that nothing a user sees depends on the order in which classes arrived.
 """
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush, nsmallest
 from numbers import Integral, Real
 from typing import Any
 
@@ -33,6 +34,8 @@ class Labels:
         self._slot_of: dict[Label, int] = {
             label: slot for slot, label in enumerate(self._label_of) if label is not None
         }
+        # Released slots, a heap: the lowest is used again first.
+        self._free = [slot for slot, label in enumerate(self._label_of) if label is None]
         self._sorted: tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]] | None = None
 
     def __repr__(self) -> str:
@@ -89,7 +92,12 @@ class Labels:
 
     @property
     def has_gaps(self) -> bool:
-        return len(self._slot_of) != len(self._label_of)
+        return bool(self._free)
+
+    @property
+    def released(self) -> Sequence[int]:
+        """The slots without a label, in no order."""
+        return self._free
 
     def find(self, label: object) -> int | None:
         """The slot of one label, or ``None`` if it is new; raises ``InvalidLabel``."""
@@ -124,27 +132,25 @@ class Labels:
         Nothing is registered: new labels get the slots that :meth:`extend` will give them.
         """
         distinct, inverse = _distinct(y)
-        free = self._free_slots()
-        slots = np.empty(len(distinct), dtype=np.intp)
-        new: list[Label] = []
-        for index, label in enumerate(distinct):
-            known = self._slot_of.get(self._accept(label))
-            if known is None:
-                known = free[len(new)] if len(new) < len(free) else self._next_slot(len(new), free)
-                new.append(label)
-            slots[index] = known
-        return slots.take(inverse), new
+        for label in distinct[:1]:  # all of them are of one kind
+            self._accept(label)
+        found = list(map(self._slot_of.get, distinct))
+        new = [label for label, slot in zip(distinct, found, strict=True) if slot is None]
+        if new:
+            given = iter(self._slots_for(len(new)))
+            found = [next(given) if slot is None else slot for slot in found]
+        return np.array(found, dtype=np.intp).take(inverse), new
 
     def extend(self, new: Iterable[Label]) -> None:
         """Register new labels in the slots announced by :meth:`encode`."""
         for label in new:
-            free = self._free_slots()
-            if free:
-                self._slot_of[label] = free[0]
-                self._label_of[free[0]] = label
+            if self._free:
+                slot = heappop(self._free)
+                self._label_of[slot] = label
             else:
-                self._slot_of[label] = len(self._label_of)
+                slot = len(self._label_of)
                 self._label_of.append(label)
+            self._slot_of[label] = slot
             self._sorted = None
 
     def release(self, slots: Iterable[int]) -> None:
@@ -154,15 +160,14 @@ class Labels:
             if label is not None:
                 del self._slot_of[label]
                 self._label_of[slot] = None
+                heappush(self._free, slot)
             self._sorted = None
 
-    def _next_slot(self, n_new: int, free: list[int]) -> int:
-        return len(self._label_of) + n_new - len(free)
-
-    def _free_slots(self) -> list[int]:
-        if not self.has_gaps:
-            return []
-        return [slot for slot, label in enumerate(self._label_of) if label is None]
+    def _slots_for(self, n_new: int) -> list[int]:
+        """The slots that :meth:`extend` will give so many new labels."""
+        again = nsmallest(n_new, self._free)
+        first = len(self._label_of)
+        return again + list(range(first, first + n_new - len(again)))
 
     def _accept(self, label: Label) -> Label:
         known = next(iter(self._slot_of), None)
@@ -233,7 +238,7 @@ def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
         if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
             raise InvalidLabel("Input y contains NaN or infinity; every example needs a label")
         if len(values) >= MANY_LABELS and values.dtype.kind == "U":
-            return _by_word(values)
+            return _by_look_up(values.tolist())
         table = _by_table(values) if values.dtype.kind in "iu" else None
         if table is not None:
             return table
@@ -241,21 +246,25 @@ def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
         arrival = np.argsort(first)
         position = np.empty(len(arrival), dtype=np.intp)
         position[arrival] = np.arange(len(arrival))
-        return [_plain(label) for label in unique[arrival].tolist()], position[inverse]
-    plain = [_plain(value) for value in values.tolist()]
+        distinct = unique[arrival].tolist()
+        # Whole numbers, words and truth values of an array are plain already.
+        plain = [_plain(label) for label in distinct] if values.dtype.kind == "f" else distinct
+        return plain, position[inverse]
+    given = values.tolist()
+    kinds = set(map(type, given))
+    if kinds == {str} or kinds == {int}:
+        return _by_look_up(given)
+    plain = [_plain(value) for value in given]
     for label in plain:
         _require_same_kind(plain[0], label)
-    position_of: dict[Label, int] = {}
-    positions = [position_of.setdefault(label, len(position_of)) for label in plain]
-    return list(position_of), np.array(positions, dtype=np.intp)
+    return _by_look_up(plain)
 
 
-def _by_word(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]]:
-    """The same for many words: looked up instead of sorted."""
-    words = values.tolist()
-    position = {word: index for index, word in enumerate(dict.fromkeys(words))}
-    inverse = np.fromiter(map(position.__getitem__, words), dtype=np.intp, count=len(words))
-    return [_plain(word) for word in position], inverse
+def _by_look_up(labels: list[Label]) -> tuple[list[Label], NDArray[np.intp]]:
+    """The same for plain labels: looked up instead of sorted."""
+    position = {label: index for index, label in enumerate(dict.fromkeys(labels))}
+    inverse = np.fromiter(map(position.__getitem__, labels), dtype=np.intp, count=len(labels))
+    return [_plain(label) for label in position], inverse
 
 
 def _by_table(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]] | None:

@@ -30,12 +30,15 @@ from everlearn.statistics.class_means import (
     padded,
 )
 from everlearn.statistics.stored import stored
+from everlearn.statistics.waiting_rows import (
+    CAPACITY,
+    MANY_FEATURES,
+    WaitingRows,
+    add_outer_products,
+)
 
-PENDING_ROWS = 128
 # More rows than this at once are worth all threads of BLAS.
 MANY_ROWS = 512
-# Beyond so many features even a few rows are.
-MANY_FEATURES = 4096
 # Examples learned at a time: their rows stay in the cache until they are added to S.
 BLOCK_ROWS = 1024
 # A scatter that was this many times larger before what was removed is rounding, not variance.
@@ -62,12 +65,11 @@ class Moments(ClassMeans):
         # Only the upper triangle (in C order) is kept up to date.
         self._scatter = np.zeros((n_features, n_features))
         self._class_scatter = np.zeros((0, n_features, n_features)) if class_scatter else None
-        self._pending = np.empty((PENDING_ROWS, n_features))
-        self._pending_slots = np.zeros(PENDING_ROWS, dtype=np.intp)
-        self._n_pending = 0
-        # tr(S) without what is pending, and of that alone.
+        self._waiting = WaitingRows(n_features)
+        # The class of each waiting row, where scatter is kept by class.
+        self._waiting_slots: list[int] = []
+        # tr(S) when something last entered it whole; what waits has a trace of its own.
         self._trace = 0.0
-        self._pending_trace = 0.0
         # The largest trace S ever had: what rounding is left after removing is relative to it.
         self._peak = 0.0
 
@@ -78,7 +80,7 @@ class Moments(ClassMeans):
     @property
     def scatter_trace(self) -> float:
         """tr(S), known without bringing S up to date."""
-        return self._trace + self._pending_trace
+        return self._trace + self._waiting.trace
 
     @property
     def peak(self) -> float:
@@ -90,9 +92,29 @@ class Moments(ClassMeans):
         return _symmetric(self.upper_scatter())
 
     def upper_scatter(self) -> Array:
-        """S, its upper triangle alone, not a copy."""
-        self._flush()
-        return self._scatter
+        """S, its upper triangle alone, not to be written to."""
+        if self._class_scatter is not None:
+            self._flush()
+        elif len(self._waiting):
+            self._waiting.settle(self._scatter)
+            self._note_trace()
+        return self._waiting.added_to(self._scatter)
+
+    def scatter_parts(self) -> tuple[Array, WaitingRows]:
+        """What has entered S, its upper triangle, and the rows that have not; not copies."""
+        if self._class_scatter is not None:
+            self._flush()
+        return self._scatter, self._waiting
+
+    @property
+    def has_entered(self) -> bool:
+        """Whether S is more than the rows that wait to enter it."""
+        return self._trace > 0.0 or self._waiting.has_left
+
+    def scatter_times(self, v: Array) -> Array:
+        """S v, without bringing S up to date."""
+        known = blas.dsymv(1.0, self._scatter.T, v, lower=1)
+        return known + self._waiting.times(v)
 
     def class_scatter(self, slot: int) -> Array:
         """S_k as a full symmetric matrix, a copy."""
@@ -112,7 +134,7 @@ class Moments(ClassMeans):
         self._flush()
         upper = np.tensordot(class_weights, self._class_scatter[: self.n_slots], axes=1)
         roots = np.sqrt(class_weights * self.counts)
-        _add_outer_products(upper, roots[:, None] * (self.means - origin))
+        add_outer_products(upper, roots[:, None] * (self.means - origin))
         return upper
 
     def total_scatter(self) -> Array:
@@ -120,15 +142,18 @@ class Moments(ClassMeans):
         return self._with_between(self.mean)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        arrays = super().state() | {"scatter": self._in_examples(self.upper_scatter())}
-        arrays["scatter_peak"] = self._in_examples(np.array([self._peak]))
+        scatter = self.upper_scatter()
+        peak = np.array([max(self._peak, float(scatter.trace()))])
+        arrays = super().state() | {"scatter": self._in_examples(scatter)}
+        arrays["scatter_peak"] = self._in_examples(peak)
         if self._class_scatter is not None:
             arrays["class_scatter"] = self._in_examples(self._class_scatter[: self.n_slots])
         return arrays
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         super().restore(arrays)
-        self._n_pending, self._pending_trace = 0, 0.0
+        self._waiting.clear()
+        self._waiting_slots.clear()
         square = (self.n_features, self.n_features)
         self._scatter = stored(arrays, "scatter", *square)
         self._require_scatter("scatter", self._scatter)
@@ -148,8 +173,14 @@ class Moments(ClassMeans):
 
     def __getstate__(self) -> dict[str, Any]:
         # Nothing is left to be written when a copy lies in memory that cannot be written to.
-        self._flush()
-        return dict(self.__dict__)
+        if self._class_scatter is not None:
+            self._flush()
+        state = dict(self.__dict__)
+        if len(self._waiting):
+            state["_scatter"] = self._waiting.added_to(self._scatter)
+            state["_waiting"] = WaitingRows(self.n_features)
+            state["_trace"] = float(state["_scatter"].trace())
+        return state
 
     def copy(self) -> "Moments":
         """An independent copy."""
@@ -162,41 +193,49 @@ class Moments(ClassMeans):
 
     def replace_scatter(self, S: Array) -> None:
         """Put another estimate in the place of S (a regularised one, say)."""
-        self._n_pending, self._pending_trace = 0, 0.0
+        self._waiting.clear()
+        self._waiting_slots.clear()
         self._scatter = np.array(S, dtype=np.float64, order="C")
         self._note_trace()
         self.version += 1
 
     def _absorb(self, x: Array, slot: int, row: Array) -> float:
         square = super()._absorb(x, slot, row)
-        self._pending_trace += square
+        self._waiting.add(square)
+        if square == 0.0 and self._class_scatter is not None:
+            self._waiting_slots.pop()
         return square
 
     def _next_row(self, slot: int) -> Array:
-        if self._n_pending == PENDING_ROWS:
-            self._flush()
-        row = self._pending[self._n_pending]
-        self._pending_slots[self._n_pending] = slot
-        self._n_pending += 1
-        return row
+        if self._class_scatter is not None:
+            if len(self._waiting) == CAPACITY:
+                self._flush()
+            self._waiting_slots.append(slot)
+        return self._waiting.next_row(self._scatter)
 
     def _flush(self) -> None:
-        if not self._n_pending:
+        if not len(self._waiting):
             return
-        rows = self._pending[: self._n_pending]
-        self._grow_scatter(rows, self._pending_slots[: self._n_pending])
-        self._n_pending, self._pending_trace = 0, 0.0
+        if self._class_scatter is not None:
+            self._add_by_class(self._waiting.rows(), np.array(self._waiting_slots))
+            self._waiting_slots.clear()
+        self._waiting.empty(self._scatter)
         self._note_trace()
 
+    def _add_by_class(self, rows: Array, slots: Slots) -> None:
+        assert self._class_scatter is not None
+        for slot in np.unique(slots):
+            add_outer_products(self._class_scatter[slot], rows[slots == slot])
+
     def _grow_scatter(self, rows: Array, slots: Slots) -> None:
-        _add_outer_products(self._scatter, rows)
+        add_outer_products(self._scatter, rows)
         if self._class_scatter is not None:
-            for slot in np.unique(slots):
-                _add_outer_products(self._class_scatter[slot], rows[slots == slot])
+            self._add_by_class(rows, slots)
 
     def _note_trace(self) -> None:
-        """S has changed, beside what is pending."""
+        """S has changed as a whole; nothing is leaving for it."""
         self._trace = float(self._scatter.trace())
+        self._waiting.trace_taken()
         self._peak = max(self._peak, self._trace)
 
     def _grow(self, capacity: int) -> None:
@@ -205,28 +244,32 @@ class Moments(ClassMeans):
             self._class_scatter = padded(self._class_scatter, capacity)
 
     def _add_scatter(self, rows: Array, slots: Slots) -> None:
-        many = PENDING_ROWS if self.n_features > MANY_FEATURES else MANY_ROWS
+        many = CAPACITY if self.n_features > MANY_FEATURES else MANY_ROWS
         if len(rows) > many:
+            self._waiting.finish(self._scatter)
             self._grow_scatter(rows, slots)
             self._note_trace()
             return
         # A few rows wait for others, as single ones do.
-        for start in range(0, len(rows), PENDING_ROWS):
-            part = rows[start : start + PENDING_ROWS]
-            if self._n_pending + len(part) > PENDING_ROWS:
+        if self._class_scatter is None:
+            self._waiting.extend(rows, self._scatter)
+            return
+        moved = np.einsum("ij,ij->i", rows, rows) > 0.0
+        rows, slots = rows[moved], slots[moved]
+        for start in range(0, len(rows), CAPACITY):
+            part = rows[start : start + CAPACITY]
+            if len(self._waiting) + len(part) > CAPACITY:
                 self._flush()
-            stop = self._n_pending + len(part)
-            self._pending[self._n_pending : stop] = part
-            self._pending_slots[self._n_pending : stop] = slots[start : start + PENDING_ROWS]
-            self._n_pending = stop
-            self._pending_trace += float(np.einsum("ij,ij->", part, part))
+            self._waiting.extend(part, self._scatter)
+            self._waiting_slots += slots[start : start + CAPACITY].tolist()
 
     def _remove_scatter(self, rows: Array, block: "Block", between: Array) -> None:
+        self._flush()
         self._require_varied(np.einsum("ij,ij->j", rows, rows))
-        _add_outer_products(self._scatter, rows, sign=-1.0)
+        add_outer_products(self._scatter, rows, sign=-1.0)
         if self._class_scatter is not None:
             for slot, members in block.rows_by_class(between):
-                _add_outer_products(self._class_scatter[slot], members, sign=-1.0)
+                add_outer_products(self._class_scatter[slot], members, sign=-1.0)
         self._drop_rounding()
 
     def _rescale(self, factor: float) -> None:
@@ -248,29 +291,31 @@ class Moments(ClassMeans):
     ) -> None:
         assert isinstance(other, Moments)
         theirs_all = other.upper_scatter()
-        self.upper_scatter()[:] += theirs_all if share == 1.0 else share * theirs_all
-        _add_outer_products(self._scatter, between)
+        self._flush()
+        self._scatter += theirs_all if share == 1.0 else share * theirs_all
+        add_outer_products(self._scatter, between)
         self._peak = max(self._peak, share * other._peak)
         self._note_trace()
         if self._class_scatter is not None:
             assert other._class_scatter is not None
             for slot, theirs, row in zip(slots, np.flatnonzero(known), between, strict=True):
                 self._class_scatter[slot] += share * other._class_scatter[theirs]
-                _add_outer_products(self._class_scatter[slot], row[None])
+                add_outer_products(self._class_scatter[slot], row[None])
 
     def _unmerge_scatter(
         self, other: ClassMeans, between: Array, slots: Slots, known: NDArray[np.bool_]
     ) -> None:
         assert isinstance(other, Moments)
         theirs = other.upper_scatter()
+        self._flush()
         self._require_varied(theirs.diagonal() + np.einsum("ij,ij->j", between, between))
         self._scatter -= theirs
-        _add_outer_products(self._scatter, between, sign=-1.0)
+        add_outer_products(self._scatter, between, sign=-1.0)
         if self._class_scatter is not None:
             assert other._class_scatter is not None
             for slot, there, row in zip(slots, np.flatnonzero(known), between, strict=True):
                 self._class_scatter[slot] -= other._class_scatter[there]
-                _add_outer_products(self._class_scatter[slot], row[None], sign=-1.0)
+                add_outer_products(self._class_scatter[slot], row[None], sign=-1.0)
         self._drop_rounding()
 
     def _require_varied(self, removed: Array) -> None:
@@ -307,21 +352,8 @@ class Moments(ClassMeans):
 
     def _with_between(self, origin: Array) -> Array:
         upper = self.upper_scatter().copy()
-        _add_outer_products(upper, np.sqrt(self.counts)[:, None] * (self.means - origin))
+        add_outer_products(upper, np.sqrt(self.counts)[:, None] * (self.means - origin))
         return upper
-
-
-def _add_outer_products(upper: Array, rows: Array, sign: float = 1.0) -> None:
-    """Upper triangle of ``upper`` += sign rowsᵀ rows, in place; few rows on one thread."""
-    if not len(rows):
-        return
-    if len(rows) <= PENDING_ROWS and len(upper) <= MANY_FEATURES and sign > 0:
-        from everlearn.statistics.moments_kernels import add_outer_products
-
-        add_outer_products(upper, np.ascontiguousarray(rows))
-        return
-    # The C-ordered upper triangle is the Fortran-ordered lower triangle of the same memory.
-    blas.dsyrk(sign, rows.T, beta=1.0, c=upper.T, lower=1, overwrite_c=1)
 
 
 def _symmetric(upper: Array) -> Array:

@@ -64,19 +64,19 @@ def move_means(
 
 
 @compiled
-def add_outer_products(upper: Array, rows: Array) -> None:
-    """Upper triangle of ``upper`` += rowsᵀ rows, on one thread.
+def add_outer_products(upper: Array, rows: Array, start: int, stop: int) -> None:
+    """Upper triangle of ``upper`` += rowsᵀ rows, from row start to row stop, on one thread.
 
     BLAS is twice as fast for the few rows that wait to be added, and wakes all its threads for
     them, which takes ten times as long on a busy machine. Eight rows at a time share one pass over
     a strip of ``upper`` that stays in the cache. Added in one go or in parts of a multiple of eight
     rows, every bit of the result is the same: a Memory relies on it.
     """
-    n, d = rows.shape
+    n = rows.shape[0]
     full = n - n % TOGETHER
-    for strip in range(0, d, STRIP):
+    for strip in range(start, stop, STRIP):
         for k in range(0, full, TOGETHER):
-            for i in range(strip, min(strip + STRIP, d)):
+            for i in range(strip, min(strip + STRIP, stop)):
                 u = upper[i, i:]
                 r0, r1, r2, r3 = rows[k, i:], rows[k + 1, i:], rows[k + 2, i:], rows[k + 3, i:]
                 r4, r5, r6, r7 = rows[k + 4, i:], rows[k + 5, i:], rows[k + 6, i:], rows[k + 7, i:]
@@ -102,7 +102,7 @@ def add_outer_products(upper: Array, rows: Array) -> None:
                         + c7 * r7[j]
                     )
         for k in range(full, n):
-            for i in range(strip, min(strip + STRIP, d)):
+            for i in range(strip, min(strip + STRIP, stop)):
                 u = upper[i, i:]
                 r = rows[k, i:]
                 c = r[0]

@@ -40,10 +40,10 @@ from everlearn.learners.auto.selection import (
 from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.learners.closed_form.discriminant import (
     ExactDiscriminant,
-    RunningDiscriminant,
     TowardsMeanVariance,
 )
 from everlearn.learners.closed_form.least_squares import LeastSquares
+from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
 from everlearn.parameters import require_number, require_whole
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.stored import stored, stored_flag

@@ -14,8 +14,9 @@ Towards the mean variance, r = ε ν with ν = tr(S) / (N d), no answer depends 
 features.
 
 ``ExactDiscriminant``     computes all weights anew when the moments have changed, O(d³ + K d²).
-``RunningDiscriminant``   follows the moments example by example, O(d² + K d).
 ``FrozenDiscriminant``    has a covariance that never changes, O(d²) per example.
+``RunningDiscriminant``   follows the moments example by example, O(d² + K d)
+                          (:mod:`everlearn.learners.closed_form.running_discriminant`).
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.device_moments import DeviceMoments
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.products import products, products_one
 
 # The running discriminant takes ρ from a grid with this ratio between neighbours, rounding down.
 RIDGE_GRID = 1.05
@@ -96,14 +96,15 @@ def floor_of(weight: float, trace: float, moments: Moments | DeviceMoments) -> f
     return weight * trace / (moments.total * moments.n_features) if trace > 0 else 1.0
 
 
-def _ridge(shrinkage: Shrinkage, moments: Moments) -> tuple[float, float]:
+def ridge_of(shrinkage: Shrinkage, moments: Moments) -> tuple[float, float]:
     """ρ and the factor N / (1 − ε) between (S + ρ I)⁻¹ and Λ."""
     weight, floor = shrinkage(moments)
     scale = moments.total / (1.0 - weight)
     return floor * scale, scale
 
 
-def _with_ridge(upper: Array, ridge: float) -> Array:
+def with_ridge(upper: Array, ridge: float) -> Array:
+    """A copy of a matrix with ρ added to its diagonal."""
     matrix = upper.copy()
     matrix.flat[:: len(matrix) + 1] += ridge
     return matrix
@@ -121,112 +122,15 @@ class ExactDiscriminant:
     def linear(self, moments: Moments, shrinkage: Shrinkage) -> tuple[Array, Array, Array]:
         """Λ (μ_k − o) by slot, the bias of each class, and the origin o."""
         if self._made_for != (moments.version, shrinkage):
-            ridge, scale = _ridge(shrinkage, moments)
+            ridge, scale = ridge_of(shrinkage, moments)
             factor = Factor(moments.n_features)
-            factor.bring_up_to_date(lambda: _with_ridge(moments.upper_scatter(), ridge))
+            factor.bring_up_to_date(lambda: with_ridge(moments.upper_scatter(), ridge))
             self._origin = moments.mean.copy()
             centred = moments.means - self._origin
             self._weights = scale * factor.solve(centred)
             self._bias = -0.5 * np.einsum("ij,ij->i", centred, self._weights)
             self._made_for = (moments.version, shrinkage)
         return self._weights, self._bias, self._origin
-
-
-class RunningDiscriminant:
-    """Scores that keep up with the moments at a fixed cost per example.
-
-    Beside the factor of A = S + ρ I it keeps q_k = (μ_k − o)ᵀ A⁻¹ (μ_k − o). When A grows by
-    r rᵀ, with u = A⁻¹ r,
-
-        q_k ← q_k − ((μ_k − o)·u)² / (1 + r·u)
-
-    and q of the class that moved is computed anew. ρ grows by one part in N per example where S
-    does not, which no rank-one update can follow; it is therefore taken from a grid of 5 % steps,
-    rounded down, and everything is rebuilt when it reaches the next step. The result is a function
-    of the moments alone, with a shrinkage up to 5 % smaller than asked for.
-    """
-
-    def __init__(self, n_features: int) -> None:
-        self._factor = Factor(n_features)
-        self._ridge = 0.0
-        self._origin = np.zeros(n_features)
-        self._q = np.zeros(0)
-        self._moved: set[int] = set()
-
-    def follow(self, rows: Array, slots: NDArray[np.intp]) -> None:
-        """S grew by rowsᵀ rows when examples of these classes were learned."""
-        if not self._factor.stale:
-            self._factor.add(rows)
-            self._moved.update(slots.tolist())
-
-    def follow_one(self, row: Array, slot: int) -> None:
-        if not self._factor.stale:
-            self._factor.add(row)
-            self._moved.add(slot)
-
-    def invalidate(self) -> None:
-        self._factor.invalidate()
-
-    def scores_one(self, x: Array, moments: Moments, shrinkage: Shrinkage) -> Array:
-        """Scores of one vector, up to a positive factor and a term all classes share."""
-        ridge = on_grid(_ridge(shrinkage, moments)[0])
-        if self._factor.stale or ridge != self._ridge:
-            self._rebuild(moments, ridge)
-        pending = self._factor.pending
-        if len(pending) == 1 and len(self._moved) == 1:
-            return self._scores_after_one(x, self._moved.pop(), moments)
-        if self._moved:
-            self._catch_up(pending, moments)
-        z = self._factor.solve_one(x - self._origin)
-        scores: Array = products_one(moments.means, z) - 0.5 * self._q
-        return scores
-
-    def _scores_after_one(self, x: Array, slot: int, moments: Moments) -> Array:
-        """Follow one example and answer, in one sweep over the factor and one over the means.
-
-        With u' = A'⁻¹ r for the matrix A' that has grown already, u = u' / (1 − r·u').
-        """
-        from everlearn.statistics.factor_kernels import two_products
-
-        self._make_room(moments)
-        sides = np.stack([x - self._origin, moments.means[slot] - self._origin])
-        half, halves = self._factor.forward_with_row(sides, lambda: self._matrix(moments))
-        moved = halves[1] @ halves[1]
-        u, z = self._factor.backward(np.stack([half, halves[0]]))
-        along_u, along_z = two_products(moments.means, u, z)
-        # r·u' = ‖R'⁻ᵀ r‖².
-        self._q -= (along_u - self._origin @ u) ** 2 / (1.0 - half @ half)
-        self._q[slot] = moved
-        scores: Array = along_z - 0.5 * self._q
-        return scores
-
-    def _rebuild(self, moments: Moments, ridge: float) -> None:
-        self._ridge = ridge
-        self._origin = moments.mean.copy()
-        self._factor.invalidate()
-        self._factor.bring_up_to_date(lambda: self._matrix(moments))
-        self._q = _squared_lengths(self._factor.half_solve(moments.means - self._origin))
-        self._moved.clear()
-
-    def _catch_up(self, rows: Array, moments: Moments) -> None:
-        """Follow several examples at once: the formula for q with a matrix of rows."""
-        self._make_room(moments)
-        U = self._factor.solve(rows)
-        projections = products(U, moments.means).T - self._origin @ U.T
-        small = np.linalg.cholesky(np.eye(len(rows)) + rows @ U.T)
-        self._q -= _squared_lengths(np.linalg.solve(small, projections.T).T)
-        self._factor.bring_up_to_date(lambda: self._matrix(moments))
-        moved = sorted(self._moved)
-        halves = self._factor.half_solve(moments.means[moved] - self._origin)
-        self._q[moved] = _squared_lengths(halves)
-        self._moved.clear()
-
-    def _make_room(self, moments: Moments) -> None:
-        if moments.n_slots > len(self._q):
-            self._q = np.append(self._q, np.zeros(moments.n_slots - len(self._q)))
-
-    def _matrix(self, moments: Moments) -> Array:
-        return _with_ridge(moments.upper_scatter(), self._ridge)
 
 
 class FrozenDiscriminant:
@@ -240,7 +144,7 @@ class FrozenDiscriminant:
         weight, floor = shrinkage(base)
         upper = (1.0 - weight) / base.total * base.upper_scatter()
         self._factor = Factor(base.n_features)
-        self._factor.bring_up_to_date(lambda: _with_ridge(upper, floor))
+        self._factor.bring_up_to_date(lambda: with_ridge(upper, floor))
         self._reference: Array | None = None
         self._weights = np.zeros((0, base.n_features))
         self._moved: set[int] = set()
@@ -284,8 +188,3 @@ class FrozenDiscriminant:
 def on_grid(ridge: float) -> float:
     """ρ rounded down to the grid of the running discriminant."""
     return float(RIDGE_GRID ** np.floor(np.log(ridge) / np.log(RIDGE_GRID)))
-
-
-def _squared_lengths(rows: Array) -> Array:
-    lengths: Array = np.einsum("ij,ij->i", rows, rows)
-    return lengths

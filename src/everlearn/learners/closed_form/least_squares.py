@@ -20,6 +20,8 @@ from everlearn.statistics.products import products, products_one
 
 # Residual variance below this is taken as this: a handful of examples is always fitted too well.
 LEAST_NOISE = 1e-3
+# So few examples, and classes, are followed from the factor of λ I on.
+FEW = 8
 
 
 class LeastSquares:
@@ -110,7 +112,10 @@ class LeastSquares:
         if self.intercept:
             origin, offset = self.origin()
             centred -= origin
+        if self._factor.stale:
+            self._start_from_few()
         z = self._factor.backward(self._factor.forward(centred, self._matrix))[0]
+        self._check()
         if self.intercept:
             offset -= float(origin @ z)
         if self._scale is None:
@@ -157,6 +162,33 @@ class LeastSquares:
         matrix = self.system()
         matrix.flat[:: len(matrix) + 1] += self._ridge
         return matrix
+
+    def _start_from_few(self) -> None:
+        """With few examples the factor is that of λ I, followed from there: O(d²) each."""
+        moments = self.moments
+        if self.rebalance or moments.n_slots > FEW or moments.has_entered:
+            return
+        within = moments.scatter_parts()[1].rows()
+        if len(within) <= FEW:
+            R = np.zeros((moments.n_features, moments.n_features))
+            np.fill_diagonal(R, np.sqrt(self._ridge))
+            self._factor = Factor.of(R)
+            between = moments.means - self.origin()[0]
+            self._factor.add(np.concatenate([within, np.sqrt(moments.counts)[:, None] * between]))
+            self._catch_up()
+
+    def _check(self) -> None:
+        """Compare the factor with A every so often, without forming it."""
+        if not self.rebalance:
+            self._factor.check_with(self._times)
+
+    def _times(self, v: Array) -> Array:
+        """A v, where examples weigh the same whatever their class."""
+        moments, origin = self.moments, self.origin()[0]
+        along = moments.counts * (products_one(moments.means, v) - origin @ v)
+        between = along @ moments.means - along.sum() * origin
+        result: Array = moments.scatter_times(v) + between + self._ridge * v
+        return result
 
     def _catch_up(self) -> None:
         self._factor.bring_up_to_date(self._matrix)
