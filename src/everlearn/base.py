@@ -407,15 +407,31 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
 
     def _answer_one(self, x: ArrayLike, among: Iterable[Label] | None) -> Label:
         self._require_fitted()
+        if among is None:
+            found = self._contenders(x)
+            if found is not None:
+                return self._first_best(*found)
         scores = self._scores_of(x)
-        registry = self.registry_
         if among is not None:
             allowed = self._candidates(among)
-            best = _first_best(scores[allowed], registry.rank[allowed])
-            return self._label_at(int(allowed[best]))
-        if registry.has_gaps:
-            scores = np.where(registry.rank < registry.n_slots, scores, -np.inf)
-        return self._label_at(_first_best(scores, registry.rank))
+            return self._first_best(allowed, scores[allowed])
+        if self.registry_.has_gaps:
+            scores = scores.copy()
+            scores[self.registry_.released] = -np.inf
+        return self._first_best(None, scores)
+
+    def _contenders(self, x: ArrayLike) -> tuple[Slots, Array] | None:
+        """Slots of which one has the highest score, and their scores; ``None`` for all slots."""
+        return None
+
+    def _first_best(self, slots: Slots | None, scores: Array) -> Label:
+        """The label with the highest score; among equals, the one that sorts first."""
+        best = int(scores.argmax())
+        equal = np.flatnonzero(scores == scores[best])
+        if len(equal) < 2:
+            equal = np.array([best])
+        labels = [self._label_at(slot) for slot in (equal if slots is None else slots[equal])]
+        return min(labels)
 
     def _scores_of(self, x: ArrayLike) -> Array:
         """Scores of one vector of the caller's, by slot."""
@@ -477,10 +493,3 @@ def _are_batches(X: Any) -> bool:
     """Whether this is no array but gives batches, as a generator or a DataLoader does."""
     an_array = isinstance(X, (list, tuple, str, bytes)) or sp.issparse(X)
     return not an_array and not hasattr(X, "shape") and isinstance(X, Iterable)
-
-
-def _first_best(scores: Array, rank: Slots) -> int:
-    """Where the highest score is; among equals, the class that sorts first."""
-    best = int(scores.argmax())
-    equal = np.flatnonzero(scores == scores[best])
-    return best if len(equal) < 2 else int(equal[rank[equal].argmin()])

@@ -42,11 +42,12 @@ from everlearn.learners.closed_form.discriminant import (
 )
 from everlearn.learners.closed_form.on_device import DeviceClassifier
 from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
+from everlearn.learners.closed_form.screened import Products
 from everlearn.learners.closed_form.sparse import SparseRows, TakesSparse
 from everlearn.parameters import require_flag, require_number, require_positive, require_share
 from everlearn.statistics.labels import Label
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.products import products
+from everlearn.statistics.products import products, products_one
 
 
 class StreamingLDA(
@@ -270,6 +271,16 @@ class StreamingLDA(
         # These scores are in units of N / (1 − ε), see discriminant.py.
         share, _ = self._shrinkage()(self.moments_)
         return scores + self._log_priors() * (1.0 - share) / self.moments_.total
+
+    def _screened_scores(self, x: Array) -> tuple[Slots, Array] | None:
+        asked = self._running.question(x, self.moments_, self._shrinkage())
+        if asked is None or self.priors != "equal":
+            return None
+        z, bias = asked
+        slots = self._screened.candidates(self.moments_, lambda _: Products(z, bias=bias))
+        if slots is None:
+            return None
+        return slots, products_one(self.moments_.means[slots], z) + bias[slots]
 
     def _log_priors(self) -> Array:
         """By slot, up to a term all classes share; a slot that was emptied is asked by nobody."""

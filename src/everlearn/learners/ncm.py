@@ -23,10 +23,12 @@ from everlearn.errors import NotForgettable, NotMergeable
 from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.learners.closed_form.device_heads import NearestMean
 from everlearn.learners.closed_form.on_device import DeviceClassifier
+from everlearn.learners.closed_form.screened import Products
 from everlearn.learners.closed_form.sparse import SparseRows, TakesSparse, sparse_means
 from everlearn.parameters import require_number, require_one_of, require_whole
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.products import FEW_ROWS, products
+from everlearn.statistics.screening import Screen
 from everlearn.statistics.stored import stored
 
 
@@ -205,6 +207,25 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
         scores = np.empty(len(self.moments_.means))
         nearest_mean(x, self.moments_.means, scores)
         return scores
+
+    def _screened_scores(self, x: Array) -> tuple[Slots, Array] | None:
+        if self.metric != "euclidean":
+            return None
+
+        def question(screen: Screen) -> Products:
+            # −½ ‖x − μ‖² is (μ − o)·(x − o) − ½ ‖μ − o‖², less a term all classes share.
+            z = x - screen.centre
+            offset = -float(screen.centre @ z)
+            return Products(z, None, offset, -0.5 * screen.squares(), float(z @ z))
+
+        slots = self._screened.candidates(self.moments_, question)
+        if slots is None:
+            return None
+        from everlearn.statistics.moments_kernels import nearest_mean
+
+        scores = np.empty(len(slots))
+        nearest_mean(x, self.moments_.means[slots], scores)
+        return slots, scores
 
     def _own_state(self) -> State:
         arrays, notes = super()._own_state()

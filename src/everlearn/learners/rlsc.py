@@ -40,6 +40,7 @@ from everlearn.learners.closed_form.device_heads import DeviceLeastSquares
 from everlearn.learners.closed_form.least_squares import LeastSquares
 from everlearn.learners.closed_form.model_selection import HeldOut, Selection, select
 from everlearn.learners.closed_form.on_device import DeviceClassifier
+from everlearn.learners.closed_form.screened import Products
 from everlearn.learners.closed_form.sparse import TakesSparse
 from everlearn.parameters import (
     require_flag,
@@ -50,6 +51,7 @@ from everlearn.parameters import (
 )
 from everlearn.statistics.device_moments import DeviceMoments
 from everlearn.statistics.moments import Moments
+from everlearn.statistics.products import products_one
 from everlearn.statistics.stored import stored_whole
 
 # ``predict_one`` chooses λ and α anew when this share of examples has come in since it last did.
@@ -343,6 +345,15 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
 
     def _scores_one(self, x: Array) -> Array:
         return self._recent().scores_one(x)
+
+    def _screened_scores(self, x: Array) -> tuple[Slots, Array] | None:
+        solution = self._recent()
+        z, offset, scale = solution.question(x)
+        asked = Products(z, scale, offset)
+        slots = self._screened.candidates(self.moments_, lambda _: asked)
+        if slots is None:
+            return None
+        return slots, (products_one(self.moments_.means[slots], z) + offset) * scale[slots]
 
     def _current(self) -> LeastSquares:
         """The solution for exactly what was taught, with the parameters as they are now."""

@@ -9,13 +9,15 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from everlearn.arrays import Array, Slots, State
 from everlearn.base import BOUNDED, EXACT, Promise, StreamingClassifier
 from everlearn.errors import DamagedModel, NotForgettable, NotMergeable
+from everlearn.learners.closed_form.screened import ScreenedMeans
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import BLOCK_ROWS
+from everlearn.statistics.screening import MANY_ROWS
 
 
 class AdditiveClassifier(StreamingClassifier):
@@ -92,6 +94,16 @@ class AdditiveClassifier(StreamingClassifier):
 
     def _begin(self, n_features: int) -> None:
         self.moments_ = self._empty_moments(n_features)
+        self._screened = ScreenedMeans()
+
+    def _contenders(self, x: ArrayLike) -> tuple[Slots, Array] | None:
+        if self.moments_.n_slots < MANY_ROWS:
+            return None
+        return self._screened_scores(self._vector(x, "predict_one"))
+
+    def _screened_scores(self, x: Array) -> tuple[Slots, Array] | None:
+        """As :meth:`_contenders`, where there are many classes."""
+        return None
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         for start in range(0, len(X), BLOCK_ROWS):

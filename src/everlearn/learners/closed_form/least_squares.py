@@ -107,6 +107,11 @@ class LeastSquares:
 
     def scores_one(self, x: Array) -> Array:
         """Scores of one vector, up to the positive factor N^α that all classes share."""
+        z, offset, scale = self.question(x)
+        return (products_one(self.moments.means, z) + offset) * scale
+
+    def question(self, x: Array) -> tuple[Array, float, Array]:
+        """z, c and n_k^(1−α) of one vector: its scores are (μ_k·z + c) n_k^(1−α)."""
         offset = 0.0
         centred = x[None].copy()
         if self.intercept:
@@ -120,7 +125,7 @@ class LeastSquares:
             offset -= float(origin @ z)
         if self._scale is None:
             self._scale = self.moments.counts ** (1.0 - self.recoding)
-        return (products_one(self.moments.means, z) + offset) * self._scale
+        return z, offset, self._scale
 
     def coefficients(self) -> Array:
         """The recoded weights by slot."""

@@ -252,6 +252,9 @@ class DeviceClassifier(StreamingClassifier):
             device, X, lambda scores: _shares(device.xp, hidden(scores) / temperature)
         )
 
+    def _contenders(self, x: Any) -> tuple[Slots, Array] | None:
+        return None if self._device_for(x) is not None else super()._contenders(x)
+
     def _scores_of(self, x: Any) -> Array:
         device = self._device_for(x)
         if device is None:

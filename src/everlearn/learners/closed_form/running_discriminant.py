@@ -83,6 +83,19 @@ class RunningDiscriminant:
 
     def scores_one(self, x: Array, moments: Moments, shrinkage: Shrinkage) -> Array:
         """Scores of one vector, up to a positive factor and a term all classes share."""
+        return self._solution(moments, shrinkage).scores_one(x, moments)
+
+    def question(
+        self, x: Array, moments: Moments, shrinkage: Shrinkage
+    ) -> tuple[Array, Array] | None:
+        """Z and −½ q of one vector, whose scores are μ_k·z − ½ q_k.
+
+        ``None`` where q has to be brought up to date first, which takes all classes.
+        """
+        solution = self._solution(moments, shrinkage)
+        return None if solution.moved else (solution.solved(x), -0.5 * solution.q)
+
+    def _solution(self, moments: Moments, shrinkage: Shrinkage) -> "Solution":
         ridge = ridge_of(shrinkage, moments)[0]
         cell = cell_of(ridge)
         if self._now is None or self._now.is_stale or self._made_for != shrinkage:
@@ -90,7 +103,7 @@ class RunningDiscriminant:
             self._made_for = shrinkage
         else:
             self._prepare(moments, ridge, cell)
-        return self._now.scores_one(x, moments)
+        return self._now
 
     def _prepare(self, moments: Moments, ridge: float, cell: int) -> None:
         """Work on the solution for the next ρ, and use it when it is wanted and ready."""
@@ -156,9 +169,11 @@ class Solution:
         if self.moved:
             self.catch_up(pending, moments)
             self.settle(moments, sorted(self.moved))
-        z = self.factor.solve_one(x - self.origin)
-        scores: Array = products_one(moments.means, z) - 0.5 * self.q
-        return scores
+        return products_one(moments.means, self.solved(x)) + -0.5 * self.q
+
+    def solved(self, x: Array) -> Array:
+        """A⁻¹ (x − o), with everything followed."""
+        return self.factor.solve_one(x - self.origin)
 
     def catch_up(self, rows: Array, moments: Moments) -> None:
         """Follow several examples at once: the formula for q with a matrix of rows."""

@@ -1,0 +1,79 @@
+"""The best of many classes without reading all of their means in double precision.
+
+Closed-form scores are products of class means with one vector that depends on the question,
+
+    score_k = a_k (μ_k·z + c) + b_k,
+
+so that a screen of the means (:mod:`everlearn.statistics.screening`) leaves a handful of classes
+that can be the answer. They are scored as all would be; the answer is the same, ties included.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from everlearn.arrays import Array, Slots
+from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.screening import MANY_ROWS, Screen
+
+# The centre is taken anew, and the copy made anew, when there are so many times as many classes.
+GROWTH = 4.0
+
+
+@dataclass(frozen=True)
+class Products:
+    """z, a, c and b of a question; ``slack`` as for :meth:`Screen.candidates`."""
+
+    z: Array
+    scale: Array | None = None
+    offset: float = 0.0
+    bias: Array | None = None
+    slack: float = 0.0
+
+
+class ScreenedMeans:
+    """A screen of class means that follows them; a cache, made slice by slice."""
+
+    def __init__(self) -> None:
+        self._screen: Screen | None = None
+        self._means: ClassMeans | None = None
+        self._mark = 0
+        self._planned_for = 0
+
+    def candidates(
+        self, means: ClassMeans, question: Callable[[Screen], Products], *, best: int = 1
+    ) -> Slots | None:
+        """Slots that may have one of the best scores; ``None`` where all are to be scored.
+
+        That is so for few classes, while the copy is being made, and where too many may be best.
+        """
+        if means.n_slots < MANY_ROWS:
+            self._screen = None
+            return None
+        screen = self._followed(means)
+        if screen.n_rows < means.n_slots and not screen.extend(means.means):
+            return None
+        asked = question(screen)
+        return screen.candidates(
+            asked.z,
+            means.counts,
+            scale=asked.scale,
+            offset=asked.offset,
+            bias=asked.bias,
+            slack=asked.slack,
+            best=best,
+        )
+
+    def _followed(self, means: ClassMeans) -> Screen:
+        changed = means.changes.since(self._mark) if self._means is means else None
+        if self._screen is None or changed is None or means.n_slots > GROWTH * self._planned_for:
+            self._screen = Screen(means.mean)
+            self._means, self._planned_for = means, means.n_slots
+        elif changed:
+            self._screen.mend(means.means, np.array(sorted(changed), dtype=np.intp))
+        self._mark = means.changes.mark()
+        return self._screen
+
+    def __getstate__(self) -> dict[str, object]:
+        return ScreenedMeans().__dict__  # a copy makes its own when it is asked
