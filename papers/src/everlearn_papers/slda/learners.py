@@ -116,5 +116,5 @@ class PublishedMoments(Moments):
         square = move_means(
             x, slot, 1.0, self._counts, self._means, self.mean, self.total, scale, row
         )
-        self._pending_trace += square
+        self._waiting.add(square)
         return square
