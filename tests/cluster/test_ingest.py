@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from everlearn import Memory, RecursiveRLSC, load
 from everlearn.cli.app import app
+from everlearn.cluster.store import CheckpointStore
 from everlearn.images.embedders import Pixels
 
 
@@ -58,3 +59,31 @@ def test_what_cannot_be_read_is_fatal_or_listed(run, photos, tmp_path):
 def test_vectors_are_no_images_for_a_memory(run, shards, reference):
     reference.run = pytest.fail
     assert "--model" in run(*shards.paths, code=2).output
+
+
+def test_a_shard_with_an_unreadable_image_keeps_the_others(run, photos, tmp_path):
+    """Every readable image arrives, and the one that cannot be read is named, each time."""
+    (photos.folder / "cup" / "1.png").write_bytes(b"no image")
+    for _ in range(2):
+        told = json.loads(run(photos.folder, "--skip-bad", "--json", code=1).stdout)
+        (reason,) = (reason for reasons in told["bad"].values() for reason in reasons)
+        assert "cup/1.png" in reason
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        counts = {name: record.count for name, record in memory.names().items()}
+    assert counts == {"cup": 2, "lamp": 3}
+
+
+def test_images_are_embedded_once_and_nothing_is_fitted(run, photos, monkeypatch, tmp_path):
+    embedded, run_batch = [], Pixels.run
+
+    def counted(self, batch):
+        embedded.append(len(batch))
+        return run_batch(self, batch)
+
+    monkeypatch.setattr(Pixels, "run", counted)
+    parts = tmp_path / "parts"
+    for _ in range(2):
+        run(photos.folder, "--checkpoint", parts)
+    assert sum(embedded) == 6
+    store = CheckpointStore(str(parts))
+    assert [store.read(name).learner for name in store.names()] == [None]

@@ -143,8 +143,10 @@ def test_vectors_come_back_with_all_a_memory_keeps(photos, tmp_path):
     shard = listed(str(photos.folder))[0]
     examples = list(embedded(shard, Pixels(size=4), pytest.fail))
     store = CheckpointStore(str(tmp_path / "checkpoint"))
-    write_vectors(store, "name", examples)
-    for ours, theirs in zip(read_vectors(store, "name"), examples, strict=True):
+    write_vectors(store, "name", examples, ["cup/9.png is no image"])
+    kept = read_vectors(store, "name")
+    assert kept.problems == ("cup/9.png is no image",)
+    for ours, theirs in zip(kept.examples, examples, strict=True):
         assert (ours.name, ours.label) == (theirs.name, theirs.label)
         assert ours.digest == hashlib.sha256(Path(ours.name).read_bytes()).digest()
         assert ours.thumbnail == theirs.thumbnail

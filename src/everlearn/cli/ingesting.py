@@ -2,22 +2,18 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, say
-from everlearn.cluster import Progress, ShardedModel, fit
-from everlearn.cluster.listing import listed
-from everlearn.cluster.pictures import embedder_of
-from everlearn.cluster.shards import Kind
-from everlearn.cluster.store import CheckpointStore
-from everlearn.cluster.vectors import name_of_vectors, read_vectors
+from everlearn.cluster import Progress, fit
+from everlearn.errors import InvalidInput
 from everlearn.memory.model.classifiers import default_classifier
-from everlearn.memory.storage.journal import Example
 from everlearn.persistence import save
+from everlearn.workflows import ingest as workflow
 
 # Without a terminal, one line of progress per this many seconds.
 PLAIN_SECONDS = 5.0
@@ -70,51 +66,47 @@ def ingest(
 
     Interrupted, the same command goes on where it was.
     """
-    place = checkpoint or f"{(model or ctx.obj).absolute()}.parts"
+    parts = checkpoint or f"{(model or ctx.obj).absolute()}.parts"
+    on_bad = "skip" if skip_bad else "raise"
     if model is None:
-        _require_images(sources)
-    trained = fit(
-        default_classifier(),
-        list(sources),
-        engine=engine,
-        workers=workers,
-        embedder=embedder,
-        checkpoint=place,
-        keep_shards=keep_shards,
-        keep_vectors=model is None,
-        on_bad="skip" if skip_bad else "raise",
-        progress=_shown(),
-    )
-    if model is not None:
-        save(trained, model)
-        taught, into = trained.rows, str(model)
-    else:
+        try:
+            workflow.image_shards(sources)
+        except InvalidInput as error:
+            raise click.UsageError(str(error)) from None
         memory = opened(ctx)
-        taught = memory.teach_many(_examples(sources, embedder, place)).taught
-        into = str(ctx.obj)
-    _report(trained, taught, into, as_json)
+        found = workflow.ingest(
+            memory,
+            sources,
+            embedder=embedder,
+            checkpoint=parts,
+            engine=engine,
+            workers=workers,
+            on_bad=on_bad,
+            progress=_shown(),
+        )
+        into, taught, shards, left_out = str(ctx.obj), found.taught, found.shards, found.left_out
+        names = len(memory.names())
+    else:
+        trained = fit(
+            default_classifier(),
+            list(sources),
+            engine=engine,
+            workers=workers,
+            embedder=embedder,
+            checkpoint=parts,
+            keep_shards=keep_shards,
+            on_bad=on_bad,
+            progress=_shown(),
+        )
+        save(trained, model)
+        into, taught, shards = str(model), trained.rows, len(trained.ledger)
+        names = len(trained.learner.classes_) if taught else 0
+        left_out = tuple((where, why) for where, reasons in trained.bad.items() for why in reasons)
+    _report(into, taught, names, shards, left_out, as_json)
     if not as_json:
-        say(f"finished parts are kept in {place}; remove it if nothing will be added")
-    if trained.bad:
+        say(f"finished parts are kept in {parts}; remove it if nothing will be added")
+    if left_out:
         sys.exit(1)
-
-
-def _require_images(sources: tuple[str, ...]) -> None:
-    for shard in listed(list(sources)):
-        if shard.kind not in (Kind.TAR, Kind.PICTURES):
-            raise click.UsageError(
-                f"{shard.address} holds vectors; a Memory is taught images, so add --model FILE"
-            )
-
-
-def _examples(sources: tuple[str, ...], embedder: str, place: str) -> Iterator[tuple[Example, str]]:
-    """Everything that was embedded, as a Memory is taught it."""
-    store, name = CheckpointStore(place), embedder_of(embedder).name
-    for shard in listed(list(sources)):
-        for example in read_vectors(store, name_of_vectors(name, shard)) or ():
-            source = f"{shard.address}/{example.name}" if shard.kind is Kind.TAR else example.name
-            taken = Example(example.vector, source, example.digest, example.thumbnail, name)
-            yield taken, str(example.label)
 
 
 def _shown() -> Callable[[Progress], None]:
@@ -142,19 +134,20 @@ def _shown() -> Callable[[Progress], None]:
     return show
 
 
-def _report(trained: ShardedModel, taught: int, into: str, as_json: bool) -> None:
+def _report(
+    into: str,
+    taught: int,
+    names: int,
+    shards: int,
+    left_out: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> None:
     if as_json:
-        print_json(
-            {
-                "taught": taught,
-                "names": len(trained.learner.classes_) if taught else 0,
-                "shards": len(trained.ledger),
-                "bad": {address: list(reasons) for address, reasons in trained.bad.items()},
-                "into": into,
-            }
-        )
-    else:
-        for address, reasons in trained.bad.items():
-            for reason in reasons:
-                say(f"not learned: {address}: {reason}", err=True)
-        say(f"taught {taught} examples of {len(trained.ledger)} shards to {into}")
+        bad: dict[str, list[str]] = {}
+        for where, why in left_out:
+            bad.setdefault(where, []).append(why)
+        print_json({"taught": taught, "names": names, "shards": shards, "bad": bad, "into": into})
+        return
+    for where, why in left_out:
+        say(f"left out: {where}: {why}", err=True)
+    say(f"taught {taught} examples of {shards} shards to {into}")

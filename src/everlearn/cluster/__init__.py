@@ -6,11 +6,11 @@ Statistics are sums, so learning from shards is a map and a tree of merges, exac
 import warnings
 from typing import Any
 
-from everlearn.cluster.fitting import Progress, fit
+from everlearn.cluster.fitting import Progress, embed, fit
 from everlearn.cluster.sharded_model import Entry, ShardedModel
 from everlearn.cluster.unlearning import unlearn
 
-__all__ = ["Entry", "Progress", "ShardedModel", "fit", "unlearn"]
+__all__ = ["Entry", "Progress", "ShardedModel", "embed", "fit", "unlearn"]
 
 _RENAMED = {"Trained": "ShardedModel", "take_out": "unlearn"}
 

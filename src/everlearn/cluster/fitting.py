@@ -112,7 +112,8 @@ def fit(
     >>> fit(NearestClassMean(), (X, y), workers=1).learner.predict([[4.0, 4.0]]).tolist()
     ['chair']
     """
-    _check(learner, on_bad, keep_shards or keep_vectors, checkpoint, deterministic)
+    _check(on_bad, keep_shards or keep_vectors, checkpoint, deterministic)
+    _require_mergeable(learner)
     job = FitJob(
         template=dumps(clone(learner)),
         columns=Columns(features if isinstance(features, str) else tuple(features), label),
@@ -122,6 +123,63 @@ def fit(
         keep_vectors=keep_vectors,
         skip_bad=on_bad == "skip",
     ).identified()
+    return _run(
+        job,
+        shards,
+        engine=engine,
+        workers=workers,
+        deterministic=deterministic,
+        name=name,
+        progress=progress,
+    )
+
+
+def embed(
+    shards: Any,
+    *,
+    embedder: Embedding,
+    checkpoint: str,
+    engine: Any = "local",
+    workers: int | None = None,
+    on_bad: str = "raise",
+    progress: Callable[[Progress], None] | None = None,
+) -> ShardedModel:
+    """Embed shards of images and keep their vectors in the checkpoint; nothing is learned.
+
+    Parameters are those of :func:`fit`. The ledger of the result says how many images of each
+    shard were embedded; its learner is None.
+    """
+    _check(on_bad, True, checkpoint, True)
+    job = FitJob(
+        template=b"",
+        columns=Columns(),
+        embedding=embedder,
+        store=checkpoint,
+        keep_vectors=True,
+        skip_bad=on_bad == "skip",
+    ).identified()
+    return _run(
+        job,
+        shards,
+        engine=engine,
+        workers=workers,
+        deterministic=True,
+        name=None,
+        progress=progress,
+    )
+
+
+def _run(
+    job: FitJob,
+    shards: Any,
+    *,
+    engine: Any,
+    workers: int | None,
+    deterministic: bool,
+    name: str | None,
+    progress: Callable[[Progress], None] | None,
+) -> ShardedModel:
+    checkpoint = job.store
     store = CheckpointStore(checkpoint) if checkpoint else None
     with opened(engine, workers) as adapter:
         every = _shards(shards, adapter, kind_of(engine), name, job, store)
@@ -141,9 +199,7 @@ def _found(store: CheckpointStore | None, name: str) -> ShardedModel | None:
     return store.read(name) if store else None
 
 
-def _check(
-    learner: Any, on_bad: str, keep: bool, checkpoint: str | None, deterministic: bool
-) -> None:
+def _check(on_bad: str, keep: bool, checkpoint: str | None, deterministic: bool) -> None:
     if on_bad not in ("raise", "skip"):
         raise InvalidParameter(f"on_bad is 'raise' or 'skip', not {on_bad!r}")
     if keep and checkpoint is None:
@@ -153,6 +209,9 @@ def _check(
             "a checkpoint needs deterministic=True: parts are found again by their place in a tree "
             "that does not depend on the workers"
         )
+
+
+def _require_mergeable(learner: Any) -> None:
     if Promise.MERGE not in getattr(learner, "promises", ()):
         raise NotMergeable(
             f"two {type(learner).__name__} learners with these parameters have no exact sum, so "

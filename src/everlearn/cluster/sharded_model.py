@@ -32,6 +32,7 @@ class ShardedModel:
     Attributes
     ----------
     learner : the learner, taught
+        None where images were embedded and nothing was learned.
     ledger : dict of str to Entry
         By the identity of each shard.
     job : str
@@ -108,7 +109,8 @@ class ShardedModel:
                 if len(both) > 1
                 else f"{both[0]} is part of both; take it out of one first"
             )
-        self.learner.merge(other.learner)
+        if self.learner is not None:
+            self.learner.merge(other.learner)
         self.ledger.update(other.ledger)
         return self
 
@@ -156,7 +158,7 @@ class ShardedModel:
         }
 
     def _restore(self, arrays: dict[str, Any], notes: dict[str, Any]) -> None:
-        if not isinstance(notes["model"], StreamingClassifier):
+        if not isinstance(notes["model"], StreamingClassifier | None):
             raise ValueError("there is no learner in it")
         self.learner = notes["model"]
         self.job = str(notes["job"])

@@ -40,7 +40,7 @@ class FitJob:
     Attributes
     ----------
     template : bytes
-        The learner, untaught.
+        The learner, untaught; empty where images are embedded and nothing is learned.
     columns : Columns
     embedding : str or callable, optional
     digest : str
@@ -100,7 +100,7 @@ def work(job: FitJob, task: Task, parts: Sequence[bytes] = ()) -> tuple[PartRece
 
 
 def _folded(job: FitJob, task: Task, store: CheckpointStore | None) -> tuple[PartReceipt, bytes]:
-    whole = ShardedModel(loads(job.template), job=job.digest)
+    whole = ShardedModel(_untaught(job), job=job.digest)
     for shard in task.shards:
         part = _kept(job, shard, store) or fold(job, shard)
         problems = next(iter(part.ledger.values())).problems
@@ -133,13 +133,14 @@ def _merged(
 
 def fold(job: FitJob, shard: Shard) -> ShardedModel:
     """What one shard teaches; if it cannot be read, nothing but the reason."""
-    learner = loads(job.template)
+    learner = _untaught(job)
     problems: list[str] = []
     rows = 0
     try:
         require_unchanged(shard)
         for X, y in _blocks(job, shard, problems):
-            learner.partial_fit(X, y)
+            if learner is not None:
+                learner.partial_fit(X, y)
             rows += len(X)
         require_unchanged(shard)
         if problems and not job.skip_bad:
@@ -148,11 +149,15 @@ def fold(job: FitJob, shard: Shard) -> ShardedModel:
         raise
     except Exception as error:  # whatever a parser of files from elsewhere may raise
         reason = str(error) or type(error).__name__
-        learner, rows, problems = loads(job.template), 0, [f"not learned: {reason}"]
+        learner, rows, problems = _untaught(job), 0, [f"not learned: {reason}"]
     more = len(problems) - MOST_PROBLEMS
     if more > 0:
         problems[MOST_PROBLEMS:] = [f"and {more} more"]
     return ShardedModel(learner, {shard.identity: Entry(rows, tuple(problems))}, job.digest)
+
+
+def _untaught(job: FitJob) -> Any:
+    return loads(job.template) if job.template else None
 
 
 def _blocks(job: FitJob, shard: Shard, problems: list[str]) -> Iterator[Block]:
@@ -174,11 +179,12 @@ def _examples(
     store, name = CheckpointStore(job.store), name_of_vectors(embedder.name, shard)
     known = read_vectors(store, name)
     if known is not None:
-        yield from known
+        problems.extend(known.problems)
+        yield from known.examples
         return
     examples = list(embedded(shard, embedder, problems.append))
-    if examples and not problems:
-        write_vectors(store, name, examples)
+    if examples:
+        write_vectors(store, name, examples, problems)
     yield from examples
 
 

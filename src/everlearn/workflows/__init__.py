@@ -1,0 +1,1 @@
+"""What needs a Memory, a cluster and a network together."""

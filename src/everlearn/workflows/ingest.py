@@ -1,0 +1,126 @@
+"""Images of any number into a Memory: embedded by many workers, taught by one.
+
+Each image is decoded and embedded once, on the engine; its vector is kept in the checkpoint, so an
+interrupted run goes on where it was. The Memory is then taught from the vectors, in the order of
+the shards. Every readable image is taught; every file that is left out is named with its reason.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from everlearn.cluster.fitting import Progress, embed
+from everlearn.cluster.listing import listed
+from everlearn.cluster.pictures import Embedding, embedder_of
+from everlearn.cluster.shards import Kind, Shard
+from everlearn.cluster.store import CheckpointStore
+from everlearn.cluster.vectors import name_of_vectors, read_vectors
+from everlearn.errors import BadShard, InvalidInput
+from everlearn.memory.answers import Outcome
+from everlearn.memory.memory import Memory
+from everlearn.memory.storage.journal import Example
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What became of the images.
+
+    Attributes
+    ----------
+    taught, repeated : int
+        How many were new to the Memory, and how many it had been taught before.
+    shards : int
+    left_out : tuple of (str, str)
+        Each file or shard that was not taught, and why.
+    """
+
+    taught: int
+    repeated: int
+    shards: int
+    left_out: tuple[tuple[str, str], ...]
+
+
+def ingest(
+    memory: Memory,
+    sources: Sequence[str],
+    *,
+    embedder: Embedding,
+    checkpoint: str,
+    engine: Any = "local",
+    workers: int | None = None,
+    on_bad: str = "raise",
+    progress: Callable[[Progress], None] | None = None,
+) -> Ingested:
+    """Teach a Memory from tar files or folders of images.
+
+    Parameters
+    ----------
+    memory : Memory
+        Open to be taught.
+    sources : addresses of shards, as for :func:`everlearn.cluster.fit`
+    embedder, checkpoint, engine, workers, progress
+        As for :func:`everlearn.cluster.embed`.
+    on_bad : "raise" or "skip", default="raise"
+        What to do with an image that cannot be read: end with ``BadShard`` and teach nothing, or
+        teach all others and list it in ``left_out``.
+    """
+    shards = image_shards(sources)
+    found = embed(
+        list(sources),
+        embedder=embedder,
+        checkpoint=checkpoint,
+        engine=engine,
+        workers=workers,
+        on_bad=on_bad,
+        progress=progress,
+    )
+    left_out: list[tuple[str, str]] = []
+    kept = CheckpointStore(checkpoint)
+    name = embedder_of(embedder).name
+
+    def note(outcome: Outcome) -> None:
+        if outcome.error is not None:
+            left_out.append((outcome.source, str(outcome.error)))
+
+    examples = _examples(shards, kept, name, found.bad, left_out)
+    summary = memory.teach_many(examples, acknowledge=note)
+    return Ingested(summary.taught, summary.repeated, len(shards), tuple(left_out))
+
+
+def image_shards(sources: Sequence[str]) -> list[Shard]:
+    """The shards at some addresses; raises ``InvalidInput`` unless they all hold images."""
+    shards = listed(list(sources))
+    for shard in shards:
+        if shard.kind not in (Kind.TAR, Kind.PICTURES):
+            raise InvalidInput(
+                f"{shard.address} holds vectors; a Memory is taught images. Fit a model file "
+                "instead (everlearn ingest --model FILE)"
+            )
+    return shards
+
+
+def _examples(
+    shards: Sequence[Shard],
+    store: CheckpointStore,
+    embedder: str,
+    bad: dict[str, tuple[str, ...]],
+    left_out: list[tuple[str, str]],
+) -> Iterator[tuple[Example, str]]:
+    """Everything that was embedded, as a Memory is taught it; the rest goes to ``left_out``."""
+    for shard in shards:
+        vectors = read_vectors(store, name_of_vectors(embedder, shard))
+        if vectors is None:
+            reasons = bad.get(shard.address)
+            if reasons is None:
+                raise BadShard(
+                    f"the vectors of {shard.address} are missing from the checkpoint or damaged; "
+                    "run the same command again to embed it anew"
+                )
+            left_out.extend((shard.address, reason) for reason in reasons)
+            continue
+        left_out.extend((shard.address, reason) for reason in vectors.problems)
+        for example in vectors.examples:
+            inside_tar = shard.kind is Kind.TAR
+            source = f"{shard.address}/{example.name}" if inside_tar else example.name
+            taken = Example(example.vector, source, example.digest, example.thumbnail, embedder)
+            yield taken, str(example.label)
