@@ -133,6 +133,14 @@ class ReadOnlyMemory(EverlearnError, OSError):
     """A Memory that was opened to be asked is told to change."""
 
 
+class NotSeenYet(EverlearnError, TimeoutError):
+    """A Memory has not reached the position that an asker waits for."""
+
+
+class NotOrderedYet(EverlearnError, TimeoutError):
+    """Teachings are kept and wait for a process that may give them their order."""
+
+
 class MemoryClosed(EverlearnError, ValueError):
     """A Memory is used after it was closed."""
 

@@ -41,6 +41,14 @@ class Answering:
         self._read_at: tuple[int, int] | None = None
         self._everything: tuple[tuple[int, int], TaughtMatrix] | None = None
 
+    def reach(self, position: int, seconds: float) -> None:
+        """Know everything up to a position of the journal, waiting for it if need be."""
+        with self._opened.guard:
+            if self.calibrated is not None and self.calibrated.position >= position:
+                return
+        self._opened.wait_for(position, seconds)
+        self._opened.read(self.refresh)
+
     def up_to_date(self) -> CalibratedModel | None:
         """The model, ready to be asked; ``None`` before anything was taught."""
         if self._read_at is None or self._opened.stamp() != self._read_at:

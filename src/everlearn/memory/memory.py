@@ -66,7 +66,11 @@ from everlearn.memory.storage.backup import write_backup
 from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.journal import Example, NameRecord, Teaching
 from everlearn.memory.storage.locations import storage_at
+from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.persistence import replace_file
+
+# How long an asker waits for a position.
+AFTER_SECONDS = 10.0
 
 _RENAMED = {
     "strangers": "unknowns",
@@ -82,8 +86,11 @@ class Memory:
 
     Parameters
     ----------
-    path : path-like
-        A folder; made if it is not there.
+    path : path-like or address
+        A folder, or a PostgreSQL database (``postgresql://user@host/database``), which any number
+        of processes may teach and ask at once; made if it is not there.
+    name : str, optional
+        Which Memory of a database, "memory" by default; also written ``postgresql://…#name``.
     embedder : Embedder or path-like, optional
         Turns images into vectors. By default the one the folder was taught with if it comes with
         everlearn, and EfficientNet-Lite0 for a new folder. Also a word, such as
@@ -123,8 +130,9 @@ class Memory:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | PostgresAddress,
         *,
+        name: str | None = None,
         embedder: Embedder | Given | None = None,
         classifier: Any = None,
         accept: float = 0.95,
@@ -134,7 +142,7 @@ class Memory:
     ) -> None:
         if not 0.0 < accept < 1.0:
             raise InvalidParameter(f"accept is a share between 0 and 1, not {accept!r}")
-        storage = storage_at(path)
+        storage = storage_at(path, name)
         self.path = storage.path
         self.accept = accept
         self.read_only = read_only
@@ -344,7 +352,14 @@ class Memory:
 
     # Asking.
 
-    def ask(self, example: Any, *, top: int | None = 5, remember: bool = False) -> Answers:
+    def ask(
+        self,
+        example: Any,
+        *,
+        top: int | None = 5,
+        remember: bool = False,
+        after: int | None = None,
+    ) -> Answers:
         """What is this? The best answers first.
 
         Parameters
@@ -354,9 +369,20 @@ class Memory:
             How many answers at most; ``None`` for all names.
         remember : bool, default=False
             Keep it among the :meth:`unknowns` if it is unknown; the latest thousand are kept.
+        after : int, optional
+            Wait until everything up to this position is known, as :attr:`position` told it to
+            whoever taught; at most ten seconds, then ``NotSeenYet`` is raised.
         """
         require_count("top", top, least=1)
+        require_count("after", after)
+        if after is not None:
+            self._answering.reach(after, AFTER_SECONDS)
         return self._answered(self._intake.one(example), top, remember)
+
+    @property
+    def position(self) -> int:
+        """How many entries the journal has: what is taught now is known to ``ask(…, after=)``."""
+        return self._opened.read(lambda: self._opened.journal.last_position)
 
     def ask_many(
         self, examples: Iterable[Any], *, top: int | None = 5, remember: bool = False

@@ -10,15 +10,19 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 from everlearn.errors import (
+    CannotReach,
     CannotRead,
     CannotWrite,
     DamagedJournal,
     MemoryClosed,
+    NotSeenYet,
     ReadOnlyMemory,
 )
+from everlearn.memory.edits.writing import write_request
 from everlearn.memory.model.calibrated import CalibratedModel, calibrate
 from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.model import Model
@@ -68,6 +72,8 @@ class OpenMemory:
             if not read_only:
                 storage.caches.tidy()
                 self.journal = Journal(storage.open(write=True))
+                if self.journal.db.inbox is not None:
+                    self.journal.db.inbox.write = partial(write_request, self.journal)
             self.history = self.read(
                 lambda: ModelFollower(storage, self.journal, classifier, default)
             )
@@ -112,6 +118,18 @@ class OpenMemory:
         except CannotReadNow:
             return None
 
+    def wait_for(self, position: int, seconds: float) -> None:
+        """Wait until the journal has reached a position; raises ``NotSeenYet``."""
+        until, pause = time.monotonic() + seconds, 0.001
+        while (last := self.read(lambda: self.journal.last_position)) < position:
+            if time.monotonic() > until:
+                raise NotSeenYet(
+                    f"{self.path} is at position {last} after {seconds:g} s, not at {position}; "
+                    "look whether its writer was acknowledged, and ask again"
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+
     def model(self) -> Model:
         """The model at the end of the log; inside :meth:`read`."""
         return self.history.follow(patient=self.read_only)
@@ -149,12 +167,22 @@ class OpenMemory:
             try:
                 if not self.read_only:
                     self.finish_erase(wait=True)
-                    self.history.snapshot(at_least=1, prepare=self._calibrate)
-                    self._leave_prepared()
+                    self.snapshot(at_least=1, prepare=self._calibrate)
+                    with self.journal.db.one_view():
+                        self._leave_prepared()
                     self.journal.db.tidy()
             finally:
                 self.closed = True
                 self.release()
+
+    def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
+        """Make a snapshot if it saves replaying this many entries, and nobody else makes one."""
+        try:
+            with self.storage.caches.making() as mine, self.journal.db.one_view():
+                if mine:
+                    self.history.snapshot(at_least=at_least, prepare=prepare)
+        except (CannotReach, CannotReadNow) as error:
+            logger.warning("no snapshot was made, so opening will take longer: %s", error)
 
     def release(self) -> None:
         if hasattr(self, "journal"):

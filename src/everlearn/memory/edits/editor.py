@@ -101,12 +101,13 @@ class Editor:
 
     def erase(self, selection: Selection) -> Forgotten:
         opened = self._opened
-        with opened.changing() as journal:
+        with opened.changing() as journal, journal.db.exclusive():
             before = opened.read(lambda: opened.model().digest())
             with journal.transaction():
                 found = _found_in_history(selection, journal, self.intake)
                 tally, traces = journal.tally(found), erasing.traces(journal, found)
                 also_removed = erasing.erase(journal, found)
+            opened.history.drop()
             opened.finish_erase(wait=True)
             after, log_after = opened.read(
                 lambda: (opened.model().digest(), journal.chain_at(journal.last_position))
@@ -146,16 +147,17 @@ class Editor:
 
     def reembed(self, embedder: Embedder, progress: Progress | None) -> Reembedding:
         caches = self._opened.storage.caches
-        with self._opened.changing() as journal:
+        with self._opened.changing() as journal, journal.db.exclusive():
             vectors = embed_anew(caches, journal, embedder, self.intake.limits, progress)
             with journal.transaction():
                 done = replace_vectors(journal, embedder, vectors)
+            self._opened.history.drop()
             caches.remove_collected()
             self.intake.embedder = embedder
             return done
 
     def _snapshot(self) -> None:
-        self._opened.history.snapshot(at_least=SNAPSHOT_EVERY)
+        self._opened.snapshot(at_least=SNAPSHOT_EVERY)
 
 
 def _found_in_history(selection: Selection, journal: Any, intake: Intake) -> list[int]:

@@ -64,6 +64,22 @@ def begin(journal: Journal, kind: str) -> int:
     return operation
 
 
+def begun(journal: Journal, kind: str) -> list[float]:
+    """As :func:`begin`, with the time, by which :func:`going_on` knows it again."""
+    operation = begin(journal, kind)
+    when = journal.db.value("SELECT time FROM operations WHERE id = ?", operation)
+    return [operation, when]
+
+
+def going_on(journal: Journal, operation: list[float] | None) -> list[float] | None:
+    """An operation that was begun in an earlier transaction, if it was not undone or erased."""
+    if operation is None:
+        return None
+    number, when = operation
+    query = "SELECT 1 FROM operations WHERE id = ? AND time = ? AND turns = 0 AND dropped = 0"
+    return operation if journal.db.value(query, int(number), when) is not None else None
+
+
 def rename(journal: Journal, old: str, new: str) -> None:
     """Call a name something else; where the new name exists, the two become one."""
     teachings = journal.find(name=old)

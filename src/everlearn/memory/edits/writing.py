@@ -1,17 +1,20 @@
 """Teachings into the journal: what is known already is not taught twice, and vectors are alike."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from everlearn.errors import InvalidInput, OtherName, WrongEmbedder, WrongWidth
-from everlearn.memory.edits.operations import begin
+from everlearn.memory.edits.operations import begun, going_on
 from everlearn.memory.storage.integrity import LONGEST_SOURCE
 from everlearn.memory.storage.journal import Example, Journal
 
 # Many teachings share one transaction: until there are this many, or this long has passed.
 COMMIT_ROWS = 64
 COMMIT_SECONDS = 0.25
+
+# What became of a teaching: it was there already, it is new, it stands under another name.
+REPEATED, NEW, OTHER = 0, 1, 2
 
 Kind = dict[str, str]
 
@@ -35,34 +38,71 @@ class TeachingWriter:
         self.kind = kind
         self.again = again
         self.also = also
-        self.operation: int | None = None
+        self.operation: list[float] | None = None
 
     def write(self, examples: Iterable[tuple[str, Example]]) -> list[bool | OtherName]:
         """One transaction; whether each was new, or why it was not written."""
-        operation = self.operation
-        outcomes: list[bool | OtherName] = []
-        with self.journal.transaction():
-            for name, example in examples:
-                settle_kind(self.journal, example)
-                refusal = None if self.also else self._other_name(name, example)
-                new = self.again or not self.journal.counts(name, example.digest)
-                if refusal is None and new:
-                    operation = operation or begin(self.journal, self.kind)
-                    self.journal.add(operation, name, example)
-                outcomes.append(refusal or new)
-        self.operation = operation
-        return outcomes
+        pairs = list(examples)
+        if not pairs:
+            return []
+        options = {
+            "kind": self.kind,
+            "again": self.again,
+            "also": self.also,
+            "operation": self.operation,
+        }
+        inbox = self.journal.db.inbox
+        if inbox is None:
+            with self.journal.transaction():
+                answer = write_request(self.journal, options, pairs)
+        else:
+            answer = inbox.teach(options, pairs)
+        self.operation = answer["operation"]
+        return self._outcomes(pairs, answer["outcomes"])
 
-    def _other_name(self, name: str, example: Example) -> OtherName | None:
-        others = self.journal.tally(self.journal.find(digest=example.digest))
-        if not others or name in others:
-            return None
-        what = example.source or "this example"
-        known = ", ".join(repr(other) for other in others)
-        return OtherName(
-            f"{what} is already taught as {known}: correct it to move it to {name!r}, or teach it "
-            "with also=True (--also) to keep both names"
-        )
+    def _outcomes(
+        self, pairs: list[tuple[str, Example]], codes: list[int]
+    ) -> list[bool | OtherName]:
+        refused = [pair[1].digest for pair, code in zip(pairs, codes, strict=True) if code == OTHER]
+        names = self.journal.counting_names(refused)
+        return [
+            _other_name(name, example, names[example.digest]) if code == OTHER else code == NEW
+            for (name, example), code in zip(pairs, codes, strict=True)
+        ]
+
+
+def write_request(
+    journal: Journal, options: dict[str, Any], pairs: list[tuple[str, Example]]
+) -> dict[str, Any]:
+    """Write teachings; inside a transaction. What became of each, in numbers that hold no words."""
+    settle_kinds(journal, [example for _, example in pairs])
+    known = journal.counting_names(example.digest for _, example in pairs)
+    codes: list[int] = []
+    new: list[tuple[str, Example]] = []
+    for name, example in pairs:
+        names = known[example.digest]
+        if names and name not in names and not options["also"]:
+            codes.append(OTHER)
+        elif name in names and not options["again"]:
+            codes.append(REPEATED)
+        else:
+            codes.append(NEW)
+            new.append((name, example))
+            names.add(name)
+    operation = options["operation"]
+    if new:
+        operation = going_on(journal, operation) or begun(journal, options["kind"])
+        journal.add_many(int(operation[0]), new)
+    return {"outcomes": codes, "operation": operation}
+
+
+def _other_name(name: str, example: Example, names: set[str]) -> OtherName:
+    what = example.source or "this example"
+    known = ", ".join(repr(other) for other in sorted(names))
+    return OtherName(
+        f"{what} is already taught as {known}: correct it to move it to {name!r}, or teach it "
+        "with also=True (--also) to keep both names"
+    )
 
 
 def kind_of_vectors(journal: Journal) -> Kind:
@@ -91,10 +131,17 @@ def require_alike(known: Kind, example: Example, memory: str) -> Kind:
 
 def settle_kind(journal: Journal, example: Example) -> None:
     """Vectors must be of one kind, and the first ones settle which; inside a transaction."""
+    settle_kinds(journal, [example])
+
+
+def settle_kinds(journal: Journal, examples: Sequence[Example]) -> None:
+    """As :func:`settle_kind`, for many examples in this order."""
     known = kind_of_vectors(journal)
-    for key, value in require_alike(known, example, journal.db.memory).items():
-        if value and not known[key]:
-            journal.set_fact(key, value)
+    for example in examples:
+        for key, value in require_alike(known, example, journal.db.memory).items():
+            if value and not known[key]:
+                journal.set_fact(key, value)
+                known[key] = value
 
 
 def in_parts(pairs: Iterable[tuple[str, Any]]) -> Iterator[list[tuple[str, Any]]]:

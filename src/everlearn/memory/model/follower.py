@@ -97,7 +97,15 @@ class ModelFollower:
         """
         self.classifier()
         model, self.model = self.model, None
-        if model is None or self._model_of != self._untaught or not model.is_of(self.journal):
+        if model is not None and not model.is_of(self.journal):
+            logger.warning(
+                "%s holds another journal than the one followed to position %d (an erase, a "
+                "restored backup, or a server without the last changes); the model is made anew",
+                self.storage.path,
+                model.position,
+            )
+            model = None
+        if model is None or self._model_of != self._untaught:
             model = self._opened(patient)
             self._model_of = self._untaught
         last = self.journal.last_position
@@ -106,6 +114,10 @@ class ModelFollower:
         # Interrupted before this, a model is neither here nor there and is not used again.
         self.model = model
         return model
+
+    def drop(self) -> None:
+        """The log is being rewritten; the model is made anew when it is needed."""
+        self.model = None
 
     def opened(self) -> Model:
         """The model as whoever opens the folder now gets it, from the newest snapshot on."""

@@ -8,7 +8,7 @@ The journal, the edits and the model know these three and nothing of an engine. 
 floats, text, bytes and ``None``; placeholders are question marks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,25 @@ from everlearn.errors import CannotRead
 
 class CannotReadNow(CannotRead):
     """The database could not be read, perhaps because of what a writer does at this moment."""
+
+
+class TeachingInbox(Protocol):
+    """The way of teachings into a journal that many write.
+
+    Attributes
+    ----------
+    write : callable
+        Writes a request, options and pairs of a name and an example, into the journal and returns
+        its answer, which JSON can hold; inside a transaction.
+    """
+
+    write: Callable[[dict[str, Any], list[tuple[str, Any]]], Any] | None
+
+    def teach(self, options: dict[str, Any], pairs: list[tuple[str, Any]]) -> Any:
+        """The answer to a request, once it is in the journal; sent again until it is."""
+
+    def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
+        """What some work answers; done once for every key, with its changes in one transaction."""
 
 
 class Database(Protocol):
@@ -57,6 +76,10 @@ class Database(Protocol):
 
     def each(self, query: str, *values: Any) -> Iterator[Any]:
         """Rows, one at a time."""
+
+    @property
+    def inbox(self) -> TeachingInbox | None:
+        """Where teachings of many writers get their order; ``None`` where there is one writer."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """All changes inside happen, or none; they are durable when this returns.

@@ -22,7 +22,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ from everlearn.memory.storage.schema import PICTURES
 WINDOW = 256
 # As a limit: none.
 EVERY_ROW = (1 << 63) - 1
+VALUES_AT_A_TIME = 256
 
 Vectors = NDArray[np.float32]
 NameIds = NDArray[np.int64]
@@ -156,11 +158,18 @@ class Journal:
 
     def counts(self, name: str, digest: bytes) -> bool:
         """Whether this example already counts under this name."""
+        return name in self.counting_names([digest])[digest]
+
+    def counting_names(self, digests: Iterable[bytes]) -> dict[bytes, set[str]]:
+        """The names that each of these examples counts under."""
+        found: dict[bytes, set[str]] = {digest: set() for digest in digests}
         query = (
-            "SELECT 1 FROM teachings JOIN names ON names.id = teachings.name "
-            "WHERE digest = ? AND names.name = ? AND position IS NOT NULL"
+            "SELECT digest, names.name FROM teachings JOIN names ON names.id = teachings.name "
+            "WHERE position IS NOT NULL AND digest"
         )
-        return self.db.value(query, digest, name) is not None
+        for digest, name in self._among(query, found):
+            found[digest].add(name)
+        return found
 
     def find(
         self,
@@ -273,7 +282,7 @@ class Journal:
         rows = self.db.rows(
             "SELECT 1, name, vector, content FROM teachings LEFT JOIN vectors ON teaching = id "
             "JOIN (SELECT id AS chosen FROM teachings WHERE position <= ? "
-            "ORDER BY (id * 2654435761) % 4294967296 LIMIT ?) AS some ON id = chosen ORDER BY id",
+            "ORDER BY (id * 2654435761) % 4294967296 LIMIT ?) AS picked ON id = chosen ORDER BY id",
             through,
             size,
         )
@@ -310,22 +319,41 @@ class Journal:
 
     def add(self, operation: int, name: str, example: Example) -> int:
         """One teaching more; returns its number."""
-        named = self._name_for(name)
-        teaching = self._next_teaching()
-        vector = example.vector.astype("<f4", copy=False).tobytes()
-        content = content_of(vector)
-        self.db.run("INSERT INTO vectors VALUES (?, ?)", teaching, vector)
-        pictures = 0
-        for table, data in (("thumbnails", example.thumbnail), ("images", example.image)):
-            if data:
-                pictures |= PICTURES[table]
-                own = row_checksum(table, teaching, content_of(data))
-                self.db.run(f"INSERT INTO {table} VALUES (?, ?, ?)", teaching, data, own)
-        position = self._append(operation, teaching, named, +1, content)
-        source = as_kept(example.source)
-        row = (position, named, time.time(), source, example.digest, content, pictures)
-        self._keep_teaching(teaching, row)
-        return teaching
+        return self.add_many(operation, [(name, example)])[0]
+
+    def add_many(self, operation: int, examples: Sequence[tuple[str, Example]]) -> list[int]:
+        """Teachings in this order; returns their numbers. Costs few statements however many."""
+        names = self._names_for(name for name, _ in examples)
+        first = self._next_teaching()
+        position, chain = self._end()
+        tables: dict[str, list[tuple[Any, ...]]] = {
+            table: [] for table in ("vectors", "thumbnails", "images", "log", "teachings")
+        }
+        for teaching, (name, example) in enumerate(examples, start=first):
+            vector = example.vector.astype("<f4", copy=False).tobytes()
+            content = content_of(vector)
+            tables["vectors"].append((teaching, vector))
+            pictures = 0
+            for table, data in (("thumbnails", example.thumbnail), ("images", example.image)):
+                if data:
+                    pictures |= PICTURES[table]
+                    own = row_checksum(table, teaching, content_of(data))
+                    tables[table].append((teaching, data, own))
+            position += 1
+            entry = position, operation, teaching, names[name], +1
+            chain = linked(chain, *entry, content)
+            tables["log"].append((*entry, chain))
+            source = as_kept(example.source)
+            row = (
+                teaching, position, names[name], time.time(), source, example.digest, content,
+                pictures,
+            )  # fmt: skip
+            tables["teachings"].append((*row, row_checksum("teachings", *row)))
+        for table, rows in tables.items():
+            if rows:
+                marks = ", ".join("?" * len(rows[0]))
+                self.db.run_many(f"INSERT INTO {table} VALUES ({marks})", rows)
+        return list(range(first, first + len(examples)))
 
     def take_back(self, operation: int, teachings: Iterable[int]) -> None:
         """These teachings no longer count."""
@@ -363,11 +391,28 @@ class Journal:
     # Inside.
 
     def _name_for(self, name: str) -> int:
-        named = self.find_name(name)
-        if named is None:
-            named = int(self.db.value("SELECT MAX(id) FROM names") or 0) + 1
-            self._keep_name(named, name)
-        return named
+        return self._names_for([name])[name]
+
+    def _names_for(self, names: Iterable[str]) -> dict[str, int]:
+        """The numbers of names; those that are new get the next ones, in their order."""
+        wanted = dict.fromkeys(names)
+        known = dict(self._among("SELECT name, id FROM names WHERE name", wanted))
+        if len(known) < len(wanted):
+            last = int(self.db.value("SELECT MAX(id) FROM names") or 0)
+            new = [name for name in wanted if name not in known]
+            for named, name in enumerate(new, start=last + 1):
+                self._keep_name(named, name)
+                known[name] = named
+        return known
+
+    def _among(self, query: str, values: Iterable[Any]) -> Iterator[Any]:
+        """The rows of a query that ends with a column, for so many values of it."""
+        rest = iter(values)
+        while some := list(islice(rest, VALUES_AT_A_TIME)):
+            # Few different statements, so that an engine can keep them prepared.
+            width = 1 << (len(some) - 1).bit_length()
+            some += some[-1:] * (width - len(some))
+            yield from self.db.rows(f"{query} IN ({', '.join('?' * width)})", *some)
 
     def _keep_name(self, named: int, name: str) -> None:
         row = named, name, row_checksum("names", named, name)
@@ -383,13 +428,17 @@ class Journal:
         self.db.replace("teachings", teaching, *row, own)
 
     def _append(self, operation: int, teaching: int, named: int, sign: int, content: bytes) -> int:
-        last = self.db.row("SELECT position, chain FROM log ORDER BY position DESC LIMIT 1")
-        before, chain = last or (0, BEGINNING)
+        before, chain = self._end()
         entry = before + 1, operation, teaching, named, sign
         self.db.run(
             "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", *entry, linked(chain, *entry, content)
         )
         return int(entry[0])
+
+    def _end(self) -> tuple[int, bytes]:
+        """Position and chain of the last entry."""
+        last = self.db.row("SELECT position, chain FROM log ORDER BY position DESC LIMIT 1")
+        return last or (0, BEGINNING)
 
     def _grouped(self, rows: Sequence[tuple[object, ...]]) -> Iterator[LogRun]:
         for sign, entries in groupby(rows, key=lambda row: row[0]):

@@ -6,6 +6,7 @@ from typing import Any
 
 from everlearn.errors import InvalidParameter
 from everlearn.memory.storage.interface import Storage
+from everlearn.memory.storage.postgres.address import PostgresAddress, is_address, parse_address
 from everlearn.memory.storage.sqlite.folder import FolderStorage
 
 
@@ -18,8 +19,18 @@ def storage_at(path: Any, name: str | None = None) -> Storage:
     name : str, optional
         Of a Memory in a database; a folder holds one Memory and takes none.
     """
+    if is_address(path):
+        return _in_database(path, name)
     if not os.fspath(path):
         raise InvalidParameter("a Memory lives in a folder; its path is empty")
     if name is not None:
         raise InvalidParameter("a folder holds one Memory; name= is for databases")
     return FolderStorage(Path(path))
+
+
+def _in_database(path: str | PostgresAddress, name: str | None) -> Storage:
+    address = path if isinstance(path, PostgresAddress) else parse_address(path, name)
+    # Imported lazily: only Memories in a database need psycopg.
+    from everlearn.memory.storage.postgres.storage import PostgresStorage
+
+    return PostgresStorage(address)

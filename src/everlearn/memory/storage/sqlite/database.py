@@ -137,6 +137,11 @@ class SQLiteDatabase:
             self._abandon()
             raise
 
+    @property
+    def inbox(self) -> None:
+        """There is one writer, which needs none."""
+        return None
+
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """Nothing to do: whoever writes holds the folder's lock."""
         return contextlib.nullcontext()

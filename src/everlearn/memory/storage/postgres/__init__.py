@@ -1,0 +1,1 @@
+"""A Memory in a PostgreSQL database: many writers, many askers, one order."""

@@ -1,0 +1,141 @@
+"""Snapshots shared by all who use a Memory: rows of a table, in pieces.
+
+One process makes a snapshot and every other one loads it; its contents carry a digest and are
+checked by whoever reads them (snapshot.py). A connection of its own writes them, so that they are
+there though the reader that made them only reads.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import psycopg
+
+from everlearn.errors import CannotReach, CannotWrite
+from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.storage.postgres.connecting import connected, lock_key
+from everlearn.memory.storage.postgres.failures import translated
+
+PIECE_BYTES = 4 << 20
+MOST_BYTES = 1 << 30
+
+Result = TypeVar("Result")
+
+
+class SharedCaches:
+    """The table ``caches`` of one Memory.
+
+    Parameters
+    ----------
+    address : PostgresAddress
+    """
+
+    def __init__(self, address: PostgresAddress) -> None:
+        self._address = address
+        self._db: psycopg.Connection[Any] | None = None
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
+    def names(self, prefix: str) -> list[str]:
+        query = "SELECT name FROM caches WHERE part = 0 AND starts_with(name, %s) ORDER BY name"
+        return [row[0] for row in self.fetch(query, prefix)]
+
+    def read(self, name: str) -> bytes:
+        rows = self.fetch("SELECT data, parts FROM caches WHERE name = %s ORDER BY part", name)
+        if not rows or len(rows) != rows[0][1]:
+            raise FileNotFoundError(name)
+        return b"".join(row[0] for row in rows)
+
+    def write(self, name: str, data: bytes) -> None:
+        if len(data) > MOST_BYTES:
+            raise CannotWrite(
+                f"{name} has {len(data)} bytes; at most {MOST_BYTES} are shared through a database"
+            )
+        starts = range(0, max(len(data), 1), PIECE_BYTES)
+
+        def replace(db: psycopg.Connection[Any]) -> None:
+            with db.transaction():
+                db.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(f"cache {name}"),))
+                db.execute("DELETE FROM caches WHERE name = %s", (name,))
+                for part, start in enumerate(starts):
+                    row = name, part, len(starts), data[start : start + PIECE_BYTES]
+                    db.execute("INSERT INTO caches VALUES (%s, %s, %s, %s)", row)
+
+        self._do(replace, writes=True)
+
+    def remove(self, name: str) -> None:
+        self.change("DELETE FROM caches WHERE name = %s", name)
+
+    def tidy(self) -> None:
+        """Nothing is left of what was being written: a transaction is there whole or not at all."""
+
+    @contextlib.contextmanager
+    def making(self) -> Iterator[bool]:
+        key = lock_key(f"snapshot {self._address.schema}")
+        mine = bool(self.fetch("SELECT pg_try_advisory_lock(%s)", key)[0][0])
+        try:
+            yield mine
+        finally:
+            if mine:
+                # Where the connection is lost, so is the lock.
+                with contextlib.suppress(CannotReach):
+                    self.fetch("SELECT pg_advisory_unlock(%s)", key)
+
+    def collected(self, key: str) -> "SharedCollected":
+        return SharedCollected(self, key)
+
+    def remove_collected(self) -> None:
+        self.change("DELETE FROM collected")
+
+    def fetch(self, query: str, *values: Any) -> list[Any]:
+        """The rows of a query."""
+
+        def ask(db: psycopg.Connection[Any]) -> list[Any]:
+            with db.cursor(binary=True) as cursor:
+                return cursor.execute(query.encode(), values).fetchall()
+
+        return self._do(ask)
+
+    def change(self, statement: str, *values: Any) -> None:
+        """Carry a statement out that may be carried out twice."""
+        self._do(lambda db: db.execute(statement.encode(), values), writes=True)
+
+    def _do(
+        self, action: Callable[[psycopg.Connection[Any]], Result], *, writes: bool = False
+    ) -> Result:
+        """Do something that may be done twice; a connection that was lost is made anew, once."""
+        with translated(self._address, writes=writes):
+            if self._db is not None and not self._db.closed:
+                try:
+                    return action(self._db)
+                except psycopg.OperationalError:
+                    if not self._db.closed:
+                        raise
+            self._db = connected(self._address)
+            return action(self._db)
+
+
+class SharedCollected:
+    """Vectors of one embedder while a Memory is embedded anew."""
+
+    def __init__(self, caches: SharedCaches, key: str) -> None:
+        self._caches = caches
+        self._key = key
+
+    def known(self) -> dict[bytes, bytes]:
+        query = "SELECT digest, vector FROM collected WHERE key = %s"
+        return dict(self._caches.fetch(query, self._key))
+
+    def add(self, digest: bytes, vector: bytes) -> None:
+        self._caches.change(
+            "INSERT INTO collected VALUES (%s, %s, %s) ON CONFLICT (key, digest) "
+            "DO UPDATE SET vector = EXCLUDED.vector",
+            self._key,
+            digest,
+            vector,
+        )
+
+    def close(self) -> None:
+        """What was added is there already."""

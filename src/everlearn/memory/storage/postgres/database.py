@@ -1,0 +1,383 @@
+"""One connection to a Memory's tables in PostgreSQL.
+
+A write transaction begins with the Memory's advisory lock, which is the server's and ends with the
+transaction, however that ends; so there is one writer at a time and a killed one leaves no lock.
+Inside, teachings that wait in the inbox get their positions first (inbox.py). It ends by noting
+that the journal changed and announcing it (``NOTIFY``). The isolation level is READ COMMITTED: what
+is read after the lock was given is everything committed before.
+
+A view is a REPEATABLE READ transaction that only reads.
+"""
+
+import contextlib
+import itertools
+import secrets
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from everlearn.errors import MemoryClosed, NewerFormat, NotAllowed, NotAMemory
+from everlearn.memory.storage.copying import copy_rows
+from everlearn.memory.storage.interface import Database
+from everlearn.memory.storage.postgres import migrations, traces
+from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.storage.postgres.connecting import connected, lock_key
+from everlearn.memory.storage.postgres.failures import DatabaseAway, named
+from everlearn.memory.storage.postgres.inbox import Inbox
+from everlearn.memory.storage.postgres.tables import columns, primary_key
+from everlearn.memory.storage.postgres.watching import Watch
+from everlearn.memory.storage.schema import FORMAT_VERSION, TABLES
+from everlearn.memory.storage.sqlite.database import SQLiteDatabase
+
+# How long to wait for other writers.
+LOCK_SECONDS = 60
+ROWS_AT_A_TIME = 2000
+
+CHANGED = (
+    "WITH changed AS (UPDATE state SET version = version + 1, tag = ?, "
+    "position = COALESCE((SELECT MAX(position) FROM log), 0) RETURNING version, tag, position) "
+    "SELECT version, tag, pg_notify(?, version || ' ' || tag || ' ' || position) FROM changed"
+)
+
+
+class PostgresDatabase:
+    """A connection, made anew where it was lost.
+
+    Parameters
+    ----------
+    address : PostgresAddress
+    write : bool
+        Make the tables where there are none, and bring older ones up to date.
+    """
+
+    def __init__(self, address: PostgresAddress, *, write: bool) -> None:
+        self.address = address
+        self.location = self.memory = str(address)
+        self.writes = write
+        self.inbox = Inbox(self)
+        self._db: psycopg.Connection[Any] | None = None
+        self._closed = False
+        self._view = self._dirty = False
+        self._depth = 0
+        self._known: tuple[int, int] | None = None
+        self._watch: Watch | None = None
+        self._cursors = itertools.count()
+        self._may_order: bool | None = None
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._closed = True
+        if self._watch is not None:
+            self._watch.close()
+        if self._db is not None:
+            self._db.close()
+
+    # Statements.
+
+    def run(self, statement: str, *values: Any) -> int:
+        self._dirty = True
+        with self._named():
+            return self._connection().execute(_translated(statement), values).rowcount
+
+    def run_many(self, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
+        self._dirty = True
+        if values:
+            with self._named(), self._connection().cursor() as cursor:
+                cursor.executemany(_translated(statement), values)
+
+    def replace(self, table: str, *values: Any) -> None:
+        self.run(_replacing(table), *values)
+
+    def value(self, query: str, *values: Any) -> Any:
+        row = self.row(query, *values)
+        return None if row is None else row[0]
+
+    def row(self, query: str, *values: Any) -> Any:
+        with self._named(), self._connection().cursor(binary=True) as cursor:
+            return cursor.execute(_translated(query), values).fetchone()
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        with self._named(), self._connection().cursor(binary=True) as cursor:
+            return cursor.execute(_translated(query), values).fetchall()
+
+    def each(self, query: str, *values: Any) -> Iterator[Any]:
+        if not (self._view or self._depth):
+            yield from self.rows(query, *values)
+            return
+        name = f"each_{next(self._cursors)}"
+        with self._named(), self._connection().cursor(name, binary=True) as cursor:
+            cursor.itersize = ROWS_AT_A_TIME
+            yield from cursor.execute(_translated(query), values)
+
+    # Transactions.
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        if self._depth:
+            # Part of a larger change: all of that happens, or nothing.
+            yield
+            return
+        self._abandon()
+        try:
+            self._begin()
+            self._depth = 1
+            self.inbox.order()
+            yield
+            self._commit()
+        finally:
+            self._depth = 0
+            self._abandon()
+
+    @contextlib.contextmanager
+    def try_transaction(self) -> Iterator[bool]:
+        """As :meth:`transaction` where nobody else writes; else nothing happens inside."""
+        if self._depth:
+            yield True
+            return
+        self._abandon()
+        try:
+            mine = self._begin(wait=False)
+            if mine:
+                self._depth = 1
+                self.inbox.order()
+            yield mine
+            if mine:
+                self._commit()
+        finally:
+            self._depth = 0
+            self._abandon()
+
+    @contextlib.contextmanager
+    def plain_transaction(self) -> Iterator[None]:
+        """A transaction without the lock, for tables that are not the journal's."""
+        self._abandon()
+        with self._named(), self._connection().transaction():
+            yield
+
+    def announce(self, news: str) -> None:
+        """Tell whoever watches this Memory."""
+        self.row("SELECT pg_notify(?, ?)", self.address.channel, news)
+
+    @property
+    def may_order(self) -> bool:
+        """Whether this user may give positions, which takes the right to write the log."""
+        if self._may_order is None:
+            query = "SELECT has_table_privilege('log', 'INSERT, DELETE')"
+            self._may_order = bool(self.value(query))
+        return self._may_order
+
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """What fails inside a transaction is undone, and the rest of it goes on."""
+        with self._named(), self._connection().transaction():
+            yield
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        key = lock_key(self.address.schema)
+        self._abandon()
+        self.value("SELECT pg_advisory_lock(?)", key)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(DatabaseAway):
+                self._abandon()
+                self.value("SELECT pg_advisory_unlock(?)", key)
+
+    @contextlib.contextmanager
+    def one_view(self) -> Iterator[None]:
+        if self._depth:
+            # Inside a change nobody else writes.
+            yield
+            return
+        self._abandon()
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        try:
+            try:
+                self._execute(begin)
+            except DatabaseAway:
+                # Nothing was read, so a connection that was lost meanwhile is simply made anew.
+                self._execute(begin)
+            self._view = True
+            yield
+        finally:
+            self._abandon()
+
+    def moved_on(self) -> bool:
+        return False
+
+    def stamp(self) -> tuple[int, int]:
+        """In a view the stamp of what it sees; else that of the last change known of."""
+        if not (self._view or self._depth):
+            if self._watch is not None:
+                return self._watch.stamp()
+            self._watch = Watch(self.address, self._stamp())
+        return self._stamp()
+
+    def watch(self) -> Watch:
+        """What is known of the journal's changes without asking for them."""
+        if self._watch is None:
+            self._watch = Watch(self.address, self._stamp())
+        return self._watch
+
+    # The journal as a whole.
+
+    def require_ours(self) -> None:
+        version = self.value("SELECT format FROM state")
+        if version is None:
+            raise NotAMemory(f"{self.location} has a schema of this name that is not a Memory's")
+        if version > FORMAT_VERSION:
+            raise NewerFormat(
+                f"{self.location} has format version {version}, this everlearn reads up to "
+                f"{FORMAT_VERSION}; upgrade everlearn to open it"
+            )
+        if version < FORMAT_VERSION:
+            raise NotAMemory(
+                f"{self.location} has format version {version}; have its owner open it to teach, "
+                "which brings it up to date"
+            )
+
+    def require_structure(self, table: str | None = None) -> None:
+        """Columns are as they were made; the rows themselves are checked by their digests."""
+        for one in (table,) if table else TABLES:
+            found = self.rows(
+                "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 "
+                "AND NOT attisdropped ORDER BY attnum",
+                one,
+            )
+            if [row[0] for row in found] != columns(one):
+                raise NotAMemory(f"{self.location}: the table {one} is not a Memory's")
+
+    def tidy(self) -> None:
+        """The server does this by itself."""
+
+    def remove_traces(self, state: str, *, wait: bool) -> str | None:
+        self._abandon()
+        with self._named():
+            return traces.remove(self._connection(), state, wait=wait)
+
+    def copy_to(self, path: Path) -> None:
+        with contextlib.closing(SQLiteDatabase(path, write=True)) as target:
+            target.take_over(self)
+            target.tidy()
+
+    def take_over(self, other: Database) -> None:
+        with other.one_view(), self.transaction():
+            copy_rows(other, self)
+
+    def leftovers(self) -> list[str]:
+        return []
+
+    # Inside.
+
+    def _prepare(self) -> None:
+        db = self._connection()
+        if self.writes:
+            with self._named():
+                migrations.prepare(db, self.address, lock_key(self.address.schema))
+        elif self.value("SELECT to_regclass('state')") is None:
+            if self.value("SELECT 1 FROM pg_namespace WHERE nspname = ?", self.address.schema):
+                raise NotAllowed(
+                    f"this user may not read {self.location}; have its owner run "
+                    "'everlearn -m ADDRESS postgres grant'"
+                )
+            raise NotAMemory(f"there is no Memory in {self.location}; teach one first")
+
+    def _stamp(self) -> tuple[int, int]:
+        row = self.row("SELECT version, tag FROM state")
+        if row is None:
+            raise NotAMemory(f"there is no Memory in {self.location} yet; teach one first")
+        return int(row[0]), int(row[1])
+
+    def _begin(self, *, wait: bool = True) -> bool:
+        self._dirty = False
+        try:
+            return self._lock(wait)
+        except DatabaseAway:
+            # Nothing was begun, so a connection that was lost meanwhile is simply made anew.
+            return self._lock(wait)
+
+    def _lock(self, wait: bool) -> bool:
+        self._execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        key = lock_key(self.address.schema)
+        if not wait:
+            return bool(self.value("SELECT pg_try_advisory_xact_lock(?)", key))
+        self._execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+        self.value("SELECT pg_advisory_xact_lock(?)", key)
+        return True
+
+    def _commit(self) -> None:
+        known = self._known
+        if self._dirty:
+            tag = secrets.randbits(62)
+            row = self.row(CHANGED, tag, self.address.channel)
+            known = int(row[0]), int(row[1])
+        try:
+            self._execute("COMMIT")
+        except DatabaseAway as error:
+            raise DatabaseAway(
+                f"{error} It is not certain whether this change was kept; look, or send it again"
+            ) from None
+        self._known = known
+        if self._watch is not None and known is not None:
+            self._watch.heard(known)
+
+    def _abandon(self) -> None:
+        """End what is not finished; also what an interruption left behind."""
+        self._view = False
+        db = self._db
+        if db is None or db.closed:
+            return
+        status = db.info.transaction_status
+        if status == TransactionStatus.IDLE:
+            return
+        try:
+            if status in (TransactionStatus.ACTIVE, TransactionStatus.UNKNOWN):
+                raise psycopg.OperationalError
+            db.execute("ROLLBACK")
+        except psycopg.Error:
+            db.close()
+
+    def _execute(self, statement: str) -> None:
+        with self._named():
+            self._connection().execute(statement.encode())
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        if self._closed:
+            raise MemoryClosed(f"{self.location} was closed; open it again")
+        if self._db is None or self._db.closed:
+            if self._depth:
+                raise DatabaseAway(f"{self.location}: the connection was lost in a change")
+            with self._named():
+                self._db = connected(self.address)
+        return self._db
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise named(self.address, error, writes=self._depth > 0) from None
+
+
+@cache
+def _translated(statement: str) -> bytes:
+    """Placeholders as psycopg writes them; statements are this package's own, never a user's."""
+    return statement.replace("%", "%%").replace("?", "%s").encode()
+
+
+@cache
+def _replacing(table: str) -> str:
+    names = columns(table)
+    key = primary_key(table)
+    values = ", ".join("?" * len(names))
+    changes = ", ".join(f"{name} = EXCLUDED.{name}" for name in names if name != key)
+    return f"INSERT INTO {table} VALUES ({values}) ON CONFLICT ({key}) DO UPDATE SET {changes}"

@@ -1,0 +1,87 @@
+"""PostgreSQL's errors under the name of their cause, without the password."""
+
+import contextlib
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import errors
+
+from everlearn.errors import (
+    CannotReach,
+    CannotWrite,
+    DamagedJournal,
+    EverlearnError,
+    MemoryBusy,
+    NotAllowed,
+    NotAMemory,
+)
+from everlearn.memory.storage.interface import CannotReadNow
+from everlearn.memory.storage.postgres.address import PostgresAddress
+
+# The server is starting, stopping, or gone; all of class 08 as well.
+AWAY = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.IdleInTransactionSessionTimeout,
+)
+# Another transaction was in the way; the same again is likely to work.
+AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+WAITED = (errors.LockNotAvailable, errors.QueryCanceled)
+MISSING = (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn)
+FULL = "53"
+
+
+class DatabaseAway(CannotReach, CannotReadNow):
+    """The connection to the database is lost; what was acknowledged is not."""
+
+
+def named(address: PostgresAddress, error: Exception, *, writes: bool) -> EverlearnError:
+    """The error to raise in the place of one of psycopg's."""
+    what = address.hidden(" ".join(str(error).split()))
+    state = getattr(error, "sqlstate", None) or ""
+    if isinstance(error, errors.InsufficientPrivilege):
+        return NotAllowed(
+            f"{address}: {what}; have the owner run 'everlearn -m ADDRESS postgres grant' for this "
+            "user, or open the Memory read-only"
+        )
+    if isinstance(error, MISSING):
+        return NotAMemory(f"there is no Memory in {address} ({what}); teach one first")
+    if isinstance(error, WAITED):
+        return MemoryBusy(f"{address} is being changed by another process ({what}); try again")
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return CannotWrite(
+            f"{address} is a standby, which cannot be written; nothing of this change was kept. "
+            "Connect to the primary (target_session_attrs=read-write in the address)"
+        )
+    if isinstance(error, (errors.DataCorrupted, errors.IndexCorrupted)):
+        return DamagedJournal(f"{address} is damaged: {what}; restore it from a backup")
+    if isinstance(error, AGAIN):
+        return CannotReadNow(f"{address} changed meanwhile ({what}); try again")
+    if state.startswith(FULL):
+        return CannotWrite(
+            f"{address} cannot be written: {what}; nothing of this change was kept and nothing "
+            "before it was lost. Look at the server's disk and memory"
+        )
+    if isinstance(error, AWAY) or state.startswith("08") or _lost(error):
+        return DatabaseAway(
+            f"{address} cannot be reached: {what or 'the connection was lost'}; what was "
+            "acknowledged is kept. Try again when the server is back"
+        )
+    if writes:
+        return CannotWrite(f"{address} cannot be written: {what}; nothing of this change was kept")
+    return CannotReadNow(f"{address} cannot be read: {what}")
+
+
+def _lost(error: Exception) -> bool:
+    """Whether the connection itself failed: such errors have no state of the server's."""
+    return isinstance(error, psycopg.OperationalError) and not getattr(error, "sqlstate", None)
+
+
+@contextlib.contextmanager
+def translated(address: PostgresAddress, *, writes: bool = False) -> Iterator[None]:
+    """Inside, psycopg's errors become everlearn's."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise named(address, error, writes=writes) from None

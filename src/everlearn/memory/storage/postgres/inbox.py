@@ -1,0 +1,215 @@
+"""Many writers, one order.
+
+The numbers a sequence hands out are not the order in which transactions commit, so no reader may
+follow them. Whoever holds the Memory's lock gives positions:
+
+    nobody writes     the writer takes the lock and writes the journal itself, in one transaction
+    somebody does     the writer puts its teachings into the inbox, which needs no lock and is
+                      durable when it commits; whoever has the lock next, it or another, gives
+                      positions to everything that waits, in one transaction
+
+What became of a request is kept under its key in the same transaction, so a request that is sent
+again, because the connection was lost before its answer came, is done once. A writer that is killed
+after its inbox was committed leaves the rest to the next one.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everlearn import errors
+from everlearn.errors import EverlearnError, KeyReused, NotOrderedYet
+from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.postgres.failures import DatabaseAway
+
+if TYPE_CHECKING:
+    from everlearn.memory.storage.postgres.database import PostgresDatabase
+
+# How long a lost connection is tried again, and for how long an answer is kept.
+RETRY_SECONDS = 60.0
+PAUSE_SECONDS = 0.05
+KEPT_SECONDS = 86_400.0
+# A user without the right to give positions waits this long for somebody who has it.
+ORDER_SECONDS = 30.0
+COLUMNS = "request, place, options, name, source, digest, embedder, vector, thumbnail, image"
+
+Answer = Any
+Options = dict[str, Any]
+Pairs = list[tuple[str, Example]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Teachings that belong together, and how they are to be taught."""
+
+    options: Options
+    pairs: Pairs
+    key: str = field(default_factory=lambda: secrets.token_hex(16))
+
+
+class Inbox:
+    """The way of teachings into the journal.
+
+    Parameters
+    ----------
+    db : PostgresDatabase
+    """
+
+    def __init__(self, db: "PostgresDatabase") -> None:
+        self._db = db
+        # Writes a request into the journal; set by whoever knows how teachings are written.
+        self.write: Callable[[Options, Pairs], Answer] | None = None
+
+    def teach(self, options: Options, pairs: Pairs) -> Answer:
+        """What became of teachings that are in the journal when this returns."""
+        request = Request(options, pairs)
+        return self._persistently(lambda again: self._teach(request, again=again))
+
+    def once(self, key: str, content: bytes, work: Callable[[], Answer]) -> Answer:
+        """Do something under a key, with its changes in one transaction; the second time, only
+        tell what it answered.
+        """
+        digest = blake2b(content, digest_size=16).digest()
+
+        def attempt(again: bool) -> Answer:
+            with self._db.transaction():
+                known = self._db.row("SELECT digest, answer FROM requests WHERE id = ?", key)
+                if known is not None:
+                    if known[0] != digest:
+                        raise KeyReused(
+                            f"the key {key!r} was used for another request; nothing was changed, "
+                            "make a new key for every change"
+                        )
+                    return json.loads(known[1])
+                answer = work()
+                self._keep(key, digest, answer)
+                return answer
+
+        return self._persistently(attempt)
+
+    def order(self) -> None:
+        """Give positions to everything that waits; with the lock held."""
+        if self.write is None or not self._db.may_order:
+            return
+        rows = self._db.rows(f"SELECT {COLUMNS} FROM inbox ORDER BY id")
+        if not rows:
+            return
+        for key, group in groupby(rows, key=lambda row: row[0]):
+            part = list(group)
+            if self._answer(key) is None:
+                self._keep(key, b"", self._written(json.loads(part[0][2]), _pairs(part)))
+        keys = [(key,) for key in dict.fromkeys(row[0] for row in rows)]
+        self._db.run_many("DELETE FROM inbox WHERE request = ?", keys)
+
+    def waiting(self) -> bool:
+        """Whether teachings have no position yet."""
+        return self._db.value("SELECT 1 FROM inbox LIMIT 1") is not None
+
+    # Inside.
+
+    def _teach(self, request: Request, *, again: bool) -> Answer:
+        assert self.write is not None
+        if again and (found := self._answer(request.key)) is not None:
+            return _told(found)
+        if self._db.may_order:
+            with self._db.try_transaction() as mine:
+                if mine:
+                    answer = self.write(request.options, request.pairs)
+                    self._keep(request.key, b"", answer)
+            if mine:
+                return answer
+        self._put(request)
+        if self._db.may_order:
+            with self._db.transaction():
+                pass
+        else:
+            self._wait(request)
+        return _told(self._answer(request.key))
+
+    def _put(self, request: Request) -> None:
+        options = json.dumps(request.options)
+        rows = [
+            (
+                request.key, place, options, name, example.source, example.digest,
+                example.embedder, example.vector.astype("<f4", copy=False).tobytes(),
+                example.thumbnail, example.image,
+            )
+            for place, (name, example) in enumerate(request.pairs)
+        ]  # fmt: skip
+        marks = ", ".join("?" * len(rows[0]))
+        with self._db.plain_transaction():
+            self._db.run_many(
+                f"INSERT INTO inbox ({COLUMNS}) VALUES ({marks}) ON CONFLICT DO NOTHING", rows
+            )
+            self._db.announce("inbox")
+
+    def _wait(self, request: Request) -> None:
+        until = time.monotonic() + ORDER_SECONDS
+        while self._answer(request.key) is None:
+            if time.monotonic() > until:
+                raise NotOrderedYet(
+                    f"{len(request.pairs)} teachings are kept in {self._db.location} and wait for "
+                    "a process that may order them; run 'everlearn serve' as the Memory's owner"
+                )
+            time.sleep(PAUSE_SECONDS)
+
+    def _written(self, options: Options, pairs: Pairs) -> Answer:
+        """Write somebody's request; what is wrong with it is their answer, not our error."""
+        assert self.write is not None
+        try:
+            with self._db.savepoint():
+                return self.write(options, pairs)
+        except DatabaseAway:
+            raise
+        except EverlearnError as error:
+            return {"error": type(error).__name__, "message": str(error)}
+
+    def _answer(self, key: str) -> Answer | None:
+        found = self._db.value("SELECT answer FROM requests WHERE id = ?", key)
+        return None if found is None else json.loads(found)
+
+    def _keep(self, key: str, digest: bytes, answer: Answer) -> None:
+        now = time.time()
+        self._db.run(
+            "INSERT INTO requests VALUES (?, ?, ?, ?)", key, digest, now, json.dumps(answer)
+        )
+        if secrets.randbelow(256) == 0:
+            self._db.run("DELETE FROM requests WHERE time < ?", now - KEPT_SECONDS)
+
+    def _persistently(self, attempt: Callable[[bool], Answer]) -> Answer:
+        until = time.monotonic() + RETRY_SECONDS
+        again, pause = False, PAUSE_SECONDS
+        while True:
+            try:
+                return attempt(again)
+            except DatabaseAway:
+                if time.monotonic() > until:
+                    raise
+                again = True
+                time.sleep(pause)
+                pause = min(2 * pause, 1.0)
+
+
+def _pairs(rows: list[Any]) -> Pairs:
+    return [
+        (
+            row[3],
+            Example(np.frombuffer(row[7], dtype="<f4"), row[4], row[5], row[8], row[6], row[9]),
+        )
+        for row in sorted(rows, key=lambda row: row[1])
+    ]
+
+
+def _told(answer: Answer) -> Answer:
+    """An answer that came from another process; its error is raised here."""
+    if isinstance(answer, dict) and "error" in answer:
+        kind = getattr(errors, str(answer["error"]), EverlearnError)
+        raise kind(answer["message"])
+    return answer

@@ -1,0 +1,48 @@
+"""A Memory in a database: who may write is the server's to say, so anybody may try."""
+
+from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.storage.postgres.caches import SharedCaches
+from everlearn.memory.storage.postgres.connecting import connected
+from everlearn.memory.storage.postgres.database import PostgresDatabase
+from everlearn.memory.storage.postgres.failures import translated
+from everlearn.memory.storage.postgres.tables import ALL_TABLES
+
+
+class PostgresStorage:
+    """One Memory of a database.
+
+    Parameters
+    ----------
+    address : PostgresAddress
+    """
+
+    def __init__(self, address: PostgresAddress) -> None:
+        self.path = address
+        self.caches = SharedCaches(address)
+
+    def acquire(self) -> None:
+        """Nothing to do: every change waits for the Memory's lock, whoever makes it."""
+
+    def release(self) -> None:
+        self.caches.close()
+
+    def open(self, *, write: bool) -> PostgresDatabase:
+        return PostgresDatabase(self.path, write=write)
+
+    def exists(self) -> bool:
+        with translated(self.path), connected(self.path) as db:
+            row = db.execute("SELECT to_regclass('state') IS NOT NULL").fetchone()
+            return bool(row and row[0])
+
+    def identity(self) -> object:
+        return str(self.path)
+
+    def size(self) -> int:
+        """Bytes of all tables with their indexes and large values."""
+        total = (
+            "SELECT COALESCE(SUM(pg_total_relation_size(to_regclass(one))), 0) "
+            "FROM unnest(%s::text[]) AS one"
+        )
+        with translated(self.path), connected(self.path) as db:
+            row = db.execute(total, (list(ALL_TABLES),)).fetchone()
+            return int(row[0]) if row else 0

@@ -1,0 +1,130 @@
+"""The tables of a Memory in PostgreSQL: the journal's, word by word, and those of many writers.
+
+Every Memory has a schema of its own (``everlearn_NAME``), so Memories share a database without
+sharing a table, and rights are given per Memory. The journal's tables are those of a folder
+(schema.py) with PostgreSQL's types; text is compared by its bytes, as SQLite does. Beside them:
+
+    state       one row: the format, how often the journal was changed, and a mark of the last time
+    inbox       teachings that are acknowledged and have no position yet
+    requests    what became of each request, so that one sent again is done once
+    caches      snapshots, in pieces
+    collected   vectors made anew for another embedder
+
+No statistics are kept of columns that hold words, digests or pictures: PostgreSQL would keep
+samples of their values in its catalogue, where an erase does not reach.
+"""
+
+import re
+
+from everlearn.memory.storage.schema import FORMAT_VERSION, SCHEMA, TABLES
+
+TYPES = {
+    "INTEGER": "bigint",
+    "REAL": "double precision",
+    "TEXT": 'text COLLATE "C"',
+    "BLOB": "bytea",
+}
+# An index entry has at most a third of a page; sources may be longer.
+WITHOUT_INDEX = {"by_source"}
+
+SHARED = """
+CREATE TABLE state (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    format bigint NOT NULL,
+    version bigint NOT NULL,            -- goes up by one with every change
+    tag bigint NOT NULL,                -- a random number, another one with every change
+    position bigint NOT NULL            -- of the last entry of the log
+);
+CREATE TABLE inbox (
+    id bigserial PRIMARY KEY,           -- orders what waits; positions are given later
+    request text COLLATE "C" NOT NULL,  -- teachings of one request are ordered together
+    place bigint NOT NULL,              -- within the request
+    options text NOT NULL,              -- JSON: how they are to be taught
+    name text COLLATE "C" NOT NULL,
+    source text COLLATE "C" NOT NULL,
+    digest bytea NOT NULL,
+    embedder text NOT NULL,
+    vector bytea NOT NULL,
+    thumbnail bytea NOT NULL,
+    image bytea NOT NULL,
+    UNIQUE (request, place)
+);
+CREATE TABLE requests (
+    id text COLLATE "C" PRIMARY KEY,
+    digest bytea NOT NULL,              -- of what was asked for
+    time double precision NOT NULL,
+    answer text NOT NULL                -- JSON
+);
+CREATE INDEX requests_by_time ON requests (time);
+CREATE TABLE caches (
+    name text COLLATE "C" NOT NULL,
+    part bigint NOT NULL,
+    parts bigint NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (name, part)
+);
+CREATE TABLE collected (
+    key text COLLATE "C" NOT NULL,
+    digest bytea NOT NULL,
+    vector bytea NOT NULL,
+    PRIMARY KEY (key, digest)
+);
+"""
+
+SHARED_TABLES = ("state", "inbox", "requests", "caches", "collected")
+ALL_TABLES = (*TABLES, *SHARED_TABLES)
+# What may hold words or pictures of teachings, and is written anew after an erase.
+WITH_CONTENT = (*TABLES, "inbox", "requests", "caches", "collected")
+
+
+def statements() -> list[str]:
+    """What makes an empty journal in the current schema."""
+    made = [*_translated(), *_parts(SHARED)]
+    made += [
+        f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0"
+        for table, column in _wordy(made)
+    ]
+    # Vectors of a thousand numbers stay in the row: what is read together lies together.
+    made += [
+        "ALTER TABLE vectors ALTER COLUMN vector SET STORAGE EXTERNAL",
+        "ALTER TABLE vectors SET (toast_tuple_target = 8160)",
+        f"INSERT INTO state (format, version, tag, position) VALUES ({FORMAT_VERSION}, 0, 0, 0)",
+    ]
+    return made
+
+
+def primary_key(table: str) -> str:
+    """The first column of a journal's table, which is its key."""
+    return columns(table)[0]
+
+
+def columns(table: str) -> list[str]:
+    """The columns of one of the journal's tables, in order."""
+    body = next(text for text in _translated() if text.startswith(f"CREATE TABLE {table} "))
+    inside = body[body.index("(") + 1 : body.rindex(")")]
+    return [part.split()[0] for part in inside.split(",")]
+
+
+def _translated() -> list[str]:
+    found = []
+    for statement in _parts(SCHEMA):
+        if any(f"INDEX {index} " in statement for index in WITHOUT_INDEX):
+            continue
+        text = statement.replace("WITHOUT ROWID", "").rstrip()
+        found.append(re.sub(r"\b(INTEGER|REAL|TEXT|BLOB)\b", lambda kind: TYPES[kind[0]], text))
+    return found
+
+
+def _parts(script: str) -> list[str]:
+    without_comments = re.sub(r"--[^\n]*", "", script)
+    return [" ".join(part.split()) for part in without_comments.split(";") if part.strip()]
+
+
+def _wordy(made: list[str]) -> list[tuple[str, str]]:
+    found = []
+    for statement in made:
+        match = re.match(r"CREATE TABLE (\w+) \((.*)\)", statement)
+        if match:
+            columns = re.findall(r"(\w+) (?:text|bytea)\b", match[2])
+            found += [(match[1], column) for column in columns]
+    return found

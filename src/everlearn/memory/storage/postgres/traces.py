@@ -1,0 +1,115 @@
+"""What deleted rows leave behind in PostgreSQL, and when it is gone.
+
+After an erase, rows are dead but their bytes are in the tables' files, and the old pages are in the
+write-ahead log (WAL), from where they go to standbys and archives:
+
+    pages            every table is written anew (VACUUM FULL): heap, indexes and TOAST
+    log LSN TIME     waits until the WAL before that position is gone from the server and was
+                     passed on to every standby, slot and archive
+
+Old WAL files may be kept under new names to be written over later (``wal_recycle``), so a file that
+was last written before the tables were made anew still counts, whatever it is called.
+"""
+
+import contextlib
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from everlearn.errors import DamagedJournal
+from everlearn.memory.storage.postgres.tables import WITH_CONTENT
+
+PAGES = "pages"
+WAIT_SECONDS = 2
+# Who may not look or act is told so, and an administrator can.
+DENIED = (errors.InsufficientPrivilege, errors.UndefinedFunction)
+
+STANDBYS = (
+    "SELECT COALESCE(application_name, client_addr::text, 'a standby') FROM pg_stat_replication "
+    "WHERE replay_lsn IS NULL OR replay_lsn < %s::pg_lsn"
+)
+SLOTS = "SELECT slot_name FROM pg_replication_slots WHERE restart_lsn < %s::pg_lsn"
+ARCHIVE = (
+    "SELECT current_setting('archive_mode') <> 'off' AND COALESCE(last_archived_wal, '') < "
+    "pg_walfile_name(%s::pg_lsn - 1) FROM pg_stat_archiver"
+)
+FILES = (
+    "SELECT COUNT(*) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$' AND "
+    "(name <= pg_walfile_name(%s::pg_lsn - 1) OR modification < to_timestamp(%s))"
+)
+
+
+def remove(db: psycopg.Connection[Any], state: str, *, wait: bool) -> str | None:
+    """Go on from a state; the one reached, ``None`` when everything is gone."""
+    if state == PAGES:
+        if not _written_anew(db, wait=wait):
+            return PAGES
+        state = _mark(db)
+    return state if waiting_for(db, state) else None
+
+
+def waiting_for(db: psycopg.Connection[Any], state: str) -> list[str]:
+    """What still holds the write-ahead log of before an erase, in words."""
+    if state == PAGES:
+        return ["the tables are not written anew yet; the next change does it"]
+    lsn, since = _parsed(state)
+    found = [f"the standby {row[0]} has not replayed it" for row in _rows(db, STANDBYS, lsn)]
+    found += [f"the replication slot {row[0]} keeps it" for row in _rows(db, SLOTS, lsn)]
+    if any(row[0] for row in _rows(db, ARCHIVE, lsn)):
+        found.append("the archive has not received it")
+    try:
+        count = db.execute(FILES, (lsn, since)).fetchone()
+        if count is not None and count[0]:
+            found.append(
+                f"{count[0]} files of the server's write-ahead log are older; they go with "
+                "checkpoints (at once with wal_recycle=off)"
+            )
+    except DENIED:
+        found.append(
+            "this user may not list the server's write-ahead log; have a member of pg_monitor run "
+            "'everlearn receipt check'"
+        )
+    return found
+
+
+def _written_anew(db: psycopg.Connection[Any], *, wait: bool) -> bool:
+    """Write every table anew; not where somebody reads them for longer than we wait."""
+    db.execute(f"SET lock_timeout = '{1000 * WAIT_SECONDS if wait else 100}ms'".encode())
+    try:
+        for table in WITH_CONTENT:
+            db.execute(f"VACUUM (FULL) {table}".encode())
+    except (errors.LockNotAvailable, errors.InsufficientPrivilege):
+        return False
+    finally:
+        db.execute("SET lock_timeout = 0")
+    return True
+
+
+def _mark(db: psycopg.Connection[Any]) -> str:
+    """Where the write-ahead log stands now, and when; its files are closed if we may."""
+    with contextlib.suppress(*DENIED):
+        db.execute("SELECT pg_switch_wal()")
+    # Files are stamped in whole seconds: what is written from here on is stamped with the next.
+    row = db.execute(
+        "SELECT pg_current_wal_lsn()::text, ceil(extract(epoch FROM clock_timestamp()))::float8, "
+        "pg_sleep(1.0 - extract(epoch FROM clock_timestamp()) % 1.0)"
+    ).fetchone()
+    assert row is not None
+    with contextlib.suppress(*DENIED):
+        db.execute("CHECKPOINT")
+    return f"log {row[0]} {row[1]!r}"
+
+
+def _parsed(state: str) -> tuple[str, float]:
+    try:
+        _, lsn, since = state.split()
+        return lsn, float(since)
+    except ValueError:
+        raise DamagedJournal(
+            f"an erase is noted as {state!r:.40}, which is no state of one"
+        ) from None
+
+
+def _rows(db: psycopg.Connection[Any], query: str, lsn: str) -> list[Any]:
+    return db.execute(query.encode(), (lsn,)).fetchall()

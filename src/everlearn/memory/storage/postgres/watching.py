@@ -1,0 +1,106 @@
+"""Knowing that a journal changed without asking for it.
+
+A connection of its own listens to what writers announce. Announcements may be lost with a
+connection, so the state is also read every half second. While the server is away, the last state
+known stays, the time since is told, and the connection is tried again.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.storage.postgres.connecting import connected
+
+POLL_SECONDS = 0.5
+MOST_PAUSE_SECONDS = 2.0
+
+logger = logging.getLogger("everlearn")
+
+Stamp = tuple[int, int]
+
+
+class Watch:
+    """A thread that follows one Memory's changes.
+
+    Parameters
+    ----------
+    address : PostgresAddress
+    stamp : tuple of int
+        The state that is known already.
+    """
+
+    def __init__(self, address: PostgresAddress, stamp: Stamp) -> None:
+        self._address = address
+        self._stamp = stamp
+        self._heard_at = time.monotonic()
+        self._away = False
+        self._news = threading.Condition()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="everlearn watch", daemon=True)
+        self._thread.start()
+
+    def stamp(self) -> Stamp:
+        return self._stamp
+
+    def silent_seconds(self) -> float:
+        """How long ago the server last told its state."""
+        return time.monotonic() - self._heard_at
+
+    @property
+    def away(self) -> bool:
+        """Whether the server cannot be reached now."""
+        return self._away
+
+    def heard(self, stamp: Stamp) -> None:
+        """A state newer than any known; also from this process's own writer."""
+        with self._news:
+            self._heard_at = time.monotonic()
+            self._away = False
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._news.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Until something changes, or so long."""
+        with self._news:
+            self._news.wait(seconds)
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+
+    def _follow(self) -> None:
+        pause = 0.1
+        while not self._stop.is_set():
+            try:
+                with contextlib.closing(connected(self._address)) as db:
+                    if self._away:
+                        logger.warning("%s is back", self._address)
+                    self._listen(db)
+                    pause = 0.1
+            except psycopg.Error as error:
+                if not self._away:
+                    words = self._address.hidden(" ".join(str(error).split()))
+                    logger.warning("%s cannot be reached: %s", self._address, words)
+                self._away = True
+                self._stop.wait(pause)
+                pause = min(2 * pause, MOST_PAUSE_SECONDS)
+
+    def _listen(self, db: psycopg.Connection[Any]) -> None:
+        db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._address.channel)))
+        while not self._stop.is_set():
+            row = db.execute("SELECT version, tag FROM state").fetchone()
+            if row is not None:
+                self.heard((int(row[0]), int(row[1])))
+            for notice in db.notifies(timeout=POLL_SECONDS):
+                version, tag, _ = notice.payload.split()
+                self.heard((int(version), int(tag)))
+                if self._stop.is_set():
+                    return

@@ -1,0 +1,232 @@
+"""One Memory in a database, written and asked by many at once."""
+
+import concurrent.futures
+import contextlib
+import logging
+import threading
+
+import numpy as np
+import psycopg
+import pytest
+
+from everlearn import Memory
+from everlearn.errors import (
+    CannotReach,
+    InvalidParameter,
+    KeyReused,
+    NotAllowed,
+    OtherName,
+    WrongWidth,
+)
+from everlearn.memory.storage.postgres import inbox as inbox_module
+from everlearn.memory.storage.postgres.address import parse_address
+from everlearn.memory.storage.postgres.connecting import connected, lock_key
+
+
+def vectors(seed, count, width=8):
+    return np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
+
+
+@contextlib.contextmanager
+def somebody_writes(address):
+    """Another process holds the Memory's lock."""
+    parsed = parse_address(address)
+    with connected(parsed) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", (lock_key(parsed.schema),))
+        yield other
+        other.execute("SELECT pg_advisory_unlock(%s)", (lock_key(parsed.schema),))
+
+
+def waiting_in_inbox(address):
+    with connected(parse_address(address)) as db:
+        return db.execute("SELECT COUNT(*) FROM inbox").fetchone()[0]
+
+
+def test_writers_at_once_lose_nothing_and_double_nothing(address):
+    """Each of six writers teaches one by one and in batches; replicas and a folder agree."""
+    Memory(address).close()
+
+    def write(number):
+        X = vectors(number, 40)
+        with Memory(address) as memory:
+            for x in X[:20]:
+                assert memory.teach(x, f"name {number}")
+            memory.teach_many((x, f"name {number}") for x in X[20:])
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        list(pool.map(write, range(6)))
+    with Memory(address, read_only=True) as memory:
+        assert {n: r.count for n, r in memory.names().items()} == {
+            f"name {k}": 40 for k in range(6)
+        }
+        found = memory.verify()
+        assert found.problems == ()
+        assert found.log_entries == 240
+    assert waiting_in_inbox(address) == 0
+
+
+def test_what_waits_in_the_inbox_is_ordered_by_the_next_writer(address, monkeypatch):
+    """A writer is killed after its teachings were committed and before they have positions."""
+    X = vectors(0, 8)
+    with Memory(address) as memory, Memory(address) as second:
+        memory.teach(X[0], "a")
+        db = memory._opened.journal.db
+
+        def killed():
+            raise KeyboardInterrupt
+
+        with somebody_writes(address), monkeypatch.context() as patch:
+            patch.setattr(db, "transaction", killed)
+            with pytest.raises(KeyboardInterrupt):
+                memory.teach_many((x, "b") for x in X[1:5])
+        assert waiting_in_inbox(address) == 4
+        assert "b" not in second.names()
+        second.teach(X[5], "c")
+        assert second.names()["b"].count == 4
+        assert [t.name for t in second.teachings()] == ["a", "b", "b", "b", "b", "c"]
+        assert waiting_in_inbox(address) == 0
+        assert second.verify().problems == ()
+
+
+def test_what_is_wrong_with_a_request_is_told_to_its_writer_alone(address):
+    X = vectors(0, 8)
+    with Memory(address) as memory, Memory(address) as second:
+        memory.teach(X[0], "a")
+        errors = []
+
+        def refused():
+            for example, name in ((X[0][:3], "short"), (X[0], "another")):
+                try:
+                    memory.teach(example, name)
+                except Exception as error:
+                    errors.append(error)
+
+        with somebody_writes(address):
+            thread = threading.Thread(target=refused)
+            thread.start()
+            while not waiting_in_inbox(address):
+                pass
+        thread.join()
+        assert [type(error) for error in errors] == [WrongWidth, OtherName]
+        assert "'a'" in str(errors[1])
+        assert second.teach(X[1], "b")
+        assert second.verify().problems == ()
+
+
+def test_a_request_whose_answer_was_lost_is_done_once(address, monkeypatch):
+    """The connection breaks after the commit and before the writer hears of it."""
+    monkeypatch.setattr(inbox_module, "PAUSE_SECONDS", 0.0)
+    X = vectors(0, 4)
+    with Memory(address) as memory:
+        db = memory._opened.journal.db
+        execute, lost = db._execute, []
+
+        def lossy(statement):
+            execute(statement)
+            if statement == "COMMIT" and not lost:
+                lost.append(statement)
+                db._db.close()
+                execute("SELECT 1 FROM nothing_of_this_name")
+
+        def cut(statement):
+            if statement != "COMMIT" or lost:
+                return execute(statement)
+            execute(statement)
+            lost.append(statement)
+            raise inbox_module.DatabaseAway("the connection was lost")
+
+        monkeypatch.setattr(db, "_execute", cut)
+        assert memory.teach(X[0], "a", again=True)
+        assert lost
+        assert memory.names()["a"].count == 1
+
+
+def test_work_under_a_key_is_done_once(address):
+    X = vectors(0, 4)
+    with Memory(address) as memory:
+        inbox = memory._opened.journal.db.inbox
+
+        def work():
+            return memory.teach(X[0], "a", again=True)
+
+        assert inbox.once("key", b"request", work) is True
+        assert inbox.once("key", b"request", work) is True
+        assert memory.names()["a"].count == 1
+        with pytest.raises(KeyReused):
+            inbox.once("key", b"another", work)
+
+
+def test_memories_of_one_database_know_nothing_of_each_other(server):
+    with Memory(server.url(), name="one") as one, Memory(f"{server.url()}#two") as two:
+        one.teach([1.0, 0.0], "cup")
+        two.teach([1.0, 0.0, 0.0], "pen")
+        assert (list(one.names()), list(two.names())) == (["cup"], ["pen"])
+    with pytest.raises(InvalidParameter, match="letters"):
+        Memory(server.url(), name='x"; DROP SCHEMA')
+    with pytest.raises(InvalidParameter, match="once"):
+        Memory(f"{server.url()}#two", name="one")
+
+
+def test_the_password_is_never_shown(server, caplog):
+    url = server.url(tcp=True)
+    with caplog.at_level(logging.DEBUG):
+        with Memory(f"{url}#secret") as memory:
+            memory.teach([1.0, 0.0], "cup")
+            assert server.password not in repr(memory)
+            assert server.password not in str(memory.info())
+        wrong = url.replace(server.password, "wr0ng-pass")
+        with pytest.raises(CannotReach) as caught:
+            Memory(f"{wrong}#secret")
+        assert "wr0ng-pass" not in str(caught.value)
+        nowhere = url.replace(f":{server.port}/", ":1/")
+        with pytest.raises(CannotReach, match="cannot be reached") as caught:
+            Memory(nowhere)
+        assert server.password not in str(caught.value)
+        with pytest.raises(InvalidParameter) as caught:
+            Memory("postgresql://user:pass word@[half")
+        assert "pass word" not in str(caught.value)
+    assert server.password not in caplog.text
+
+
+def test_a_replica_ahead_of_a_restored_journal_notices_and_rebuilds(address, tmp_path, caplog):
+    """As after a failover to a standby without the last commits: the log is shorter, then other."""
+    from everlearn.memory.storage.backup import restore
+
+    X = vectors(0, 30)
+    with Memory(address) as writer, Memory(address, read_only=True) as replica:
+        writer.teach_many((x, f"name {k % 3}") for k, x in enumerate(X[:20]))
+        writer.backup(tmp_path / "earlier")
+        writer.teach_many((x, "lost") for x in X[20:])
+        replica.ask(X[0], after=writer.position)
+        restore(tmp_path / "earlier", address)
+        writer.teach_many((x, "new") for x in -X[20:])
+        replica.ask(X[0], after=writer.position)
+        assert "lost" not in replica.names()
+        assert replica.verify().problems == ()
+        assert "another journal" in caplog.text
+
+
+def test_connections_that_break_are_made_anew(address):
+    X = vectors(0, 6)
+    with Memory(address) as memory, Memory(address, read_only=True) as replica:
+        memory.teach(X[0], "a")
+        assert replica.ask(X[0])[0].name == "a"
+        with psycopg.connect(**parse_address(address).settings, autocommit=True) as admin:
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = 'everlearn' AND pid <> pg_backend_pid()"
+            )
+        assert memory.teach(X[1], "b")
+        assert replica.ask(X[1], after=memory.position)[0].name in ("a", "b")
+        assert set(replica.names()) == {"a", "b"}
+
+
+def test_a_user_without_rights_is_told_what_to_do(server, address):
+    with Memory(address) as memory:
+        memory.teach([1.0, 0.0], "cup")
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute("CREATE ROLE stranger LOGIN PASSWORD 'x-stranger'")
+    url = server.url(tcp=True).replace(f"everlearn:{server.password}", "stranger:x-stranger")
+    name = address.partition("#")[2]
+    with pytest.raises(NotAllowed, match="grant"):
+        Memory(f"{url}#{name}", read_only=True)
