@@ -117,6 +117,18 @@ class DamagedImage(InvalidInput):
     """An image that ends too early or contradicts itself."""
 
 
+class InvalidBox(InvalidInput):
+    """Four numbers that are no box, or a box that is empty or outside of its picture."""
+
+
+class TooManyBoxes(InvalidInput):
+    """A picture with more boxes than are read."""
+
+
+class InvalidAnnotations(InvalidInput):
+    """A file of boxes and names that is damaged, or in no format that is read."""
+
+
 class ImageTooLarge(InvalidInput):
     """An image with more bytes, pixels or passes than the limits allow."""
 

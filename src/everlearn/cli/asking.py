@@ -6,14 +6,17 @@ from typing import Any
 
 import click
 
-from everlearn.cli.context import image_limits, network, opened, with_image_limits
+from everlearn.cli.context import BOX, image_limits, network, opened, with_image_limits
 from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
 from everlearn.errors import EverlearnError
 from everlearn.images.folders import ORDINARY, survey
 from everlearn.memory.answers import Answers
+from everlearn.memory.export.annotations import annotations_of
 from everlearn.memory.insight.evaluate import Evaluation, plot_confusion
 from everlearn.memory.insight.evaluate import evaluate as evaluate_files
 from everlearn.memory.model.serving import prepared_answers
+from everlearn.regions.annotations import FORMATS, write_annotations
+from everlearn.regions.looking import Region
 
 # So many mistakes are listed.
 MOST_MISTAKES = 10
@@ -26,19 +29,34 @@ MOST_FILES = 3
     "--top", type=click.IntRange(1), default=3, show_default=True, help="How many answers each."
 )
 @click.option("--remember", is_flag=True, help="Keep what is unknown; see everlearn strangers.")
+@click.option("--where", is_flag=True, help="Ask about the surest thing, and say where it is.")
+@click.option(
+    "--box", type=BOX, metavar="L,T,R,B", help="Ask about a part: pixels, shares, or auto."
+)
 @with_image_limits
 @as_json
 @click.pass_context
 def ask(
-    ctx: click.Context, files: tuple[Path, ...], top: int, remember: bool, as_json: bool
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    top: int,
+    remember: bool,
+    where: bool,
+    box: tuple[float, ...] | str | None,
+    as_json: bool,
 ) -> None:
     """What is on these images?"""
-    prepared = None if remember else prepared_answers(ctx.obj, network(ctx))
+    prepared = None if remember or where else prepared_answers(ctx.obj, network(ctx))
+    asked = [file if box is None else Region(file, box) for file in files]
+    results: list[Answers | Exception]
     if prepared is not None:
-        results = list(prepared.ask_many(files, top=top, limits=image_limits(ctx)))
+        results = list(prepared.ask_many(asked, top=top, limits=image_limits(ctx)))
     else:
         memory = opened(ctx, read_only=not remember)
-        results = list(memory.ask_many(files, top=top, remember=remember))
+        if where:
+            results = [_where(memory, file, top, remember) for file in files]
+        else:
+            results = list(memory.ask_many(asked, top=top, remember=remember))
     if as_json:
         print_json([_described(file, found) for file, found in zip(files, results, strict=True)])
     else:
@@ -49,6 +67,14 @@ def ask(
         print_table(["file", "answer", "also possible"], rows)
     if any(isinstance(found, Exception) for found in results):
         sys.exit(1)
+
+
+def _where(memory: Any, file: Path, top: int, remember: bool) -> Answers | Exception:
+    try:
+        answers: Answers = memory.ask(file, where=True, top=top, remember=remember)
+    except EverlearnError as error:
+        return error
+    return answers
 
 
 @click.command()
@@ -159,13 +185,28 @@ def _some(files: tuple[str, ...]) -> str:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=click.Path(path_type=Path))
 @click.option("--with-embedder", is_flag=True, help="The network as well: pixels in, names out.")
+@click.option(
+    "--boxes",
+    type=click.Choice(FORMATS),
+    help="Write what was taught instead: files, names and boxes as COCO, VOC or YOLO have them.",
+)
 @as_json
 @click.pass_context
-def export(ctx: click.Context, file: Path, with_embedder: bool, as_json: bool) -> None:
-    """Write the classifier to one ONNX file."""
+def export(
+    ctx: click.Context, file: Path, with_embedder: bool, boxes: str | None, as_json: bool
+) -> None:
+    """Write the classifier to one ONNX file, or the teachings as annotations."""
     memory = opened(ctx, read_only=True)
+    if boxes is not None:
+        found = annotations_of(memory)
+        write_annotations(file, boxes, found)
+        if as_json:
+            print_json({"file": str(file), "images": len(found)})
+        else:
+            say(f"wrote {file}: {sum(len(p.things) for p in found)} boxes in {len(found)} images")
+        return
     memory.export(file, with_embedder=with_embedder)
     if as_json:
         print_json({"file": str(file), "names": list(memory.names())})
@@ -183,6 +224,7 @@ def _described(file: Path, found: Answers | Exception) -> dict[str, Any]:
         "ignored": found.ignored,
         "familiarity": found.familiarity if found else None,
         "answers": [vars(answer) for answer in found],
+        **({} if found.box is None else {"box": list(found.box)}),
     }
 
 

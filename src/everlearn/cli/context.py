@@ -37,12 +37,14 @@ _LIMITS = (
 )
 
 
-def opened(ctx: click.Context, *, read_only: bool = False) -> "Memory":
+def opened(ctx: click.Context, *, read_only: bool = False, regions: str | None = None) -> "Memory":
     """The Memory named on the command line; closed when the command ends."""
     from everlearn.memory.memory import Memory
 
     limits = ctx.meta.get("limits", DEFAULT_LIMITS)
-    memory = Memory(ctx.obj, embedder=network(ctx), read_only=read_only, limits=limits)
+    memory = Memory(
+        ctx.obj, embedder=network(ctx), read_only=read_only, limits=limits, regions=regions
+    )
     ctx.call_on_close(memory.close)
     return memory
 
@@ -81,3 +83,25 @@ def _noted(field: str, unit: int) -> Callable[..., None]:
             ctx.meta["limits"] = Limits(**chosen)
 
     return note
+
+
+class BoxNumbers(click.ParamType[Any]):
+    """Four numbers with commas, or the word auto."""
+
+    name = "box"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...] | str:
+        if value == "auto":
+            return "auto"
+        try:
+            numbers = tuple(float(word) for word in str(value).split(","))
+        except ValueError:
+            numbers = ()
+        if len(numbers) != 4:
+            self.fail(f"{value!r} is not left,top,right,bottom in pixels or shares, or auto")
+        return numbers
+
+
+BOX = BoxNumbers()

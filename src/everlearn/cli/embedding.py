@@ -9,6 +9,7 @@ import click
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
 from everlearn.images.by_name import embedder_called, embedder_for
+from everlearn.regions.looking import MODES
 
 Numbers = tuple[float, ...]
 
@@ -42,30 +43,40 @@ def _plain(numbers: Numbers | None) -> float | Numbers | None:
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", required=False)
 @of_an_onnx_file
+@click.option(
+    "--regions",
+    type=click.Choice(MODES),
+    help="From now on look at whole images, at their main thing, or at all things.",
+)
 @as_json
 @click.pass_context
 def reembed(
     ctx: click.Context,
-    model: str,
+    model: str | None,
     size: int | None,
     mean: Numbers | None,
     scale: Numbers | None,
+    regions: str | None,
     as_json: bool,
 ) -> None:
-    """Change to another network: an ONNX file, efficientnet-lite0 or pixels."""
+    """Change to another network (an ONNX file, efficientnet-lite0 or pixels) or to other parts."""
+    if model is None and regions is None:
+        raise click.UsageError("name a network, or say --regions")
     memory = opened(ctx)
-    embedder = embedder_for(model, size=size, mean=_plain(mean), scale=_plain(scale))
+    embedder = memory.embedder
+    if model is not None:
+        embedder = embedder_for(model, size=size, mean=_plain(mean), scale=_plain(scale))
     with progress("embedding", memory.info()["teachings"]) as step:
-        done = memory.reembed(embedder, progress=lambda *_: step())
+        done = memory.reembed(embedder, lambda *_: step(), regions=regions)
     if as_json:
         print_json(vars(done))
         return
     for number, source in done.left_out:
         say(f"can no longer be read, does not count: {number} {source}", err=True)
     say(f"{done.done} teachings have new vectors, {len(done.left_out)} were left out")
-    if embedder_called(embedder.name) is None:
+    if model is not None and embedder_called(embedder.name) is None:
         say(f"from now on name the network: everlearn --network {model}, or EVERLEARN_NETWORK")
 
 

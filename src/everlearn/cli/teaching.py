@@ -1,19 +1,21 @@
 """Commands that change a Memory."""
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
-from everlearn.cli.context import POSITIVE, image_limits, opened, with_image_limits
+from everlearn.cli.context import BOX, POSITIVE, image_limits, opened, with_image_limits
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.cli.teaching_boxes import teach_boxes
 from everlearn.images import video
 from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, FolderWatch, LabelledFile, Survey, survey
 from everlearn.memory.answers import Outcome
+from everlearn.regions.looking import MODES, Region
 
 # So many folders or files are spelled out.
 MOST_SHOWN = 5
@@ -39,6 +41,20 @@ also = click.option(
     metavar="SECONDS",
     help="Teach videos, too: one frame every so many seconds.",
 )
+@click.option(
+    "--box", type=BOX, metavar="L,T,R,B", help="Teach a part of the image: pixels, shares, or auto."
+)
+@click.option(
+    "--boxes", is_flag=True, help="Teach annotations: a COCO file, or folders of YOLO or VOC files."
+)
+@click.option(
+    "--images", type=PATH, metavar="DIR", help="With --boxes: where the images lie, if elsewhere."
+)
+@click.option(
+    "--regions",
+    type=click.Choice(MODES),
+    help="For a new Memory: look at whole images, at their main thing, or at all things.",
+)
 @click.option("--plan", is_flag=True, help="Say what would be taught, and teach nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; for programs.")
 @again
@@ -52,6 +68,10 @@ def teach(
     name: str | None,
     innermost: bool,
     every: float | None,
+    box: tuple[float, ...] | str | None,
+    boxes: bool,
+    images: Path | None,
+    regions: str | None,
     plan: bool,
     yes: bool,
     again: bool,
@@ -59,6 +79,11 @@ def teach(
     as_json: bool,
 ) -> None:
     """Teach images: a folder of folders, or anything --as NAME."""
+    if boxes:
+        if name is not None or every is not None or innermost:
+            raise click.UsageError("--boxes says names itself; it goes without --as and --every")
+        teach_boxes(ctx, paths, images, regions, plan=plan, again=again, also=also, as_json=as_json)
+        return
     found = survey(paths, name, by_innermost=innermost, videos=every is not None)
     if plan:
         _print_plan(found, as_json)
@@ -75,9 +100,9 @@ def teach(
             if outcome.error is not None:
                 failures.append(outcome)
 
-        memory = opened(ctx)
+        memory = opened(ctx, regions=regions)
         summary = memory.teach_many(
-            _with_frames(found.files, every, image_limits(ctx)),
+            _with_frames(found.files, every, image_limits(ctx), box),
             again=again,
             also=also,
             acknowledge=acknowledge,
@@ -104,10 +129,13 @@ def teach(
 
 
 def _with_frames(
-    files: Iterable[LabelledFile], every: float | None, limits: Limits
-) -> Iterator[tuple[os.PathLike[str], str]]:
-    """The files, with videos as their frames."""
+    files: Iterable[LabelledFile], every: float | None, limits: Limits, box: Any = None
+) -> Iterator[tuple[Any, str]]:
+    """The files, or a part of each, with videos as their frames."""
     for path, name in files:
+        if box is not None:
+            yield Region(path, box), name
+            continue
         if every is None or path.suffix.lower() not in video.SUFFIXES:
             yield path, name
             continue

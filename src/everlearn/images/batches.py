@@ -11,11 +11,11 @@ import io
 import math
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from everlearn.images.video import VideoFrame
 
 if TYPE_CHECKING:
     from PIL import Image
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 THUMBNAIL_SIDE = 96
 THUMBNAIL_QUALITY = 75
@@ -76,19 +79,29 @@ def embed_sources(
         By default what the embedder asks for, at most one per core.
     """
     workers = threads or embedder.threads or os.cpu_count() or 1
-    waiting: deque[Future[list[Embedded | Unreadable]]] = deque()
-    remaining = iter(sources)
+    for part in in_order(
+        lambda part: _embed_part(embedder, part, limits), sources, embedder.batch_size, workers
+    ):
+        yield from part
+
+
+def in_order(
+    work: Callable[[list[Given]], Made], items: Iterable[Given], size: int, workers: int
+) -> Iterator[Made]:
+    """Work on parts of ``size`` items in threads; results in order, a few parts ahead."""
+    waiting: deque[Future[Made]] = deque()
+    remaining = iter(items)
     pool = ThreadPoolExecutor(workers, thread_name_prefix="embed")
     try:
         while True:
             while len(waiting) < AHEAD * workers:
-                part = list(islice(remaining, embedder.batch_size))
+                part = list(islice(remaining, size))
                 if not part:
                     break
-                waiting.append(pool.submit(_embed_part, embedder, part, limits))
+                waiting.append(pool.submit(work, part))
             if not waiting:
                 return
-            yield from waiting.popleft().result()
+            yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -107,7 +120,7 @@ def embed_picture(embedder: Embedder, image: RGB) -> Embedded:
     """Embed a picture that is already decoded."""
     picture = as_picture(image)
     vector = embedder.run(embedder.prepare(picture)[None])[0]
-    return Embedded(b"", vector, _digest_of_pixels(image), thumbnail(picture))
+    return Embedded(b"", vector, digest_of_pixels(image), thumbnail(picture))
 
 
 def thumbnail(picture: "Image.Image") -> bytes:
@@ -126,9 +139,9 @@ def _embed_part(
     read: list[tuple[bytes, bytes]] = []
     for index, source in enumerate(sources):
         try:
-            picture, digest = _read(source, limits, embedder.at_least)
+            picture, digest = read_picture(source, limits, embedder.at_least)
         except EverlearnError as error:
-            failed[index] = Unreadable(source, _named_after(source, error))
+            failed[index] = Unreadable(source, named_after(source, error))
             continue
         prepared.append(embedder.prepare(picture))
         read.append((digest, thumbnail(picture)))
@@ -143,22 +156,25 @@ def _embed_part(
     return results
 
 
-def _read(source: Source, limits: Limits, at_least: int | None) -> tuple["Image.Image", bytes]:
+def read_picture(
+    source: Source, limits: Limits, at_least: int | None
+) -> tuple["Image.Image", bytes]:
     """A picture, and the digest by which it is known again."""
     if isinstance(source, VideoFrame):
         pixels = source.opened()
-        return as_picture(pixels), _digest_of_pixels(pixels)
+        return as_picture(pixels), digest_of_pixels(pixels)
     data = read_bytes(source, limits)
     picture = opened_picture(data, limits=limits, at_least=at_least)
     return picture, hashlib.sha256(data).digest()
 
 
-def _digest_of_pixels(image: RGB) -> bytes:
+def digest_of_pixels(image: RGB) -> bytes:
+    """By which a picture that came as pixels is known again."""
     height, width = image.shape[:2]
     return hashlib.sha256(f"{width} {height} ".encode() + image.tobytes()).digest()
 
 
-def _named_after(source: Source, error: EverlearnError) -> EverlearnError:
+def named_after(source: Source, error: EverlearnError) -> EverlearnError:
     """The error with the file's name in it, since only its bytes were decoded."""
     if isinstance(source, bytes):
         return error

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 Vectors = NDArray[np.float32]
+# Left, top, right, bottom in pixels, not always whole ones.
+Edges = tuple[float, float, float, float]
 
 WEIGHTS = resources.files("everlearn.images") / "weights"
 # The files of the network that everlearn brings along.
@@ -82,6 +84,12 @@ class Embedder(ABC):
     @abstractmethod
     def prepare(self, picture: "Image.Image") -> Vectors:
         """One RGB picture as the model wants it."""
+
+    def prepare_part(self, picture: "Image.Image", edges: Edges) -> Vectors:
+        """A part of one RGB picture as the model wants it; left, top, right, bottom in pixels."""
+        left, top, right, bottom = edges
+        size = max(1, round(right - left)), max(1, round(bottom - top))
+        return self.prepare(picture.resize(size, pillow_image().Resampling.BICUBIC, box=edges))
 
     @abstractmethod
     def run(self, batch: Vectors) -> Vectors:
@@ -170,10 +178,18 @@ class NetworkEmbedder(Embedder):
         self.at_least = 2 * math.ceil(size / crop)
 
     def prepare(self, picture: "Image.Image") -> Vectors:
-        square = np.asarray(centre_crop(picture, self.size, self.crop)).astype(np.float32)
-        square -= self.mean
-        square /= self.scale
-        return square.transpose(2, 0, 1)
+        return self._planes(centre_crop(picture, self.size, self.crop))
+
+    def prepare_part(self, picture: "Image.Image", edges: Edges) -> Vectors:
+        """All of the part, squeezed into a square: its ends say as much as its centre."""
+        size = (self.size, self.size)
+        return self._planes(picture.resize(size, pillow_image().Resampling.BICUBIC, box=edges))
+
+    def _planes(self, square: "Image.Image") -> Vectors:
+        pixels = np.asarray(square).astype(np.float32)
+        pixels -= self.mean
+        pixels /= self.scale
+        return pixels.transpose(2, 0, 1)
 
     def _probed_width(self) -> int:
         return int(self.run(np.zeros((1, 3, self.size, self.size), np.float32)).shape[1])
@@ -251,7 +267,7 @@ class OnnxEmbedder(NetworkEmbedder):
                 "install everlearn again"
             )
         self._path = Path(path)
-        self._session = _session(model, Path(path), threads)
+        self._session = onnx_session(model, Path(path), threads=threads)
         self._input = picture_input(self._session, Path(path), size)
         self._output = picture_output(self._session, Path(path))
         written = written_preparation(self._session, Path(path))
@@ -390,7 +406,8 @@ def _read_model(path: Path) -> bytes:
         raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _session(model: bytes, path: Path, threads: int) -> Any:
+def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:
+    """A network ready to run on the CPU; ``path`` is what errors call it."""
     try:
         import onnxruntime
     except ImportError:

@@ -11,6 +11,7 @@ stranger is better converted somewhere else.
 
 import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,10 @@ from everlearn.errors import (
     NotAnImage,
 )
 from everlearn.images.decode import DEFAULT_LIMITS, RGB, Limits
+
+# Cameras and streams, which have no end.
+_LIVE = re.compile(r"(/dev/video|rtsps?://|https?://)")
+LIVE_SECONDS = 10.0
 
 SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"})
 
@@ -75,6 +80,35 @@ def frames(
             yield VideoFrame(name, seconds, pixels)
     except EverlearnError as error:
         yield VideoFrame(name, last, error=error)
+
+
+def read_frames(
+    address: str | os.PathLike[str], every: float, *, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[VideoFrame]:
+    """As :func:`frames`, and also of a camera (``/dev/video0``) or a stream (``rtsp://…``)."""
+    name = os.fspath(address)
+    live = _LIVE.match(name)
+    if not live:
+        return frames(name, every, limits=limits)
+    if not (math.isfinite(every) and every > 0.0):
+        raise InvalidParameter(f"frames are taken every so many seconds, more than 0, not {every}")
+    return _live(name, "v4l2" if live[1] == "/dev/video" else None, every, limits)
+
+
+def _live(name: str, kind: str | None, every: float, limits: Limits) -> Iterator[VideoFrame]:
+    av = _av()
+    last = 0.0
+    options = {} if kind else {"rtsp_transport": "tcp"}
+    try:
+        with av.open(name, format=kind, options=options, timeout=LIVE_SECONDS) as container:
+            for seconds, pixels in _taken(container, name, every, limits):
+                last = seconds
+                yield VideoFrame(name, seconds, pixels)
+    except EverlearnError as error:
+        yield VideoFrame(name, last, error=error)
+    except (av.FFmpegError, ValueError, IndexError, OSError) as error:
+        reason = CannotRead(f"{name} cannot be read, or broke off: {error}")
+        yield VideoFrame(name, last, error=reason)
 
 
 def _decoded(name: str, every: float, limits: Limits) -> Iterator[tuple[float, RGB]]:

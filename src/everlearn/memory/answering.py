@@ -20,6 +20,7 @@ from everlearn.memory.model.calibrated import CalibratedModel, familiarity_of
 from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.regions import taught_boxes
 
 
 class Answering:
@@ -37,8 +38,9 @@ class Answering:
         self.accept = accept
         self.calibrated: CalibratedModel | None = None
         self.names: dict[int, str] = {}
+        self.mode = "whole"
+        self.read_at: tuple[int, int] | None = None
         self._kind: Kind = {}
-        self._read_at: tuple[int, int] | None = None
         self._everything: tuple[tuple[int, int], TaughtMatrix] | None = None
 
     def reach(self, position: int, seconds: float) -> None:
@@ -51,28 +53,34 @@ class Answering:
 
     def up_to_date(self) -> CalibratedModel | None:
         """The model, ready to be asked; ``None`` before anything was taught."""
-        if self._read_at is None or self._opened.stamp() != self._read_at:
+        if self.read_at is None or self._opened.stamp() != self.read_at:
             self._opened.read(self.refresh)
         return self.calibrated
 
     def refresh(self) -> None:
         """Follow the journal to its end; inside :meth:`OpenMemory.read`."""
-        self._read_at = None
+        self.read_at = None
         model, journal = self._opened.model(), self._opened.journal
         if not model.taught:
             self.calibrated = None
         elif self.calibrated is None or not self.calibrated.is_of(model):
             self.calibrated = CalibratedModel(model, journal)
         self.names = journal.name_ids()
+        self.note_mode()
         self._kind = kind_of_vectors(journal)
-        self._read_at = journal.db.stamp()
+        self.read_at = journal.db.stamp()
+
+    def note_mode(self) -> None:
+        """Read which part of a picture is meant where no box is given."""
+        self.mode = self._opened.journal.fact("regions") or "whole"
 
     def answer(self, example: Example, top: int | None) -> Answers:
         with self._opened.guard:
             calibrated = self.up_to_date()
             require_alike(self._kind, example, str(self._opened.path))
             if calibrated is None:
-                return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf)
+                box = None if example.region is None else example.region.box
+                return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf, box=box)
             x = unit(example.vector)
             verdict = calibrated.answer(x)
             acceptance = calibrated.judgement.acceptance
@@ -83,7 +91,8 @@ class Answering:
                 top=top,
                 accept=self.accept,
                 threshold=acceptance.threshold(self.accept, verdict.nearest),
-                ignored=lambda: self._opened.read(lambda: self._is_ignored(x)),
+                ignored=lambda: self._opened.read(lambda: self.is_ignored(x)),
+                box=None if example.region is None else example.region.box,
             )
 
     def why(self, example: Example, name: str | None, top: int) -> Why:
@@ -96,7 +105,11 @@ class Answering:
             if name is not None and name not in taught.names:
                 raise journal.never_taught(name)
             target = best if name is None else taught.names.index(name)
-            teachings = list(zip(taught.ids, taught.sources, strict=True))
+            boxes = {number: region.box for number, region in taught_boxes(journal).items()}
+            teachings = [
+                (number, source, boxes.get(number))
+                for number, source in zip(taught.ids, taught.sources, strict=True)
+            ]
             return explain(taught.influence, x, target, taught.names, teachings, top)
 
         return self._opened.read(look)
@@ -134,7 +147,7 @@ class Answering:
         familiarity = familiarity_of(self._opened.model())
         return unknowns.likeness_of(familiarity.counts, familiarity.means, familiarity.lengths)
 
-    def _is_ignored(self, x: Any) -> bool:
+    def is_ignored(self, x: Any) -> bool:
         """Whether something unknown resembles unknowns that are to be ignored."""
         journal = self._opened.journal
         if not unknowns.any_ignored(journal):

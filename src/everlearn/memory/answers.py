@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import overload
 
 from everlearn.errors import EverlearnError
+from everlearn.regions.boxes import Box
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Answers(Sequence[Answer]):
         Whether it is unknown and resembles strangers that are to be ignored.
     p_value : float
         The share of taught things that look less familiar; unknown is what has at most 1 − accept.
+    box : Box or None
+        The part of the picture that the answers are about; ``None`` for all of it.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Answers(Sequence[Answer]):
         threshold: float,
         p_value: float = 0.0,
         ignored: bool = False,
+        box: Box | None = None,
     ) -> None:
         self._answers = tuple(answers)
         self.unknown = unknown
@@ -48,6 +52,7 @@ class Answers(Sequence[Answer]):
         self.threshold = threshold
         self.p_value = p_value
         self.ignored = ignored
+        self.box = box
 
     @overload
     def __getitem__(self, index: int) -> Answer: ...

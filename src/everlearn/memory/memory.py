@@ -51,6 +51,7 @@ from everlearn.memory.edits.unknowns import Group, find_group
 from everlearn.memory.edits.writing import settle_kind
 from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import chain_model
+from everlearn.memory.finding import Finding, Thing
 from everlearn.memory.insight.report import Report
 from everlearn.memory.insight.verify import Verification, verify
 from everlearn.memory.insight.why import Why
@@ -68,6 +69,8 @@ from everlearn.memory.storage.journal import Example, NameRecord, Teaching
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.persistence import replace_file
+from everlearn.regions.looking import AUTO, Region, require_mode
+from everlearn.regions.proposals import MOST
 
 # How long an asker waits for a position.
 AFTER_SECONDS = 10.0
@@ -108,6 +111,11 @@ class Memory:
     keep_images : {"thumbnail", "image", "none"}, default="thumbnail"
         What is kept of an image beside its vector: a small JPEG (about 3 kB), also the file itself,
         which :meth:`reembed` can use when the source is gone, or nothing.
+    regions : {"whole", "main", "things"}, optional
+        Which part of a picture is meant where no box is given, for a new folder: all of it (the
+        default), its main thing, or the main thing and beside it everything else as background,
+        from which :meth:`find` tells things. A folder that exists keeps its own; :meth:`reembed`
+        changes it.
 
     Notes
     -----
@@ -139,6 +147,7 @@ class Memory:
         read_only: bool = False,
         limits: Limits = DEFAULT_LIMITS,
         keep_images: str = "thumbnail",
+        regions: str | None = None,
     ) -> None:
         if not 0.0 < accept < 1.0:
             raise InvalidParameter(f"accept is a share between 0 and 1, not {accept!r}")
@@ -151,12 +160,15 @@ class Memory:
             limits,
             keep_images,
             known=lambda: self._opened.read(lambda: self._opened.journal.fact("embedder")),
+            mode=lambda: self.regions,
         )
         self._opened = OpenMemory(
             storage, classifier_for(classifier), default_classifier, read_only=read_only
         )
         self._editor = Editor(self._opened, self._intake)
         self._answering = Answering(self._opened, accept)
+        self._finding = Finding(self._opened, self._answering, self._intake)
+        self._settle_regions(regions)
 
     def __getattr__(self, name: str) -> Any:
         return renamed_attribute(self, name, _RENAMED)
@@ -183,6 +195,7 @@ class Memory:
         example: Any,
         name: str,
         *,
+        box: Any = None,
         source: str | None = None,
         again: bool = False,
         also: bool = False,
@@ -194,10 +207,13 @@ class Memory:
         example : path-like, bytes, array of shape (height, width, 3), or vector
             An image file, its bytes, a picture in RGB, or features.
         name : str
+        box : (left, top, right, bottom) or "auto", optional
+            The part of the image that it is about, in pixels or, where all four are at most 1, in
+            shares; ``"auto"`` for the main thing. By default what ``regions`` says.
         source : str, optional
             Where it came from, for :meth:`forget`; by default the path of the file.
         again : bool, default=False
-            Teach it even if the same image is already taught under the same name.
+            Teach it even if the same image (and box) is already taught under the same name.
         also : bool, default=False
             Teach it even if the same image is already taught under another name, and keep both;
             to move it, see :meth:`correct`.
@@ -207,7 +223,13 @@ class Memory:
         bool
             Whether it was new.
         """
-        return self._editor.teach(example, name, source=source, again=again, also=also)
+        return self._editor.teach(
+            _part(example, box),
+            name,
+            source=source,
+            again=again,
+            also=also,
+        )
 
     def teach_many(
         self,
@@ -224,6 +246,7 @@ class Memory:
         Parameters
         ----------
         examples : iterable of pairs
+            An example may be a part of an image, :class:`Region`.
         again, also : bool, default=False
             As for :meth:`teach`.
         acknowledge : callable, optional
@@ -231,19 +254,21 @@ class Memory:
         """
         return self._editor.teach_many(examples, again=again, also=also, acknowledge=acknowledge)
 
-    def correct(self, example: Any, name: str, *, also: bool = False) -> Correction:
+    def correct(
+        self, example: Any, name: str, *, box: Any = None, also: bool = False
+    ) -> Correction:
         """This is a ``name``: teach it, and if the same image stands under another name, move it.
 
         One operation for :meth:`undo`.
 
         Parameters
         ----------
-        example : as for :meth:`teach`
+        example, box : as for :meth:`teach`
         name : str
         also : bool, default=False
             Keep the other names as well.
         """
-        return self._editor.correct(example, name, also=also)
+        return self._editor.correct(_part(example, box), name, also=also)
 
     def forget(
         self,
@@ -323,22 +348,41 @@ class Memory:
                 return self.merge(opened)
         if other._opened.storage.identity() == self._opened.storage.identity():
             raise NotMergeable("a Memory cannot be merged with itself")
+        if self.regions != other.regions and other.info()["embedder"] and self.info()["embedder"]:
+            raise NotMergeable(
+                f"{other.path} was taught with regions={other.regions!r}, this Memory with "
+                f"{self.regions!r}; change one of them with reembed(regions=...)"
+            )
         return self._editor.merge(other._opened)
 
-    def reembed(self, embedder: Embedder, progress: Progress | None = None) -> Reembedding:
-        """Make every vector anew with another embedder; all at once, when all are there.
+    def reembed(
+        self,
+        embedder: Embedder | None = None,
+        progress: Progress | None = None,
+        *,
+        regions: str | None = None,
+    ) -> Reembedding:
+        """Make every vector anew with another embedder or of other parts; all at once.
 
         Images come from the journal (``keep_images="image"``) or from the files they were taught
-        from. What can no longer be read no longer counts, and is reported. Names, history and undo
-        stay. Killed meanwhile, the old state stays and the work goes on the next time.
+        from. What can no longer be read no longer counts, and is reported. Names, history, undo and
+        boxes that were given stay. Killed meanwhile, the old state stays and the work goes on the
+        next time.
 
         Parameters
         ----------
-        embedder : Embedder
+        embedder : Embedder, optional
+            By default the one in use.
         progress : callable, optional
             Told how many teachings are done, and of how many.
+        regions : {"whole", "main", "things"}, optional
+            Which part of a picture is meant from now on; by default as before.
         """
-        return self._editor.reembed(embedder, progress)
+        mode = self.regions if regions is None else regions
+        require_mode(mode)
+        done = self._editor.reembed(embedder or self._intake.embedder, progress, mode)
+        self._opened.read(self._answering.note_mode)
+        return done
 
     def use(self, *, classifier: Any) -> None:
         """Switch to another classifier and teach it everything in the journal.
@@ -356,6 +400,8 @@ class Memory:
         self,
         example: Any,
         *,
+        box: Any = None,
+        where: bool = False,
         top: int | None = 5,
         remember: bool = False,
         after: int | None = None,
@@ -364,7 +410,10 @@ class Memory:
 
         Parameters
         ----------
-        example : as for :meth:`teach`
+        example, box : as for :meth:`teach`
+        where : bool, default=False
+            Ask about the surest thing that :meth:`find` finds, or where it finds none about the
+            main thing; ``answers.box`` says where it is.
         top : int or None, default=5
             How many answers at most; ``None`` for all names.
         remember : bool, default=False
@@ -377,7 +426,29 @@ class Memory:
         require_count("after", after)
         if after is not None:
             self._answering.reach(after, AFTER_SECONDS)
-        return self._answered(self._intake.one(example), top, remember)
+        if where and box is None:
+            found = self._finding.find(example, top=top, most=MOST, everything=False)
+            named = [thing for thing in found if thing.name is not None] or found
+            box = named[0].box if named else AUTO
+        return self._answered(self._intake.one(_part(example, box)), top, remember)
+
+    def find(
+        self, image: Any, *, top: int | None = 5, most: int = MOST, everything: bool = False
+    ) -> list[Thing]:
+        """Which things are in this picture, and where? The surest first.
+
+        Parameters
+        ----------
+        image : path-like, bytes, or array of shape (height, width, 3)
+        top : int or None, default=5
+            How many answers each thing has at most.
+        most : int, default=15
+            How many boxes are looked at; each costs what embedding one image does.
+        everything : bool, default=False
+            List also what looks like background.
+        """
+        require_count("top", top, least=1)
+        return self._finding.find(image, top=top, most=most, everything=everything)
 
     @property
     def position(self) -> int:
@@ -403,19 +474,19 @@ class Memory:
                 unknowns.remember(journal, taken)
         return answers
 
-    def why(self, example: Any, name: str | None = None, *, top: int = 5) -> Why:
+    def why(self, example: Any, name: str | None = None, *, box: Any = None, top: int = 5) -> Why:
         """Which pictures led to this answer, and what would it be without them?
 
         Parameters
         ----------
-        example : as for :meth:`teach`
+        example, box : as for :meth:`teach`
         name : str, optional
             Explain the score of this name; by default that of the best answer.
         top : int, default=5
             How many teachings to list.
         """
         require_count("top", top)
-        return self._answering.why(self._intake.one(example), name, top)
+        return self._answering.why(self._intake.one(_part(example, box)), name, top)
 
     def report(self, progress: Callable[[int, int], None] | None = None) -> Report:
         """Have I taught enough? Accuracy by exact leave-one-out, doubts, and what to show next.
@@ -434,13 +505,30 @@ class Memory:
 
         Changes nothing; vectors that were made are used again by :meth:`reembed`.
         """
+        return self._compared([(embedder, self.regions) for embedder in embedders], progress)
+
+    def compare_regions(
+        self, regions: Iterable[str] = ("whole", "main"), progress: Progress | None = None
+    ) -> list[Comparison]:
+        """How well the names would be known by other parts of the pictures, the best first.
+
+        As :meth:`compare_embedders`; boxes that were given stay in every mode. ``"things"`` knows
+        names as ``"main"`` does, and takes longer.
+        """
+        return self._compared([(self._intake.embedder, mode) for mode in regions], progress)
+
+    def _compared(
+        self, ways: Iterable[tuple[Embedder, str]], progress: Progress | None
+    ) -> list[Comparison]:
         found = []
         caches = self._opened.storage.caches
         with self._opened.changing() as journal:
-            for embedder in embedders:
-                vectors = embed_anew(caches, journal, embedder, self._intake.limits, progress)
+            for embedder, mode in ways:
+                require_mode(mode)
                 classifier = clone(self._opened.history.classifier())
-                found.append(compare(journal, classifier, embedder, vectors))
+                limits = self._intake.limits
+                anew = embed_anew(caches, journal, embedder, limits, progress, mode)
+                found.append(compare(journal, classifier, embedder, anew, mode))
         return sorted(found, key=lambda comparison: -comparison.accuracy)
 
     def compare_classifiers(
@@ -478,7 +566,7 @@ class Memory:
         with self._opened.one_change() as journal:
             found = find_group(self._answering.unknown_groups(), group)
             operation = operations.begin(journal, "name")
-            new = [one for one in found if not journal.counts(name, one.example.digest)]
+            new = [one for one in found if not journal.same(one.example, name)]
             for one in new:
                 journal.add(operation, name, one.example)
             unknowns.drop(journal, found)
@@ -523,6 +611,26 @@ class Memory:
         return self._intake.embedder
 
     @property
+    def regions(self) -> str:
+        """Which part of a picture is meant where no box is given."""
+        return self._answering.mode
+
+    def _settle_regions(self, wanted: str | None) -> None:
+        self._opened.read(self._answering.note_mode)
+        if wanted is None or wanted == self.regions:
+            return
+        require_mode(wanted)
+        if self.read_only or self._opened.read(lambda: self._opened.journal.last_position):
+            self.close()
+            raise InvalidParameter(
+                f"{self.path} was taught with regions={self.regions!r}; open it without regions= "
+                f"and call reembed(regions={wanted!r}) to change it"
+            )
+        with self._opened.one_change() as journal:
+            journal.set_fact("regions", wanted)
+        self._opened.read(self._answering.note_mode)
+
+    @property
     def classifier(self) -> Any:
         """The classifier, up to date; its labels are the numbers of the names. Not to be taught."""
         return self._opened.read(lambda: self._opened.model().classifier)
@@ -541,6 +649,7 @@ class Memory:
                 "snapshot_at": self._opened.history.snapshot_at,
                 "features": journal.n_features,
                 "embedder": journal.fact("embedder"),
+                "regions": journal.fact("regions") or "whole",
                 "classifier": " ".join(repr(self._opened.history.classifier()).split()),
                 "erase_pending": journal.fact(UNFINISHED) is not None,
                 "bytes": self._opened.storage.size(),
@@ -593,6 +702,11 @@ class Memory:
         facts = {"embedder": self._opened.journal.fact("embedder") or "vectors"}
         T = calibrated.temperature
         replace_file(Path(path), linear_head_model(*calibrated.linear_head(), T, names, facts))
+
+
+def _part(example: Any, box: Any) -> Any:
+    """An example, or the part of it that is meant."""
+    return example if box is None else Region(example, box)
 
 
 def require_count(name: str, value: int | None, *, least: int = 0) -> None:

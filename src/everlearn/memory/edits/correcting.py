@@ -37,8 +37,8 @@ def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Cor
     With ``also`` it keeps the names it has. Nothing is done where nothing is wrong.
     """
     settle_kind(journal, example)
-    known = journal.find(digest=example.digest)
-    right = journal.find(name=name, digest=example.digest)
+    known = journal.same(example)
+    right = journal.same(example, name)
     wrong = [] if also else [teaching for teaching in known if teaching not in right]
     moved_from = tuple(journal.tally(wrong))
     if right and not wrong:

@@ -145,12 +145,14 @@ class Editor:
                 self._snapshot()
             return new
 
-    def reembed(self, embedder: Embedder, progress: Progress | None) -> Reembedding:
+    def reembed(
+        self, embedder: Embedder, progress: Progress | None, mode: str = "whole"
+    ) -> Reembedding:
         caches = self._opened.storage.caches
         with self._opened.changing() as journal, journal.db.exclusive():
-            vectors = embed_anew(caches, journal, embedder, self.intake.limits, progress)
+            anew = embed_anew(caches, journal, embedder, self.intake.limits, progress, mode)
             with journal.transaction():
-                done = replace_vectors(journal, embedder, vectors)
+                done = replace_vectors(journal, embedder, anew, mode)
             self._opened.history.drop()
             caches.remove_collected()
             self.intake.embedder = embedder

@@ -1,6 +1,7 @@
 """Whatever a person holds in their hands, as something the journal can write down.
 
-An example is an image file, the bytes of one, a picture in RGB, or a vector of features.
+An example is an image file, the bytes of one, a picture in RGB, or a vector of features; of an
+image, it may be a part (:class:`~everlearn.regions.Region`).
 """
 
 import hashlib
@@ -8,12 +9,13 @@ import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.errors import InvalidParameter, NotFinite, WrongKind, WrongShape
+from everlearn.errors import InvalidBox, InvalidParameter, NotFinite, WrongKind, WrongShape
 from everlearn.images.batches import (
     Embedded,
     Unreadable,
@@ -25,6 +27,8 @@ from everlearn.images.by_name import Given, embedder_called, prepared_as
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import EfficientNetLite0, Embedder
 from everlearn.memory.storage.journal import Example, Vectors
+from everlearn.memory.storage.regions import PictureProposals, TaughtBox
+from everlearn.regions.looking import Looker, Region, Sight
 
 KEEP = ("thumbnail", "image", "none")
 
@@ -43,6 +47,8 @@ class Intake:
     keep_images : str
     known : callable
         Gives the name of the embedder that vectors so far came from, if there is one.
+    mode : callable
+        Gives which part of a picture is meant where no box is given (regions/looking.py).
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class Intake:
         limits: Limits,
         keep_images: str = "thumbnail",
         known: Callable[[], str | None] = lambda: None,
+        mode: Callable[[], str] = lambda: "whole",
     ) -> None:
         if keep_images not in KEEP:
             raise InvalidParameter(
@@ -63,6 +70,8 @@ class Intake:
         else:
             self._embedder = embedder
         self._known = known
+        self._mode = mode
+        self._looker: Looker | None = None
         self.limits = limits
         self.keep_images = keep_images
 
@@ -79,10 +88,23 @@ class Intake:
     def embedder(self, embedder: Embedder) -> None:
         self._embedder = embedder
 
-    def one(self, example: Any, source: str | None = None) -> Example:
+    @property
+    def looker(self) -> Looker:
+        """What looks at parts of pictures."""
+        mode = self._mode()
+        looker = self._looker
+        if looker is None or looker.mode != mode or looker.embedder is not self.embedder:
+            looker = self._looker = Looker(self.embedder, self.limits, mode)
+        return looker
+
+    def one(self, example: Any, source: str | None = None, box: Any = None) -> Example:
         """One example, or the error it deserves; what is embedded already is taken as it is."""
         if isinstance(example, Example):
             return example
+        if isinstance(example, Region):
+            example, box = example.picture, example.box
+        if self._in_parts(example, box):
+            return self._seen(self.looker.look(_region(example, box)), source)
         if _is_file(example):
             return self._written(embed_source(self.embedder, example, limits=self.limits), source)
         if _is_picture(example):
@@ -92,11 +114,38 @@ class Intake:
 
     def many(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
         """Each name with its example, or with why it could not be read; in order."""
-        for in_files, group in itertools.groupby(examples, key=lambda pair: _is_file(pair[0])):
-            if in_files:
+        for kind, group in itertools.groupby(examples, key=lambda pair: self._kind(pair[0])):
+            if kind == "part":
+                yield from self._parts(group)
+            elif kind == "file":
                 yield from self._files(group)
             else:
                 yield from ((name, self.one(example)) for example, name in group)
+
+    def _kind(self, example: Any) -> str:
+        if isinstance(example, Region) or self._in_parts(example, None):
+            return "part"
+        return "file" if _is_file(example) else "other"
+
+    def _in_parts(self, example: Any, box: Any) -> bool:
+        """Whether it is a part of a picture that is meant."""
+        shown = _is_file(example) or _is_picture(example)
+        if box is not None and not shown:
+            raise InvalidBox("a box is a part of an image; a vector has none")
+        return shown and (box is not None or self._mode() != "whole")
+
+    def _parts(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
+        names: deque[str] = deque()
+
+        def regions() -> Iterator[Region]:
+            for example, name in examples:
+                names.append(name)
+                own = example if isinstance(example, Region) else Region(example)
+                yield _region(own.picture, own.box)
+
+        for found in self.looker.look_many(regions()):
+            name = names.popleft()
+            yield name, self._seen(found) if isinstance(found, Sight) else found
 
     def _files(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
         names: deque[str] = deque()
@@ -127,12 +176,26 @@ class Intake:
             self._image(found) if self.keep_images == "image" else b"",
         )
 
+    def _seen(self, sight: Sight, source: str | None = None) -> Example:
+        """What was seen of a part, as the journal can write it down."""
+        whole = Embedded(sight.source, sight.vector, sight.digest, sight.thumbnail)
+        written = self._written(whole, source)
+        region = None if sight.box is None else TaughtBox(sight.box, sight.found)
+        proposals = None
+        if sight.proposals is not None and sight.proposal_vectors is not None:
+            proposals = PictureProposals(sight.proposals, sight.proposal_vectors)
+        return replace(written, region=region, proposals=proposals)
+
     def _image(self, found: Embedded) -> bytes:
         """The file that was embedded; empty if it is another one by now, or was pixels."""
         if not found.source:
             return b""
         data = read_bytes(found.source, self.limits)
         return data if hashlib.sha256(data).digest() == found.digest else b""
+
+
+def _region(picture: Any, box: Any) -> Region:
+    return Region(picture if _is_file(picture) else _pixels(picture), box)
 
 
 def _is_file(example: Any) -> bool:

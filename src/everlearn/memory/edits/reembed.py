@@ -5,10 +5,14 @@ they were taught from, if those are still the same (sha256). New vectors are col
 their own beside the journal; killed, the work goes on there the next time. Only when all are there
 does one transaction put them in the place of the old ones and write the log's chain anew. Teachings
 whose image can no longer be read are kept out, entries and all, and reported.
+
+Boxes that the user gave stay as they are; those that were found are found anew, as the mode says
+that pictures are looked at in (regions/looking.py).
 """
 
 import contextlib
 import hashlib
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from everlearn.errors import EverlearnError, NeverLearned, NotFinite
-from everlearn.images.batches import Embedded, embed_sources
+from everlearn.images.batches import Embedded, Unreadable, embed_sources
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
 from everlearn.memory.insight.influence import Influence
@@ -25,6 +29,19 @@ from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.regions import (
+    PictureProposals,
+    TaughtBox,
+    given_box,
+    keep_box,
+    keep_proposals,
+    packed,
+    taught_boxes,
+    unpacked,
+)
+from everlearn.memory.storage.schema import PICTURES
+from everlearn.regions.boxes import Box
+from everlearn.regions.looking import Looker, Region, Sight
 
 Progress = Callable[[int, int], None]
 
@@ -58,60 +75,86 @@ class Comparison:
         By leave-one-out over all teachings whose image can be read.
     teachings, left_out : int
         How many could be read, and how many could not.
+    regions : str
+        Which part of a picture was meant where no box was given.
     """
 
     embedder: str
     accuracy: float
     teachings: int
     left_out: int
+    regions: str = "whole"
+
+
+@dataclass(frozen=True)
+class Anew:
+    """What a teaching will be: its vector, the part of the picture, and what else was seen."""
+
+    vector: bytes
+    region: TaughtBox | None = None
+    thumbnail: bytes = b""
+    proposals: PictureProposals | None = None
 
 
 def embed_anew(
-    caches: Caches, journal: Journal, embedder: Embedder, limits: Limits, progress: Progress | None
-) -> dict[int, bytes]:
+    caches: Caches,
+    journal: Journal,
+    embedder: Embedder,
+    limits: Limits,
+    progress: Progress | None,
+    mode: str = "whole",
+) -> dict[int, Anew]:
     """New vectors by teaching, of all that can be read; what an earlier run made is used."""
     rows = journal.db.rows("SELECT id, source, digest FROM teachings ORDER BY id")
-    found: dict[int, bytes] = {}
-    with contextlib.closing(caches.collected(_key(embedder))) as side:
-        known = side.known()
+    boxes = {number: given_box(taught) for number, taught in taught_boxes(journal).items()}
+    found: dict[int, Anew] = {}
+    with contextlib.closing(caches.collected(_key(embedder, mode))) as side:
+        known = {key: _read_back(data) for key, data in side.known().items()}
         todo = []
         for number, source, digest in rows:
-            if digest in known:
-                found[number] = known[digest]
+            wanted = Wanted(number, source, digest, boxes.get(number))
+            if wanted.key in known:
+                found[number] = known[wanted.key]
             else:
-                todo.append((number, source, digest))
+                todo.append(wanted)
         done = len(found)
-        for number, digest, vector in _vectors(journal, embedder, todo, limits):
+        for wanted, anew in _looked_at(journal, embedder, todo, limits, mode):
             done += 1
-            if vector is not None:
-                found[number] = vector
-                side.add(digest, vector)
+            if anew is not None:
+                found[wanted.number] = anew
+                side.add(wanted.key, _written(anew))
             if progress is not None:
                 progress(done, len(rows))
-    return {number: vector for number, vector in found.items() if _fits(vector, embedder)}
+    return {number: anew for number, anew in found.items() if _fits(anew.vector, embedder)}
 
 
-def replace_vectors(journal: Journal, embedder: Embedder, vectors: dict[int, bytes]) -> Reembedding:
+def replace_vectors(
+    journal: Journal, embedder: Embedder, anew: dict[int, Anew], mode: str = "whole"
+) -> Reembedding:
     """All vectors at once, and the log without what has none; inside a transaction."""
     rows = journal.db.rows(
         "SELECT id, position, name, time, source, digest, pictures FROM teachings ORDER BY id"
     )
-    if not any(row[1] is not None and row[0] in vectors for row in rows):
+    if not any(row[1] is not None and row[0] in anew for row in rows):
         raise NeverLearned(
             "no image that was taught can be read any more, so there is nothing to embed; nothing "
             "was changed"
         )
-    left_out = [(row[0], row[4]) for row in rows if row[0] not in vectors and row[1] is not None]
-    gone = [(row[0],) for row in rows if row[0] not in vectors]
+    left_out = [(row[0], row[4]) for row in rows if row[0] not in anew and row[1] is not None]
+    gone = [(row[0],) for row in rows if row[0] not in anew]
     log = journal.db.rows("SELECT operation, teaching, name, sign FROM log ORDER BY position")
-    for table in ("log", "teachings", "vectors"):
+    for table in ("log", "teachings", "vectors", "boxes", "proposals"):
         journal.db.run(f"DELETE FROM {table}")
     for table in ("thumbnails", "images"):
         journal.db.run_many(f"DELETE FROM {table} WHERE teaching = ?", gone)
-    contents = {number: content_of(vector) for number, vector in vectors.items()}
-    counting = _write_log(journal, [entry for entry in log if entry[1] in vectors], contents)
+    contents = {number: content_of(new.vector) for number, new in anew.items()}
+    counting = _write_log(journal, [entry for entry in log if entry[1] in anew], contents)
+    journal.set_fact("embedder", embedder.name)
+    journal.set_fact("n_features", str(embedder.n_features))
+    journal.set_fact("regions", mode)
     for number, _, name, when, source, digest, pictures in rows:
-        if number in vectors:
+        if number in anew:
+            pictures = _replace_parts(journal, number, digest, pictures, anew[number])
             place, content = counting.get(number), contents[number]
             values = (number, place, name, when, source, digest, content, pictures)
             journal.db.run(
@@ -119,51 +162,100 @@ def replace_vectors(journal: Journal, embedder: Embedder, vectors: dict[int, byt
                 *values,
                 row_checksum("teachings", *values),
             )
-            journal.db.run("INSERT INTO vectors VALUES (?, ?)", number, vectors[number])
+            journal.db.run("INSERT INTO vectors VALUES (?, ?)", number, anew[number].vector)
     journal.db.run("DELETE FROM strangers")
-    journal.set_fact("embedder", embedder.name)
-    journal.set_fact("n_features", str(embedder.n_features))
     return Reembedding(embedder.name, len(counting), tuple(left_out))
 
 
+def _replace_parts(journal: Journal, number: int, digest: bytes, pictures: int, new: Anew) -> int:
+    """Box, thumbnail and proposals of a teaching; which pictures are kept of it now."""
+    pictures &= ~PICTURES["boxes"]
+    if new.region is not None:
+        pictures |= PICTURES["boxes"]
+        keep_box(journal, number, new.region)
+    if new.proposals is not None:
+        keep_proposals(journal, digest, new.proposals)
+    if new.thumbnail and pictures & PICTURES["thumbnails"]:
+        own = row_checksum("thumbnails", number, content_of(new.thumbnail))
+        row = number, new.thumbnail, own
+        journal.db.replace("thumbnails", *row)
+    return pictures
+
+
 def compare(
-    journal: Journal, classifier: Any, embedder: Embedder, vectors: dict[int, bytes]
+    journal: Journal,
+    classifier: Any,
+    embedder: Embedder,
+    anew: dict[int, Anew],
+    mode: str = "whole",
 ) -> Comparison:
-    """Accuracy by leave-one-out with the vectors of another embedder."""
+    """Accuracy by leave-one-out with the vectors of another embedder, or of other parts."""
     ids, named, _, _ = journal.everything()
-    chosen = [index for index, number in enumerate(ids) if number in vectors]
+    chosen = [index for index, number in enumerate(ids) if number in anew]
     if not chosen:
-        return Comparison(embedder.name, float("nan"), 0, len(ids))
-    X = unit(
-        np.frombuffer(b"".join(vectors[ids[i]] for i in chosen), "<f4").reshape(len(chosen), -1)
-    )
+        return Comparison(embedder.name, float("nan"), 0, len(ids), mode)
+    rows = b"".join(anew[ids[i]].vector for i in chosen)
+    X = unit(np.frombuffer(rows, "<f4").reshape(len(chosen), -1))
     y = np.unique(named[chosen], return_inverse=True)[1]
     power, learner = power_and_learner(classifier)
     X = mapped_features(power, X)
     right = Influence(learner.fit(X, y), X, y).all_leave_one_out().argmax(axis=1) == y
-    return Comparison(embedder.name, float(right.mean()), len(chosen), len(ids) - len(chosen))
+    left_out = len(ids) - len(chosen)
+    return Comparison(embedder.name, float(right.mean()), len(chosen), left_out, mode)
 
 
-def _vectors(
-    journal: Journal, embedder: Embedder, todo: list[tuple[int, str, bytes]], limits: Limits
-) -> Iterator[tuple[int, bytes, bytes | None]]:
-    readable: list[tuple[int, bytes]] = []
+@dataclass(frozen=True)
+class Wanted:
+    """A teaching to be looked at again."""
 
-    def images() -> Iterator[bytes]:
-        for number, source, digest in todo:
-            image = _image(journal, number, source, digest, limits)
+    number: int
+    source: str
+    digest: bytes
+    box: Box | None
+
+    @property
+    def key(self) -> bytes:
+        """By which the same picture and box are found again."""
+        return self.digest + (b"" if self.box is None else np.array(self.box, "<f8").tobytes())
+
+
+def _looked_at(
+    journal: Journal, embedder: Embedder, todo: list[Wanted], limits: Limits, mode: str
+) -> Iterator[tuple[Wanted, Anew | None]]:
+    """Whole pictures as batches, parts one by one; ``None`` for what cannot be read."""
+    plain = [wanted for wanted in todo if wanted.box is None and mode == "whole"]
+    parts = [wanted for wanted in todo if wanted.box is not None or mode != "whole"]
+    readable: list[Wanted] = []
+
+    def images(some: list[Wanted]) -> Iterator[bytes]:
+        readable.clear()
+        for wanted in some:
+            image = _image(journal, wanted.number, wanted.source, wanted.digest, limits)
             if image is not None:
-                readable.append((number, digest))
+                readable.append(wanted)
                 yield image
 
-    for done, result in enumerate(embed_sources(embedder, images(), limits=limits)):
-        number, digest = readable[done]
-        if not isinstance(result, Embedded):
-            yield number, digest, None
-            continue
-        if not np.isfinite(result.vector).all():
-            raise NotFinite(f"the embedder {embedder.name!r} gave NaN or infinity; use another")
-        yield number, digest, result.vector.astype("<f4", copy=False).tobytes()
+    whole = embed_sources(embedder, images(plain), limits=limits) if plain else iter(())
+    for done, result in enumerate(whole):
+        yield readable[done], _anew(embedder, result)
+    regions = (Region(image, readable[-1].box) for image in images(parts))
+    for done, seen in enumerate(Looker(embedder, limits, mode).look_many(regions)):
+        yield readable[done], _anew(embedder, seen)
+
+
+def _anew(embedder: Embedder, seen: Embedded | Sight | Unreadable) -> Anew | None:
+    if isinstance(seen, Unreadable):
+        return None
+    if not np.isfinite(seen.vector).all():
+        raise NotFinite(f"the embedder {embedder.name!r} gave NaN or infinity; use another")
+    vector = seen.vector.astype("<f4", copy=False).tobytes()
+    if isinstance(seen, Embedded):
+        return Anew(vector, None, seen.thumbnail)
+    region = None if seen.box is None else TaughtBox(seen.box, seen.found)
+    proposals = None
+    if seen.proposals is not None and seen.proposal_vectors is not None:
+        proposals = PictureProposals(seen.proposals, seen.proposal_vectors)
+    return Anew(vector, region, seen.thumbnail, proposals)
 
 
 def _image(
@@ -202,6 +294,19 @@ def _fits(vector: object, embedder: Embedder) -> bool:
     return isinstance(vector, bytes) and len(vector) == 4 * embedder.n_features
 
 
-def _key(embedder: Embedder) -> str:
-    """What the vectors of an embedder are collected under."""
-    return hashlib.sha256(embedder.name.encode()).hexdigest()[:16]
+def _key(embedder: Embedder, mode: str) -> str:
+    """What the vectors of an embedder and mode are collected under."""
+    return hashlib.sha256(f"{embedder.name} {mode}".encode()).hexdigest()[:16]
+
+
+def _written(anew: Anew) -> bytes:
+    """All of it as bytes that :func:`_read_back` reads."""
+    parts = anew.vector, anew.thumbnail, packed(anew.region, anew.proposals)
+    return struct.pack("<3Q", *map(len, parts)) + b"".join(parts)
+
+
+def _read_back(data: bytes) -> Anew:
+    first, second, _ = struct.unpack_from("<3Q", data)
+    vector, rest = data[24 : 24 + first], data[24 + first :]
+    region, proposals = unpacked(rest[second:])
+    return Anew(vector, region, rest[:second], proposals)

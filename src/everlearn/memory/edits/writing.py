@@ -63,10 +63,12 @@ class TeachingWriter:
     def _outcomes(
         self, pairs: list[tuple[str, Example]], codes: list[int]
     ) -> list[bool | OtherName]:
-        refused = [pair[1].digest for pair, code in zip(pairs, codes, strict=True) if code == OTHER]
+        refused = [
+            pair[1].same_as for pair, code in zip(pairs, codes, strict=True) if code == OTHER
+        ]
         names = self.journal.counting_names(refused)
         return [
-            _other_name(name, example, names[example.digest]) if code == OTHER else code == NEW
+            _other_name(name, example, names[example.same_as]) if code == OTHER else code == NEW
             for (name, example), code in zip(pairs, codes, strict=True)
         ]
 
@@ -76,11 +78,11 @@ def write_request(
 ) -> dict[str, Any]:
     """Write teachings; inside a transaction. What became of each, in numbers that hold no words."""
     settle_kinds(journal, [example for _, example in pairs])
-    known = journal.counting_names(example.digest for _, example in pairs)
+    known = journal.counting_names(example.same_as for _, example in pairs)
     codes: list[int] = []
     new: list[tuple[str, Example]] = []
     for name, example in pairs:
-        names = known[example.digest]
+        names = known[example.same_as]
         if names and name not in names and not options["also"]:
             codes.append(OTHER)
         elif name in names and not options["again"]:

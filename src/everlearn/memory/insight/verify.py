@@ -25,6 +25,7 @@ from everlearn.memory.model.serving import read_head
 from everlearn.memory.storage.erase import UNFINISHED, sha256
 from everlearn.memory.storage.integrity import damaged, require_sound
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.regions import has_boxes, proposals_of
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.memory.words import teachings
 
@@ -84,6 +85,7 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
     ask(lambda: require_sound(journal))
     ask(lambda: require_vectors(journal))
     ask(lambda: require_pictures(journal))
+    ask(lambda: require_proposals(journal))
     model = ask(lambda: _model_as_replayed(history))
     if receipt is not None:
         problems += ask(lambda: found_again(journal, Path(receipt))) or []
@@ -120,6 +122,17 @@ def require_pictures(journal: Journal) -> None:
             read(teaching)
 
 
+def require_proposals(journal: Journal) -> None:
+    """The proposals of every picture are what their checksum says, and of a taught picture."""
+    if not has_boxes(journal):
+        return
+    for (digest,) in journal.db.rows("SELECT digest FROM proposals"):
+        proposals_of(journal, digest)
+    query = "SELECT 1 FROM proposals WHERE digest NOT IN (SELECT digest FROM teachings) LIMIT 1"
+    if journal.db.row(query) is not None:
+        raise damaged(journal.db, "a picture has proposals and no teaching")
+
+
 def found_again(journal: Journal, receipt: Path) -> list[str]:
     """What a receipt of an erase vouches to be gone and is still there."""
     erased = set(_read_receipt(receipt)["erased"])
@@ -130,6 +143,8 @@ def found_again(journal: Journal, receipt: Path) -> list[str]:
         "a vector": "SELECT vector FROM vectors",
         "a stranger's vector": "SELECT vector FROM strangers",
     }
+    if has_boxes(journal):
+        rows["what else was seen in a picture"] = "SELECT vectors FROM proposals"
     problems = [
         f"{what} that was erased is still there"
         for what, query in rows.items()

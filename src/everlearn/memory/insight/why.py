@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from everlearn.errors import InvalidInput
 from everlearn.memory.insight.influence import Array, Influence
+from everlearn.regions.boxes import Box
 
 # The answer is given without so many of the teachings that carried it most.
 WITHOUT = (1, 2, 5)
@@ -21,6 +22,8 @@ class Effect:
     ----------
     id : int
     name, source : str
+    box : Box or None
+        The part of the picture that was taught.
     score_with, score_without : float
         The score of the answer as it is, and had this teaching never been taught.
     effect : float
@@ -33,6 +36,7 @@ class Effect:
     score_with: float
     score_without: float
     effect: float
+    box: Box | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def explain(
     x: Array,
     target: int,
     names: Sequence[str],
-    teachings: Sequence[tuple[int, str]],
+    teachings: Sequence[tuple[int, str, Box | None]],
     top: int,
 ) -> Why:
     """Why class ``target`` has the score it has for x.
@@ -80,7 +84,7 @@ def explain(
     target : int
     names : sequence of str
         What the classes are called.
-    teachings : sequence of (id, source)
+    teachings : sequence of (id, source, box)
         Of every row of ``influence.X``.
     top : int
         How many effects to list.
@@ -97,6 +101,7 @@ def explain(
             float(scores[target]),
             float(without[i]),
             float(effects[i]),
+            teachings[i][2],
         )
         for i in order[:top]
     )

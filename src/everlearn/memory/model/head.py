@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from everlearn.arrays import AnyArray, Array, signed_power, softmax, unit_rows
 from everlearn.memory.answers import Answer, Answers
 from everlearn.memory.model.conformal import Acceptance, tie_of
+from everlearn.regions.boxes import Box
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -154,6 +155,7 @@ def as_answers(
     accept: float,
     threshold: float,
     ignored: Callable[[], bool],
+    box: Box | None = None,
 ) -> Answers:
     """The best names first; ``ignored`` is asked of what is unknown."""
     unknown = verdict.p_value <= 1.0 - accept
@@ -166,4 +168,5 @@ def as_answers(
         familiarity=verdict.familiarity,
         threshold=threshold,
         p_value=verdict.p_value,
+        box=box,
     )

@@ -82,10 +82,18 @@ class PreparedAnswers:
         What vectors have to be like.
     network : str, optional
         A word, or the ONNX file of the embedder if it is none of everlearn's.
+    mode : str
+        Which part of a picture is meant.
     """
 
     def __init__(
-        self, memory: str, head: ServingHead, names: dict[int, str], kind: Any, network: str | None
+        self,
+        memory: str,
+        head: ServingHead,
+        names: dict[int, str],
+        kind: Any,
+        network: str | None,
+        mode: str,
     ) -> None:
         self._memory = memory
         self._head = head
@@ -93,6 +101,7 @@ class PreparedAnswers:
         self._names = names
         self._kind = kind
         self._network = network
+        self._mode = mode
 
     def ask_many(
         self,
@@ -103,7 +112,9 @@ class PreparedAnswers:
         limits: Limits = DEFAULT_LIMITS,
     ) -> Iterator[Answers | Exception]:
         """As :meth:`Memory.ask_many`."""
-        intake = Intake(self._network, limits, known=lambda: self._kind["embedder"])
+        intake = Intake(
+            self._network, limits, known=lambda: self._kind["embedder"], mode=lambda: self._mode
+        )
         for _, taken in intake.many((example, "") for example in examples):
             yield self._answer(taken, top, accept) if isinstance(taken, Example) else taken.error
 
@@ -119,6 +130,7 @@ class PreparedAnswers:
             accept=accept,
             threshold=self._judgement.acceptance.threshold(accept, verdict.nearest),
             ignored=lambda: False,
+            box=None if example.region is None else example.region.box,
         )
 
 
@@ -137,6 +149,7 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
                 require_sound(journal)
                 head = read_head(storage.caches, journal)
                 names, kind = journal.name_ids(), kind_of_vectors(journal)
+                mode = journal.fact("regions") or "whole"
                 quiet = journal.db.value("SELECT 1 FROM strangers WHERE ignored != 0 LIMIT 1")
             if head is None or quiet is not None or journal.db.moved_on():
                 return None
@@ -146,7 +159,7 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
         head.rows.shape[1]
     ):
         return None
-    return PreparedAnswers(str(path), head, names, kind, network)
+    return PreparedAnswers(str(path), head, names, kind, network, mode)
 
 
 def _name(journal: Journal) -> str:

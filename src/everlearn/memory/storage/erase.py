@@ -26,6 +26,7 @@ from everlearn.memory.model.serving import remove_prepared
 from everlearn.memory.storage.checksums import BEGINNING, linked, row_checksum
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.regions import drop_boxes, proposals_of
 from everlearn.memory.storage.snapshot import remove_snapshots
 from everlearn.persistence import replace_file
 
@@ -108,6 +109,7 @@ def erase(journal: Journal, teachings: Collection[int]) -> int:
     operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
     record_erase(journal, operation, len(gone))
     _write_anew(journal, operation, kept)
+    drop_boxes(journal, dropped)
     journal.set_fact(UNFINISHED, PAGES)
     return len(dropped) - len(gone)
 
@@ -144,12 +146,17 @@ def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
 def traces(journal: Journal, teachings: Collection[int]) -> list[str]:
     """Digests of everything a receipt should vouch for."""
     found: set[str] = set()
+    gone = set(teachings)
     for teaching in teachings:
         source, digest, named = journal.db.row(
             "SELECT source, digest, name FROM teachings WHERE id = ?", teaching
         )
         vector = journal.db.value("SELECT vector FROM vectors WHERE teaching = ?", teaching)
-        found.add(digest.hex())
+        if not any(other not in gone for other in journal.find(digest=digest)):
+            found.add(digest.hex())
+            proposals = proposals_of(journal, digest)
+            if proposals is not None and len(proposals.vectors):
+                found.add(sha256(proposals.vectors.tobytes()))
         found.add(sha256(vector))
         if source:
             found.add(sha256(source.encode()))

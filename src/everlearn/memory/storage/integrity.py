@@ -30,7 +30,8 @@ def require_sound(journal: Journal) -> None:
     """Every small row is whole, intact and makes sense; raises ``DamagedJournal``."""
     db = journal.db
     db.require_ours()
-    for table in SMALL_TABLES:
+    boxed = db.has_boxes()
+    for table in (*SMALL_TABLES, *(("boxes",) if boxed else ())):
         db.require_structure(table)
     _require_rows(db, "facts", "key, value, seal", _valid_fact)
     _require_rows(db, "names", "id, name, seal", _valid_name)
@@ -46,6 +47,9 @@ def require_sound(journal: Journal) -> None:
         "id, position, name, time, source, digest, content, pictures, seal",
         _valid_teaching,
     )
+    if boxed:
+        _require_rows(db, "boxes", "teaching, x0, y0, x1, y1, found, seal", _sound_box)
+        _require_boxes_of_teachings(db)
     _require_consistent_log(db)
     _require_chain(db)
     _require_readable_facts(journal)
@@ -107,6 +111,28 @@ def _valid_teaching(row: tuple[Any, ...]) -> bool:
         and isinstance(pictures, int)
         and 0 <= pictures <= sum(PICTURES.values())
     )
+
+
+def _sound_box(row: tuple[Any, ...]) -> bool:
+    teaching, x0, y0, x1, y1, found, _ = row
+    return (
+        _kinds(row[:-1], (int, float, float, float, float, int))
+        and teaching >= 1
+        and 0.0 <= x0 < x1 <= 1.0
+        and 0.0 <= y0 < y1 <= 1.0
+        and found in (0, 1)
+    )
+
+
+def _require_boxes_of_teachings(db: Database) -> None:
+    """A teaching has a box if it says so, and a box a teaching."""
+    query = (
+        "SELECT 1 FROM teachings LEFT JOIN boxes ON teaching = id "
+        "WHERE (pictures & ? != 0) != (teaching IS NOT NULL) "
+        "UNION SELECT 1 FROM boxes WHERE teaching NOT IN (SELECT id FROM teachings) LIMIT 1"
+    )
+    if db.row(query, PICTURES["boxes"]) is not None:
+        raise damaged(db, "a teaching has lost its box, or a box its teaching")
 
 
 def _require_chain(db: Database) -> None:

@@ -21,65 +21,51 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from everlearn.errors import DamagedJournal, UnknownLabel
 from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
 from everlearn.memory.storage.interface import Database
+from everlearn.memory.storage.records import (
+    Example as Example,
+)
+from everlearn.memory.storage.records import (
+    LogRun as LogRun,
+)
+from everlearn.memory.storage.records import (
+    NameIds as NameIds,
+)
+from everlearn.memory.storage.records import (
+    NameRecord as NameRecord,
+)
+from everlearn.memory.storage.records import (
+    Sameness,
+)
+from everlearn.memory.storage.records import (
+    Teaching as Teaching,
+)
+from everlearn.memory.storage.records import (
+    Vectors as Vectors,
+)
+from everlearn.memory.storage.regions import (
+    box_row,
+    given_box,
+    has_boxes,
+    keep_proposals,
+    proposals_of,
+    taught_box,
+    taught_boxes,
+)
 from everlearn.memory.storage.schema import PICTURES
+from everlearn.regions.boxes import Box
 
 WINDOW = 256
 # As a limit: none.
 EVERY_ROW = (1 << 63) - 1
 VALUES_AT_A_TIME = 256
-
-Vectors = NDArray[np.float32]
-NameIds = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Example:
-    """What is written down of one teaching; ``embedder`` is empty for a vector from outside."""
-
-    vector: Vectors
-    source: str
-    digest: bytes
-    thumbnail: bytes = b""
-    embedder: str = ""
-    image: bytes = b""
-
-
-@dataclass(frozen=True)
-class NameRecord:
-    """What is known of a name: how many teachings count, and when the last one came."""
-
-    count: int
-    last_taught: float
-
-
-@dataclass(frozen=True)
-class Teaching:
-    """One labelled example as it is kept."""
-
-    id: int
-    name: str
-    source: str
-    taught_at: float
-    has_thumbnail: bool
-
-
-@dataclass(frozen=True)
-class LogRun:
-    """Consecutive log entries of one sign within one window."""
-
-    sign: int
-    vectors: Vectors
-    names: NameIds
 
 
 class Journal:
@@ -156,20 +142,31 @@ class Journal:
         """What a name is called."""
         return str(self.db.value("SELECT name FROM names WHERE id = ?", named))
 
-    def counts(self, name: str, digest: bytes) -> bool:
-        """Whether this example already counts under this name."""
-        return name in self.counting_names([digest])[digest]
+    def counts(self, name: str, example: Example) -> bool:
+        """Whether this example, the same image and box, already counts under this name."""
+        return name in self.counting_names([example.same_as])[example.same_as]
 
-    def counting_names(self, digests: Iterable[bytes]) -> dict[bytes, set[str]]:
-        """The names that each of these examples counts under."""
-        found: dict[bytes, set[str]] = {digest: set() for digest in digests}
+    def counting_names(self, examples: Iterable[Sameness]) -> dict[Sameness, set[str]]:
+        """The names that each of these images, or boxes in them, counts under."""
+        found: dict[Sameness, set[str]] = {same: set() for same in examples}
         query = (
-            "SELECT digest, names.name FROM teachings JOIN names ON names.id = teachings.name "
+            "SELECT digest, names.name, x0, y0, x1, y1, found FROM teachings "
+            "JOIN names ON names.id = teachings.name LEFT JOIN boxes ON teaching = teachings.id "
             "WHERE position IS NOT NULL AND digest"
         )
-        for digest, name in self._among(query, found):
-            found[digest].add(name)
+        for digest, name, *box, auto in self._among(query, {digest for digest, _ in found}):
+            same = digest, None if auto is None or auto else Box(*box)
+            if same in found:
+                found[same].add(name)
         return found
+
+    def same(self, example: Example, name: str | None = None) -> list[int]:
+        """Teachings that count of the same picture and the same given box."""
+        found = self.find(digest=example.digest, name=name)
+        if not found or not has_boxes(self):
+            return found
+        own = given_box(example.region)
+        return [teaching for teaching in found if given_box(taught_box(self, teaching)) == own]
 
     def find(
         self,
@@ -227,9 +224,10 @@ class Journal:
             EVERY_ROW if limit is None else limit,
             offset,
         )
+        has, boxed = PICTURES["thumbnails"], PICTURES["boxes"]
         return [
-            Teaching(number, named, source, when, bool(pictures & PICTURES["thumbnails"]))
-            for number, named, source, when, pictures in rows
+            Teaching(i, named, source, at, bool(of & has), self._box(i) if of & boxed else None)
+            for i, named, source, at, of in rows
         ]
 
     def thumbnail(self, teaching: int) -> bytes | None:
@@ -306,14 +304,12 @@ class Journal:
             "JOIN names ON names.id = teachings.name "
             "WHERE position IS NOT NULL ORDER BY position"
         )
-        embedder = self.fact("embedder") or ""
+        embedder, boxes = self.fact("embedder") or "", taught_boxes(self)
         for row in self.db.each(query):
-            thumbnail, image = self.thumbnail(row[6]), self.image(row[6])
+            thumbnail, image = self.thumbnail(row[6]) or b"", self.image(row[6]) or b""
+            own = boxes.get(row[6]), proposals_of(self, row[5])
             vector = self._matrix([row])[0]
-            yield (
-                row[1],
-                Example(vector, row[4], row[5], thumbnail or b"", embedder, image or b""),
-            )
+            yield row[1], Example(vector, row[4], row[5], thumbnail, embedder, image, *own)
 
     # Writing, always inside a transaction.
 
@@ -327,7 +323,7 @@ class Journal:
         first = self._next_teaching()
         position, chain = self._end()
         tables: dict[str, list[tuple[Any, ...]]] = {
-            table: [] for table in ("vectors", "thumbnails", "images", "log", "teachings")
+            table: [] for table in ("vectors", "thumbnails", "images", "boxes", "log", "teachings")
         }
         for teaching, (name, example) in enumerate(examples, start=first):
             vector = example.vector.astype("<f4", copy=False).tobytes()
@@ -339,6 +335,11 @@ class Journal:
                     pictures |= PICTURES[table]
                     own = row_checksum(table, teaching, content_of(data))
                     tables[table].append((teaching, data, own))
+            if example.region is not None:
+                pictures |= PICTURES["boxes"]
+                tables["boxes"].append(box_row(teaching, example.region))
+            if example.proposals is not None:
+                keep_proposals(self, example.digest, example.proposals)
             position += 1
             entry = position, operation, teaching, names[name], +1
             chain = linked(chain, *entry, content)
@@ -472,6 +473,12 @@ class Journal:
             raise self._damaged(f"the {table} hold something else than bytes")
         self._require_checksum(row[1], table, teaching, content_of(row[0]))
         return row[0]
+
+    def _box(self, teaching: int) -> Box:
+        taught = taught_box(self, teaching)
+        if taught is None:
+            raise self._damaged(f"teaching {teaching} is missing among the boxes")
+        return taught.box
 
     def _pictures(self, teaching: int) -> int:
         query = "SELECT pictures FROM teachings WHERE id = ?"

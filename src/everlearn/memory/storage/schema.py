@@ -7,11 +7,13 @@ compared word by word before any table is.
 import sqlite3
 from functools import cache
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+# Journals of this version have no boxes; they are read as they are, and upgraded to be written.
+WITHOUT_BOXES = 2
 # "ever" in ASCII: how the file says that it is one of ours.
 APPLICATION_ID = 0x65766572
 
-SCHEMA = """
+BEFORE_BOXES = """
 CREATE TABLE facts (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL,
@@ -71,29 +73,66 @@ CREATE INDEX by_operation ON log (operation);
 CREATE INDEX takings ON log (position) WHERE sign = -1;
 """
 
+# What came with format version 3.
+BOXES = """
+CREATE TABLE boxes (
+    teaching INTEGER PRIMARY KEY,
+    x0 REAL NOT NULL,              -- left, top, right, bottom, as shares of the picture
+    y0 REAL NOT NULL,
+    x1 REAL NOT NULL,
+    y1 REAL NOT NULL,
+    found INTEGER NOT NULL,        -- 0: given by the user; 1: found, the user gave none
+    seal BLOB NOT NULL
+);
+CREATE TABLE proposals (
+    digest BLOB PRIMARY KEY,       -- of the picture, as in teachings
+    boxes BLOB NOT NULL,           -- n x 4 float64, little-endian
+    vectors BLOB NOT NULL,         -- n x features float32, little-endian
+    seal BLOB NOT NULL
+) WITHOUT ROWID;
+"""
+
+SCHEMA = BEFORE_BOXES + BOXES
+
 # What a teaching says is kept of it, in which table.
-PICTURES = {"thumbnails": 1, "images": 2}
+PICTURES = {"thumbnails": 1, "images": 2, "boxes": 4}
 
 # Small rows, looked at one by one when a journal is opened; the others when they are read.
 SMALL_TABLES = ("facts", "names", "operations", "teachings", "log")
-TABLES = (*SMALL_TABLES, "vectors", "thumbnails", "images", "strangers")
+TABLES = (*SMALL_TABLES, "boxes", "proposals", "vectors", "thumbnails", "images", "strangers")
 
 EVERYTHING = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 
 
-def write_schema(db: sqlite3.Connection) -> None:
+def write_schema(db: sqlite3.Connection, version: int = FORMAT_VERSION) -> None:
     """The tables of a new journal."""
-    db.executescript(SCHEMA)
+    db.executescript(BEFORE_BOXES if version == WITHOUT_BOXES else SCHEMA)
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+    db.execute(f"PRAGMA user_version = {version}")
+
+
+def upgrade(db: sqlite3.Connection) -> None:
+    """Give a journal of the version before boxes their tables, in one transaction.
+
+    A file that is anything else is left alone: integrity.py says what is wrong with it.
+    """
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (owner,) = db.execute("PRAGMA application_id").fetchone()
+    if (owner, version) != (APPLICATION_ID, WITHOUT_BOXES):
+        return
+    if tuple(db.execute(EVERYTHING).fetchall()) != expected_schema(WITHOUT_BOXES):
+        return
+    db.executescript(f"BEGIN IMMEDIATE;{BOXES}PRAGMA user_version = {FORMAT_VERSION};COMMIT;")
 
 
 @cache
-def expected_schema() -> tuple[tuple[str, str, str, str | None], ...]:
+def expected_schema(
+    version: int = FORMAT_VERSION,
+) -> tuple[tuple[str, str, str, str | None], ...]:
     """What :data:`EVERYTHING` gives for a journal."""
     db = sqlite3.connect(":memory:")
     try:
-        write_schema(db)
+        write_schema(db, version)
         return tuple(db.execute(EVERYTHING).fetchall())
     finally:
         db.close()

@@ -28,6 +28,7 @@ from everlearn import errors
 from everlearn.errors import EverlearnError, KeyReused, NotOrderedYet
 from everlearn.memory.storage.journal import Example
 from everlearn.memory.storage.postgres.failures import DatabaseAway
+from everlearn.memory.storage.regions import packed, unpacked
 
 if TYPE_CHECKING:
     from everlearn.memory.storage.postgres.database import PostgresDatabase
@@ -38,7 +39,9 @@ PAUSE_SECONDS = 0.05
 KEPT_SECONDS = 86_400.0
 # A user without the right to give positions waits this long for somebody who has it.
 ORDER_SECONDS = 30.0
-COLUMNS = "request, place, options, name, source, digest, embedder, vector, thumbnail, image"
+COLUMNS = (
+    "request, place, options, name, source, digest, embedder, vector, thumbnail, image, region"
+)
 
 Answer = Any
 Options = dict[str, Any]
@@ -139,7 +142,7 @@ class Inbox:
             (
                 request.key, place, options, name, example.source, example.digest,
                 example.embedder, example.vector.astype("<f4", copy=False).tobytes(),
-                example.thumbnail, example.image,
+                example.thumbnail, example.image, packed(example.region, example.proposals),
             )
             for place, (name, example) in enumerate(request.pairs)
         ]  # fmt: skip
@@ -201,7 +204,15 @@ def _pairs(rows: list[Any]) -> Pairs:
     return [
         (
             row[3],
-            Example(np.frombuffer(row[7], dtype="<f4"), row[4], row[5], row[8], row[6], row[9]),
+            Example(
+                np.frombuffer(row[7], dtype="<f4"),
+                row[4],
+                row[5],
+                row[8],
+                row[6],
+                row[9],
+                *unpacked(row[10]),
+            ),
         )
         for row in sorted(rows, key=lambda row: row[1])
     ]

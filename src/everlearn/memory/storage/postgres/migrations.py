@@ -12,13 +12,19 @@ from psycopg import sql
 
 from everlearn.errors import NewerFormat
 from everlearn.memory.storage.postgres.address import PostgresAddress
-from everlearn.memory.storage.postgres.tables import statements
-from everlearn.memory.storage.schema import FORMAT_VERSION
+from everlearn.memory.storage.postgres.tables import statements, statements_for_boxes
+from everlearn.memory.storage.schema import FORMAT_VERSION, WITHOUT_BOXES
 
 Step = Callable[[psycopg.Connection[Any]], None]
 
+
+def _add_boxes(db: psycopg.Connection[Any]) -> None:
+    for statement in statements_for_boxes():
+        db.execute(statement.encode())
+
+
 # From which format a step leads to the next one.
-STEPS: dict[int, Step] = {}
+STEPS: dict[int, Step] = {WITHOUT_BOXES: _add_boxes}
 
 
 def prepare(db: psycopg.Connection[Any], address: PostgresAddress, key: int) -> None:

@@ -16,7 +16,7 @@ samples of their values in its catalogue, where an erase does not reach.
 
 import re
 
-from everlearn.memory.storage.schema import FORMAT_VERSION, SCHEMA, TABLES
+from everlearn.memory.storage.schema import BOXES, FORMAT_VERSION, SCHEMA, TABLES
 
 TYPES = {
     "INTEGER": "bigint",
@@ -47,6 +47,7 @@ CREATE TABLE inbox (
     vector bytea NOT NULL,
     thumbnail bytea NOT NULL,
     image bytea NOT NULL,
+    region bytea NOT NULL DEFAULT '',   -- its box, and what else was seen; empty for neither
     UNIQUE (request, place)
 );
 CREATE TABLE requests (
@@ -105,9 +106,19 @@ def columns(table: str) -> list[str]:
     return [part.split()[0] for part in inside.split(",")]
 
 
-def _translated() -> list[str]:
+def statements_for_boxes() -> list[str]:
+    """What a journal of the format before boxes is given."""
+    column = "region bytea NOT NULL DEFAULT ''"
+    made = [*_translated(BOXES), f"ALTER TABLE inbox ADD COLUMN {column}"]
+    wordy = [*_wordy(made), ("inbox", "region")]
+    return made + [
+        f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0" for table, column in wordy
+    ]
+
+
+def _translated(script: str = SCHEMA) -> list[str]:
     found = []
-    for statement in _parts(SCHEMA):
+    for statement in _parts(script):
         if any(f"INDEX {index} " in statement for index in WITHOUT_INDEX):
             continue
         text = statement.replace("WITHOUT ROWID", "").rstrip()

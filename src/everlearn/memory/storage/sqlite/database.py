@@ -26,7 +26,9 @@ from everlearn.memory.storage.schema import (
     APPLICATION_ID,
     EVERYTHING,
     FORMAT_VERSION,
+    WITHOUT_BOXES,
     expected_schema,
+    upgrade,
     write_schema,
 )
 from everlearn.memory.storage.sqlite.readers import Reader, careful, reader_of
@@ -191,13 +193,16 @@ class SQLiteDatabase:
                 f"{self.path} has format version {version}, this everlearn reads up to "
                 f"{FORMAT_VERSION}; upgrade everlearn to open it"
             )
-        if version < FORMAT_VERSION:
+        if version < WITHOUT_BOXES:
             raise NotAMemory(
                 f"{self.path} has format version {version}, from before everlearn was released; "
                 "teach a new Memory from the images"
             )
-        if tuple(self.rows(EVERYTHING)) != expected_schema():
+        if tuple(self.rows(EVERYTHING)) != expected_schema(version):
             raise self._damaged("its tables are not those of a Memory")
+
+    def has_boxes(self) -> bool:
+        return int(self.value("PRAGMA user_version")) > WITHOUT_BOXES
 
     def require_structure(self, table: str | None = None) -> None:
         """SQLite finds nothing wrong with a table and its indexes, or with all of the file."""
@@ -271,7 +276,13 @@ class SQLiteDatabase:
         db = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, timeout=PATIENCE_SECONDS
         )
-        return careful(db, "journal_mode = WAL", "synchronous = FULL", "secure_delete = ON")
+        careful(db, "journal_mode = WAL", "synchronous = FULL", "secure_delete = ON")
+        try:
+            upgrade(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     def _create(self) -> None:
         """An empty journal, complete from the moment it has its name."""

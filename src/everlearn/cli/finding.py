@@ -1,0 +1,201 @@
+"""Commands about things within pictures and videos."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from everlearn.cli.context import POSITIVE, image_limits, opened, with_image_limits
+from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.errors import CannotWrite, EverlearnError
+from everlearn.images.decode import opened_picture
+from everlearn.memory.answers import Answers
+from everlearn.memory.finding import Thing
+from everlearn.memory.following import FollowedFrame, TrackedThing
+from everlearn.regions.boxes import Box
+from everlearn.regions.drawing import VideoFile, drawn
+from everlearn.regions.looking import MODES
+from everlearn.regions.proposals import FEW, MOST
+
+PATH = click.Path(path_type=Path)
+most_boxes = click.IntRange(1, 1000)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option("--out", type=PATH, metavar="FOLDER", help="Write the images with boxes here.")
+@click.option(
+    "--most", type=most_boxes, default=MOST, show_default=True, help="Boxes looked at in an image."
+)
+@click.option("--everything", is_flag=True, help="List also what looks like background.")
+@with_image_limits
+@as_json
+@click.pass_context
+def find(
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    out: Path | None,
+    most: int,
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """Which things are in these images, and where?"""
+    memory = opened(ctx, read_only=True)
+    results: list[dict[str, Any]] = []
+    rows: list[list[str]] = []
+    for file in files:
+        try:
+            things = memory.find(file, top=3, most=most, everything=everything)
+            if out is not None:
+                picture = opened_picture(file, limits=image_limits(ctx))
+                _save(
+                    drawn(picture, [(t.box, _words(t), t.name is not None) for t in things]),
+                    out / file.name,
+                )
+        except EverlearnError as error:
+            results.append({"file": str(file), "error": str(error)})
+            rows.append([str(file), f"error: {error}", ""])
+            continue
+        results.append({"file": str(file), "things": [_thing(thing) for thing in things]})
+        rows += [[str(file), _words(thing), _place(thing.box)] for thing in things]
+        if not things:
+            rows.append([str(file), "nothing", ""])
+    if as_json:
+        print_json(results)
+    else:
+        print_table(["file", "thing", "left, top, right, bottom"], rows)
+    if any("error" in result for result in results):
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("source")
+@click.option(
+    "--every",
+    type=POSITIVE,
+    default=0.2,
+    show_default=True,
+    metavar="SECONDS",
+    help="Look at one frame every so many seconds.",
+)
+@click.option("--out", type=PATH, metavar="FILE", help="Write the video with boxes to this file.")
+@click.option("--motion", is_flag=True, help="Look at what moves, before a camera that does not.")
+@click.option(
+    "--most", type=most_boxes, default=FEW, show_default=True, help="Boxes looked at in a frame."
+)
+@click.option("--frames", type=click.IntRange(1), help="Stop after this many frames.")
+@with_image_limits
+@as_json
+@click.pass_context
+def follow(
+    ctx: click.Context,
+    source: str,
+    every: float,
+    out: Path | None,
+    motion: bool,
+    most: int,
+    frames: int | None,
+    as_json: bool,
+) -> None:
+    """Find and follow things in SOURCE: a video, /dev/video0 or rtsp://…
+
+    Prints one line when the name of a thing is settled or changes; with --json one document a
+    frame.
+    """
+    memory = opened(ctx, read_only=True)
+    written = VideoFile(out, 1.0 / every) if out is not None else None
+    try:
+        for number, frame in enumerate(
+            memory.follow(source, every=every, most=most, motion=motion), start=1
+        ):
+            _tell(frame, as_json)
+            if written is not None:
+                written.write(_with_boxes(frame))
+            if number == frames:
+                break
+    finally:
+        if written is not None:
+            written.close()
+
+
+@click.command("compare-regions")
+@click.argument("modes", nargs=-1, type=click.Choice(MODES))
+@as_json
+@click.pass_context
+def compare_regions(ctx: click.Context, modes: tuple[str, ...], as_json: bool) -> None:
+    """Would the names be known better by the main thing than by the whole image?"""
+    memory = opened(ctx)
+    chosen = modes or ("whole", "main")
+    with progress("looking", len(chosen) * memory.info()["teachings"]) as step:
+        found = memory.compare_regions(chosen, progress=lambda *_: step())
+    if as_json:
+        print_json([vars(comparison) for comparison in found])
+        return
+    rows = [[c.regions, f"{c.accuracy:.1%}", str(c.teachings), str(c.left_out)] for c in found]
+    print_table(["regions", "right, each left out", "teachings", "not readable"], rows)
+
+
+def _tell(frame: FollowedFrame, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "seconds": frame.seconds,
+                "things": [_tracked(thing) for thing in frame.things],
+                "events": [vars(event) | {"box": list(event.box)} for event in frame.events],
+            }
+        )
+        return
+    for event in frame.events:
+        name = event.name or "unknown"
+        changed = "" if event.first else f", no longer {event.before or 'unknown'}"
+        say(f"{event.seconds:.1f} s: thing {event.track} is {name}{changed}, {_place(event.box)}")
+
+
+def _with_boxes(frame: FollowedFrame) -> Any:
+    import numpy as np
+
+    from everlearn.images.embedders import as_picture
+
+    things = [
+        (thing.box, f"{thing.id} {thing.name or 'unknown'}", thing.name is not None)
+        for thing in frame.things
+    ]
+    return np.asarray(drawn(as_picture(frame.pixels), things))
+
+
+def _tracked(thing: TrackedThing) -> dict[str, Any]:
+    return {
+        "track": thing.id,
+        "box": list(thing.box),
+        "name": thing.name,
+        "probability": thing.probability,
+        "settled": thing.settled,
+    }
+
+
+def _thing(thing: Thing) -> dict[str, Any]:
+    return {
+        "box": list(thing.box),
+        "name": thing.name,
+        "score": thing.score,
+        "unknown": thing.answers.unknown,
+        "answers": [vars(answer) for answer in thing.answers],
+    }
+
+
+def _words(thing: Thing) -> str:
+    answers: Answers = thing.answers
+    return "unknown" if thing.name is None else f"{thing.name} {answers[0].probability:.0%}"
+
+
+def _place(box: Box) -> str:
+    return ", ".join(f"{100 * share:.0f}%" for share in box)
+
+
+def _save(picture: Any, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(path)
+    except (OSError, ValueError) as error:
+        raise CannotWrite(f"{path} cannot be written: {error}") from None

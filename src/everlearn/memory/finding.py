@@ -1,0 +1,188 @@
+"""Things in a picture: where they are, and what they are called.
+
+    proposals (regions/proposals.py) → vectors of the boxes → names and background (model/finder.py)
+    → what looks like background goes → boxes of one name that show the same thing become one
+
+A thing that resembles nothing that was taught is *unknown*, by the same rule as in ``ask``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.arrays import Array, softmax
+from everlearn.errors import InvalidInput
+from everlearn.memory.answering import Answering
+from everlearn.memory.answers import Answers
+from everlearn.memory.edits.intake import Intake
+from everlearn.memory.model.background import Background
+from everlearn.memory.model.calibrated import CalibratedModel
+from everlearn.memory.model.feature_map import power_and_learner
+from everlearn.memory.model.finder import PROPOSER_WEIGHT, FindHead
+from everlearn.memory.model.head import Verdict, as_answers, unit
+from everlearn.memory.opened import OpenMemory
+from everlearn.regions.boxes import MOST_BOXES, Box, Boxes, merged, rounded, suppressed
+
+# A name may score this much less than background: with few examples all scores are low.
+LENIENCE = 0.1
+# Things of two names that overlap by more are one thing.
+ONE_THING = 0.5
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One thing in a picture.
+
+    Attributes
+    ----------
+    box : Box
+        Where it is, in shares of the picture.
+    answers : Answers
+        What it may be, the best first; ``answers.unknown`` where it resembles nothing taught.
+    score : float
+        How sure it is that this is a thing of that name; for comparing things of one Memory.
+    vector : ndarray
+        Of the box.
+    """
+
+    box: Box
+    answers: Answers
+    score: float
+    vector: NDArray[np.float32]
+
+    @property
+    def name(self) -> str | None:
+        """The best name; ``None`` for unknown."""
+        return None if self.answers.unknown or not self.answers else self.answers[0].name
+
+
+class Finding:
+    """Finds things in pictures with what a Memory was taught.
+
+    Parameters
+    ----------
+    opened : OpenMemory
+    answering : Answering
+    intake : Intake
+    """
+
+    def __init__(self, opened: OpenMemory, answering: Answering, intake: Intake) -> None:
+        self._opened = opened
+        self._answering = answering
+        self._intake = intake
+        self._background: Background | None = None
+        self._head: tuple[tuple[int, int], FindHead] | None = None
+
+    def find(
+        self, picture: Any, *, top: int | None, most: int, everything: bool = False
+    ) -> list[Thing]:
+        """Things, the surest first; with ``everything`` also what looks like background."""
+        if not 1 <= most <= MOST_BOXES:
+            raise InvalidInput(f"most is a number of boxes from 1 to {MOST_BOXES}, not {most!r}")
+        looker = self._intake.looker
+        image, _ = looker.opened(_shown(picture))
+        proposed = looker.proposer.propose(image)
+        boxes, scores = proposed.boxes[:most], proposed.scores[:most]
+        vectors = looker.vectors(image, [Box(*row) for row in boxes])
+        return self.named(boxes, scores, vectors, top=top, everything=everything)
+
+    def named(
+        self,
+        boxes: Boxes,
+        proposer_scores: Array,
+        vectors: NDArray[np.float32],
+        *,
+        top: int | None = None,
+        everything: bool = False,
+    ) -> list[Thing]:
+        """Boxes with their vectors as things; what shows the same thing becomes one."""
+        with self._opened.guard:
+            calibrated = self._answering.up_to_date()
+            if calibrated is None or not len(boxes):
+                return self._nameless(boxes, proposer_scores, vectors)
+            head = self._up_to_date(calibrated)
+            x = unit(vectors)
+            names, background = head.scores(x)
+            best = names.argmax(axis=1)
+            rows = np.arange(len(boxes))
+            surety = names[rows, best] + PROPOSER_WEIGHT * np.log(proposer_scores)
+            seen = names[rows, best] > (-np.inf if everything else background - LENIENCE)
+            kept = _one_for_each_thing(boxes, surety, best, np.flatnonzero(seen))
+            shares = [softmax(names[i] / calibrated.temperature) for i in kept]
+            return [
+                Thing(
+                    rounded(boxes[i]),
+                    self._answers(calibrated, head, x[i], share, top, rounded(boxes[i])),
+                    float(surety[i]),
+                    vectors[i],
+                )
+                for i, share in zip(kept, shares, strict=True)
+            ]
+
+    def _answers(
+        self,
+        calibrated: CalibratedModel,
+        head: FindHead,
+        x: Array,
+        shares: Array,
+        top: int | None,
+        box: Box,
+    ) -> Answers:
+        """Names with the shares of the head; known or unknown as ``ask`` says."""
+        plain = calibrated.answer(x)
+        verdict = Verdict(shares, plain.familiarity, plain.nearest, plain.p_value)
+        acceptance, accept = calibrated.judgement.acceptance, self._answering.accept
+        return as_answers(
+            verdict,
+            head.classes,
+            self._answering.names,
+            top=top,
+            accept=accept,
+            threshold=acceptance.threshold(accept, verdict.nearest),
+            ignored=lambda: self._opened.read(lambda: self._answering.is_ignored(x)),
+            box=box,
+        )
+
+    def _nameless(self, boxes: Boxes, scores: Array, vectors: NDArray[np.float32]) -> list[Thing]:
+        """Nothing was taught: every thing is unknown."""
+        nothing = Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf)
+        return [
+            Thing(rounded(boxes[i]), nothing, float(np.log(scores[i])), vectors[i])
+            for i in merged(boxes, scores)
+        ]
+
+    def _up_to_date(self, calibrated: CalibratedModel) -> FindHead:
+        """The head of the model that answers now; made anew after a change."""
+        stamp = self._answering.read_at
+        if self._head is None or stamp is None or self._head[0] != stamp:
+            head = self._opened.read(lambda: self._made(calibrated))
+            self._head = (stamp or (0, 0), head)
+        return self._head[1]
+
+    def _made(self, calibrated: CalibratedModel) -> FindHead:
+        power, learner = power_and_learner(calibrated.classifier)
+        n_features = self._opened.journal.n_features
+        known = self._background
+        if known is None or (known.n_features, known.power) != (n_features, power):
+            known = self._background = Background(n_features, power)
+        return FindHead(learner, power, known.follow(self._opened.journal))
+
+
+def _one_for_each_thing(
+    boxes: Boxes, surety: Array, names: NDArray[np.intp], seen: NDArray[np.intp]
+) -> Sequence[int]:
+    """Indices of the boxes that stand for things, the surest first."""
+    kept: list[int] = []
+    for name in np.unique(names[seen]):
+        own = seen[names[seen] == name]
+        kept += own[merged(boxes[own], surety[own])].tolist()
+    chosen = np.array(sorted(kept), dtype=np.intp)
+    best = suppressed(boxes[chosen], surety[chosen], most_overlap=ONE_THING)
+    return [int(i) for i in chosen[best]]
+
+
+def _shown(picture: Any) -> Any:
+    return np.asarray(picture.convert("RGB")) if hasattr(picture, "convert") else picture

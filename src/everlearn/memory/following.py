@@ -1,0 +1,198 @@
+"""Things over the frames of a video: found, followed, and named by all of their frames.
+
+    frame → boxes (proposals, or what moves) → things (finding.py) → tracks (regions/tracks.py)
+
+The name of a track is what its frames say together. It is told once it is settled, and again when
+it changes. Frames of a track that look different are kept, a few, so that teaching the track
+teaches those and not a hundred copies of one view.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.images.batches import digest_of_pixels, thumbnail
+from everlearn.images.embedders import as_picture
+from everlearn.images.video import VideoFrame
+from everlearn.memory.answers import Answers
+from everlearn.memory.edits.intake import Intake
+from everlearn.memory.finding import Finding, Thing
+from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.regions import TaughtBox
+from everlearn.regions.boxes import Box
+from everlearn.regions.looking import cut_out
+from everlearn.regions.motion import MotionProposer
+from everlearn.regions.tracks import Track, Tracker
+
+# Views of a track are kept that look less alike than this (cosine), so many at most.
+ALIKE = 0.9
+MOST_VIEWS = 8
+
+
+@dataclass(frozen=True)
+class TrackedThing:
+    """A thing in a frame, and what is known of it from all frames so far.
+
+    Attributes
+    ----------
+    id : int
+        The number of its track.
+    box : Box
+    name : str or None
+        By all frames; ``None`` for unknown.
+    probability : float
+        Of the name, among all names and unknown.
+    settled : bool
+        Whether the name leads clearly.
+    answers : Answers
+        Of this frame alone.
+    views : tuple of Example
+        Frames of it that differ; ``memory.teach_many((view, name) for view in views)``.
+    """
+
+    id: int
+    box: Box
+    name: str | None
+    probability: float
+    settled: bool
+    answers: Answers
+    views: tuple[Example, ...] = field(repr=False, default=())
+
+
+@dataclass(frozen=True)
+class TrackEvent:
+    """The name of a track was settled, or changed; ``name`` is ``None`` for unknown."""
+
+    track: int
+    name: str | None
+    before: str | None
+    first: bool
+    seconds: float
+    box: Box
+
+
+@dataclass(frozen=True)
+class FollowedFrame:
+    """What was seen in one frame.
+
+    Attributes
+    ----------
+    seconds : float
+    things : tuple of TrackedThing
+    events : tuple of TrackEvent
+    pixels : ndarray of shape (height, width, 3)
+    """
+
+    seconds: float
+    things: tuple[TrackedThing, ...]
+    events: tuple[TrackEvent, ...]
+    pixels: NDArray[np.uint8] = field(repr=False)
+
+
+class Following:
+    """Follows things over frames.
+
+    Parameters
+    ----------
+    finding : Finding
+    intake : Intake
+    most : int
+        How many boxes of a frame are looked at.
+    motion : bool
+        Look at what moves, before a camera that does not, instead of asking the proposer.
+    patience : int
+        A track ends when its thing was missed in more frames than this.
+    """
+
+    def __init__(
+        self, finding: Finding, intake: Intake, *, most: int, motion: bool, patience: int
+    ) -> None:
+        self._finding = finding
+        self._intake = intake
+        self._most = most
+        self._motion = MotionProposer() if motion else None
+        self._tracker = Tracker(patience=patience)
+        self._views: dict[int, list[Example]] = {}
+        self._told: dict[int, str | None] = {}
+
+    def frames(self, frames: Iterable[Any]) -> Iterator[FollowedFrame]:
+        """One result a frame; an error ends it where the video does."""
+        for number, frame in enumerate(frames):
+            if isinstance(frame, VideoFrame):
+                yield self.frame(frame.opened(), frame.seconds, str(frame.path))
+            else:
+                pixels = frame.convert("RGB") if hasattr(frame, "convert") else frame
+                yield self.frame(np.asarray(pixels), float(number), "")
+
+    def frame(self, pixels: NDArray[np.uint8], seconds: float, source: str) -> FollowedFrame:
+        """The next frame."""
+        picture = as_picture(pixels)
+        looker = self._intake.looker
+        proposer = self._motion or looker.proposer
+        proposed = proposer.propose(picture)
+        boxes, scores = proposed.boxes[: self._most], proposed.scores[: self._most]
+        vectors = looker.vectors(picture, [Box(*row) for row in boxes])
+        found = self._finding.named(boxes, scores, vectors)
+        tracks = self._tracker.update(
+            [thing.box for thing in found], [thing.vector.astype(np.float64) for thing in found]
+        )
+        digest = digest_of_pixels(pixels) if found else b""
+        events, things = [], []
+        for thing, track in zip(found, tracks, strict=True):
+            shares = {answer.name: answer.probability for answer in thing.answers}
+            track.evidence.add(shares, unknown=thing.answers.unknown)
+            self._keep_view(track, thing, picture, digest, f"{source}/{seconds:.3f}s")
+            event = self._event(track, seconds)
+            if event is not None:
+                events.append(event)
+            things.append(self._described(track, thing))
+        for track in self._tracker.ended:
+            self._views.pop(track.id, None)
+            self._told.pop(track.id, None)
+        return FollowedFrame(seconds, tuple(things), tuple(events), pixels)
+
+    def _described(self, track: Track, thing: Thing) -> TrackedThing:
+        evidence = track.evidence
+        return TrackedThing(
+            track.id,
+            thing.box,
+            evidence.name,
+            evidence.probability(),
+            evidence.settled,
+            thing.answers,
+            tuple(self._views[track.id]),
+        )
+
+    def _event(self, track: Track, seconds: float) -> TrackEvent | None:
+        evidence = track.evidence
+        first = track.id not in self._told
+        before = self._told.get(track.id)
+        if not evidence.settled or (not first and evidence.name == before):
+            return None
+        self._told[track.id] = evidence.name
+        return TrackEvent(track.id, evidence.name, before, first, seconds, track.box)
+
+    def _keep_view(
+        self, track: Track, thing: Thing, picture: Any, digest: bytes, source: str
+    ) -> None:
+        views = self._views.setdefault(track.id, [])
+        if len(views) >= MOST_VIEWS:
+            return
+        own = _unit(thing.vector)
+        if any(float(_unit(view.vector) @ own) >= ALIKE for view in views):
+            return
+        small = thumbnail(cut_out(picture, thing.box))
+        embedder = self._intake.embedder.name
+        region = TaughtBox(thing.box, found=False)
+        views.append(
+            Example(thing.vector, source.lstrip("/"), digest, small, embedder, b"", region)
+        )
+
+
+def _unit(vector: NDArray[np.float32]) -> NDArray[np.float64]:
+    wide = vector.astype(np.float64)
+    length = float(np.linalg.norm(wide))
+    return wide / length if length else wide

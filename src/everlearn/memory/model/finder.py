@@ -1,0 +1,73 @@
+"""Names and background told apart: ridge regression over what was taught and what was not.
+
+With G and b_k the Gram matrix and the sums of the named vectors, as the classifier holds them, and
+Ĝ, b₀ and n₀ those of the background (background.py),
+
+    A = G + Ĝ + λ I,    w_k = (N / n_k)^½ A⁻¹ b_k,    N = Σ n_k + n₀
+
+so that a name costs no second statistics: naming in a picture is another reading of the same sums.
+λ is 1, chosen on training pictures of the pack ``scenes``.
+
+The score of a box for a name is its ridge score plus ¼ of the logarithm of the proposer's score:
+both a name that fits and a box that holds a whole thing count.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from everlearn.arrays import Array
+from everlearn.errors import NotExplainable
+from everlearn.memory.model.background import Sums
+from everlearn.memory.model.head import mapped_features
+
+REGULARIZATION = 1.0
+RECODING = 0.5
+# What a logarithm of the proposer's score weighs beside a score.
+PROPOSER_WEIGHT = 0.25
+
+
+class FindHead:
+    """Scores of names and background for vectors of boxes.
+
+    Parameters
+    ----------
+    learner : an everlearn learner
+        Taught, and holding second moments.
+    power : float
+        Through which it sees vectors.
+    background : Sums
+    """
+
+    def __init__(self, learner: Any, power: float, background: Sums) -> None:
+        moments = getattr(learner, "moments_", None)
+        if moments is None or not hasattr(moments, "gram"):
+            raise NotExplainable(
+                f"{type(learner).__name__} keeps no second moments, by which things are told from "
+                "background; switch to one that does, for instance with use(classifier='ridge')"
+            )
+        self.power = power
+        order = learner.registry_.order
+        self.classes: NDArray[np.int64] = learner.classes_
+        counts = moments.counts[order]
+        sums = counts[:, None] * moments.means[order]
+        if background.count:
+            counts = np.append(counts, background.count)
+            sums = np.vstack([sums, background.total])
+        self.has_background = background.count > 0
+        A = moments.gram() + background.gram
+        A.flat[:: len(A) + 1] += REGULARIZATION
+        factor = cho_factor(A, lower=False, overwrite_a=True)
+        recoded = (counts.sum() / counts) ** RECODING
+        # One row a name; the last one is background, if there is any.
+        self.weights: Array = recoded[:, None] * cho_solve(factor, sums.T).T
+
+    def scores(self, unit_vectors: Array) -> tuple[Array, Array]:
+        """Scores of all names, one row a vector, and of background; −∞ where nothing is known."""
+        seen = np.asarray(mapped_features(self.power, unit_vectors))
+        found = seen @ self.weights.T
+        if self.has_background:
+            return found[:, :-1], found[:, -1]
+        return found, np.full(len(found), -np.inf)

@@ -1,0 +1,184 @@
+"""Boxes of teachings, and proposals of taught pictures, in the journal.
+
+A teaching that is about a part of its picture has a row in ``boxes``. The row says whether the user
+gave the box or the Memory found it: two teachings are of the same thing if picture and *given* box
+are the same.
+
+``proposals`` holds, once for every picture that was taught with them, the boxes a proposer found
+and their vectors. Those that overlap no taught box of the picture are background
+(model/background.py). They stay with the picture as long as it has a teaching, counting or not, so
+that undo finds them again; an erase takes those of pictures that are gone.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from everlearn.errors import DamagedJournal
+from everlearn.memory.storage.checksums import content_of, row_checksum
+from everlearn.regions.boxes import Box, Boxes
+
+if TYPE_CHECKING:
+    from everlearn.memory.storage.journal import Journal
+
+
+@dataclass(frozen=True)
+class TaughtBox:
+    """The box of a teaching, and whether the Memory found it because the user gave none."""
+
+    box: Box
+    found: bool
+
+
+@dataclass(frozen=True)
+class PictureProposals:
+    """Boxes that were proposed for a taught picture, and their vectors."""
+
+    boxes: Boxes
+    vectors: NDArray[np.float32]
+
+
+def given_box(taught: TaughtBox | None) -> Box | None:
+    """The box that the user gave, if there is one: what makes two teachings of a picture differ."""
+    return None if taught is None or taught.found else taught.box
+
+
+def has_boxes(journal: "Journal") -> bool:
+    """Whether the journal is of a version that has boxes; otherwise it has none."""
+    return journal.db.has_boxes()
+
+
+def box_row(teaching: int, taught: TaughtBox) -> tuple[Any, ...]:
+    """The row of a teaching's box, with its checksum."""
+    row = teaching, *map(float, taught.box), int(taught.found)
+    return *row, row_checksum("boxes", *row)
+
+
+def keep_box(journal: "Journal", teaching: int, taught: TaughtBox) -> None:
+    """Write the box of a teaching; inside a transaction."""
+    journal.db.replace("boxes", *box_row(teaching, taught))
+
+
+def taught_boxes(journal: "Journal") -> dict[int, TaughtBox]:
+    """Of every teaching that has one."""
+    if not has_boxes(journal):
+        return {}
+    return {
+        row[0]: _checked(journal, row) for row in journal.db.rows(f"{_SELECT} ORDER BY teaching")
+    }
+
+
+def taught_box(journal: "Journal", teaching: int) -> TaughtBox | None:
+    """Of one teaching, if it has one."""
+    if not has_boxes(journal):
+        return None
+    row = journal.db.row(f"{_SELECT} WHERE teaching = ?", teaching)
+    return None if row is None else _checked(journal, row)
+
+
+def drop_boxes(journal: "Journal", teachings: list[tuple[int]]) -> None:
+    """Remove the boxes of teachings that go, and the proposals of pictures without teachings.
+
+    Inside a transaction, when the teachings themselves are as they will be.
+    """
+    journal.db.run_many("DELETE FROM boxes WHERE teaching = ?", teachings)
+    journal.db.run("DELETE FROM proposals WHERE digest NOT IN (SELECT digest FROM teachings)")
+
+
+def keep_proposals(journal: "Journal", digest: bytes, proposals: PictureProposals) -> None:
+    """Write the proposals of a picture; inside a transaction."""
+    boxes = proposals.boxes.astype("<f8", copy=False).tobytes()
+    vectors = proposals.vectors.astype("<f4", copy=False).tobytes()
+    own = row_checksum("proposals", digest, content_of(boxes), content_of(vectors))
+    journal.db.run(
+        "INSERT OR REPLACE INTO proposals VALUES (?, ?, ?, ?)", digest, boxes, vectors, own
+    )
+
+
+def proposals_of(journal: "Journal", digest: bytes) -> PictureProposals | None:
+    """The proposals of a picture, if it was taught with them."""
+    if not has_boxes(journal):
+        return None
+    row = journal.db.row("SELECT boxes, vectors, seal FROM proposals WHERE digest = ?", digest)
+    if row is None:
+        return None
+    boxes, vectors, kept = row
+    if not isinstance(boxes, bytes) or not isinstance(vectors, bytes):
+        raise _damaged(journal, "proposals hold something else than bytes")
+    if kept != row_checksum("proposals", digest, content_of(boxes), content_of(vectors)):
+        raise _damaged(journal, "the proposals of a picture were altered")
+    count, width = len(boxes) // 32, 4 * journal.n_features
+    if len(boxes) != 32 * count or len(vectors) != width * count:
+        raise _damaged(journal, "the proposals of a picture have the wrong length")
+    corners = np.frombuffer(boxes, dtype="<f8").reshape(count, 4).astype(np.float64)
+    rows = np.frombuffer(vectors, dtype="<f4").reshape(count, journal.n_features)
+    if not (np.isfinite(corners).all() and np.isfinite(rows).all()):
+        raise _damaged(journal, "the proposals of a picture hold NaN or infinity")
+    return PictureProposals(corners, rows)
+
+
+def pictures_with_proposals(journal: "Journal") -> list[bytes]:
+    """Digests of the pictures that count and have proposals, in the order they were taught."""
+    if not has_boxes(journal):
+        return []
+    rows = journal.db.rows(
+        "SELECT teachings.digest FROM teachings JOIN proposals USING (digest) "
+        "WHERE position IS NOT NULL GROUP BY teachings.digest ORDER BY MIN(position)"
+    )
+    return [row[0] for row in rows]
+
+
+def counting_boxes(journal: "Journal", digest: bytes) -> Boxes:
+    """What counts of a picture: the boxes that were taught, the whole picture where none was."""
+    rows = journal.db.rows(
+        "SELECT teachings.id, x0, y0, x1, y1, found, boxes.seal FROM teachings "
+        "LEFT JOIN boxes ON teaching = id WHERE digest = ? AND position IS NOT NULL "
+        "ORDER BY position",
+        digest,
+    )
+    whole = (0.0, 0.0, 1.0, 1.0)
+    found = [whole if row[1] is None else tuple(_checked(journal, row).box) for row in rows]
+    return np.array(found, dtype=np.float64).reshape(-1, 4)
+
+
+def packed(region: TaughtBox | None, proposals: PictureProposals | None) -> bytes:
+    """Both as bytes that :func:`unpacked` reads; empty where there is neither."""
+    arrays = {}
+    if region is not None:
+        arrays["region"] = np.array([*region.box, region.found], dtype=np.float64)
+    if proposals is not None:
+        arrays["boxes"] = np.ascontiguousarray(proposals.boxes, dtype=np.float64)
+        arrays["vectors"] = np.ascontiguousarray(proposals.vectors, dtype=np.float32)
+    return bytes(save(arrays)) if arrays else b""
+
+
+def unpacked(data: bytes) -> tuple[TaughtBox | None, PictureProposals | None]:
+    """What :func:`packed` packed."""
+    if not data:
+        return None, None
+    arrays = load(data)
+    region = proposals = None
+    if "region" in arrays:
+        *box, found = arrays["region"].tolist()
+        region = TaughtBox(Box(*box), bool(found))
+    if "boxes" in arrays:
+        proposals = PictureProposals(arrays["boxes"], arrays["vectors"])
+    return region, proposals
+
+
+_SELECT = "SELECT teaching, x0, y0, x1, y1, found, seal FROM boxes"
+
+
+def _checked(journal: "Journal", row: tuple[Any, ...]) -> TaughtBox:
+    if row[-1] != row_checksum("boxes", *row[:-1]):
+        raise _damaged(journal, "a box was altered")
+    return TaughtBox(Box(*row[1:5]), bool(row[5]))
+
+
+def _damaged(journal: "Journal", what: str) -> DamagedJournal:
+    return DamagedJournal(
+        f"{journal.db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
+    )

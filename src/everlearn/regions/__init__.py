@@ -1,0 +1,7 @@
+"""Where a thing is in a picture: boxes, the main thing, proposals, tracks."""
+
+from everlearn.regions.boxes import Box
+from everlearn.regions.main_thing import main_thing
+from everlearn.regions.proposals import Proposer
+
+__all__ = ["Box", "Proposer", "main_thing"]

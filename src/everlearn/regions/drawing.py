@@ -1,0 +1,108 @@
+"""Boxes and names drawn onto a picture, and frames written as a video."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.errors import CannotWrite, InvalidParameter, MissingPackage
+from everlearn.regions.boxes import Box
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Told apart by people who do not see red and green as different (Okabe and Ito).
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#f0e442")
+UNKNOWN_COLOUR = "#808080"
+
+
+def drawn(picture: "Image.Image", things: Iterable[tuple[Box, str, bool]]) -> "Image.Image":
+    """A copy of a picture with boxes and words; ``known`` says whether the word is a name."""
+    from PIL import ImageDraw, ImageFont
+
+    copy = picture.copy()
+    draw = ImageDraw.Draw(copy)
+    width = max(2, round(max(copy.size) / 300))
+    font = ImageFont.load_default(size=max(11, round(max(copy.size) / 45)))
+    for box, words, known in things:
+        colour = _colour(words) if known else UNKNOWN_COLOUR
+        left, top, right, bottom = box.pixels(*copy.size)
+        draw.rectangle((left, top, right - 1, bottom - 1), outline=colour, width=width)
+        # Words stand above the box, or inside where there is no room.
+        frame = draw.textbbox((left, top), words, font=font)
+        height = frame[3] - frame[1] + 2 * width
+        start = top - height if top >= height else top
+        draw.rectangle(
+            (left, start, left + frame[2] - frame[0] + 2 * width, start + height), colour
+        )
+        place = (left + width, start + width - (frame[1] - top))
+        draw.text(place, words, fill="white", font=font)
+    return copy
+
+
+def _colour(words: str) -> str:
+    name = words.rsplit(" ", 1)[0]
+    return COLOURS[sum(name.encode()) % len(COLOURS)]
+
+
+class VideoFile:
+    """A video that frames are written to, one after the other.
+
+    Parameters
+    ----------
+    path : path-like
+        Its ending says which container: .mp4, .mkv, .mov, .avi or .webm.
+    rate : float
+        Frames a second.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], rate: float) -> None:
+        if rate <= 0.0:
+            raise InvalidParameter(f"a video has more than 0 frames a second, not {rate}")
+        try:
+            import av
+        except ImportError:
+            raise MissingPackage(
+                "writing videos needs PyAV; install it with: pip install 'everlearn[video]'"
+            ) from None
+        self._av = av
+        self._path = Path(path)
+        self._rate = max(1, round(rate))
+        self._stream: Any = None
+        try:
+            self._container = av.open(os.fspath(path), "w")
+        except (av.FFmpegError, OSError, ValueError) as error:
+            raise CannotWrite(f"{path} cannot be written: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def write(self, pixels: NDArray[np.uint8]) -> None:
+        """One frame more; all have the size of the first."""
+        height, width = (side - side % 2 for side in pixels.shape[:2])
+        if self._stream is None:
+            codec = "libvpx" if self._path.suffix.lower() == ".webm" else "mpeg4"
+            self._stream = self._container.add_stream(codec, rate=self._rate)
+            self._stream.width, self._stream.height = width, height
+            self._stream.pix_fmt = "yuv420p"
+            self._stream.bit_rate = 8 * width * height
+        even = np.ascontiguousarray(pixels[:height, :width])
+        frame = self._av.VideoFrame.from_ndarray(even, format="rgb24")
+        self._container.mux(self._stream.encode(frame))
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._container.mux(self._stream.encode())
+        self._container.close()

@@ -1,0 +1,215 @@
+"""From a picture to the vector of a part of it.
+
+    box given      the part that was pointed at
+    "main"         the main thing (main_thing.py)
+    "things"       the main thing, and beside it everything that a proposer sees (proposals.py)
+
+A part is taken with a margin of 8 % of its sides and squeezed into the square that the network
+takes. Measured on training pictures of the pack ``scenes``, that names things better than a centre
+crop (62 against 54 % of COCO's) and tells a whole animal from its head.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from everlearn.errors import EverlearnError, InvalidParameter
+from everlearn.images.batches import (
+    Unreadable,
+    digest_of_pixels,
+    in_order,
+    named_after,
+    read_picture,
+    thumbnail,
+)
+from everlearn.images.decode import RGB, Limits, Source
+from everlearn.images.embedders import Embedder, Vectors, as_picture
+from everlearn.regions.boxes import Box, Boxes, as_box, rounded
+from everlearn.regions.main_thing import MainThing
+from everlearn.regions.proposals import Proposer
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MODES = ("whole", "main", "things")
+AUTO = "auto"
+MARGIN = 0.08
+# The least sides to decode, in those of what is embedded, where the part is not known yet.
+CLOSER = 3
+
+
+@dataclass(frozen=True)
+class Region:
+    """A picture, or its file, and which part of it is meant.
+
+    ``box`` is four numbers, ``"auto"`` for the main thing, or ``None`` for what the mode says.
+    """
+
+    picture: Any
+    box: Any = None
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What was seen of one picture.
+
+    Attributes
+    ----------
+    source : bytes or path-like
+        The file; empty for pixels.
+    vector : ndarray
+        Of the part.
+    digest : bytes
+        Of the picture.
+    thumbnail : bytes
+        A small JPEG of the part.
+    box : Box or None
+        The part; ``None`` for the whole picture.
+    found : bool
+        Whether the box was found, not given.
+    proposals, proposal_vectors, proposal_scores : ndarrays
+        Other boxes, where they were asked for.
+    """
+
+    source: Source
+    vector: Vectors
+    digest: bytes
+    thumbnail: bytes
+    box: Box | None
+    found: bool
+    proposals: Boxes | None = None
+    proposal_vectors: Vectors | None = None
+    proposal_scores: Boxes | None = None
+
+
+class Looker:
+    """Looks at parts of pictures.
+
+    Parameters
+    ----------
+    embedder : Embedder
+    limits : Limits
+    mode : {"whole", "main", "things"}
+        Which part is meant where no box is given.
+    """
+
+    def __init__(self, embedder: Embedder, limits: Limits, mode: str = "whole") -> None:
+        require_mode(mode)
+        self.embedder = embedder
+        self.limits = limits
+        self.mode = mode
+        self.main_thing = MainThing()
+        self.proposer = Proposer()
+
+    def look(self, part: Region) -> Sight:
+        """One picture, or the error it deserves."""
+        source, picture, digest = self._opened(part)
+        box, found = self._box(part.box, picture)
+        vector = self._whole(picture) if box is None else self.vectors(picture, [box])[0]
+        seen = thumbnail(picture if box is None else cut_out(picture, box))
+        if self.mode != "things":
+            return Sight(source, vector, digest, seen, box, found)
+        proposed = self.proposer.propose(picture)
+        others = self.vectors(picture, [Box(*row) for row in proposed.boxes])
+        more = proposed.boxes, others, proposed.scores
+        return Sight(source, vector, digest, seen, box, found, *more)
+
+    def look_many(self, parts: Iterable[Region]) -> Iterator[Sight | Unreadable]:
+        """Many pictures in order, every core busy; an error for what cannot be read."""
+        workers = self.embedder.threads or os.cpu_count() or 1
+        for (seen,) in in_order(self._look_safely, parts, 1, workers):
+            yield seen
+
+    def opened(self, picture: Any) -> tuple["Image.Image", bytes]:
+        """A picture close enough to see its parts, and its digest."""
+        _, image, digest = self._opened(Region(picture, AUTO))
+        return image, digest
+
+    def vectors(self, picture: "Image.Image", boxes: Iterable[Box]) -> Vectors:
+        """Vectors of parts of one picture, a row each."""
+        prepared = [self.embedder.prepare_part(picture, edges(picture, box)) for box in boxes]
+        found = np.empty((len(prepared), self.embedder.n_features), dtype=np.float32)
+        for start in range(0, len(prepared), self.embedder.batch_size):
+            batch = slice(start, start + self.embedder.batch_size)
+            found[batch] = self.embedder.run(np.stack(prepared[batch]))
+        return found
+
+    def _whole(self, picture: "Image.Image") -> Vectors:
+        return self.embedder.run(self.embedder.prepare(picture)[None])[0]
+
+    def _box(self, given: Any, picture: "Image.Image") -> tuple[Box | None, bool]:
+        if given is None and self.mode == "whole":
+            return None, False
+        if given is None or (isinstance(given, str) and given == AUTO):
+            return self.main_thing.box(picture), True
+        return as_box(given, *picture.size), False
+
+    def _opened(self, part: Region) -> tuple[Source, "Image.Image", bytes]:
+        if _is_file(part.picture):
+            at_least = self._at_least(part.box)
+            image, digest = read_picture(part.picture, self.limits, at_least)
+            return part.picture, image, digest
+        pixels: RGB = np.asarray(part.picture)
+        return b"", as_picture(pixels), digest_of_pixels(pixels)
+
+    def _at_least(self, given: Any) -> int | None:
+        """How many pixels a side has to have for the part to have enough of them."""
+        enough = self.embedder.at_least
+        if enough is None:
+            return None
+        if given is None and self.mode == "whole":
+            return enough
+        if given is None or (isinstance(given, str) and given == AUTO):
+            return CLOSER * enough
+        try:
+            left, top, right, bottom = (float(number) for number in given)
+        except (TypeError, ValueError):
+            return None
+        if not 0.0 <= left < right <= 1.0 or not 0.0 <= top < bottom <= 1.0:
+            return None  # pixels of the picture as it is, or an error when it is looked at
+        return min(math.ceil(enough / min(right - left, bottom - top)), 1 << 16)
+
+    def _look_safely(self, parts: list[Region]) -> list[Sight | Unreadable]:
+        seen: list[Sight | Unreadable] = []
+        for part in parts:
+            try:
+                seen.append(self.look(part))
+            except EverlearnError as error:
+                source = part.picture if _is_file(part.picture) else b""
+                seen.append(Unreadable(source, named_after(source, error)))
+        return seen
+
+
+def require_mode(mode: object) -> None:
+    """One of the ways to look at pictures."""
+    if mode not in MODES:
+        raise InvalidParameter(f"regions is one of {', '.join(map(repr, MODES))}, not {mode!r}")
+
+
+def edges(picture: "Image.Image", box: Box) -> tuple[float, float, float, float]:
+    """A box with its margin in pixels, inside of the picture and at least one pixel wide."""
+    width, height = picture.size
+    across, down = MARGIN * (box.right - box.left), MARGIN * (box.bottom - box.top)
+    wider = rounded((box.left - across, box.top - down, box.right + across, box.bottom + down))
+    left, top = wider.left * width, wider.top * height
+    right, bottom = wider.right * width, wider.bottom * height
+    if right - left < 1.0:
+        left = min(max(left - 0.5, 0.0), width - 1.0)
+        right = left + 1.0
+    if bottom - top < 1.0:
+        top = min(max(top - 0.5, 0.0), height - 1.0)
+        bottom = top + 1.0
+    return left, top, right, bottom
+
+
+def cut_out(picture: "Image.Image", box: Box) -> "Image.Image":
+    """The whole pixels of a box."""
+    return picture.crop(box.pixels(*picture.size))
+
+
+def _is_file(picture: Any) -> bool:
+    return isinstance(picture, (str, bytes, os.PathLike))

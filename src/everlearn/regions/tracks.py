@@ -1,0 +1,213 @@
+"""One thing over many frames: which box of this frame is which thing of the last one.
+
+A track expects its thing where it was last seen, moved on by its velocity. Boxes and tracks are
+paired by the assignment with the least cost (Kuhn and Munkres) over
+
+    cost = 1 − ½ overlap − ½ likeness,     likeness = cosine of the appearances, at least 0
+
+where a pair is possible if the boxes overlap by 0.2, or overlap at all or lie close by and look
+alike (0.6). Appearance is any vector; a track keeps a running mean of its own at length one.
+
+What a track is called is decided by all of its frames (:class:`Evidence`). Cost per frame: O(n m d)
+for n boxes, m tracks and vectors of length d.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.errors import InvalidParameter
+from everlearn.regions.boxes import Box, Boxes, overlap, rounded
+
+Appearance = NDArray[np.float64]
+
+# What makes a pair possible.
+LEAST_OVERLAP = 0.2
+LEAST_LIKENESS = 0.6
+# How far a thing may jump between two frames, in sides of its box.
+FARTHEST = 1.0
+# How much of a new look, and of a new velocity, a track takes over.
+FRESH_LOOK = 0.2
+FRESH_VELOCITY = 0.5
+
+# By so much, in nats, one frame may speak for one name against another at most.
+CAP = 2.0
+# The lead over the second best by which a name is settled: more than one frame can give.
+SETTLED = 3.0
+# What a frame called unknown leaves for the names together, and a known one for unknown.
+DOUBT = 0.1
+
+
+class Evidence:
+    """What a track is called, by all of its frames: a sum of log-probabilities per name.
+
+    Frames of one thing are alike, so a single frame must not decide: its log-probabilities count
+    as far as ``CAP`` below its best. *Unknown* (``None``) is one of the names.
+
+    Examples
+    --------
+    >>> from everlearn.regions.tracks import Evidence
+    >>> evidence = Evidence()
+    >>> for p in (0.9, 0.8, 0.2, 0.9):
+    ...     evidence.add({"cup": p, "pen": 1 - p}, unknown=False)
+    >>> evidence.name, evidence.settled
+    ('cup', True)
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[str | None, float] = {}
+        self.frames = 0
+
+    def add(self, shares: Mapping[str, float], *, unknown: bool) -> None:
+        """One frame more: probabilities of the names, and whether it was called unknown."""
+        known = DOUBT if unknown or not shares else 1.0 - DOUBT
+        frame: dict[str | None, float] = {n: math.log(known * p + 1e-12) for n, p in shares.items()}
+        frame[None] = math.log(1.0 - known)
+        least = max(frame.values()) - CAP
+        fewest = min(self._sums.values(), default=0.0)
+        # A name that came later, or is gone, counts like the least likely one.
+        self._sums = {
+            name: self._sums.get(name, fewest) + max(frame.get(name, least), least) - least
+            for name in self._sums.keys() | frame.keys()
+        }
+        self.frames += 1
+
+    @property
+    def name(self) -> str | None:
+        """The best name; ``None`` for unknown."""
+        return self._ranked()[0][0] if self._sums else None
+
+    @property
+    def lead(self) -> float:
+        """By how much, in nats, the best name leads."""
+        ranked = self._ranked()
+        return ranked[0][1] - ranked[1][1] if len(ranked) > 1 else 0.0
+
+    @property
+    def settled(self) -> bool:
+        return self.lead >= SETTLED
+
+    def probability(self) -> float:
+        """Of the best name, among all names and unknown."""
+        if not self._sums:
+            return 0.0
+        best = max(self._sums.values())
+        return 1.0 / sum(math.exp(value - best) for value in self._sums.values())
+
+    def _ranked(self) -> list[tuple[str | None, float]]:
+        return sorted(self._sums.items(), key=lambda pair: (-pair[1], pair[0] or ""))
+
+
+@dataclass
+class Track:
+    """One thing over frames.
+
+    Attributes
+    ----------
+    id : int
+        1, 2, 3 … in the order in which things appeared.
+    box : Box
+        Where it is, or was last seen.
+    seen : int
+        In how many frames it was found.
+    missed : int
+        In how many frames since then it was not.
+    evidence : Evidence
+    """
+
+    id: int
+    box: Box
+    appearance: Appearance
+    seen: int = 1
+    missed: int = 0
+    evidence: Evidence = field(default_factory=Evidence)
+    velocity: tuple[float, float] = (0.0, 0.0)
+
+    def expected(self) -> tuple[float, float, float, float]:
+        """Where it should be in the next frame."""
+        across, down = (speed * (self.missed + 1) for speed in self.velocity)
+        left, top, right, bottom = self.box
+        return left + across, top + down, right + across, bottom + down
+
+    def see(self, box: Box, appearance: Appearance) -> None:
+        """It was found again."""
+        steps = self.missed + 1
+        moved = [
+            (box[i] + box[i + 2] - self.box[i] - self.box[i + 2]) / 2.0 / steps for i in (0, 1)
+        ]
+        across, down = (
+            (1.0 - FRESH_VELOCITY) * old + FRESH_VELOCITY * new
+            for old, new in zip(self.velocity, moved, strict=True)
+        )
+        self.velocity = (across, down)
+        self.appearance = _unit((1.0 - FRESH_LOOK) * self.appearance + FRESH_LOOK * appearance)
+        self.box, self.seen, self.missed = box, self.seen + 1, 0
+
+
+class Tracker:
+    """Gives the boxes of successive frames to tracks.
+
+    Parameters
+    ----------
+    patience : int, default=15
+        A track ends when its thing was missed in more frames than this.
+    """
+
+    def __init__(self, *, patience: int = 15) -> None:
+        if patience < 0:
+            raise InvalidParameter(f"patience is at least 0 frames, not {patience}")
+        self.patience = patience
+        self.tracks: list[Track] = []
+        self.ended: list[Track] = []
+        self._count = 0
+
+    def update(self, boxes: Sequence[Box], appearances: Sequence[Appearance]) -> list[Track]:
+        """The track of every box of a new frame; ``ended`` are those that were given up."""
+        looks = [_unit(np.asarray(look, dtype=np.float64)) for look in appearances]
+        pairs = dict(self._paired(boxes, looks))
+        found: list[Track] = []
+        for index, (box, look) in enumerate(zip(boxes, looks, strict=True)):
+            if index in pairs:
+                track = self.tracks[pairs[index]]
+                track.see(box, look)
+            else:
+                self._count += 1
+                track = Track(self._count, rounded(box), look)
+            found.append(track)
+        seen = {track.id for track in found}
+        for track in self.tracks:
+            track.missed += track.id not in seen
+        everyone = {track.id: track for track in (*self.tracks, *found)}.values()
+        self.ended = [track for track in everyone if track.missed > self.patience]
+        self.tracks = [track for track in everyone if track.missed <= self.patience]
+        return found
+
+    def _paired(self, boxes: Sequence[Box], looks: list[Appearance]) -> list[tuple[int, int]]:
+        """Pairs of a box and a track, by their indices."""
+        if not boxes or not self.tracks:
+            return []
+        from scipy.optimize import linear_sum_assignment
+
+        here = np.array(boxes, dtype=np.float64)
+        there = np.array([track.expected() for track in self.tracks])
+        common = overlap(here, there)
+        alike = np.clip(np.stack(looks) @ np.stack([t.appearance for t in self.tracks]).T, 0.0, 1.0)
+        possible = (common >= LEAST_OVERLAP) | (_close(here, there) & (alike >= LEAST_LIKENESS))
+        cost = np.where(possible, 1.0 - 0.5 * common - 0.5 * alike, 10.0)
+        rows, columns = linear_sum_assignment(cost)
+        return [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if possible[r, c]]
+
+
+def _close(a: Boxes, b: Boxes) -> NDArray[np.bool_]:
+    """Whether the centres lie within a box's side of each other."""
+    gaps = np.abs((a[:, None, :2] + a[:, None, 2:]) - (b[None, :, :2] + b[None, :, 2:])) / 2.0
+    sides = np.maximum(a[:, None, 2:] - a[:, None, :2], b[None, :, 2:] - b[None, :, :2])
+    return np.asarray((gaps <= FARTHEST * sides).all(axis=2))
+
+
+def _unit(vector: Appearance) -> Appearance:
+    length = float(np.linalg.norm(vector))
+    return vector / length if length > 0.0 else vector

@@ -1,0 +1,481 @@
+"""Parts of pictures: taught, asked, found, and as exact as whole pictures.
+
+Pictures are coloured squares on grey noise. The proposer is one that sees those squares and a few
+places beside them, so that nothing here needs a network.
+"""
+
+import io
+import math
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from everlearn import Memory
+from everlearn.errors import (
+    DamagedJournal,
+    InvalidBox,
+    InvalidInput,
+    InvalidParameter,
+    NotMergeable,
+    OtherName,
+)
+from everlearn.images.embedders import Pixels
+from everlearn.memory.model.background import OTHER, Background
+from everlearn.memory.storage.regions import proposals_of
+from everlearn.regions import looking
+from everlearn.regions.boxes import Box, overlap
+from everlearn.regions.looking import Region, edges
+from everlearn.regions.proposals import Proposals
+
+COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 50, 230)}
+SIDE = 120
+GOLDEN = Path(__file__).parents[1] / "golden" / "0.1" / "memory"
+
+
+def scene(seed: int, *things: tuple[str, int, int]) -> np.ndarray:
+    """Squares of 40 pixels at (left, top) on noise."""
+    pixels = np.random.default_rng(seed).integers(60, 140, (SIDE, SIDE, 1), dtype=np.uint8)
+    pixels = np.repeat(pixels, 3, axis=2)
+    for colour, left, top in things:
+        pixels[top : top + 40, left : left + 40] = COLOURS[colour]
+    return pixels
+
+
+def square(left: int, top: int) -> tuple[int, int, int, int]:
+    return left, top, left + 40, top + 40
+
+
+class SquareProposer:
+    """Sees coloured squares, and always the same four other places."""
+
+    name = "squares"
+    other = (
+        (0.0, 0.0, 0.25, 0.25),
+        (0.7, 0.0, 1.0, 0.3),
+        (0.0, 0.7, 0.3, 1.0),
+        (0.4, 0.4, 0.6, 0.6),
+    )
+
+    def propose(self, picture: Image.Image) -> Proposals:
+        pixels = np.asarray(picture).astype(int)
+        boxes = []
+        for colour in COLOURS.values():
+            rows, columns = np.nonzero(np.abs(pixels - colour).sum(axis=2) == 0)
+            if len(rows):
+                ends = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+                boxes.append(np.array(ends) / SIDE)
+        seen = np.array([*boxes, *self.other], dtype=np.float64)
+        scores = np.array([0.9] * len(boxes) + [0.2] * len(self.other))
+        return Proposals(seen, scores, np.zeros(len(seen), dtype=np.intp))
+
+
+class SquareFinder:
+    """The main thing is the first coloured square."""
+
+    def box(self, picture: Image.Image) -> Box:
+        return Box(*SquareProposer().propose(picture).boxes[0])
+
+
+@pytest.fixture(autouse=True)
+def no_networks(monkeypatch):
+    monkeypatch.setattr(looking, "Proposer", SquareProposer)
+    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+
+
+def memory_in(folder, regions="things", **more) -> Memory:
+    return Memory(folder, embedder=Pixels(size=6, colour=True), regions=regions, **more)
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with memory_in(tmp_path / "memory") as opened:
+        yield opened
+
+
+def find_weights(memory: Memory) -> np.ndarray:
+    """What things are told from background by, to the bit."""
+    calibrated = memory._answering.up_to_date()
+    return memory._finding._up_to_date(calibrated).weights.copy()
+
+
+# Teaching and asking.
+
+
+def test_the_vector_is_that_of_the_part(memory) -> None:
+    picture = scene(1, ("red", 20, 60))
+    assert memory.teach(picture, "red", box=square(20, 60))
+    (taught,) = memory.teachings()
+    assert taught.box == pytest.approx(np.array(square(20, 60)) / 120, abs=1e-6)
+    # Independent: the part cut out of the pixels with its margin, made small by Pillow.
+    image = Image.fromarray(picture)
+    part = image.resize((46, 46), Image.Resampling.BICUBIC, box=edges(image, taught.box))
+    expected = memory.embedder.run(memory.embedder.prepare(part)[None])[0]
+    kept = memory._opened.journal.everything()[3][0]
+    assert np.allclose(kept, expected, atol=0.02)
+    thumbnail = np.asarray(Image.open(io.BytesIO(memory.thumbnail(1))), dtype=float)
+    assert np.abs(thumbnail.mean(axis=(0, 1)) - COLOURS["red"]).max() < 12
+
+
+def test_the_same_picture_has_several_teachings_with_different_boxes(memory) -> None:
+    picture = scene(2, ("red", 0, 0), ("blue", 80, 80))
+    assert memory.teach(picture, "red", box=square(0, 0))
+    assert memory.teach(picture, "blue", box=square(80, 80))
+    assert not memory.teach(picture, "red", box=square(0, 0))
+    assert not memory.teach(picture, "red", box=(0.0, 0.0, 1 / 3, 1 / 3))
+    with pytest.raises(OtherName):
+        memory.teach(picture, "blue", box=square(0, 0))
+    assert memory.correct(picture, "crimson", box=square(0, 0)).moved_from == ("red",)
+    assert {t.name for t in memory.teachings()} == {"crimson", "blue"}
+
+
+def test_without_a_box_a_whole_memory_is_as_before(tmp_path) -> None:
+    with memory_in(tmp_path / "a", regions=None) as memory:
+        assert memory.regions == "whole"
+        memory.teach(scene(1, ("red", 0, 0)), "red")
+        assert memory.teachings()[0].box is None
+        assert memory.ask(scene(1, ("red", 0, 0))).box is None
+        assert memory._opened.journal.db.value("SELECT COUNT(*) FROM boxes") == 0
+        memory.teach(scene(1, ("red", 0, 0)), "red", box="auto")
+        assert not memory.teach(scene(1, ("red", 0, 0)), "red")
+
+
+def test_a_thing_is_asked_by_its_box_and_why_knows_it(memory) -> None:
+    for seed in range(4):
+        memory.teach(scene(seed, ("red", 20, 20)), "red", box=square(20, 20))
+        memory.teach(scene(seed + 9, ("blue", 60, 20)), "blue", box=square(60, 20))
+    both = scene(77, ("red", 0, 80), ("blue", 80, 0))
+    assert memory.ask(both, box=square(0, 80))[0].name == "red"
+    answers = memory.ask(both, box=square(80, 0))
+    assert answers[0].name == "blue"
+    assert answers.box == pytest.approx((80 / 120, 0.0, 1.0, 40 / 120), abs=1e-5)
+    why = memory.why(both, box=square(80, 0))
+    assert why.name == "blue"
+    taught = {t.id: t.box for t in memory.teachings()}
+    assert [effect.box for effect in why.effects] == [taught[e.id] for e in why.effects]
+
+
+@pytest.mark.parametrize(
+    "box", [(0, 0, 0, 40), (0, 0, 500, 40), (-5, 0, 30, 30), (0, 0, math.nan, 1), (1, 2), "main", 7]
+)
+def test_a_box_that_is_none_changes_nothing(memory, box) -> None:
+    memory.teach(scene(1, ("red", 0, 0)), "red", box=square(0, 0))
+    before = memory._opened.journal.chain_at(1)
+    for act in (memory.teach, memory.correct):
+        with pytest.raises(InvalidBox):
+            act(scene(2, ("red", 0, 0)), "red", box=box)
+    with pytest.raises(InvalidBox):
+        memory.ask(scene(2, ("red", 0, 0)), box=box)
+    summary = memory.teach_many([(Region(scene(3, ("red", 0, 0)), box), "red")])
+    assert summary.unreadable == 1
+    assert memory._opened.journal.last_position == 1
+    assert memory._opened.journal.chain_at(1) == before
+    assert memory.verify().ok
+
+
+def test_a_vector_has_no_box(memory) -> None:
+    with pytest.raises(InvalidBox):
+        memory.teach(np.ones(108), "x", box=(0, 0, 1, 1))
+
+
+# Finding.
+
+
+def test_things_are_found_named_and_told_from_background(memory) -> None:
+    for seed in range(3):
+        memory.teach(scene(seed, ("red", 5 * seed, 60)), "red", box=square(5 * seed, 60))
+        memory.teach(scene(9 + seed, ("blue", 70, 4 * seed)), "blue", box=square(70, 4 * seed))
+    things = memory.find(scene(50, ("blue", 10, 70), ("red", 75, 30)))
+    assert {thing.name for thing in things[:2]} == {"red", "blue"}
+    boxes = {thing.name: thing.box for thing in things[:2]}
+    assert boxes["red"] == pytest.approx(np.array(square(75, 30)) / 120, abs=1e-5)
+    assert boxes["blue"] == pytest.approx(np.array(square(10, 70)) / 120, abs=1e-5)
+    everything = memory.find(scene(50, ("blue", 10, 70), ("red", 75, 30)), everything=True)
+    assert len(things) < len(everything)
+    assert all(a.name != "background" for thing in things for a in thing.answers)
+    assert memory.names().keys() == {"red", "blue"}
+
+
+def test_ask_where_gives_one_answer_and_its_place(memory) -> None:
+    for seed in range(3):
+        memory.teach(scene(seed, ("red", 5 * seed, 60)), "red", box=square(5 * seed, 60))
+    answers = memory.ask(scene(51, ("red", 70, 10)), where=True)
+    assert answers[0].name == "red"
+    assert answers.box == pytest.approx(np.array(square(70, 10)) / 120, abs=1e-5)
+
+
+def test_before_anything_is_taught_everything_is_unknown(memory) -> None:
+    things = memory.find(scene(1, ("red", 0, 0)))
+    assert things
+    assert all(thing.name is None and thing.answers.unknown for thing in things)
+
+
+def test_how_many_boxes_is_bounded(memory) -> None:
+    for most in (0, 10_000, -1):
+        with pytest.raises(InvalidInput):
+            memory.find(scene(1), most=most)
+
+
+def test_a_classifier_without_second_moments_says_so(tmp_path) -> None:
+    from everlearn.errors import NotExplainable
+
+    with memory_in(tmp_path / "m", classifier="mean") as memory:
+        memory.teach(scene(1, ("red", 0, 0)), "red", box=square(0, 0))
+        with pytest.raises(NotExplainable, match="ridge"):
+            memory.find(scene(1, ("red", 0, 0)))
+
+
+# Exactness.
+
+
+def naive_background(memory: Memory) -> tuple[int, np.ndarray, np.ndarray]:
+    """Count, sum and Gram matrix by the definition, from the pictures that count."""
+    journal = memory._opened.journal
+    boxes: dict[bytes, list] = {}
+    for _, example in journal.examples():
+        boxes.setdefault(example.digest, []).append(example.region.box)
+    rows = []
+    for digest, taught in boxes.items():
+        proposals = proposals_of(journal, digest)
+        other = overlap(proposals.boxes, np.array(taught)).max(axis=1) < OTHER
+        u = proposals.vectors[other].astype(float)
+        u /= np.linalg.norm(u, axis=1, keepdims=True)
+        u = np.sign(u) * np.sqrt(np.abs(u))
+        rows.append(u / np.linalg.norm(u, axis=1, keepdims=True))
+    X = np.concatenate(rows) if rows else np.empty((0, 108))
+    return len(X), X.sum(axis=0), X.T @ X
+
+
+def test_background_is_what_was_not_pointed_at(memory) -> None:
+    picture = scene(1, ("red", 0, 0), ("blue", 80, 80))
+    memory.teach(picture, "red", box=square(0, 0))
+    memory.teach(scene(2, ("green", 40, 0)), "green", box=square(40, 0))
+    background = Background(108, 0.5)
+
+    def check() -> int:
+        sums = memory._opened.read(lambda: background.follow(memory._opened.journal))
+        count, total, gram = naive_background(memory)
+        assert sums.count == count
+        assert np.allclose(sums.total, total)
+        assert np.allclose(np.triu(sums.gram), np.triu(gram))
+        return count
+
+    before = check()
+    memory.teach(picture, "blue", box=square(80, 80))
+    # The blue square is pointed at now, and the corner beside it overlaps nothing.
+    assert check() < before
+    memory.undo()
+    assert check() == before
+    memory.forget(name="green")
+    check()
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("teach"), st.integers(0, 5), st.sampled_from(["red", "green", "blue"])),
+        st.tuples(st.just("forget"), st.integers(0, 5), st.just("")),
+        st.tuples(st.just("undo"), st.just(0), st.just("")),
+        st.tuples(st.just("redo"), st.just(0), st.just("")),
+        st.tuples(st.just("ask"), st.just(0), st.just("")),
+    ),
+    min_size=2,
+    max_size=10,
+)
+PLACES = {"red": (0, 0), "green": (40, 70), "blue": (80, 20)}
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=steps)
+def test_whatever_was_done_an_erase_leaves_what_a_new_memory_has(steps, tmp_path_factory) -> None:
+    root = tmp_path_factory.mktemp("exact")
+    with memory_in(root / "one") as memory:
+        memory.teach(scene(99, ("red", 0, 0)), "red", box=square(0, 0))
+        for what, number, name in steps:
+            picture = scene(number, *((c, *PLACES[c]) for c in COLOURS))
+            try:
+                if what == "teach":
+                    memory.teach(picture, name, box=square(*PLACES[name]), also=True)
+                elif what == "forget":
+                    memory.forget(picture)
+                elif what == "ask":
+                    memory.find(scene(3, ("red", 10, 10)))
+                else:
+                    getattr(memory, what)()
+            except InvalidInput:
+                continue
+        if not memory.names():
+            return
+        # The same answers after a new start: nothing depends on when somebody asked.
+        weights = find_weights(memory)
+        left = [(t.name, t.source, t.box) for t in memory.teachings()]
+        examples = [example for _, example in memory._opened.journal.examples()]
+        names = [name for name, _ in memory._opened.journal.examples()]
+        memory.teach(scene(123, ("green", 5, 5)), "gone", box=square(5, 5))
+        memory.forget(name="gone", erase=True)
+        erased = find_weights(memory)
+        assert memory.verify().ok
+    with memory_in(root / "one", read_only=True, regions=None) as again:
+        assert np.array_equal(find_weights(again), erased)
+    with memory_in(root / "two") as fresh:
+        for name, example in zip(names, examples, strict=True):
+            assert fresh.teach(example, name, also=True)
+        assert [(t.name, t.source, t.box) for t in fresh.teachings()] == left
+        assert np.array_equal(find_weights(fresh), erased)
+        # Before the erase the sums were the same but for rounding, in the order of other numbers.
+        assert np.allclose(
+            np.sort(find_weights(fresh), axis=0), np.sort(weights, axis=0), atol=1e-9
+        )
+    with memory_in(root / "three") as merged:
+        assert merged.merge(root / "two") == len(names)
+        assert np.array_equal(find_weights(merged), erased)
+
+
+def test_erasing_a_picture_takes_its_boxes_and_what_was_seen_beside(tmp_path, memory) -> None:
+    memory.teach(scene(1, ("red", 0, 0), ("blue", 80, 80)), "red", box=square(0, 0))
+    memory.teach(scene(1, ("red", 0, 0), ("blue", 80, 80)), "blue", box=square(80, 80))
+    memory.teach(scene(2, ("green", 0, 0)), "green", box=square(0, 0))
+    db = memory._opened.journal.db
+    receipt = memory.forget(name="red", erase=True).receipt
+    receipt.save(tmp_path / "receipt")
+    # The picture is still taught by its other box.
+    assert memory.verify(tmp_path / "receipt").ok
+    assert db.value("SELECT COUNT(*) FROM proposals") == 2
+    receipt = memory.forget(name="blue", erase=True).receipt
+    receipt.save(tmp_path / "receipt")
+    assert memory.verify(tmp_path / "receipt").ok
+    assert db.value("SELECT COUNT(*) FROM proposals") == 1
+    assert db.value("SELECT COUNT(*) FROM boxes") == 1
+
+
+def test_a_backup_has_everything(tmp_path, memory) -> None:
+    memory.teach(scene(1, ("red", 0, 0)), "red", box=square(0, 0))
+    weights = find_weights(memory)
+    memory.backup(tmp_path / "copy")
+    with memory_in(tmp_path / "copy", regions=None) as copy:
+        assert copy.regions == "things"
+        assert copy.teachings() == memory.teachings()
+        assert np.array_equal(find_weights(copy), weights)
+
+
+# Modes.
+
+
+@pytest.fixture
+def files(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    pairs = []
+    for seed in range(6):
+        name = ("red", "green", "blue")[seed % 3]
+        file = folder / f"{seed}.png"
+        Image.fromarray(scene(seed, (name, 7 * seed, 60))).save(file)
+        pairs.append((file, name))
+    return pairs
+
+
+def test_the_mode_changes_with_reembed_and_boxes_that_were_given_stay(tmp_path, files) -> None:
+    with memory_in(tmp_path / "m", regions=None) as memory:
+        memory.teach_many(files[:4])
+        memory.teach(files[4][0], "green", box=(0.1, 0.2, 0.9, 0.8))
+        assert [t.box for t in memory.teachings()][:4] == [None] * 4
+        with pytest.raises(InvalidParameter):
+            memory.reembed(regions="everything")
+        memory.reembed(regions="things")
+        assert memory.regions == "things"
+        boxes = [t.box for t in memory.teachings()]
+        for seed, box in enumerate(boxes[:4]):
+            assert box == pytest.approx(np.array(square(7 * seed, 60)) / 120, abs=1e-5)
+        assert boxes[4] == Box(0.1, 0.2, 0.9, 0.8)
+        assert memory._opened.journal.db.value("SELECT COUNT(*) FROM proposals") == 5
+        assert memory.verify().ok
+        things = memory.find(scene(60, ("red", 70, 10)))
+        assert things[0].name == "red"
+        memory.reembed(regions="whole")
+        assert [t.box for t in memory.teachings()] == [None] * 4 + [Box(0.1, 0.2, 0.9, 0.8)]
+        assert memory._opened.journal.db.value("SELECT COUNT(*) FROM proposals") == 0
+        assert memory.verify().ok
+    with memory_in(tmp_path / "plain", regions=None) as plain:
+        plain.teach_many(files[:4])
+        plain.teach(files[4][0], "green", box=(0.1, 0.2, 0.9, 0.8))
+        with memory_in(tmp_path / "m", regions=None) as memory:
+            ours, theirs = (m._opened.journal.everything()[3] for m in (memory, plain))
+            assert np.array_equal(ours, theirs)
+
+
+def test_modes_are_compared_without_changing_anything(tmp_path, files) -> None:
+    with memory_in(tmp_path / "m", regions=None) as memory:
+        memory.teach_many(files)
+        found = memory.compare_regions()
+        assert {comparison.regions for comparison in found} == {"whole", "main"}
+        assert found[0].regions == "main"
+        assert found[0].accuracy == 1.0
+        assert memory.regions == "whole"
+        assert memory.verify().ok
+
+
+def test_a_folder_keeps_its_mode(tmp_path, files) -> None:
+    with memory_in(tmp_path / "m", regions="main") as memory:
+        memory.teach_many(files)
+        assert memory.teachings()[0].box is not None
+        assert not memory.teach(*files[0])
+    with memory_in(tmp_path / "m", regions=None) as memory:
+        assert memory.regions == "main"
+    with pytest.raises(InvalidParameter, match="reembed"):
+        memory_in(tmp_path / "m", regions="whole")
+    with pytest.raises(InvalidParameter):
+        memory_in(tmp_path / "n", regions="parts")
+    with memory_in(tmp_path / "whole", regions=None) as whole:
+        whole.teach(scene(1), "x")
+        with pytest.raises(NotMergeable, match="regions"):
+            whole.merge(tmp_path / "m")
+
+
+# Journals from before there were boxes.
+
+
+def test_an_old_journal_is_read_as_it_is_and_upgraded_to_be_written(tmp_path) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "old")
+    file = tmp_path / "old" / "journal.sqlite"
+    before = file.read_bytes()
+    with Memory(tmp_path / "old", read_only=True) as memory:
+        names = dict(memory.names())
+        assert all(t.box is None for t in memory.teachings())
+        assert memory.regions == "whole"
+        assert memory.verify().ok
+    assert file.read_bytes() == before
+    with Memory(tmp_path / "old") as memory:
+        assert dict(memory.names()) == names
+        assert memory.verify().ok
+        digest = memory._opened.read(lambda: memory._opened.model().digest())
+    with Memory(tmp_path / "old") as memory:
+        assert memory._opened.read(lambda: memory._opened.model().digest()) == digest
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE boxes SET x1 = 0.9",
+        "DELETE FROM boxes",
+        "UPDATE boxes SET found = 2",
+        "INSERT INTO boxes SELECT 7, x0, y0, x1, y1, found, seal FROM boxes LIMIT 1",
+        "UPDATE proposals SET vectors = zeroblob(length(vectors))",
+        "UPDATE proposals SET boxes = x'00'",
+    ],
+)
+def test_boxes_that_were_altered_are_noticed(tmp_path, damage) -> None:
+    with memory_in(tmp_path / "m") as memory:
+        memory.teach(scene(1, ("red", 0, 0)), "red", box=square(0, 0))
+    db = sqlite3.connect(tmp_path / "m" / "journal.sqlite")
+    db.execute(damage)
+    db.commit()
+    db.close()
+    try:
+        with memory_in(tmp_path / "m", regions=None) as memory:
+            assert not memory.verify().ok
+    except DamagedJournal:
+        pass
