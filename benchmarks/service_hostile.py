@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.serving import TOKEN, Running, serving, together
 from benchmarks.side_by_side import Line
-from everlearn.service.failures import MEANINGS
+from everlearn.service.api.failures import MEANINGS
 
 REQUESTS = int(os.environ.get("EVERLEARN_REQUESTS", "100000"))
 CLIENTS = 8

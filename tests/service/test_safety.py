@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from everlearn.service.failures import MEANINGS
+from everlearn.service.api.failures import MEANINGS
 from tests.service.conftest import ADDRESS, TOKEN, picture
 
 DOCUMENTED = {200, *MEANINGS}

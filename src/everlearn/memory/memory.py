@@ -37,7 +37,7 @@ from everlearn.memory.answers import Answers, Outcome, Summary
 from everlearn.memory.edits import operations, unknowns
 from everlearn.memory.edits.correcting import Correction
 from everlearn.memory.edits.editor import Editor
-from everlearn.memory.edits.forgetting import Forgotten, Selection
+from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.reembed import (
@@ -300,7 +300,7 @@ class Memory:
         Forgotten
             How many teachings of which names, and the receipt of an erase.
         """
-        selection = Selection(what, id, name, source)
+        selection = TeachingSelection(what, id, name, source)
         return self._editor.erase(selection) if erase else self._editor.forget(selection)
 
     def would_forget(
@@ -313,7 +313,7 @@ class Memory:
         erase: bool = False,
     ) -> Forgotten:
         """What :meth:`forget` would forget; changes nothing."""
-        selection = Selection(what, id, name, source)
+        selection = TeachingSelection(what, id, name, source)
 
         def look() -> Forgotten:
             found = selection.found(self._opened.journal, self._intake, forgotten=erase)

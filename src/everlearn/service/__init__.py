@@ -1,11 +1,7 @@
 """The service: an HTTP API over Memories, a page with a camera, and a client.
 
 gate.py       who may come in: Host, Origin, token, rate
-bodies.py     what a request may bring, and how an example is read from it
-routes.py     what can be asked for, in the words of models.py; addresses.py is what all share
-explaining.py why, check, evaluate
-strangers.py  what was unknown and kept
-stream.py     frames over a WebSocket
+api/          what can be asked for: routes, requests, answers, errors
 served.py     a Memory with its one writer                 (writer.py: the queue)
 events.py     what happens, told to whoever listens
 webhooks.py   what happens, posted and signed

@@ -14,9 +14,9 @@ from starlette.types import ASGIApp
 from everlearn import __version__
 from everlearn.errors import EverlearnError
 from everlearn.memory.memory import Memory
-from everlearn.service import explaining, routes, stream, unknowns
-from everlearn.service.bodies import Bodies
-from everlearn.service.failures import body_of, headers_of, status_of
+from everlearn.service.api import explaining, routes, stream, unknowns
+from everlearn.service.api.bodies import Bodies
+from everlearn.service.api.failures import body_of, headers_of, status_of
 from everlearn.service.gate import HEALTH, Gate
 from everlearn.service.served import Service
 from everlearn.service.settings import Settings

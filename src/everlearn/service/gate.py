@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from everlearn.service.failures import Refused, body_of, headers_of
+from everlearn.service.api.failures import Refused, body_of, headers_of
 from everlearn.service.metrics import Metrics
 from everlearn.service.settings import Settings
 

@@ -91,13 +91,13 @@ def require_column(kernel: Kernel, n_columns: int, n_taught: int, n_new: int) ->
         )
 
 
-class Solution(Protocol):
+class MarginFunction(Protocol):
     """What follows from the examples kept."""
 
     def margins(self, X: Array) -> Array: ...
 
 
-S = TypeVar("S", bound=Solution)
+S = TypeVar("S", bound=MarginFunction)
 Solve = Callable[[Kernel, KeptExamples, Array], S]
 
 

@@ -13,7 +13,7 @@ from everlearn.images.folders import require_name
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits import operations
 from everlearn.memory.edits.correcting import Correction, correct
-from everlearn.memory.edits.forgetting import Forgotten, Selection
+from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.reembed import (
@@ -92,14 +92,14 @@ class Editor:
             with journal.transaction():
                 return correct(journal, taken, name, also=also)
 
-    def forget(self, selection: Selection) -> Forgotten:
+    def forget(self, selection: TeachingSelection) -> Forgotten:
         with self._opened.one_change() as journal:
             found = selection.found(journal, self.intake, forgotten=False)
             tally = journal.tally(found)
             journal.take_back(operations.begin(journal, "forget"), found)
         return Forgotten(len(found), tally)
 
-    def erase(self, selection: Selection) -> Forgotten:
+    def erase(self, selection: TeachingSelection) -> Forgotten:
         opened = self._opened
         with opened.changing() as journal, journal.db.exclusive():
             before = opened.read(lambda: opened.model().digest())
@@ -162,7 +162,7 @@ class Editor:
         self._opened.snapshot(at_least=SNAPSHOT_EVERY)
 
 
-def _found_in_history(selection: Selection, journal: Any, intake: Intake) -> list[int]:
+def _found_in_history(selection: TeachingSelection, journal: Any, intake: Intake) -> list[int]:
     """As for forgetting, but a word that only the history remembers is found as well."""
     word = selection.name if selection.name is not None else selection.what
     if isinstance(word, str) and journal.only_remembered(word):

@@ -38,7 +38,7 @@ class Forgotten:
 
 
 @dataclass(frozen=True)
-class Selection:
+class TeachingSelection:
     """What to forget: exactly one of an example or word, a number, or a name and a source."""
 
     what: Any = None

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, UploadFile
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everlearn.errors import InvalidInput
-from everlearn.service.failures import Refused
+from everlearn.service.api.failures import Refused
 from everlearn.service.settings import Settings
 from everlearn.service.writer import Key
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel
 
-from everlearn.service.bodies import idempotency
-from everlearn.service.failures import MEANINGS
-from everlearn.service.models import Failure
+from everlearn.service.api.bodies import idempotency
+from everlearn.service.api.failures import MEANINGS
+from everlearn.service.api.models import Failure
 from everlearn.service.served import Served, Service
 from everlearn.service.writer import Key
 

@@ -13,9 +13,9 @@ from everlearn.memory.insight.evaluate import Evaluation, was_taught
 from everlearn.memory.insight.report import Accuracy, Report
 from everlearn.memory.insight.why import WITHOUT, Why
 from everlearn.memory.memory import Memory
-from everlearn.service.addresses import Chosen, new_router, takes
-from everlearn.service.bodies import received
-from everlearn.service.models import Name, OneExample, Sent, Source, finite
+from everlearn.service.api.addresses import Chosen, new_router, takes
+from everlearn.service.api.bodies import received
+from everlearn.service.api.models import Name, OneExample, Sent, Source, finite
 
 MOST_EXAMPLES = 10_000
 # Progress is told this often at most.

@@ -6,9 +6,9 @@ from fastapi import HTTPException, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from everlearn.memory.memory import Memory
-from everlearn.service.addresses import ChangeKey, Chosen, new_router, takes
-from everlearn.service.bodies import received
-from everlearn.service.models import Name, Sent
+from everlearn.service.api.addresses import ChangeKey, Chosen, new_router, takes
+from everlearn.service.api.bodies import received
+from everlearn.service.api.models import Name, Sent
 
 Number = Annotated[int, Field(ge=1, lt=1 << 63)]
 

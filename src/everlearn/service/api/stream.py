@@ -12,10 +12,10 @@ from fastapi import WebSocket, WebSocketDisconnect
 from pydantic import ValidationError
 
 from everlearn.errors import EverlearnError
-from everlearn.service.addresses import new_router
-from everlearn.service.failures import body_of
-from everlearn.service.models import AskRequest
-from everlearn.service.routes import answered
+from everlearn.service.api.addresses import new_router
+from everlearn.service.api.failures import body_of
+from everlearn.service.api.models import AskRequest
+from everlearn.service.api.routes import answered
 from everlearn.service.served import Served, Service
 
 # What RFC 6455 calls "try again later", "policy violation" and "going away".

@@ -9,9 +9,9 @@ from fastapi.responses import StreamingResponse
 
 from everlearn.memory.answers import Answers
 from everlearn.memory.memory import Memory
-from everlearn.service.addresses import ChangeKey, Chosen, new_router, service_of, takes
-from everlearn.service.bodies import received
-from everlearn.service.models import (
+from everlearn.service.api.addresses import ChangeKey, Chosen, new_router, service_of, takes
+from everlearn.service.api.bodies import received
+from everlearn.service.api.models import (
     Answered,
     AskRequest,
     Corrected,

@@ -1,0 +1,69 @@
+"""The layout is what docs/architecture.md says: walks are run and compared, and walls hold."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import everlearn
+from scripts.walks import PAGE, WALKS, entered_by, listed, title_of
+
+LIBRARY = Path(everlearn.__file__).parent
+MOST_FILES_IN_A_FOLDER = 20
+MOST_OWN_CLASSES_IN_AN_MRO = 4
+
+
+def our_classes():
+    for module in pkgutil.walk_packages(everlearn.__path__, "everlearn."):
+        try:
+            found = importlib.import_module(module.name)
+        except ImportError:  # an extra that is not installed
+            continue
+        for kind in vars(found).values():
+            if inspect.isclass(kind) and is_ours(kind) and kind.__module__ == module.name:
+                yield kind
+
+
+def is_ours(kind):
+    return kind.__module__.split(".")[0] == "everlearn"
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.__name__)
+def test_the_page_lists_the_files_that_a_walk_enters(walk):
+    entered = entered_by(walk.__name__)
+    if entered is None:
+        pytest.skip(f"what the walk {walk.__name__} needs is not here")
+    on_page = listed(PAGE.read_text("utf-8"))[title_of(walk)]
+    assert set(entered) - set(on_page) == set(), "entered, and not on the page"
+    assert set(on_page) - set(entered) == set(), "on the page, and not entered"
+
+
+def test_no_folder_is_a_heap():
+    folders = Counter(file.parent for file in LIBRARY.rglob("*.py"))
+    assert {str(f): n for f, n in folders.items() if n > MOST_FILES_IN_A_FOLDER} == {}
+
+
+def test_no_class_name_stands_twice():
+    definitions = re.compile(r"^class (\w+)", re.MULTILINE)
+    files = sorted(LIBRARY.rglob("*.py"))
+    names = Counter(name for f in files for name in definitions.findall(f.read_text("utf-8")))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_inheritance_can_be_followed():
+    deep = {
+        kind.__qualname__: [c.__name__ for c in kind.__mro__ if is_ours(c)]
+        for kind in our_classes()
+        if sum(map(is_ours, kind.__mro__)) > MOST_OWN_CLASSES_IN_AN_MRO
+    }
+    assert deep == {}
+
+
+def test_the_library_imports_no_experiments():
+    imports = re.compile(r"^\s*(from|import) everlearn_papers", re.MULTILINE)
+    files = LIBRARY.rglob("*.py")
+    assert [f for f in files if imports.search(f.read_text("utf-8"))] == []
