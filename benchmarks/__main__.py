@@ -52,6 +52,7 @@ BY_NAME: tuple[str, ...] = (
     "drift",
     "full_cifar",
     "first_use",
+    "without_numba",
     "large_data",
 )
 HERE = Path(__file__).parent

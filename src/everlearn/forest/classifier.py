@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from everlearn.acceleration import require_compiler
 from everlearn.base import BOUNDED, Array, Promise, Slots, State, StreamingClassifier
 from everlearn.errors import DamagedModel
 from everlearn.estimator import StreamingEstimator
@@ -88,6 +89,7 @@ class ForestClassifier(StreamingClassifier):
     # Parameters.
 
     def _check_parameters(self) -> None:
+        require_compiler("a forest")
         require_whole("n_estimators", self.n_estimators, most=MOST_TREES)
         require_whole("n_candidates", self.n_candidates, most=MOST_CANDIDATES)
         require_number("min_samples", self.min_samples, least=0.0)

@@ -202,7 +202,7 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
     def _scores_one(self, x: Array) -> Array:
         if self.metric != "euclidean":
             return super()._scores_one(x)
-        from everlearn.statistics.moments_kernels import nearest_mean
+        from everlearn.statistics.kernels import nearest_mean
 
         scores = np.empty(len(self.moments_.means))
         nearest_mean(x, self.moments_.means, scores)
@@ -221,7 +221,7 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
         slots = self._screened.candidates(self.moments_, question)
         if slots is None:
             return None
-        from everlearn.statistics.moments_kernels import nearest_mean
+        from everlearn.statistics.kernels import nearest_mean
 
         scores = np.empty(len(slots))
         nearest_mean(x, self.moments_.means[slots], scores)

@@ -143,7 +143,7 @@ class ClassMeans:
         return self._add(X, slots, weights)
 
     def _add(self, X: Array, slots: Slots, weights: Array | None) -> Array:
-        from everlearn.statistics.moments_kernels import absorb_rows
+        from everlearn.statistics.kernels import absorb_rows
 
         self.reserve(int(slots.max()) + 1)
         rows = np.empty_like(X)
@@ -237,7 +237,7 @@ class ClassMeans:
 
     def _absorb(self, x: Array, slot: int, row: Array) -> float:
         """Move the means towards one example and write the row to add; returns its square."""
-        from everlearn.statistics.moments_kernels import move_means
+        from everlearn.statistics.kernels import move_means
 
         count = self._counts[slot]
         scale = math.sqrt(count / (count + 1.0))  # as absorb_rows does

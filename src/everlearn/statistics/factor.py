@@ -133,7 +133,7 @@ class Factor:
         if self._R is None or not one_row or self._updates_since_check + 1 >= CHECK_EVERY:
             self.bring_up_to_date(matrix)
             return self.half_solve(B)
-        from everlearn.statistics.factor_kernels import update_and_solve_forward
+        from everlearn.statistics.kernels import update_and_solve_forward
 
         update_and_solve_forward(self._R, self._added[0][0], B)
         self._updates_since_check += 1
@@ -153,7 +153,7 @@ class Factor:
 
     def backward(self, F: Array) -> Array:
         """R⁻¹ f for each row f of F; ``F`` is used up."""
-        from everlearn.statistics.factor_kernels import solve_backward
+        from everlearn.statistics.kernels import solve_backward
 
         solve_backward(self.R, F)
         return F
@@ -177,7 +177,7 @@ class Factor:
         if len(rows) == 1:  # a third of the time of the routine for several
             return blas.dtrsv(self.R.T, rows[0], lower=1)[None]
         if len(rows) <= FEW_ROWS:
-            from everlearn.statistics.factor_kernels import solve_forward
+            from everlearn.statistics.kernels import solve_forward
 
             halves = np.array(rows, order="C")
             solve_forward(self.R, halves)
@@ -211,13 +211,13 @@ class Factor:
         if len(rows) > SINGLE_ROWS:
             self._R = _stacked_qr(self._R, rows)
             return
-        from everlearn.statistics.factor_kernels import update_factor
+        from everlearn.statistics.kernels import update_factor
 
         for row in rows:
             update_factor(self._R, row)
 
     def _downdate(self, row: Array) -> bool:
-        from everlearn.statistics.factor_kernels import downdate_factor
+        from everlearn.statistics.kernels import downdate_factor
 
         self._updates_since_check += 1
         return bool(downdate_factor(self.R, row, SMALLEST_SHARE))

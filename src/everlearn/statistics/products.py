@@ -15,7 +15,7 @@ def products(X: Array, W: Array) -> Array:
     """X Wᵀ."""
     if len(X) > FEW_ROWS:
         return np.matmul(X, W.T)
-    from everlearn.statistics.products_kernels import few_products
+    from everlearn.statistics.kernels import few_products
 
     result = np.empty((len(X), len(W)))
     few_products(X, W, result)
@@ -24,7 +24,7 @@ def products(X: Array, W: Array) -> Array:
 
 def products_one(W: Array, x: Array) -> Array:
     """W x."""
-    from everlearn.statistics.products_kernels import one_product
+    from everlearn.statistics.kernels import one_product
 
     result = np.empty(len(W))
     one_product(W, x, result)

@@ -97,7 +97,7 @@ class Screen:
         slack : float
             The size of other terms that are rounded in computing row_k·z.
         """
-        from everlearn.statistics.screening_kernels import bound_scores, code_products
+        from everlearn.statistics.kernels import bound_scores, code_products
 
         n_features = len(self.centre)
         if n_features > MANY_FEATURES:
@@ -139,7 +139,7 @@ class Screen:
         return None if len(found) > LARGE_SHARE * self.n_rows else found
 
     def _encode(self, rows: Array, first: int) -> None:
-        from everlearn.statistics.screening_kernels import encode_rows
+        from everlearn.statistics.kernels import encode_rows
 
         encode_rows(rows, first, self.centre, self._codes, *self._facts)
 

@@ -195,6 +195,6 @@ def add_outer_products(upper: Array, rows: Array, sign: float = 1.0) -> None:
 
 def add_outer_products_between(upper: Array, rows: Array, start: int, stop: int) -> None:
     """The same for rows ``start`` to ``stop`` of the matrix alone, on one thread."""
-    from everlearn.statistics.moments_kernels import add_outer_products as kernel
+    from everlearn.statistics.kernels import add_outer_products as kernel
 
     kernel(upper, rows, start, stop)

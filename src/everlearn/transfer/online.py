@@ -195,7 +195,7 @@ class LearnedOnline:
         self._first_sign = signs[0] if len(signs) else 1.0
 
     def _begun_with(self, known: Known) -> Hypothesis:
-        # Here because it takes numba, which those who do not learn need not wait for.
+        # Imported lazily: only learning needs numba.
         from everlearn.transfer.steps import Steps
 
         steps = Steps(self._n_features, self.kernel, self._rules, self._first_weights)

@@ -24,8 +24,8 @@ from everlearn.errors import InvalidWeight, NotForgettable, NotMergeable
 from everlearn.learners.closed_form.discriminant import Shrinkage
 from everlearn.learners.fixed_lda import FixedCovarianceLDA, shrunk_scatter
 from everlearn.learners.lda import StreamingLDA
+from everlearn.statistics.kernels import move_means
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.moments_kernels import move_means
 
 SHRINKAGE = 1e-4
 

@@ -199,7 +199,7 @@ class Solution:
 
         With u' = A'⁻¹ r for the matrix A' that has grown already, u = u' / (1 − r·u').
         """
-        from everlearn.statistics.factor_kernels import two_products
+        from everlearn.statistics.kernels import two_products
 
         self._make_room(moments)
         sides = np.stack([x - self.origin, moments.means[slot] - self.origin])
@@ -312,7 +312,7 @@ class NextSolution:
         return len(some) * d * d / 2.0
 
     def _factor_some(self, d: int) -> float:
-        from everlearn.statistics.next_factor_kernels import factor_rows
+        from everlearn.statistics.kernels import factor_rows
 
         start, stop = self._n_factored, min(d, self._n_factored + TOGETHER)
         if not factor_rows(self._R, start, stop):

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from everlearn.acceleration import COMPILED
 from everlearn.errors import EverlearnError
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.memory.answers import Answers
@@ -164,7 +165,8 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
 
 def _name(journal: Journal) -> str:
     last = journal.last_position
-    key = row_checksum("head", journal.fact(CLASSIFIER), last, journal.chain_at(last))
+    kind = "head" if COMPILED else "head without compiled loops"
+    key = row_checksum(kind, journal.fact(CLASSIFIER), last, journal.chain_at(last))
     return f"{PREFIX}{key.hex()}"
 
 

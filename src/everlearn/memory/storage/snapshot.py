@@ -21,6 +21,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from everlearn.acceleration import COMPILED
 from everlearn.errors import DamagedModel, EverlearnError
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.memory.model.model import Model
@@ -42,8 +43,12 @@ class SnapshotVanished(Exception):
 
 
 def key_of(untaught: str, chain: bytes) -> str:
-    """What names the model that an untaught classifier (its digest) and a log lead to."""
-    return row_checksum("snapshot", untaught, chain).hex()
+    """What names the model that an untaught classifier (its digest) and a log lead to.
+
+    Compiled loops and BLAS round differently, so each has snapshots of its own.
+    """
+    kind = "snapshot" if COMPILED else "snapshot without compiled loops"
+    return row_checksum(kind, untaught, chain).hex()
 
 
 def latest_snapshot(caches: Caches, journal: Journal, untaught: str, through: int) -> Model | None:

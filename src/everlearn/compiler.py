@@ -1,0 +1,126 @@
+"""How functions are compiled with numba; ``compiled.py`` decides whether they are.
+
+``compiled``   called from Python: compiled at first use, kept on disk
+``inner``      called from compiled code only, so it gets no Python wrapper
+``by_type``    called from compiled code, with a body for each type of its first argument
+
+A caller holds a copy of everything it calls, optimised again in its place. So the time to compile
+is the sum over all callers of all they reach: keep entry points few, and loops that run seldom in
+Python. Lists, sorting, set functions and assignments to slices cost a tenth of a second each.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, cast
+
+from numba import njit
+from numba.core import event
+from numba.core.caching import FunctionCache
+from numba.extending import overload
+
+__all__ = ["by_type", "compiled", "inner"]
+
+F = TypeVar("F", bound=Callable[..., object])
+
+# Reductions may be reordered (that is what makes them fast); NaN and infinity keep their meaning.
+OPTIONS: Any = {
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "nogil": True,
+    "no_cfunc_wrapper": True,
+}
+# Division by zero gives infinity, as in numpy: no code for an exception at every division.
+UNWRAPPED: Any = {"no_cpython_wrapper": True, "error_model": "numpy"}
+# Rooms that compile long enough for a person to wonder.
+SLOW_ROOMS = ("everlearn.forest",)
+
+logger = logging.getLogger("everlearn")
+
+
+def compiled(function: F) -> F:
+    """Compile at first use, keep the result on disk, release the interpreter lock while running."""
+    return cast(F, _kept_on_disk(njit(**OPTIONS)(function)))
+
+
+def inner(function: F) -> F:
+    """As :func:`compiled`, for functions that only compiled functions call."""
+    return cast(F, _kept_on_disk(njit(**(OPTIONS | UNWRAPPED))(function)))
+
+
+class ByType(Protocol):
+    """A name with one compiled body per type of the first argument."""
+
+    def __call__(self, *arguments: Any) -> Any: ...
+
+    def register(self, kind: type) -> Callable[[F], F]: ...
+
+
+def by_type(name: Callable[..., Any]) -> ByType:
+    """A name that stands for one compiled body per type of the first argument, a named tuple.
+
+    As ``functools.singledispatch`` does it: ``@name.register(Type)`` gives a body. What is chosen
+    is known when the caller is compiled, so bodies for other types are never compiled.
+    """
+
+    def register(kind: type) -> Callable[[F], F]:
+        def decorate(body: F) -> F:
+            def choose(first: Any, *rest: Any) -> F | None:
+                return body if getattr(first, "instance_class", None) is kind else None
+
+            overload(name, jit_options=OPTIONS | UNWRAPPED, strict=False)(choose)
+            return body
+
+        return decorate
+
+    name.register = register  # type: ignore[attr-defined]
+    return cast(ByType, name)
+
+
+class _Kept(FunctionCache):
+    """Compiled code on disk. Where it cannot be written or read, it is compiled in each process."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            logger.info("compiled code cannot be read: %s", error)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            logger.info("compiled code cannot be kept on disk: %s", error)
+
+
+def _kept_on_disk(dispatcher: Any) -> Any:
+    """As ``cache=True``, but a folder that cannot be written is no reason to fail."""
+    if hasattr(dispatcher, "enable_caching"):
+        try:
+            dispatcher._cache = _Kept(dispatcher.py_func)  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            logger.info("compiled code cannot be kept on disk: %s", error)
+    return dispatcher
+
+
+class _Announcement(event.Listener):
+    """One line on the log when a room is compiled for the first time in this process."""
+
+    def __init__(self) -> None:
+        self._announced: set[str] = set()
+
+    def on_start(self, event: Any) -> None:
+        room = event.data["dispatcher"].py_func.__module__.rpartition(".")[0]
+        if not room.startswith("everlearn.") or room in self._announced:
+            return
+        self._announced.add(room)
+        logger.log(
+            logging.WARNING if room.startswith(SLOW_ROOMS) else logging.INFO,
+            "compiling %s for this machine; the result is kept on disk, so this happens once",
+            room,
+        )
+
+    def on_end(self, event: Any) -> None:
+        """Nothing more to say."""
+
+
+event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]
