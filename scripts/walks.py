@@ -212,9 +212,9 @@ def network(recorder: Recorder, folder: Path) -> None:
         print("torch is not installed", file=sys.stderr)
         sys.exit(CANNOT)
     from everlearn import Memory
-    from everlearn.deep.consolidate import consolidate
     from everlearn.deep.descent import Recipe
     from everlearn.deep.trainer import BaseTrainer
+    from everlearn.workflows.consolidate import consolidate
 
     torch.manual_seed(0)
     layers = [torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1)]

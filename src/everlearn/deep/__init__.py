@@ -11,7 +11,7 @@ embedding.py     a network as an embedder: saved, loaded, exported to ONNX
 adapt.py         a network that exists, fitted to the first session: last block or low rank
 head.py          a learner as the last layer of a network
 streaming.py     images in, names out: the network in front of a streaming learner
-consolidate.py   day and night: a Memory's network trained further on what it was taught
+consolidate.py   a network trained further on kept pictures, taken only if it helps
 """
 
 from everlearn.errors import MissingPackage

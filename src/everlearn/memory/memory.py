@@ -46,6 +46,7 @@ from everlearn.memory.edits.reembed import (
     Reembedding,
     compare,
     embed_anew,
+    taught_image,
 )
 from everlearn.memory.edits.unknowns import Group, find_group
 from everlearn.memory.edits.writing import settle_kind
@@ -599,6 +600,21 @@ class Memory:
         require_count("limit", limit)
         require_count("offset", offset)
         return self._opened.read(lambda: self._opened.journal.teachings(name, limit, offset))
+
+    def image(self, id: int) -> bytes | None:
+        """The image file of a teaching: as kept in the journal, or from its source if unchanged."""
+        require_count("id", id, least=1)
+
+        def look() -> bytes | None:
+            found = self._opened.journal.db.row(
+                "SELECT source, digest FROM teachings WHERE id = ?", id
+            )
+            if found is None:
+                return None
+            source, digest = found
+            return taught_image(self._opened.journal, id, source, digest, self._intake.limits)
+
+        return self._opened.read(look)
 
     def thumbnail(self, id: int) -> bytes | None:
         """A small JPEG of a teaching, if one was kept."""

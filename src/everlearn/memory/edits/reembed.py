@@ -230,7 +230,7 @@ def _looked_at(
     def images(some: list[Wanted]) -> Iterator[bytes]:
         readable.clear()
         for wanted in some:
-            image = _image(journal, wanted.number, wanted.source, wanted.digest, limits)
+            image = taught_image(journal, wanted.number, wanted.source, wanted.digest, limits)
             if image is not None:
                 readable.append(wanted)
                 yield image
@@ -258,9 +258,10 @@ def _anew(embedder: Embedder, seen: Embedded | Sight | Unreadable) -> Anew | Non
     return Anew(vector, region, seen.thumbnail, proposals)
 
 
-def _image(
+def taught_image(
     journal: Journal, number: int, source: str, digest: bytes, limits: Limits
 ) -> bytes | None:
+    """The image file of a teaching: as kept in the journal, or from its source if unchanged."""
     kept = journal.image(number)
     if kept is not None:
         return kept

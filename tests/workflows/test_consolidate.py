@@ -1,4 +1,4 @@
-"""Nights: taken only if they help, resumed after a kill, and a Memory that answers from them."""
+"""Consolidation: taken only if it helps, resumed after a kill, and the Memory answers from it."""
 
 import pytest
 
@@ -8,10 +8,11 @@ import numpy as np
 from PIL import Image
 
 from everlearn import Memory, NearestClassMean
-from everlearn.deep.consolidate import consolidate, consolidation, embedder_of, helps
+from everlearn.deep.consolidate import consolidation, helps
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.errors import CannotRead, WrongEmbedder
 from everlearn.images.embedders import Pixels
+from everlearn.workflows.consolidate import consolidate, embedder_of
 from tests.deep.small import SIZE, quick, striped, tiny
 
 LONG = quick(epochs=16)
@@ -40,7 +41,7 @@ def accuracy(memory):
     return np.mean([name == f"kind {k}" for name, k in zip(said, truth, strict=True)])
 
 
-def test_night_makes_a_memory_better_and_lasts(memory):
+def test_consolidation_makes_a_memory_better_and_lasts(memory):
     before, names = accuracy(memory), memory.names()
     found = consolidate(memory, recipe=LONG, held_out=0.25)
     assert found.taken
@@ -57,7 +58,7 @@ def test_night_makes_a_memory_better_and_lasts(memory):
     assert len(list(folder.glob("network-*"))) == 1
 
 
-def test_night_that_does_not_help_changes_nothing(memory, monkeypatch):
+def test_consolidation_that_does_not_help_changes_nothing(memory, monkeypatch):
     answers = memory.ask(striped(1)[0][0])[0]
     as_good = "everlearn.deep.consolidate._held_out_hits"
     monkeypatch.setattr(as_good, lambda network, pictures, held: np.arange(10) % 2 == 0)
@@ -67,7 +68,7 @@ def test_night_that_does_not_help_changes_nothing(memory, monkeypatch):
     assert not list(memory.path.glob("n*-*.*"))
 
 
-def test_a_night_has_to_help_by_more_than_chance():
+def test_consolidation_has_to_help_by_more_than_chance():
     before = np.zeros(100, dtype=bool)
     after = before.copy()
     assert not helps(before, after)
@@ -80,7 +81,7 @@ def test_a_night_has_to_help_by_more_than_chance():
     assert not helps(before, after)
 
 
-def test_killed_night_goes_on(memory):
+def test_killed_consolidation_goes_on(memory):
     class Killed(BaseException):
         pass
 
@@ -108,9 +109,23 @@ def test_a_lost_picture_or_another_embedder_is_refused(memory, tmp_path):
         consolidate(other)
 
 
-def test_network_given_to_a_night_is_not_changed():
+def test_network_given_to_a_consolidation_is_not_changed():
     embedder = untrained()
     before = {key: value.clone() for key, value in embedder.network.state_dict().items()}
     found = consolidation(embedder, *striped(10), NearestClassMean(), recipe=quick(epochs=3))
     assert found.taken == (found.after > found.before)
     assert all((before[k] == v).all() for k, v in embedder.network.state_dict().items())
+
+
+def test_pictures_kept_in_the_journal_are_enough(tmp_path):
+    """The files may be gone where the Memory has kept the images."""
+    pictures, labels = striped(16)
+    with Memory(tmp_path / "memory", embedder=untrained(), keep_images="image") as memory:
+        for number, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
+            file = tmp_path / f"{number:03}.png"
+            Image.fromarray(picture).save(file)
+            memory.teach(file, f"kind {label}")
+            file.unlink()
+        found = consolidate(memory, recipe=LONG, held_out=0.25)
+        assert found.taken
+        assert accuracy(memory) > 0.8
