@@ -91,7 +91,7 @@ def oas_weight_of(mean_square: float, d: int, total: float) -> float:
 
 
 def floor_of(weight: float, trace: float, moments: Moments | DeviceMoments) -> float:
-    """R of a share ε: ε ν."""
+    """ρ of a share ε: ε ν."""
     # Without any variance every direction is alike: the identity, as in nearest class mean.
     return weight * trace / (moments.total * moments.n_features) if trace > 0 else 1.0
 
