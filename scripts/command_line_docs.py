@@ -31,6 +31,9 @@ def page() -> str:
         assert command is not None
         context = click.Context(command, info_name=name, parent=root, terminal_width=80)
         parts.append(f"## {name}\n\n```\n{command.get_help(context)}\n```\n")
+        for part, inner in getattr(command, "commands", {}).items():
+            below = click.Context(inner, info_name=part, parent=context, terminal_width=80)
+            parts.append(f"## {name} {part}\n\n```\n{inner.get_help(below)}\n```\n")
     return "\n".join(parts)
 
 

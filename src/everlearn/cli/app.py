@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from everlearn import __version__
+from everlearn.cli.context import Place
 from everlearn.cli.output import ends_well, print_json, say
 from everlearn.errors import EverlearnError
+from everlearn.memory.storage.postgres.address import PostgresAddress
 
 EPILOG = """\b
 Begin with a folder per class: everlearn teach photos/, then everlearn ask new.jpg
@@ -51,6 +53,8 @@ COMMANDS = {
     "verify": "everlearn.cli.maintenance",
     "backup": "everlearn.cli.maintenance",
     "restore": "everlearn.cli.maintenance",
+    "receipt": "everlearn.cli.maintenance",
+    "postgres": "everlearn.cli.postgres",
     "serve": "everlearn.cli.serving",
     "bench": "everlearn.cli.showing",
     "demo": "everlearn.cli.showing",
@@ -100,13 +104,14 @@ def _words(ctx: click.Context) -> list[str]:
 @click.option(
     "-m",
     "--memory",
-    "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    "place",
+    type=Place(),
+    metavar="PLACE",
     default=Path("memory"),
     show_default=True,
     envvar="EVERLEARN_MEMORY",
     show_envvar=True,
-    help="Folder of the Memory.",
+    help="Folder of the Memory, or postgresql://…#name.",
 )
 @click.option(
     "--network",
@@ -117,7 +122,7 @@ def _words(ctx: click.Context) -> list[str]:
 )
 @click.version_option(__version__, "-V", "--version")
 @click.pass_context
-def app(ctx: click.Context, folder: Path, network: str | None) -> None:
+def app(ctx: click.Context, place: Path | PostgresAddress, network: str | None) -> None:
     """Show it an example and a name, and it knows it at once."""
-    ctx.obj = folder
+    ctx.obj = place
     ctx.meta["network"] = network

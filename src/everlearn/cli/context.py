@@ -1,12 +1,15 @@
 """What commands share: the Memory they work on, and what an image may cost."""
 
 import math
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
+from everlearn.memory.storage.postgres.address import is_address, parse_address
 
 if TYPE_CHECKING:
     from everlearn.memory.memory import Memory
@@ -22,6 +25,23 @@ class Positive(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a number above 0.", param, ctx)
         return number
+
+
+class Place(click.Path):
+    """Where a Memory is: a folder, or the address of a database."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        if isinstance(value, str) and is_address(value):
+            return parse_address(value)
+        return super().convert(value, param, ctx)
 
 
 POSITIVE = Positive(min=0, min_open=True)

@@ -12,6 +12,7 @@ from everlearn.cli.output import as_json, print_json, say
 from everlearn.cluster import Progress, fit
 from everlearn.errors import InvalidInput
 from everlearn.memory.model.classifiers import default_classifier
+from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.persistence import save
 from everlearn.workflows import ingest as workflow
 
@@ -66,7 +67,8 @@ def ingest(
 
     Interrupted, the same command goes on where it was.
     """
-    parts = checkpoint or f"{(model or ctx.obj).absolute()}.parts"
+    place = Path(ctx.obj.name) if isinstance(ctx.obj, PostgresAddress) else ctx.obj
+    parts = checkpoint or f"{(model or place).absolute()}.parts"
     on_bad = "skip" if skip_bad else "raise"
     if model is None:
         try:

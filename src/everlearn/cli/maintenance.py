@@ -38,6 +38,32 @@ def verify(ctx: click.Context, receipt: Path | None, as_json: bool) -> None:
         sys.exit(1)
 
 
+@click.group()
+def receipt() -> None:
+    """Receipts of an erase."""
+
+
+@receipt.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@as_json
+@click.pass_context
+def check(ctx: click.Context, file: Path, as_json: bool) -> None:
+    """Complete a receipt that is pending, or say what it waits for."""
+    waiting = opened(ctx).complete_receipt(file)
+    if as_json:
+        print_json({"complete": not waiting, "waiting": waiting})
+    else:
+        for reason in waiting:
+            say(f"pending: {reason}")
+        if not waiting:
+            say(
+                f"complete: nothing of what {file} names is left; copies and base backups made "
+                "before the erase are not looked at"
+            )
+    if waiting:
+        sys.exit(1)
+
+
 @click.command()
 @click.argument("destination", type=FOLDER)
 @as_json
@@ -58,14 +84,14 @@ def backup(ctx: click.Context, destination: Path, as_json: bool) -> None:
 @click.pass_context
 def restore(ctx: click.Context, source: Path, yes: bool, as_json: bool) -> None:
     """Put a backup in the place of the Memory."""
-    folder: Path = ctx.obj
-    if source.resolve() == folder.resolve():
+    storage = storage_at(ctx.obj)
+    if storage_at(source).identity() == storage.identity():
         raise AlreadyThere(f"{source} is the Memory itself; give the folder of a backup")
-    if storage_at(folder).exists() and not yes:
-        question = f"{folder} holds a Memory, which the backup would replace; go on?"
+    if storage.exists() and not yes:
+        question = f"{ctx.obj} holds a Memory, which the backup would replace; go on?"
         click.confirm(spelled_out(question), abort=True, err=True)
-    count = restored(source, folder)
+    count = restored(source, ctx.obj)
     if as_json:
         print_json({"restored": str(source), "teachings": count})
     else:
-        say(f"restored {count} teachings from {source} to {folder}")
+        say(f"restored {count} teachings from {source} to {ctx.obj}")

@@ -4,7 +4,7 @@ import contextlib
 import ipaddress
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,7 @@ from everlearn.cli.context import network
 from everlearn.cli.output import as_json, print_json, say
 from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.memory.memory import Memory
+from everlearn.memory.storage.postgres.address import is_address
 
 if TYPE_CHECKING:
     from everlearn.service.served import Service
@@ -34,7 +35,7 @@ LOOPBACK = "127.0.0.1"
     "--also",
     multiple=True,
     metavar="NAME=FOLDER",
-    help="Serve another Memory under this name; may be repeated.",
+    help="Serve another Memory, a folder or an address, under this name; may be repeated.",
 )
 @click.option(
     "--allow-host",
@@ -145,7 +146,7 @@ def _send_outward(
         service.follow(broker)
 
 
-def _folders(first: Path, also: tuple[str, ...]) -> dict[str, Path]:
+def _folders(first: Any, also: tuple[str, ...]) -> dict[str, Any]:
     folders = {"memory": first}
     for pair in also:
         name, equals, folder = pair.partition("=")
@@ -153,7 +154,7 @@ def _folders(first: Path, also: tuple[str, ...]) -> dict[str, Path]:
             raise InvalidParameter(f"--also takes NAME=FOLDER, not {pair!r}")
         if name in folders:
             raise InvalidParameter(f"two Memories would be called {name!r}; choose another name")
-        folders[name] = Path(folder)
+        folders[name] = Path(folder) if not is_address(folder) else folder
     return folders
 
 

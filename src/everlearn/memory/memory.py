@@ -54,7 +54,7 @@ from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import chain_model
 from everlearn.memory.finding import Finding, Thing
 from everlearn.memory.insight.report import Report
-from everlearn.memory.insight.verify import Verification, verify
+from everlearn.memory.insight.verify import Verification, completed, verify
 from everlearn.memory.insight.why import Why
 from everlearn.memory.model.classifiers import (
     WORDS,
@@ -682,6 +682,16 @@ class Memory:
             The receipt of an erase: look also for what it says is gone.
         """
         return self._opened.read(lambda: verify(self._opened.history, receipt))
+
+    def complete_receipt(self, receipt: str | os.PathLike[str]) -> list[str]:
+        """Go on with an erase that is pending; what it still waits for, in words.
+
+        Where nothing is left to wait for and nothing erased is found, the file is written anew and
+        says that the erase is complete.
+        """
+        with self._opened.changing():
+            self._opened.finish_erase(wait=True)
+            return completed(self._opened.history, Path(receipt))
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy everything into a new folder; safe while somebody teaches.

@@ -18,7 +18,9 @@ from everlearn.errors import (
     CannotRead,
     CannotWrite,
     DamagedJournal,
+    EverlearnError,
     MemoryClosed,
+    NotAllowed,
     NotSeenYet,
     ReadOnlyMemory,
 )
@@ -74,6 +76,7 @@ class OpenMemory:
                 self.journal = Journal(storage.open(write=True))
                 if self.journal.db.inbox is not None:
                     self.journal.db.inbox.write = partial(write_request, self.journal)
+                    self.journal.db.inbox.wake = self._order_inbox
             self.history = self.read(
                 lambda: ModelFollower(storage, self.journal, classifier, default)
             )
@@ -181,7 +184,7 @@ class OpenMemory:
             with self.storage.caches.making() as mine, self.journal.db.one_view():
                 if mine:
                     self.history.snapshot(at_least=at_least, prepare=prepare)
-        except (CannotReach, CannotReadNow) as error:
+        except (CannotReach, CannotReadNow, NotAllowed) as error:
             logger.warning("no snapshot was made, so opening will take longer: %s", error)
 
     def release(self) -> None:
@@ -199,8 +202,21 @@ class OpenMemory:
             return
         try:
             write_head(self.storage.caches, self.journal, head)
-        except CannotWrite as error:
+        except (CannotWrite, NotAllowed) as error:
             logger.warning("nothing was prepared for the next question: %s", error)
+
+    def _order_inbox(self) -> None:
+        """Give positions to what other processes left in the inbox; not while this one is busy."""
+        if not self.guard.acquire(blocking=False):
+            return
+        try:
+            if not self.closed:
+                with self.journal.transaction():
+                    pass
+        except EverlearnError as error:
+            logger.warning("teachings wait in the inbox: %s", error)
+        finally:
+            self.guard.release()
 
     def _calibrate(self, model: Model) -> bool:
         return calibrate(model, self.journal)

@@ -118,7 +118,7 @@ class Editor:
                 also_removed=also_removed,
                 models=(before, after),
                 log_after=log_after or b"",
-                pending=opened.erase_pending,
+                state=journal.fact(erasing.UNFINISHED) if opened.erase_pending else None,
             )
         return Forgotten(len(found), tally, receipt)
 

@@ -22,7 +22,7 @@ from everlearn.memory.model.calibrated import CalibratedModel
 from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.head import ServingHead
 from everlearn.memory.model.serving import read_head
-from everlearn.memory.storage.erase import UNFINISHED, sha256
+from everlearn.memory.storage.erase import UNFINISHED, Receipt, sha256
 from everlearn.memory.storage.integrity import damaged, require_sound
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import has_boxes, proposals_of
@@ -131,6 +131,23 @@ def require_proposals(journal: Journal) -> None:
     query = "SELECT 1 FROM proposals WHERE digest NOT IN (SELECT digest FROM teachings) LIMIT 1"
     if journal.db.row(query) is not None:
         raise damaged(journal.db, "a picture has proposals and no teaching")
+
+
+def completed(history: ModelFollower, receipt: Path) -> list[str]:
+    """What keeps a receipt from being complete; where nothing does, the file says so from now on.
+
+    After the erase was gone on with, outside of any view.
+    """
+    journal = history.journal
+    facts = _read_receipt(receipt)
+    state = journal.fact(UNFINISHED)
+    if state is not None:
+        return journal.db.waiting_for(state)
+    with journal.db.one_view():
+        problems = found_again(journal, receipt)
+    if not problems and facts["pending"]:
+        Receipt(**facts | {"pending": False}).save(receipt)
+    return problems
 
 
 def found_again(journal: Journal, receipt: Path) -> list[str]:

@@ -156,6 +156,8 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
                 return None
     except EverlearnError:
         return None
+    finally:
+        storage.release()
     if not set(head.classes.tolist()) <= set(names) or kind["n_features"] != str(
         head.rows.shape[1]
     ):

@@ -60,9 +60,12 @@ class Receipt:
     log_after : str
         What names the log that is left.
     pending : bool
-        A reader still holds the old pages, so they are in the write-ahead log until it lets go;
-        the next change, or the next opening to teach, finishes the erase.
+        Something still holds the old pages: a reader of a folder, or the write-ahead log of a
+        database server with its standbys and archives. The next change, the next opening to teach,
+        or ``everlearn receipt check`` finishes the erase.
     how_to_check : str
+    wal_position : str
+        In a database: up to where its write-ahead log has to be gone.
     """
 
     teachings: list[int]
@@ -74,6 +77,7 @@ class Receipt:
     log_after: str
     pending: bool
     how_to_check: str = HOW_TO_CHECK
+    wal_position: str = ""
 
     def as_json(self) -> str:
         """The receipt with a digest of itself, so that it cannot be altered unnoticed."""
@@ -176,7 +180,7 @@ def receipt(
     also_removed: int,
     models: tuple[str, str],
     log_after: bytes,
-    pending: bool,
+    state: str | None,
 ) -> Receipt:
     return Receipt(
         sorted(teachings),
@@ -185,7 +189,8 @@ def receipt(
         time.time(),
         *models,
         log_after.hex(),
-        pending,
+        pending=state is not None,
+        wal_position=(state or "").partition(" ")[2].partition(" ")[0],
     )
 
 

@@ -28,9 +28,12 @@ class TeachingInbox(Protocol):
     write : callable
         Writes a request, options and pairs of a name and an example, into the journal and returns
         its answer, which JSON can hold; inside a transaction.
+    wake : callable
+        Called from another thread when somebody's teachings wait for their positions.
     """
 
     write: Callable[[dict[str, Any], list[tuple[str, Any]]], Any] | None
+    wake: Callable[[], None] | None
 
     def teach(self, options: dict[str, Any], pairs: list[tuple[str, Any]]) -> Any:
         """The answer to a request, once it is in the journal; sent again until it is."""
@@ -123,6 +126,12 @@ class Database(Protocol):
 
     def take_over(self, other: "Database") -> None:
         """Become what another journal is, in one transaction."""
+
+    def waiting_for(self, state: str) -> list[str]:
+        """What :meth:`remove_traces` waits for in a state, in words."""
+
+    def lag_seconds(self) -> float:
+        """How long ago what is known of the journal was certainly all there was."""
 
     def leftovers(self) -> list[str]:
         """What the engine still keeps of deleted rows, in words."""

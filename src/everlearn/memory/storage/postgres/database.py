@@ -11,7 +11,9 @@ A view is a REPEATABLE READ transaction that only reads.
 
 import contextlib
 import itertools
+import math
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -35,6 +37,8 @@ from everlearn.memory.storage.sqlite.database import SQLiteDatabase
 
 # How long to wait for other writers.
 LOCK_SECONDS = 60
+# How often to look whether the write-ahead log of before an erase is gone.
+TRACES_SECONDS = 5.0
 ROWS_AT_A_TIME = 2000
 
 CHANGED = (
@@ -67,6 +71,7 @@ class PostgresDatabase:
         self._watch: Watch | None = None
         self._cursors = itertools.count()
         self._may_order: bool | None = None
+        self._traces_at = -math.inf
         try:
             self._prepare()
         except BaseException:
@@ -219,14 +224,19 @@ class PostgresDatabase:
         if not (self._view or self._depth):
             if self._watch is not None:
                 return self._watch.stamp()
-            self._watch = Watch(self.address, self._stamp())
+            self.watch()
         return self._stamp()
 
     def watch(self) -> Watch:
         """What is known of the journal's changes without asking for them."""
         if self._watch is None:
-            self._watch = Watch(self.address, self._stamp())
+            order = self.inbox.wake if self.writes and self.may_order else None
+            self._watch = Watch(self.address, self._stamp(), order)
         return self._watch
+
+    def lag_seconds(self) -> float:
+        """How long ago the server last said how far the journal is."""
+        return self.watch().silent_seconds()
 
     # The journal as a whole.
 
@@ -263,6 +273,10 @@ class PostgresDatabase:
         """The server does this by itself."""
 
     def remove_traces(self, state: str, *, wait: bool) -> str | None:
+        now = time.monotonic()
+        if state != traces.PAGES and not wait and now < self._traces_at + TRACES_SECONDS:
+            return state
+        self._traces_at = now
         self._abandon()
         with self._named():
             return traces.remove(self._connection(), state, wait=wait)
@@ -275,6 +289,10 @@ class PostgresDatabase:
     def take_over(self, other: Database) -> None:
         with other.one_view(), self.transaction():
             copy_rows(other, self)
+
+    def waiting_for(self, state: str) -> list[str]:
+        with self._named():
+            return traces.waiting_for(self._connection(), state)
 
     def leftovers(self) -> list[str]:
         return []

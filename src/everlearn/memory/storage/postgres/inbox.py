@@ -28,6 +28,7 @@ from everlearn import errors
 from everlearn.errors import EverlearnError, KeyReused, NotOrderedYet
 from everlearn.memory.storage.journal import Example
 from everlearn.memory.storage.postgres.failures import DatabaseAway
+from everlearn.memory.storage.postgres.watching import INBOX
 from everlearn.memory.storage.regions import packed, unpacked
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Inbox:
         self._db = db
         # Writes a request into the journal; set by whoever knows how teachings are written.
         self.write: Callable[[Options, Pairs], Answer] | None = None
+        # Called from another thread when somebody's teachings wait.
+        self.wake: Callable[[], None] | None = None
 
     def teach(self, options: Options, pairs: Pairs) -> Answer:
         """What became of teachings that are in the journal when this returns."""
@@ -151,7 +154,7 @@ class Inbox:
             self._db.run_many(
                 f"INSERT INTO inbox ({COLUMNS}) VALUES ({marks}) ON CONFLICT DO NOTHING", rows
             )
-            self._db.announce("inbox")
+            self._db.announce(INBOX)
 
     def _wait(self, request: Request) -> None:
         until = time.monotonic() + ORDER_SECONDS

@@ -46,6 +46,8 @@ def remove(db: psycopg.Connection[Any], state: str, *, wait: bool) -> str | None
         if not _written_anew(db, wait=wait):
             return PAGES
         state = _mark(db)
+    elif wait:
+        _checkpoint(db)
     return state if waiting_for(db, state) else None
 
 
@@ -96,9 +98,14 @@ def _mark(db: psycopg.Connection[Any]) -> str:
         "pg_sleep(1.0 - extract(epoch FROM clock_timestamp()) % 1.0)"
     ).fetchone()
     assert row is not None
+    _checkpoint(db)
+    return f"log {row[0]} {row[1]!r}"
+
+
+def _checkpoint(db: psycopg.Connection[Any]) -> None:
+    """Have the server drop the files of its write-ahead log that it no longer needs, if we may."""
     with contextlib.suppress(*DENIED):
         db.execute("CHECKPOINT")
-    return f"log {row[0]} {row[1]!r}"
 
 
 def _parsed(state: str) -> tuple[str, float]:

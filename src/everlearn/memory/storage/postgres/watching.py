@@ -9,6 +9,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -19,6 +20,8 @@ from everlearn.memory.storage.postgres.connecting import connected
 
 POLL_SECONDS = 0.5
 MOST_PAUSE_SECONDS = 2.0
+# Announced when teachings wait in the inbox; a change of the journal is announced by its stamp.
+INBOX = "inbox"
 
 logger = logging.getLogger("everlearn")
 
@@ -33,11 +36,16 @@ class Watch:
     address : PostgresAddress
     stamp : tuple of int
         The state that is known already.
+    order : callable, optional
+        Called when teachings wait in the inbox for their positions.
     """
 
-    def __init__(self, address: PostgresAddress, stamp: Stamp) -> None:
+    def __init__(
+        self, address: PostgresAddress, stamp: Stamp, order: Callable[[], None] | None = None
+    ) -> None:
         self._address = address
         self._stamp = stamp
+        self._order = order
         self._heard_at = time.monotonic()
         self._away = False
         self._news = threading.Condition()
@@ -99,8 +107,12 @@ class Watch:
             row = db.execute("SELECT version, tag FROM state").fetchone()
             if row is not None:
                 self.heard((int(row[0]), int(row[1])))
+            if self._order is not None and db.execute("SELECT 1 FROM inbox LIMIT 1").fetchone():
+                self._order()
             for notice in db.notifies(timeout=POLL_SECONDS):
-                version, tag, _ = notice.payload.split()
-                self.heard((int(version), int(tag)))
                 if self._stop.is_set():
                     return
+                if notice.payload == INBOX:
+                    break
+                version, tag, _ = notice.payload.split()
+                self.heard((int(version), int(tag)))

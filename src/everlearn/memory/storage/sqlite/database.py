@@ -223,6 +223,13 @@ class SQLiteDatabase:
             return LOG
         return None if self.checkpoint(wait=wait) else LOG
 
+    def waiting_for(self, state: str) -> list[str]:
+        return ["a reader holds what the journal held before; the next change tries again"]
+
+    def lag_seconds(self) -> float:
+        """None: every question looks at the file."""
+        return 0.0
+
     def leftovers(self) -> list[str]:
         if self.value("PRAGMA freelist_count"):
             return ["the journal has free pages, which may hold what was deleted"]

@@ -1,0 +1,69 @@
+"""Who may do what with a Memory in a database, as PostgreSQL's own rights.
+
+asker      reads the journal and the snapshots: ``Memory(…, read_only=True)``
+teacher    also leaves teachings in the inbox; somebody else gives them their positions
+writer     also writes the journal: any change, but an erase is finished by the owner
+owner      whoever made the tables: also migrations, and writing tables anew after an erase
+"""
+
+import re
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from everlearn.errors import InvalidParameter
+from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.storage.postgres.connecting import connected
+from everlearn.memory.storage.postgres.failures import translated
+from everlearn.memory.storage.postgres.tables import ALL_TABLES
+from everlearn.memory.storage.schema import TABLES
+
+KINDS = ("asker", "teacher", "writer")
+ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
+SEQUENCE = "inbox_id_seq"
+
+
+def grant(address: PostgresAddress, role: str, kind: str) -> bool:
+    """Give a role the rights of a kind on one Memory; whether the role had to be made.
+
+    A role that is made may log in and has no password; the administrator gives it one.
+    """
+    if kind not in KINDS:
+        raise InvalidParameter(f"a role is one of {', '.join(KINDS)}, not {kind!r}")
+    if not ROLE.fullmatch(role):
+        raise InvalidParameter(
+            f"a role is called by letters, digits, dashes and underscores, not {role!r}"
+        )
+    with translated(address, writes=True), connected(address) as db, db.transaction():
+        known = db.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
+        if known is None:
+            db.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+        _revoke(db, address, role)
+        _run(db, "GRANT USAGE ON SCHEMA {schema} TO {role}", address, role)
+        for right, tables in _rights(kind).items():
+            for table in tables:
+                _run(db, f"GRANT {right} ON {{schema}}.{table} TO {{role}}", address, role)
+        if kind != "asker":
+            _run(db, f"GRANT USAGE ON SEQUENCE {{schema}}.{SEQUENCE} TO {{role}}", address, role)
+        return known is None
+
+
+def _rights(kind: str) -> dict[str, tuple[str, ...]]:
+    read: dict[str, tuple[str, ...]] = {"SELECT": (*TABLES, "state", "caches")}
+    if kind == "asker":
+        return read
+    if kind == "teacher":
+        return {**read, "SELECT, INSERT": ("inbox",), "SELECT ": ("requests",)}
+    return {"SELECT, INSERT, UPDATE, DELETE": ALL_TABLES}
+
+
+def _revoke(db: psycopg.Connection[Any], address: PostgresAddress, role: str) -> None:
+    """Whoever had more rights before has none but the new ones."""
+    for what in ("ALL TABLES", "ALL SEQUENCES"):
+        _run(db, f"REVOKE ALL ON {what} IN SCHEMA {{schema}} FROM {{role}}", address, role)
+
+
+def _run(db: psycopg.Connection[Any], text: str, address: PostgresAddress, role: str) -> None:
+    names = {"schema": sql.Identifier(address.schema), "role": sql.Identifier(role)}
+    db.execute(sql.SQL(text).format(**names))

@@ -1,0 +1,163 @@
+"""What an operator does with a Memory in a database: commands, rights, erasing for good."""
+
+import json
+import subprocess
+
+import numpy as np
+import psycopg
+import pytest
+from click.testing import CliRunner
+
+from everlearn import Memory
+from everlearn.cli.app import app
+from everlearn.errors import NotAllowed, NotOrderedYet
+from everlearn.memory.storage.postgres import inbox as inbox_module
+from everlearn.memory.storage.postgres.address import parse_address
+from everlearn.memory.storage.postgres.rights import grant
+from everlearn.memory.storage.postgres.tables import columns
+from everlearn.memory.storage.schema import TABLES, expected_schema
+
+
+def run(address, *words, **options):
+    return CliRunner().invoke(app, ["-m", address, *map(str, words)], **options)
+
+
+def as_role(server, address, role):
+    """The address as another user of the server, who needs a password over the network."""
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute(f"ALTER ROLE {role} PASSWORD 'of-{role}'".encode())
+    url = server.url(tcp=True).replace(f"everlearn:{server.password}", f"{role}:of-{role}")
+    return f"{url}#{address.partition('#')[2]}"
+
+
+def test_commands_take_an_address(address, tmp_path):
+    with Memory(address) as memory:
+        memory.teach([1.0, 0.0], "cup")
+        memory.teach([0.0, 1.0], "pen")
+    assert "cup" in run(address, "names").output
+    assert "as they were written" in run(address, "verify").output
+    assert run(address, "rename", "cup", "mug").exit_code == 0
+    assert run(address, "undo").exit_code == 0
+    assert "backed up" in run(address, "backup", tmp_path / "backup").output
+    assert run(address, "restore", tmp_path / "backup", input="n\n").exit_code == 1
+    assert "restored 2" in run(address, "restore", "--yes", tmp_path / "backup").output
+    assert json.loads(run(address, "postgres", "migrate", "--json").output)["format"] >= 2
+    assert run(str(tmp_path / "backup"), "postgres", "migrate").exit_code == 1
+    assert "postgresql://" in run(address, "info").output
+
+
+def test_an_asker_may_only_ask(server, address):
+    with Memory(address) as memory:
+        memory.teach([1.0, 0.0], "cup")
+    assert grant(parse_address(address), "an_asker", "asker")
+    mine = as_role(server, address, "an_asker")
+    with Memory(mine, read_only=True) as memory:
+        assert memory.ask([1.0, 0.1])[0].name == "cup"
+        assert memory.verify().problems == ()
+    with Memory(mine) as memory, pytest.raises(NotAllowed, match="grant"):
+        memory.teach([0.0, 1.0], "pen")
+
+
+def test_a_teacher_leaves_teachings_for_somebody_who_may_order_them(server, address, monkeypatch):
+    with Memory(address) as owner:
+        owner.teach([1.0, 0.0], "cup")
+        assert "teacher" in run(address, "postgres", "grant", "a_teacher", "--as", "teacher").output
+        mine = as_role(server, address, "a_teacher")
+        # Whoever is asked watches, and gives positions to what waits.
+        for _ in range(2):
+            owner.ask([1.0, 0.0])
+        with Memory(mine) as teacher:
+            assert teacher.teach([0.0, 1.0], "pen")
+            assert not teacher.teach([0.0, 1.0], "pen")
+            for action in (teacher.undo, lambda: teacher.forget(name="cup")):
+                with pytest.raises(NotAllowed):
+                    action()
+        assert owner.names()["pen"].count == 1
+    monkeypatch.setattr(inbox_module, "ORDER_SECONDS", 0.3)
+    with Memory(mine) as teacher, pytest.raises(NotOrderedYet, match="kept"):
+        teacher.teach([0.5, 0.5], "later")
+    with Memory(address) as owner:
+        owner.teach([0.1, 0.9], "pen")
+        assert owner.names()["later"].count == 1
+
+
+def test_a_writer_may_do_everything_but_make_tables(server, address):
+    with Memory(address) as memory:
+        memory.teach([1.0, 0.0], "cup")
+    grant(parse_address(address), "a_writer", "writer")
+    mine = as_role(server, address, "a_writer")
+    with Memory(mine) as memory:
+        assert memory.teach([0.0, 1.0], "pen")
+        memory.rename("cup", "mug")
+        memory.undo()
+        assert memory.forget(name="pen", erase=True).receipt.pending
+    with Memory(address) as memory:
+        assert memory.verify().problems == ()
+        assert list(memory.names()) == ["cup"]
+    with pytest.raises(NotAllowed):
+        Memory(mine.replace("#", "#other-"))
+
+
+def test_tables_have_the_columns_of_a_folder(address):
+    """What a folder's schema says is what the database has; both are written from one text."""
+    Memory(address).close()
+    parsed = parse_address(address)
+    folder = {row[1]: row[3] for row in expected_schema() if row[0] == "table"}
+    with psycopg.connect(**parsed.settings) as db:
+        for table in TABLES:
+            found = db.execute(
+                "SELECT column_name FROM information_schema.columns WHERE table_schema = %s "
+                "AND table_name = %s ORDER BY ordinal_position",
+                (parsed.schema, table),
+            ).fetchall()
+            assert [row[0] for row in found] == columns(table)
+            assert all(column in folder[table] for (column,) in found)
+
+
+def bytes_on_disk(server, needle):
+    """The files of a server, tables, indexes, logs and all, that hold some bytes."""
+    found = subprocess.run(
+        ["grep", "-rlaF", needle, str(server.data)], capture_output=True, text=True, check=False
+    )
+    return found.stdout.split()
+
+
+def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(server, tmp_path):
+    address = f"{server.url()}#erased"
+    words = "Geheimnisvollerbecher"
+    with Memory(address) as memory:
+        memory.teach_many((x, "cup") for x in np.random.default_rng(0).normal(size=(300, 64)))
+        for k in range(300):
+            x = np.random.default_rng(k + 1000).normal(size=64)
+            memory.teach(x, words, source=f"/home/{words}/{k}.jpg")
+        assert bytes_on_disk(server, words)
+        with psycopg.connect(server.url(), autocommit=True) as admin:
+            admin.execute("CHECKPOINT")
+            admin.execute("ANALYZE")
+        done = memory.forget(name=words, erase=True)
+        done.receipt.save(tmp_path / "receipt.json")
+        assert done.receipt.wal_position or not done.receipt.pending
+        assert memory.complete_receipt(tmp_path / "receipt.json") == []
+    assert bytes_on_disk(server, words) == []
+    assert json.loads((tmp_path / "receipt.json").read_text())["pending"] is False
+    checked = run(address, "receipt", "check", tmp_path / "receipt.json")
+    assert "complete" in checked.output
+
+
+def test_a_slot_that_keeps_the_log_keeps_a_receipt_pending(server, address, tmp_path):
+    """A standby that is away: its replication slot holds the write-ahead log of before."""
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute("SELECT pg_create_physical_replication_slot('held', true)")
+        try:
+            with Memory(address) as memory:
+                memory.teach([1.0, 0.0], "cup")
+                memory.teach([0.0, 1.0], "pen")
+                done = memory.forget(name="pen", erase=True)
+                assert done.receipt.pending
+                done.receipt.save(tmp_path / "receipt.json")
+                waiting = run(address, "receipt", "check", tmp_path / "receipt.json")
+                assert waiting.exit_code == 1
+                assert "slot held" in waiting.output
+        finally:
+            admin.execute("SELECT pg_drop_replication_slot('held')")
+    assert run(address, "receipt", "check", tmp_path / "receipt.json").exit_code == 0
