@@ -35,11 +35,45 @@ def as_numpy(values: ArrayLike) -> AnyArray:
     return np.asarray(there)
 
 
-def softmax(scores: Array) -> Array:
+def lies_on_device(values: object) -> bool:
+    """Whether an array lies where numpy cannot read it."""
+    if isinstance(values, (np.ndarray, list, tuple, float, int)):
+        return False
+    array: Any = values
+    if hasattr(array, "detach"):
+        return bool(array.device.type != "cpu")
+    if hasattr(array, "__cuda_array_interface__"):
+        return True
+    if hasattr(array, "__array_namespace__") and hasattr(array, "to_device"):
+        return bool(array.device != array.__array_namespace__().asarray(0).device)
+    return False
+
+
+def like(result: Any, given: object) -> Any:
+    """A result as the kind of array that was given, on the device of that."""
+    if not lies_on_device(given):
+        result = as_numpy(result)
+    if isinstance(given, np.ndarray) or type(result) is not np.ndarray:
+        return result
+    array: Any = given
+    if hasattr(array, "detach"):
+        import torch
+
+        return torch.as_tensor(result, device=array.device)
+    if hasattr(array, "__cuda_array_interface__"):
+        import cupy
+
+        with array.device:
+            return cupy.asarray(result)
+    if hasattr(array, "__array_namespace__"):
+        return array.__array_namespace__().asarray(result, device=array.device)
+    return result
+
+
+def softmax(scores: Any, xp: Any = np) -> Any:
     """exp(s_k) / Σ exp(s_j) along the last axis; −∞ is a share of zero."""
-    shares: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    shares /= shares.sum(axis=-1, keepdims=True)
-    return shares
+    shares = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
+    return shares / xp.sum(shares, axis=-1, keepdims=True)
 
 
 def unit_rows(rows: Array) -> Array:

@@ -12,11 +12,12 @@ a handful of hooks that speak of slots and plain arrays:
     _own_state, _own_restore         the state as named arrays and plain notes
 
 The order is always: validate everything, then change state. A rejected input leaves the learner
-as it was. One may ask while another thread teaches: each takes its turn (see estimator.py).
+as it was. One may ask while another thread teaches: each holds the lock (see estimator.py). Rows of
+other kinds than numpy's go through a backend (see backend.py).
 """
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -25,8 +26,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.arrays import AnyArray, Array, Slots, State, as_numpy, softmax
-from everlearn.device.device import like
+from everlearn.arrays import AnyArray, Array, Slots, State, as_numpy, like, softmax
+from everlearn.backend import Backend, Offer, backend_for
 from everlearn.errors import (
     InvalidInput,
     NotExportable,
@@ -37,7 +38,7 @@ from everlearn.errors import (
 from everlearn.estimator import BOUNDED, EXACT, Promise, StreamingEstimator
 from everlearn.statistics.labels import Label, Labels
 from everlearn.statistics.stored import stored_flag
-from everlearn.validation import checked_labelled, checked_labels
+from everlearn.validation import checked_labelled, checked_labels, checked_vector
 
 __all__ = [
     "BOUNDED",
@@ -65,8 +66,10 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     """
 
     registry_: Labels
-    # Whether ``_learn`` takes float32 rows as they are, and makes float64 of them block by block.
-    _learns_single = False
+    # The most rows that ``_learn`` takes at a time; None for all rows of a batch.
+    _block_rows: int | None = None
+    # Backends for rows that are not numpy's, the first that takes them computes with them.
+    _backends: tuple[Offer, ...] = ()
 
     # Teaching.
 
@@ -83,10 +86,9 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             Words or whole numbers.
         sample_weight : array-like of shape (n_examples,), optional
         """
-        if y is None and _are_batches(X):
-            return self._copy_on_write(lambda changed: changed._learn_batches(X, None, fresh=True))
+        learn = "_learn_batches" if y is None and _are_batches(X) else "_learn_batch"
         return self._copy_on_write(
-            lambda changed: changed._learn_batch(X, y, sample_weight, None, fresh=True)
+            lambda changed: getattr(changed, learn)(X, y, sample_weight, None, fresh=True)
         )
 
     def partial_fit(
@@ -109,12 +111,9 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             its first example on, and never before.
         sample_weight : array-like of shape (n_examples,), optional
         """
-        if y is None and _are_batches(X):
-            return self._copy_on_write(
-                lambda changed: changed._learn_batches(X, classes, fresh=not changed._is_begun())
-            )
+        learn = "_learn_batches" if y is None and _are_batches(X) else "_learn_batch"
         return self._copy_on_write(
-            lambda changed: changed._learn_batch(
+            lambda changed: getattr(changed, learn)(
                 X, y, sample_weight, classes, fresh=not changed._is_begun()
             )
         )
@@ -158,7 +157,8 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         """
         now = self._as_it_is()
         with now._lock:
-            return like(now._decide(X), X)
+            scores: Array = like(now._decide(X), X)
+            return scores
 
     def predict(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> AnyArray:
         """The most likely class of each row.
@@ -177,7 +177,8 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         """Probabilities, one column per class in the order of ``classes_``."""
         now = self._as_it_is()
         with now._lock:
-            return like(now._answer_with_probabilities(X, among), X)
+            shares: Array = like(now._answer_with_probabilities(X, among), X)
+            return shares
 
     def predict_log_proba(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> Array:
         """Logarithms of :meth:`predict_proba`; −∞ where a class is not asked about."""
@@ -261,7 +262,8 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
 
     def _probabilities(self, scores: Array) -> Array:
         """Probabilities from scores; classes that are not asked about have −∞."""
-        return softmax(scores / self.temperature_)
+        shares: Array = softmax(scores / self.temperature_)
+        return shares
 
     def _as_it_is(self) -> Self:
         """Whom to ask: the learner itself, or a picture of it that teaching leaves alone."""
@@ -277,7 +279,9 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
 
     # How teaching goes; on a copy, all but a single example of a known class.
 
-    def _learn_batches(self, batches: Any, classes: Iterable[Label] | None, *, fresh: bool) -> None:
+    def _learn_batches(
+        self, batches: Any, y: None, _: object, classes: Iterable[Label] | None, *, fresh: bool
+    ) -> None:
         """Learn one batch after the other into a copy, so that a bad one leaves nothing behind."""
         taught = copy.deepcopy(self)
         for batch in batches:
@@ -300,13 +304,10 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         *,
         fresh: bool,
     ) -> None:
-        rows, labels, weights = self._examples(
-            X, y, sample_weight, reset=fresh, single=self._learns_single
-        )
-        self._learn_rows(rows, labels, weights, fresh=fresh)
+        backend_for(self, X).learn(self, X, y, sample_weight, fresh=fresh)
 
     def _learn_vector(self, x: ArrayLike, y: Label) -> None:
-        vector = self._vector(x, "learn_one")
+        vector = checked_vector(x, "learn_one", self.__dict__.get("n_features_in_"))
         registry = self.__dict__.get("registry_")
         slot = None if registry is None else registry.find(y)
         if slot is not None:
@@ -318,8 +319,15 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         )
 
     def _learn_rows(
-        self, rows: Array, labels: AnyArray, weights: Array | None, *, fresh: bool
+        self,
+        rows: Any,
+        labels: AnyArray,
+        weights: Array | None,
+        *,
+        fresh: bool,
+        learn: Callable[[Any, Slots, Array | None], None] | None = None,
     ) -> None:
+        """Learn validated examples, in blocks of dense rows unless a backend has another way."""
         self._check_parameters()
         registry = Labels() if fresh else self._changeable_registry()
         slots, new = self._encode(registry, labels)
@@ -327,13 +335,20 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             self.n_features_in_ = rows.shape[1]
             self._begin(rows.shape[1])
         self._welcome(registry, new)
-        self._learn(rows, slots, weights)
+        (learn or self._learn_dense)(rows, slots, weights)
         registry.extend(new)
         self.registry_ = registry
 
+    def _learn_dense(self, rows: AnyArray, slots: Slots, weights: Array | None) -> None:
+        size = self._block_rows or len(rows)
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            block = np.ascontiguousarray(rows[part], dtype=np.float64)
+            self._learn(block, slots[part], None if weights is None else weights[part])
+
     def _forget_batch(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         self._require_fitted()
-        rows, labels, weights = self._examples(X, y, sample_weight, reset=False)
+        rows, labels, weights = self._labelled(self._rows(X), y, sample_weight)
         slots = self.registry_.slots(labels)
         self._release_labels(self._forget(rows, slots, weights))
 
@@ -371,16 +386,10 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         registry.extend(new)
         self.registry_ = registry
 
-    def _examples(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        *,
-        reset: bool,
-        single: bool = False,
-    ) -> tuple[Array, AnyArray, Array | None]:
-        rows = self._rows(X, reset=reset, single=single)
+    def _labelled(
+        self, rows: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> tuple[Any, AnyArray, Array | None]:
+        """Rows with their labels and weights, those of weight zero left out."""
         labels, weights = checked_labelled(y, sample_weight, len(rows), type(self).__name__)
         if weights is None:
             return rows, labels, None
@@ -390,28 +399,40 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
 
     # How asking goes.
 
-    def _decide(self, X: ArrayLike) -> Array:
-        scores = self._sorted_scores(self._rows(X))
-        if scores.shape[1] == 2:
-            difference: Array = scores[:, 1] - scores[:, 0]
-            return difference
-        return scores
+    def _decide(self, X: ArrayLike) -> Any:
+        return backend_for(self, X).ask(self, X, _decided)
 
     def _answer(self, X: ArrayLike, among: Iterable[Label] | None) -> AnyArray:
-        scores = self._masked(self._sorted_scores(self._rows(X)), among)
-        answers: AnyArray = self.classes_[scores.argmax(axis=1)]
+        self._require_fitted()
+        backend = backend_for(self, X)
+        hidden = self._hidden(backend, among)
+        best = backend.ask(self, X, lambda scores: backend.xp.argmax(hidden(scores), axis=1))
+        answers: AnyArray = self.classes_[as_numpy(best)]
         return answers
 
-    def _answer_with_probabilities(self, X: ArrayLike, among: Iterable[Label] | None) -> Array:
-        return self._probabilities(self._masked(self._sorted_scores(self._rows(X)), among))
+    def _answer_with_probabilities(self, X: ArrayLike, among: Iterable[Label] | None) -> Any:
+        self._require_fitted()
+        backend = backend_for(self, X)
+        hidden = self._hidden(backend, among)
+        return backend.ask(self, X, lambda scores: backend.probabilities(self, hidden(scores)))
+
+    def _hidden(self, backend: Backend, among: Iterable[Label] | None) -> Callable[[Any], Any]:
+        """Scores with −∞ for the classes that are not asked about."""
+        if among is None:
+            return lambda scores: scores
+        mask = np.full(len(self.registry_), -np.inf)
+        mask[self.registry_.rank[self._candidates(among)]] = 0.0
+        hiding = backend.array(mask)
+        return lambda scores: scores + hiding
 
     def _answer_one(self, x: ArrayLike, among: Iterable[Label] | None) -> Label:
         self._require_fitted()
+        vector = checked_vector(x, "predict_one", self.n_features_in_)
         if among is None:
-            found = self._contenders(x)
+            found = self._contenders(vector)
             if found is not None:
                 return self._first_best(*found)
-        scores = self._scores_of(x)
+        scores = self._scores_one(vector)
         if among is not None:
             allowed = self._candidates(among)
             return self._first_best(allowed, scores[allowed])
@@ -420,7 +441,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             scores[self.registry_.released] = -np.inf
         return self._first_best(None, scores)
 
-    def _contenders(self, x: ArrayLike) -> tuple[Slots, Array] | None:
+    def _contenders(self, x: Array) -> tuple[Slots, Array] | None:
         """Slots of which one has the highest score, and their scores; ``None`` for all slots."""
         return None
 
@@ -432,22 +453,6 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             equal = np.array([best])
         labels = [self._label_at(slot) for slot in (equal if slots is None else slots[equal])]
         return min(labels)
-
-    def _scores_of(self, x: ArrayLike) -> Array:
-        """Scores of one vector of the caller's, by slot."""
-        return self._scores_one(self._vector(x, "predict_one"))
-
-    def _sorted_scores(self, rows: Array) -> Array:
-        scores: Array = self._scores(rows)[:, self.registry_.order]
-        return scores
-
-    def _masked(self, scores: Array, among: Iterable[Label] | None) -> Array:
-        if among is None:
-            return scores
-        columns = self.registry_.rank[self._candidates(among)]
-        masked = np.full_like(scores, -np.inf)
-        masked[:, columns] = scores[:, columns]
-        return masked
 
     def _candidates(self, among: Iterable[Label]) -> Slots:
         slots = self.registry_.slots(among)
@@ -493,3 +498,8 @@ def _are_batches(X: Any) -> bool:
     """Whether this is no array but gives batches, as a generator or a DataLoader does."""
     an_array = isinstance(X, (list, tuple, str, bytes)) or sp.issparse(X)
     return not an_array and not hasattr(X, "shape") and isinstance(X, Iterable)
+
+
+def _decided(scores: Any) -> Any:
+    """Scores as scikit-learn has them: of two classes one column, positive for the second."""
+    return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores

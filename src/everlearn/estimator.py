@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from enum import StrEnum
 from threading import RLock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,15 +19,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from everlearn.arrays import AnyArray, Array, State
-from everlearn.device.device import Device, device_of
 from everlearn.errors import NotMergeable, OtherFeatures, WrongWidth
 from everlearn.statistics.stored import stored_flag, stored_whole, stored_words
-from everlearn.validation import (
-    checked_rows,
-    checked_table,
-    checked_vector,
-    checked_vector_as_it_is,
-)
+from everlearn.validation import checked_rows, checked_vector
 
 # A file that claims more features than this would only use up memory.
 MOST_FEATURES = 10_000_000
@@ -53,6 +47,8 @@ class StreamingEstimator(BaseEstimator):
 
     n_features_in_: int
     _lock: RLock
+    # Constructor arguments of earlier versions and what they are called now; None if they are gone.
+    _renamed_parameters: ClassVar[dict[str, str | None]] = {}
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         estimator = super().__new__(cls)
@@ -143,27 +139,8 @@ class StreamingEstimator(BaseEstimator):
             self._compare_feature_names(X, bool(reset))
         return rows
 
-    def _table(self, X: Any, *, reset: bool) -> Any:
-        """Rows as they are, wherever they lie, for what looks at their numbers there."""
-        table = checked_table(X)
-        if reset:
-            self.n_features_in_ = int(table.shape[1])
-        else:
-            self._require_width(int(table.shape[1]))
-        if hasattr(X, "columns"):
-            self._compare_feature_names(X, reset)
-        return table
-
     def _vector(self, x: ArrayLike, method: str) -> Array:
-        vector = checked_vector(x, method)
-        self._require_length(int(vector.shape[0]), method)
-        return vector
-
-    def _vector_at(self, device: Device, x: Any, method: str) -> Any:
-        """One vector as float64 on a device; whether it is finite is not looked at."""
-        vector = checked_vector_as_it_is(x, method)
-        self._require_length(int(vector.shape[0]), method)
-        return device.doubles(vector if device_of(vector) is not None else device.array(vector))
+        return checked_vector(x, method, self.__dict__.get("n_features_in_"))
 
     def _require_width(self, width: int) -> None:
         if width != self.n_features_in_:
@@ -172,13 +149,8 @@ class StreamingEstimator(BaseEstimator):
                 f"{self.n_features_in_} features as input; give the features it was taught"
             )
 
-    def _require_length(self, length: int, method: str) -> None:
-        width = self.__dict__.get("n_features_in_")
-        if width is not None and length != width:
-            raise WrongWidth(f"{method} got {length} features, this learner was taught {width}")
-
     def _compare_feature_names(self, X: ArrayLike, reset: bool) -> None:
-        """Scikit-learn's rules for the names of columns, which are all that is left to complain."""
+        """Apply scikit-learn's feature-name checks."""
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
         except (ValueError, TypeError) as error:

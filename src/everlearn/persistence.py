@@ -209,6 +209,7 @@ def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
         "parameters": {
             key: _plain(value, arrays, f"{prefix}parameter.{key}.")
             for key, value in learner.get_params(deep=False).items()
+            if not (key in learner._renamed_parameters and isinstance(value, str))
         },
         "notes": {key: _plain(value, arrays, f"{prefix}{key}.") for key, value in notes.items()},
         "arrays": {key: f"{prefix}{key}" for key in own},
@@ -216,8 +217,15 @@ def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
 
 
 def _rebuild(description: dict[str, Any], arrays: Arrays) -> Any:
-    learner = _class_named(description["learner"])(
-        **{key: _revived(value, arrays) for key, value in description["parameters"].items()}
+    cls = _class_named(description["learner"])
+    # A file of an earlier version may hold parameters under names that they had then.
+    named = {key: cls._renamed_parameters.get(key, key) for key in description["parameters"]}
+    learner = cls(
+        **{
+            named[key]: _revived(value, arrays)
+            for key, value in description["parameters"].items()
+            if named[key] is not None
+        }
     )
     own = {key: arrays[stored] for key, stored in description["arrays"].items()}
     notes = {key: _revived(value, arrays) for key, value in description["notes"].items()}

@@ -22,9 +22,9 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import _BaseComposition, available_if
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
-from everlearn.arrays import Array, State, as_numpy
+from everlearn.arrays import Array, State, as_numpy, lies_on_device
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
-from everlearn.device.device import device_of
+from everlearn.device.pipeline import send_steps, steps_on_device
 from everlearn.errors import (
     DamagedModel,
     InvalidParameter,
@@ -32,7 +32,6 @@ from everlearn.errors import (
     NotMergeable,
     WrongShape,
 )
-from everlearn.learners.closed_form.device_pipeline import DevicePipeline
 from everlearn.preprocessing.fixed_map import FixedMap, in_blocks
 from everlearn.statistics.labels import Label, Labels
 from everlearn.validation import checked_labels, checked_weights
@@ -55,7 +54,7 @@ def _where_learner_has(method: str) -> Callable[[Method], Method]:
     return cast(Callable[[Method], Method], available_if(check))
 
 
-class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
+class StreamPipeline(_BaseComposition, StreamingClassifier):
     """A chain of transformers and a learner, each taught by ``partial_fit``.
 
     Parameters
@@ -136,6 +135,16 @@ class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
         for _, step in self.steps:
             promises &= getattr(step, "promises", frozenset())
         return promises if self._is_fixed() else promises & BOUNDED
+
+    def to(self, device: object) -> Self:
+        """Compute on a device from now on, with rows from host memory as well.
+
+        As :meth:`StreamingLDA.to`; for pipelines of fixed transformers and a learner that runs on
+        devices.
+        """
+        with self._lock:
+            send_steps(self, device)
+        return self
 
     # Asking; teaching goes through the doors of every learner.
 
@@ -225,9 +234,10 @@ class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
         elif self._room() > 0 and not self._is_fixed():
             # Copied, so that the learner at the end can still refuse.
             self.steps_ = _copied_transformers(self.steps_)
-        device = self._device_for(X)
-        if device is not None:
-            self._learn_there(device, X, y, sample_weight)
+        on_device = steps_on_device(self, X)
+        if on_device is not None:
+            steps = [step for _, step in self.steps_]
+            self.n_seen_ += on_device.learn(steps, X, y, sample_weight)
             return
         n_rows = _number_of_rows(X)
         if n_rows > BLOCK_ROWS and self._is_fixed():
@@ -291,7 +301,7 @@ class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
                 lambda changed: changed._learn_batch(row, [y], None, None, fresh=fresh)
             )
             return
-        vector = self._sent(x)
+        vector: Any = as_numpy(x)
         adapting = self._room() > 0
         for _, transformer in self.steps_[:-1]:
             if adapting and hasattr(transformer, "learn_one"):
@@ -379,10 +389,11 @@ class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
     def _asked(self, X: Any, ask: Callable[[Any, Any], NDArray[Any]]) -> NDArray[Any]:
         """What the learner answers, block by block behind fixed transformers."""
         self._require_fitted()
+        on_device = steps_on_device(self, X)
+        if on_device is not None:
+            found: NDArray[Any] = on_device.ask([step for _, step in self.steps_], X, ask)
+            return found
         learner = self.steps_[-1][1]
-        device = self._device_for(X)
-        if device is not None:
-            return self._asked_there(device, X, lambda rows: ask(learner, rows))
         if not self._is_fixed() or _number_of_rows(X) <= BLOCK_ROWS:
             return ask(learner, self._seen(X))
         rows = self.steps_[0][1]._rows(X)
@@ -391,7 +402,7 @@ class StreamPipeline(DevicePipeline, _BaseComposition, StreamingClassifier):
 
     def _answer_one(self, x: ArrayLike, among: Iterable[Label] | None) -> Label:
         self._require_fitted()
-        vector = self._sent(x)
+        vector: Any = as_numpy(x)
         for _, transformer in self.steps_[:-1]:
             vector = _transformed_one(transformer, vector)
         learner = self.steps_[-1][1]
@@ -473,7 +484,7 @@ def _transformed_one(transformer: Any, vector: Any) -> Any:
 
 
 def _row(x: Any, method: str) -> Any:
-    row = x if device_of(x) is not None else as_numpy(x)
+    row = x if lies_on_device(x) else as_numpy(x)
     if row.ndim != 1:
         raise WrongShape(f"{method} takes one vector, got an array of shape {row.shape}")
     return row[None, :]

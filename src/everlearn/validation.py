@@ -1,10 +1,16 @@
-"""Input made sure of before anything is learned from it or asked about it.
+"""Input and constructor arguments, validated before anything is learned or asked.
 
-Every cause has its own exception. Nothing here knows a learner: functions take what a caller gave
-and return arrays that compiled code may trust, finite, contiguous and of the right shape.
+Every cause has its own exception. Nothing here knows a learner. ``checked_…`` functions take what a
+caller gave and return arrays that compiled code may trust: finite, contiguous, of the right shape.
+``require_…`` functions take a constructor argument's name and value, and raise ``InvalidParameter``
+with a sentence that says what the argument is and what was given.
 """
 
-from math import isfinite
+import math
+import operator
+import warnings
+from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,9 +19,16 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy.linalg.blas import ddot, sdot
 from sklearn.utils.validation import column_or_1d
 
-from everlearn.arrays import AnyArray, Array, as_numpy
-from everlearn.device.device import device_of
-from everlearn.errors import InvalidLabel, InvalidWeight, NotFinite, WrongKind, WrongShape
+from everlearn.arrays import AnyArray, Array, as_numpy, lies_on_device
+from everlearn.errors import (
+    InvalidLabel,
+    InvalidParameter,
+    InvalidWeight,
+    NotFinite,
+    WrongKind,
+    WrongShape,
+    WrongWidth,
+)
 
 # BLAS takes the product of two vectors of this length on one thread.
 PART = 10_000
@@ -23,6 +36,8 @@ PART = 10_000
 DENSE_KINDS = tuple(
     np.dtype(kind) for kind in ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?"]
 )
+# The default of a constructor argument under an old name, as scikit-learn has it.
+DEPRECATED = "deprecated"
 PLAIN_NUMBERS = "features must be plain real numbers in a dense array"
 
 
@@ -40,42 +55,35 @@ def checked_rows(X: ArrayLike, *, missing: bool = False, single: bool = False) -
     return rows
 
 
-def checked_vector(x: ArrayLike, method: str) -> Array:
-    """One vector of features for a method of the fast path."""
+def checked_vector(x: ArrayLike, method: str, width: int | None = None) -> Array:
+    """One vector of so many features, for a method of the fast path."""
     if not (type(x) is np.ndarray and x.dtype == np.float64 and x.flags.c_contiguous):
         x = _as_numbers_of_one(x, method)
     if x.ndim != 1:
-        raise _one_vector(method, x.shape)
+        raise WrongShape(
+            f"{method} takes one vector, got an array of shape {tuple(x.shape)}; "
+            "use partial_fit or predict for several rows"
+        )
     if not squares_are_finite(x):
         raise NotFinite(f"{method} got NaN, infinity or numbers whose squares overflow")
+    if width is not None and len(x) != width:
+        raise WrongWidth(f"{method} got {len(x)} features, this learner was taught {width}")
     return x
 
 
 def checked_table(X: Any) -> Any:
-    """Rows of real numbers as they are, on the host or elsewhere; whether finite is not looked at.
+    """Rows of real numbers as they are, on the host or a device; not checked for NaN or infinity.
 
     A tensor stays one, and other kinds that numpy reads become numpy's.
     """
     if sp.issparse(X):
         raise WrongKind(f"Sparse data was passed, but {PLAIN_NUMBERS}; use X.toarray()")
-    elsewhere = device_of(X) is not None
-    if not elsewhere and not hasattr(X, "detach"):
+    if not lies_on_device(X) and not hasattr(X, "detach"):
         table = _as_table(X)
         return table if table.dtype in DENSE_KINDS else _as_numbers(table, np.float64)
     _require_shape(X)
     _require_real(X)
     return X
-
-
-def checked_vector_as_it_is(x: Any, method: str) -> Any:
-    """One vector of real numbers as it is, on the host or elsewhere."""
-    if device_of(x) is None:
-        x = _as_numbers_of_one(x, method)
-    else:
-        _require_real(x)
-    if len(x.shape) != 1:
-        raise _one_vector(method, x.shape)
-    return x
 
 
 def checked_labelled(
@@ -102,7 +110,7 @@ def checked_labels(y: ArrayLike) -> AnyArray:
             column[index] = label
         return column
     try:
-        plain = as_numpy(y) if hasattr(y, "detach") or device_of(y) is not None else y
+        plain = as_numpy(y) if hasattr(y, "detach") or lies_on_device(y) else y
         return np.asarray(column_or_1d(plain, warn=True))
     except ValueError as error:
         raise WrongShape(f"{error}; y needs one label per row of X") from None
@@ -134,12 +142,97 @@ def squares_are_finite(x: AnyArray) -> bool:
     # BLAS rather than numpy: overflow is what is asked about here, not something to warn of. In
     # parts for which it wakes no threads, unless there is so much that threads are welcome.
     dot = sdot if x.dtype == np.float32 else ddot
-    if len(x) <= PART and isfinite(dot(x, x)):
+    if len(x) <= PART and math.isfinite(dot(x, x)):
         return True
     part = PART if len(x) <= 100 * PART else len(x)
-    if all(isfinite(dot(x[i : i + part], x[i : i + part])) for i in range(0, len(x), part)):
+    if all(math.isfinite(dot(x[i : i + part], x[i : i + part])) for i in range(0, len(x), part)):
         return True
     return x.dtype == np.float32 and squares_are_finite(x.astype(np.float64))
+
+
+def warn_of_unused(estimator: Any, name: str) -> None:
+    """Warn where a constructor argument is given that has no effect any more."""
+    if getattr(estimator, name) != DEPRECATED:
+        warnings.warn(
+            f"{name} of {type(estimator).__name__} has no effect any more and will be removed; "
+            "leave it out",
+            FutureWarning,
+            stacklevel=2,
+        )
+
+
+def require_one_of(name: str, value: Any, allowed: Iterable[object]) -> None:
+    """One of a few words."""
+    words = tuple(allowed)
+    if not any(value is word or (type(value) is type(word) and value == word) for word in words):
+        raise InvalidParameter(f"{name} is {_listed(words)}, not {_shortened(value)}")
+
+
+def require_flag(name: str, value: Any) -> None:
+    """True or false."""
+    if not _is_flag(value):
+        raise InvalidParameter(f"{name} is True or False, not {_shortened(value)}")
+
+
+def require_whole(
+    name: str,
+    value: Any,
+    *,
+    least: int = 1,
+    most: int | None = None,
+    or_none: bool = False,
+) -> None:
+    """A whole number within limits; ``None`` too, where that means something."""
+    if or_none and value is None:
+        return
+    whole = isinstance(value, Integral) and not _is_flag(value)
+    if not whole or int(value) < least or (most is not None and int(value) > most):
+        limits = f"from {least} on" if most is None else f"from {least} to {most}"
+        none = " or None" if or_none else ""
+        raise InvalidParameter(f"{name} is a whole number {limits}{none}, not {_shortened(value)}")
+
+
+def require_number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+    or_word: str | None = None,
+    or_none: bool = False,
+) -> None:
+    """A finite number within limits; or one word, or ``None``, where that means something."""
+    if (or_none and value is None) or (or_word is not None and value == or_word):
+        return
+    given = [
+        (word, limit, holds)
+        for word, limit, holds in (
+            ("above", above, operator.gt),
+            ("at least", least, operator.ge),
+            ("below", below, operator.lt),
+            ("at most", most, operator.le),
+        )
+        if limit is not None
+    ]
+    if _is_finite_number(value) and all(holds(value, limit) for _, limit, holds in given):
+        return
+    limits = " and ".join(f"{word} {limit:g}" for word, limit, _ in given)
+    other = f" or {or_word!r}" if or_word is not None else " or None" if or_none else ""
+    raise InvalidParameter(f"{name} is a number {limits}{other}, not {_shortened(value)}")
+
+
+def require_positive(
+    name: str, value: Any, *, or_word: str | None = None, or_none: bool = False
+) -> None:
+    """A finite number above zero."""
+    require_number(name, value, above=0.0, or_word=or_word, or_none=or_none)
+
+
+def require_share(name: str, value: Any, *, or_word: str | None = None) -> None:
+    """A number between zero and one, neither of them included."""
+    require_number(name, value, above=0.0, below=1.0, or_word=or_word)
 
 
 def _as_table(X: ArrayLike) -> AnyArray:
@@ -174,7 +267,7 @@ def _require_shape(table: Any) -> None:
 
 
 def _require_real(values: Any) -> None:
-    """Real numbers in a dense array that lies elsewhere, or in a tensor."""
+    """Real numbers in a dense array on a device, or in a tensor."""
     # The type first: the dtypes of two libraries need not be comparable.
     kind = (type(values), values.dtype, getattr(values, "layout", None))
     if kind in _FOUND_REAL:
@@ -188,13 +281,6 @@ def _require_real(values: Any) -> None:
 
 
 _FOUND_REAL: set[tuple[type, Any, Any]] = set()
-
-
-def _one_vector(method: str, shape: tuple[int, ...]) -> WrongShape:
-    return WrongShape(
-        f"{method} takes one vector, got an array of shape {tuple(shape)}; "
-        "use partial_fit or predict for several rows"
-    )
 
 
 def _as_numbers(table: AnyArray, dtype: DTypeLike) -> Array:
@@ -224,6 +310,19 @@ def _require_finite(rows: Array, missing: bool) -> None:
         raise NotFinite("Input X contains infinity; features must be finite")
     if not (missing and squares_are_finite(np.nan_to_num(rows).ravel())):
         raise NotFinite("Input X is too large: its squares overflow; scale the features")
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
+def _is_finite_number(value: Any) -> bool:
+    return isinstance(value, Real) and not _is_flag(value) and math.isfinite(value)
+
+
+def _listed(words: tuple[object, ...]) -> str:
+    *others, last = [repr(word) for word in words]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _shortened(values: Any, most: int = 80) -> str:

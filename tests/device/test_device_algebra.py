@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from everlearn.device.device import Incoming, device_named
-from everlearn.learners.closed_form.model_selection import HeldOut
-from everlearn.statistics.device_moments import DeviceMoments, add_products
+from everlearn.device.moments import DeviceMoments, add_products
+from everlearn.learners.closed_form.sample import Sample, numbers_of, numbers_on_device
 from everlearn.statistics.labels import _by_table, _by_word, _distinct
 from tests.device.kinds import kind_named
 
@@ -46,51 +46,41 @@ def test_any_grouping_gives_the_same_moments(monkeypatch, n, cuts, block, offset
     edges = sorted({0, n, *(cut for cut in cuts if cut < n)})
     for low, high in pairwise(edges):
         rows = Incoming(device, X[low:high], width=8)
-        moments.add(rows, slots[low:high], weights[low:high], 4)
+        moments.become(moments.grown(rows.numbered(), slots[low:high], weights[low:high], 4))
+        rows.require_finite()
     found, (counts, means, S) = moments.state(), naive(X, slots, weights, 4)
     np.testing.assert_allclose(found["counts"], counts)
     np.testing.assert_allclose(found["means"], means, rtol=1e-12, atol=1e-12 * (1 + offset))
     np.testing.assert_allclose(found["scatter"], np.triu(S), rtol=1e-9, atol=1e-9)
 
-    held = rng.permutation(n)[: n // 3]
-    left = moments.without(device.array(X[held]), slots[held], weights[held])
-    rest = np.setdiff1d(np.arange(n), held)
-    counts, means, S = naive(X[rest], slots[rest], weights[rest], 4)
-    np.testing.assert_allclose(left.counts, counts, atol=1e-9)
-    found = left.state()
-    np.testing.assert_allclose(
-        found["means"][counts > 0], means[counts > 0], rtol=1e-10, atol=1e-10 * (1 + offset)
-    )
-    np.testing.assert_allclose(found["scatter"], np.triu(S), rtol=1e-8, atol=1e-8)
-
 
 def test_a_symmetric_product_in_panels(monkeypatch, rng):
-    monkeypatch.setattr("everlearn.statistics.device_moments.PANEL", 3)
+    monkeypatch.setattr("everlearn.device.moments.PANEL", 3)
     rows = rng.normal(size=(5, 10))
     upper = add_products(np.zeros((10, 10)), rows)
     np.testing.assert_allclose(np.triu(upper), np.triu(rows.T @ rows))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
-    already=st.lists(st.integers(0, 4), max_size=30),
     slots=st.lists(st.integers(0, 4), min_size=1, max_size=80),
-    every=st.integers(1, 4),
-    size=st.integers(1, 9),
+    size=st.integers(1, 30),
+    name=st.sampled_from(["strict", "torch"]),
+    seed=st.integers(0, 1000),
 )
-def test_held_out_examples_are_planned_as_they_are_kept_one_by_one(already, slots, every, size):
-    one, other = (HeldOut(1, every=every, size=size) for _ in range(2))
-    first = np.arange(len(already), dtype=float)[:, None]
-    rows = 100.0 + np.arange(len(slots), dtype=float)[:, None]
-    for held in (one, other):
-        held.offer(first, np.array(already, dtype=np.intp))
-    column = np.array(slots, dtype=np.intp)
-    one.offer(rows, column)
-    found = other.places_for(column)
-    other.take(found, rows[list(found.values())], column, None)
-    for name, array in one.state().items():
-        np.testing.assert_array_equal(other.state()[name], array)
-    assert one.seen == other.seen
+def test_the_sample_of_rows_on_a_device_is_that_of_the_host(slots, size, name, seed):
+    device = device_named(kind_named(name).device)
+    assert device is not None
+    rng = np.random.default_rng(seed)
+    X, column = rng.normal(size=(len(slots), 3)), np.array(slots, dtype=np.intp)
+    X[rng.random(len(X)) < 0.1] = 0.0
+    numbers = numbers_on_device(device, device.array(X))
+    np.testing.assert_array_equal(numbers, numbers_of(X))
+    host, there = Sample(3, size), Sample(3, size)
+    host.offer(X, column, None)
+    there.offer_numbered(numbers, column, None, lambda chosen: X[chosen])
+    for key, array in host.state().items():
+        np.testing.assert_array_equal(there.state()[key], array)
 
 
 @settings(max_examples=60, deadline=None)

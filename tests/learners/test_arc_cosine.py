@@ -5,7 +5,7 @@ import pytest
 
 from everlearn import RandomFeatures
 from everlearn.learners.auto.arc_cosine import KernelPath, KernelSquares, arc_cosine
-from everlearn.learners.auto.leave_one_out import LearnedRows
+from everlearn.learners.closed_form.leave_one_out import LearnedRows
 from everlearn.statistics.moments import Moments
 
 

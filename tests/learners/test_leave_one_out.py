@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from everlearn.learners.auto.leave_one_out import DiscriminantPath, LearnedRows, LeastSquaresPath
+from everlearn.learners.closed_form.leave_one_out import (
+    DiscriminantPath,
+    LearnedRows,
+    LeastSquaresPath,
+)
 from everlearn.statistics.moments import Moments
 
 
@@ -57,7 +61,7 @@ def test_least_squares_of_the_first_features_by_factors_as_by_eigenvectors(
     short = LearnedRows(taught.X[:, :first], taught.slots, taught.weights)
     expected = LeastSquaresPath(moments_of(short.X, short.slots, short.weights), short).scores(2.0)
     by_eigenvectors = LeastSquaresPath(of_all, taught, first).scores(2.0)
-    monkeypatch.setattr("everlearn.learners.auto.leave_one_out.MANY_FEATURES", 0)
+    monkeypatch.setattr("everlearn.learners.closed_form.leave_one_out.MANY_FEATURES", 0)
     by_factors = LeastSquaresPath(of_all, taught, first).scores(2.0)
     assert np.allclose(by_eigenvectors, expected, rtol=1e-8, atol=1e-9)
     assert np.allclose(by_factors, expected, rtol=1e-8, atol=1e-9)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlearn.learners.auto.sample import Sample, numbers_of
+from everlearn.learners.closed_form.sample import Sample, numbers_of
 
 
 def contents(sample):

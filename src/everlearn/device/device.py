@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.arrays import AnyArray, as_numpy
+from everlearn.arrays import AnyArray, as_numpy, lies_on_device
 from everlearn.errors import InvalidParameter, MissingPackage, NotFinite, OutOfMemory, WrongKind
 
 # Numbers of a block in float64, 512 MB: enough for a GPU to be busy, little beside its memory.
@@ -51,8 +51,8 @@ class Device:
         return device_again, (self.xp.__name__.rpartition(".")[2], str(self.device))
 
     def computing(self) -> AbstractContextManager[Any]:
-        """What is computed here is computed inside of this; a full memory gets its name."""
-        # Whether numbers are finite is asked of the result, and complaining left to whoever asks.
+        """Context for device work; translates out-of-memory errors."""
+        # Whether numbers are finite is checked at the end.
         return np.errstate(all="ignore")
 
     def array(self, values: AnyArray) -> Any:
@@ -81,18 +81,6 @@ class Device:
         every = self.xp.arange(n_slots, device=self.device)
         return self.doubles(member[:, None] == every).T @ rows
 
-    def add_outer(self, matrix: Any, a: Any, b: Any, scale: float) -> None:
-        """Matrix += scale a bᵀ, in place."""
-        matrix += scale * (a[:, None] * b[None, :])
-
-    def add_to_row(self, matrix: Any, row: int, values: Any, scale: float) -> None:
-        """Row of a matrix += scale values, in place."""
-        matrix[row, :] += scale * values
-
-    def affine(self, weights: Any, x: Any, bias: Any) -> Any:
-        """Weights x + bias."""
-        return weights @ x + bias
-
     def blocks(self, X: Any, size: int) -> Iterator[Any]:
         """Rows of an array that lies here or on the host, so many at a time, in its own kind.
 
@@ -108,8 +96,9 @@ class Device:
 class Incoming:
     """Rows on their way to where something is computed from them.
 
-    Iterating gives float64 blocks on a device, each as ``through`` makes it of the rows. Whether
-    all were finite is known at the end: asking for every block would wait for it.
+    Iterating gives float64 blocks on a device, each as ``through`` makes it of the rows, ``width``
+    features wide. Whether all were finite is known at the end: asking for every block would wait
+    for it.
     """
 
     def __init__(
@@ -121,16 +110,20 @@ class Incoming:
         through: Callable[[Any], Any] | None = None,
     ) -> None:
         self.device = device
-        self.n_rows = int(X.shape[0])
+        self.shape = (int(X.shape[0]), width)
         self._X = X
-        self._size = max(1, BLOCK_NUMBERS // max(width, int(X.shape[1])))
+        self._widest = max(width, int(X.shape[1]))
         self._through = through
         self._squares: Any = None
+
+    def make_room(self, width: int) -> None:
+        """Blocks become so small that so many numbers per row fit beside them."""
+        self._widest = max(self._widest, width)
 
     def __iter__(self) -> Iterator[Any]:
         xp = self.device.xp
         self._squares = self.device.zeros()
-        for block in self.device.blocks(self._X, self._size):
+        for block in self.device.blocks(self._X, max(1, BLOCK_NUMBERS // self._widest)):
             rows = self.device.doubles(block)
             flat = xp.reshape(rows, (-1,))
             self._squares = self._squares + flat @ flat
@@ -149,15 +142,6 @@ class Incoming:
         if not np.isfinite(self.device.numbers(self._squares)[0]):
             raise NotFinite(NOT_FINITE)
 
-    def rows(self, where: AnyArray) -> Any:
-        """Some of the rows, by their numbers, as ``through`` makes them."""
-        if device_of(self._X) is None:
-            chosen = self.device.array(np.ascontiguousarray(as_numpy(self._X[where])))
-        else:
-            chosen = self.device.xp.take(self._X, self.device.indices(where), axis=0)
-        rows = self.device.doubles(chosen)
-        return rows if self._through is None else self._through(rows)
-
 
 def mapped(device: Device, X: Any, function: Callable[[Any], Any], *, width: int) -> Any:
     """A function of float64 rows, block by block, of rows that lie there; raises ``NotFinite``."""
@@ -175,35 +159,10 @@ def joined(device: Device, parts: list[Any]) -> Any:
 
 def device_of(values: object) -> Device | None:
     """Where an array lies; None for the host."""
-    if isinstance(values, (np.ndarray, list, tuple, float, int)):
+    if not lies_on_device(values):
         return None
     array: Any = values
-    if hasattr(array, "detach"):
-        return None if array.device.type == "cpu" else _device(array, array.device)
-    if hasattr(array, "__cuda_array_interface__"):
-        return _device(array, array.device)
-    if hasattr(array, "__array_namespace__") and hasattr(array, "to_device"):
-        home = array.__array_namespace__().asarray(0).device
-        return None if array.device == home else _device(array, array.device)
-    return None
-
-
-def like(result: Any, given: object) -> Any:
-    """A result of numpy as the kind of array that was given, on the device of that."""
-    if type(result) is not np.ndarray or isinstance(given, np.ndarray):
-        return result
-    if hasattr(given, "detach"):
-        import torch
-
-        tensor: Any = given
-        return torch.as_tensor(result, device=tensor.device)
-    device = device_of(given)
-    if device is not None:
-        return device.array(result)
-    if hasattr(given, "__array_namespace__"):
-        other: Any = given
-        return other.__array_namespace__().asarray(result)
-    return result
+    return _device(array, array.device)
 
 
 def device_named(device: object) -> Device | None:

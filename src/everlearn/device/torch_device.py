@@ -52,15 +52,6 @@ class TorchDevice(Device):
     def sums_by(self, member: Any, rows: Any, n_slots: int) -> Any:
         return rows.new_zeros((n_slots, rows.shape[1])).index_add_(0, member, rows)
 
-    def add_outer(self, matrix: Any, a: Any, b: Any, scale: float) -> None:
-        matrix.addr_(a, b, alpha=scale)
-
-    def add_to_row(self, matrix: Any, row: int, values: Any, scale: float) -> None:
-        matrix[row].add_(values, alpha=scale)
-
-    def affine(self, weights: Any, x: Any, bias: Any) -> Any:
-        return bias.addmv(weights, x)
-
     def blocks(self, X: Any, size: int) -> Iterator[Any]:
         import torch
 

@@ -31,10 +31,10 @@ from everlearn.forest.settings import (
     entropy_table,
     smallest_leaf,
 )
-from everlearn.parameters import require_flag, require_number, require_one_of, require_whole
 from everlearn.preprocessing.whitening import Whitening
 from everlearn.statistics.labels import Label, Labels
 from everlearn.statistics.stored import stored_whole
+from everlearn.validation import require_flag, require_number, require_one_of, require_whole
 
 # More would take hours for one tree, whoever asked for it.
 MOST_TREES = 100_000

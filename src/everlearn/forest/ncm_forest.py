@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from everlearn.forest.classifier import ForestClassifier
 from everlearn.forest.settings import subset_size
-from everlearn.parameters import require_number, require_one_of
+from everlearn.validation import require_number, require_one_of
 
 if TYPE_CHECKING:
     from everlearn.forest.split_ncm import NCMSplit

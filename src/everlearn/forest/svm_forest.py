@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 from everlearn.forest.classifier import MOST_EPOCHS, MOST_STEPS, ForestClassifier
-from everlearn.parameters import require_number, require_whole
+from everlearn.validation import require_number, require_whole
 
 if TYPE_CHECKING:
     from everlearn.forest.split_svm import SVMSplit

@@ -24,9 +24,9 @@ from everlearn.arrays import Array, Slots, State
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
 from everlearn.errors import NotFinite
 from everlearn.learners.softmax import Descent, SoftmaxLayer
-from everlearn.parameters import require_number, require_positive, require_whole
 from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored, stored_whole
+from everlearn.validation import require_number, require_positive, require_whole
 
 # Prototypes and weights are float32; beyond this, what is computed from them would overflow.
 LARGEST = 1e15

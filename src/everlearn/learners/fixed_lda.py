@@ -21,11 +21,11 @@ from everlearn.learners.closed_form.discriminant import (
     oas_weight,
     shrinkage_named,
 )
-from everlearn.parameters import require_one_of, require_share
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products
 from everlearn.statistics.stored import stored, stored_number
+from everlearn.validation import require_one_of, require_share
 
 
 class FixedCovarianceLDA(AdditiveClassifier):
@@ -76,6 +76,9 @@ class FixedCovarianceLDA(AdditiveClassifier):
     'lamp'
     """
 
+    # The covariance is that of the whole first batch.
+    _block_rows = None
+
     def __init__(self, *, shrinkage: float | str = 0.1, base: str = "plain") -> None:
         self.shrinkage = shrinkage
         self.base = base
@@ -120,9 +123,6 @@ class FixedCovarianceLDA(AdditiveClassifier):
         if not self.moments_.total:
             self._freeze_base(X, slots, weights)
         super()._learn(X, slots, weights)
-
-    def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        super()._absorb(X, slots, weights)
         self._frozen.follow(slots)
 
     def _learn_one(self, x: Array, slot: int) -> None:

@@ -8,7 +8,7 @@ CVPR Workshops 2020):
     Σ ← (t Σ + Δ) / (t + 1),   Δ = c_y/(c_y+1) (z − μ_y)(z − μ_y)ᵀ                 Eq. 4-5
     Λ = [(1 − ε) Σ + ε ν I]⁻¹,   w_k = Λ μ_k,   b_k = −½ μ_k·Λ μ_k                 Eq. 1, 6-7
 
-Two departures from the paper. Its Δ has t/(t+1), with the count of all classes, on the device of
+Two departures from the paper. Its Δ has t/(t+1), with the count of all classes, in the place of
 c_y/(c_y+1), and takes the mean of a new class for zero; the result depends on the order of the
 stream. Here Σ is the pooled within-class covariance S/N whatever the order, and forgetting and
 merging are exact. And its shrinkage is towards I itself; here it is towards the mean variance
@@ -23,40 +23,36 @@ d² + K d numbers.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy.sparse as sp
 from scipy.linalg import eigh, solve_triangular
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from everlearn.arrays import Array, Slots, softmax
+from everlearn.arrays import Array, Slots, like, softmax
 from everlearn.base import BOUNDED, EXACT, Promise
-from everlearn.device.device import like
+from everlearn.device.backend import device_backend
+from everlearn.device.moments import DeviceMoments
 from everlearn.errors import InvalidParameter, NotForgettable
 from everlearn.learners.closed_form.additive import AdditiveClassifier
-from everlearn.learners.closed_form.device_heads import DeviceDiscriminant
 from everlearn.learners.closed_form.discriminant import (
     ExactDiscriminant,
+    LinearHead,
     Shrinkage,
+    discriminant_head,
     shrinkage_named,
 )
-from everlearn.learners.closed_form.on_device import DeviceClassifier
 from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
-from everlearn.learners.closed_form.screened import Products
-from everlearn.learners.closed_form.sparse import SparseRows, TakesSparse
-from everlearn.parameters import require_flag, require_number, require_positive, require_share
+from everlearn.learners.closed_form.screened import Products, ScreenedMeans
+from everlearn.learners.closed_form.sparse import sparse_backend, sparse_rows
 from everlearn.statistics.labels import Label
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products, products_one
+from everlearn.validation import require_flag, require_number, require_positive, require_share
 
 
-class StreamingLDA(
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    TakesSparse,
-    DeviceClassifier,
-    AdditiveClassifier,
-):
+class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveClassifier):
     """Linear discriminant analysis that learns one example at a time.
 
     Learning costs O(d²) per example however much was learned before, asking O(d² + K d).
@@ -128,6 +124,9 @@ class StreamingLDA(
     'chair'
     """
 
+    _backends = (sparse_backend, device_backend)
+    _takes_sparse = True
+
     def __init__(
         self,
         *,
@@ -175,7 +174,7 @@ class StreamingLDA(
         with self._lock:
             return self.moments_.scatter() / self.moments_.total
 
-    def transform(self, X: ArrayLike) -> Array:
+    def transform(self, X: Any) -> Array:
         """Coordinates along which the classes lie furthest apart, in units of their spread.
 
         The directions v solve B v = λ Λ⁻¹ v, with B the covariance of the class means, weighted by
@@ -183,10 +182,13 @@ class StreamingLDA(
         features. O(d³ + K d²) for the directions.
         """
         with self._lock:
-            rows, directions = self._rows(X), self._directions()
-            if isinstance(rows, SparseRows):
+            self._require_fitted()
+            directions = self._directions()
+            if sp.issparse(X):
+                rows = sparse_rows(self, X, reset=False)
                 return rows.products(directions.T) - self.moments_.mean @ directions
-            return like((rows - self.moments_.mean) @ directions, X)
+            coordinates = (self._rows(X) - self.moments_.mean) @ directions
+            return like(coordinates, X)
 
     @property
     def _n_features_out(self) -> int:
@@ -220,28 +222,15 @@ class StreamingLDA(
                 f"{self.priors!r:.80}"
             )
 
-    def _empty_moments(self, n_features: int) -> Moments:
-        return Moments(n_features, class_scatter=self.class_scatter, half_life=self.half_life)
-
     def _begin(self, n_features: int) -> None:
-        super()._begin(n_features)
+        self.moments_ = Moments(
+            n_features, class_scatter=self.class_scatter, half_life=self.half_life
+        )
+        self._screened = ScreenedMeans()
         self._exact = ExactDiscriminant()
         self._running = RunningDiscriminant(n_features)
 
-    @property
-    def runs_on_device(self) -> bool:
-        return not self.class_scatter and not self._fades
-
-    @property
-    def _asked(self) -> object:
-        priors = self.priors
-        return self.shrinkage, tuple(priors.items()) if isinstance(priors, Mapping) else priors
-
-    def _reading(self) -> DeviceDiscriminant:
-        share = None if isinstance(self.shrinkage, str) else float(self.shrinkage)
-        return DeviceDiscriminant(share, None if self.priors == "equal" else self._log_priors_of)
-
-    def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         self._running.follow(self.moments_.add(X, slots, weights), slots)
 
     def _learn_one(self, x: Array, slot: int) -> None:
@@ -286,7 +275,7 @@ class StreamingLDA(
         return slots, products_one(self.moments_.means[slots], z) + bias[slots]
 
     def _log_priors(self) -> Array:
-        """By slot, up to a term all classes share; a slot that was emptied is asked by nobody."""
+        """By slot, up to a term all classes share; empty slots are never scored."""
         return self._log_priors_of(self.moments_.counts)
 
     def _log_priors_of(self, counts: Array) -> Array:
@@ -298,8 +287,27 @@ class StreamingLDA(
         labels = self.registry_.by_slot
         return np.log([1.0 if label is None else given.get(label, 1.0) for label in labels])
 
-    def _linear(self) -> tuple[Array, Array, Array]:
+    def _linear(self) -> LinearHead:
         return self._exact.linear(self.moments_, self._shrinkage())
 
     def _shrinkage(self) -> Shrinkage:
         return shrinkage_named(self.shrinkage)
+
+    # On a device.
+
+    @property
+    def _runs_on_device(self) -> bool:  # type: ignore[override]
+        return not self.class_scatter and not self._fades
+
+    @property
+    def _asked(self) -> object:
+        priors = self.priors
+        return self.shrinkage, tuple(priors.items()) if isinstance(priors, Mapping) else priors
+
+    def _device_head(self, moments: DeviceMoments) -> LinearHead:
+        head = discriminant_head(moments, self._shrinkage())
+        if self.priors == "equal":
+            return head
+        return head._replace(
+            bias=head.bias + moments.device.array(self._log_priors_of(moments.counts))
+        )

@@ -19,20 +19,22 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array, Slots, State, unit_rows
 from everlearn.base import BOUNDED, Promise
+from everlearn.device.backend import device_backend
+from everlearn.device.device import unit_rows_at
+from everlearn.device.moments import DeviceMoments
 from everlearn.errors import NotForgettable, NotMergeable
 from everlearn.learners.closed_form.additive import AdditiveClassifier
-from everlearn.learners.closed_form.device_heads import NearestMean
-from everlearn.learners.closed_form.on_device import DeviceClassifier
 from everlearn.learners.closed_form.screened import Products
-from everlearn.learners.closed_form.sparse import SparseRows, TakesSparse, sparse_means
-from everlearn.parameters import require_number, require_one_of, require_whole
+from everlearn.learners.closed_form.sparse import SparseRows, sparse_backend, sparse_means
 from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.moments import BLOCK_ROWS
 from everlearn.statistics.products import FEW_ROWS, products
 from everlearn.statistics.screening import Screen
 from everlearn.statistics.stored import stored
+from everlearn.validation import require_number, require_one_of, require_whole
 
 
-class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
+class NearestClassMean(AdditiveClassifier):
     """Classify by the nearest class mean.
 
     Learning one example costs O(d), whatever was learned before.
@@ -80,6 +82,7 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
     """
 
     projection_: Array | None
+    _backends = (sparse_backend, device_backend)
 
     def __init__(
         self,
@@ -134,7 +137,12 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
             )
 
     @property
-    def _takes_sparse(self) -> bool:
+    def _block_rows(self) -> int | None:  # type: ignore[override]
+        # A metric is learned from a whole batch.
+        return None if self.metric == "learned" else BLOCK_ROWS
+
+    @property
+    def _takes_sparse(self) -> bool:  # type: ignore[override]
         return self.metric != "learned"
 
     def _learn_sparse(self, X: SparseRows, slots: Slots, weights: Array | None) -> None:
@@ -143,7 +151,7 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
         else:
             self.moments_.merge(*sparse_means(X, slots, weights))
 
-    def _sparse_scores(self, rows: SparseRows) -> Array:
+    def _scores_sparse(self, rows: SparseRows) -> Array:
         if self.metric == "cosine":
             lengths = np.sqrt(rows.squares())[:, None]
             scores = rows.products(unit_rows(self.moments_.means))
@@ -151,17 +159,6 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
         means = self.moments_.means
         squares = rows.squares()[:, None] + np.einsum("ij,ij->i", means, means)
         return rows.products(means) - 0.5 * squares
-
-    @property
-    def runs_on_device(self) -> bool:
-        return self.metric != "learned" and not self._fades
-
-    @property
-    def _asked(self) -> object:
-        return self.metric
-
-    def _reading(self) -> NearestMean:
-        return NearestMean(self.metric)
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
         self._require_exact()
@@ -237,3 +234,39 @@ class NearestClassMean(TakesSparse, DeviceClassifier, AdditiveClassifier):
         super()._own_restore(arrays, notes)
         if "projection" in arrays:
             self.projection_ = stored(arrays, "projection", None, self.n_features_in_)
+
+    # On a device.
+
+    @property
+    def _runs_on_device(self) -> bool:  # type: ignore[override]
+        return self.metric != "learned" and not self._fades
+
+    @property
+    def _asked(self) -> object:
+        return self.metric
+
+    def _device_head(self, moments: DeviceMoments) -> "MeansOnDevice":
+        return MeansOnDevice(moments, self.metric)
+
+
+class MeansOnDevice:
+    """−½ ‖x − μ_k‖², or the cosine of the angle between them, on a device."""
+
+    def __init__(self, moments: DeviceMoments, metric: str) -> None:
+        self._device, self._metric = moments.device, metric
+        # About the mean of everything, so that a common offset does not eat the digits.
+        self._origin = moments.mean
+        if metric == "cosine":
+            self._means = unit_rows_at(moments.device, moments.means)
+        else:
+            self._means = moments.means - self._origin
+
+    def scores(self, X: Any) -> Any:
+        if self._metric == "cosine":
+            return unit_rows_at(self._device, X) @ self._means.T
+        xp, X = self._device.xp, X - self._origin
+        lengths = [xp.sum(rows * rows, axis=1) for rows in (X, self._means)]
+        return X @ self._means.T - 0.5 * (lengths[0][:, None] + lengths[1][None, :])
+
+    def temperature(self) -> float:
+        return 1.0

@@ -24,35 +24,34 @@ question costs two triangular solves, z = A⁻¹ x, and K products b_k·z. Memor
 Exact in every sense: batch = loop = any order; merge; forget.
 """
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array, Slots, State, as_numpy
 from everlearn.base import BOUNDED, EXACT, Promise
-from everlearn.device.device import Incoming
+from everlearn.device.backend import device_backend
+from everlearn.device.device import Device
+from everlearn.device.moments import DeviceMoments
 from everlearn.errors import InvalidParameter, NotForgettable
 from everlearn.learners.closed_form.additive import AdditiveClassifier
-from everlearn.learners.closed_form.device_heads import DeviceLeastSquares
-from everlearn.learners.closed_form.least_squares import LeastSquares
-from everlearn.learners.closed_form.model_selection import HeldOut, Selection, select
-from everlearn.learners.closed_form.on_device import DeviceClassifier
+from everlearn.learners.closed_form.least_squares import LeastSquares, LeastSquaresHead
+from everlearn.learners.closed_form.model_selection import Question, Selection, select
+from everlearn.learners.closed_form.sample import Sample, numbers_on_device
 from everlearn.learners.closed_form.screened import Products
-from everlearn.learners.closed_form.sparse import TakesSparse
-from everlearn.parameters import (
+from everlearn.learners.closed_form.sparse import sparse_backend
+from everlearn.statistics.moments import Moments
+from everlearn.statistics.products import products_one
+from everlearn.validation import (
+    DEPRECATED,
     require_flag,
     require_number,
     require_one_of,
     require_positive,
     require_whole,
+    warn_of_unused,
 )
-from everlearn.statistics.device_moments import DeviceMoments
-from everlearn.statistics.moments import Moments
-from everlearn.statistics.products import products_one
-from everlearn.statistics.stored import stored_whole
 
 # ``predict_one`` chooses λ and α anew when this share of examples has come in since it last did.
 RESELECT_AFTER = 0.1
@@ -60,7 +59,7 @@ RESELECT_AFTER = 0.1
 FADED = 1.05
 
 
-class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
+class RecursiveRLSC(AdditiveClassifier):
     """Ridge regression onto class indicators, one example at a time.
 
     Learning costs O(d²) per example however much was learned before, asking O(d² + K d).
@@ -68,11 +67,11 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
     Parameters
     ----------
     regularization : float > 0 or "auto", default=1.0
-        λ. ``"auto"`` chooses among ``candidates`` by accuracy on held-out examples.
+        λ. ``"auto"`` chooses among ``candidates`` by leave-one-out accuracy.
     recoding : float in [0, 1] or "auto", default=0.7
         α: how far rare classes are brought up to frequent ones; 0 is plain ridge regression, 1
-        makes all classes count the same. ``"auto"`` takes the largest value that costs well-known
-        classes no accuracy. The paper found 0.6 to 0.7 on its three data sets.
+        makes all classes count the same. ``"auto"`` takes the largest value whose leave-one-out
+        accuracy is as good as any. The paper found 0.6 to 0.7 on its three data sets.
     weighting : {"recode", "rebalance"}, default="recode"
         Recode the targets (Algorithm 1), or weight the examples (Eq. 22 with α = 1). Rebalancing
         keeps the scatter of each class, K d² numbers, and solves anew, O(K d² + d³), at the first
@@ -83,10 +82,9 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
         Values of λ to choose from. By default 20 values, evenly spaced in their logarithm, from
         10 to 1e-4 times the mean scatter of a feature about the mean of all examples, wherever
         the origin is.
-    hold_out_every : int, default=6
-        With ``"auto"``: every this-many-th example is held out to choose by.
     validation_size : int, default=2000
-        The most examples held out at any time; beyond it the largest classes give theirs up.
+        With ``"auto"``: the most examples kept to choose by; beyond it the largest classes give
+        theirs up.
     class_scatter : bool, default=False
         Keep the scatter of each class apart, K d² numbers, so that ``forget_class`` is exact
         without the examples. ``forget`` with the examples is exact anyway.
@@ -95,6 +93,10 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
         Exact, at the same cost; ``forget`` is refused, and ``merge`` takes both learners as of now.
         λ is beside examples as they count now. Not together with ``"auto"``. ``predict_one`` uses
         a λ up to 5 % smaller.
+    hold_out_every : int
+        Has no effect since nothing is held out any more.
+
+        .. deprecated:: 0.2
 
     Attributes
     ----------
@@ -109,24 +111,24 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
 
     See Also
     --------
-    StreamingLDA : Another reading of the same statistics.
+    StreamingLDA : Discriminant analysis on the same statistics.
 
     Notes
     -----
-    *Model selection* (Sec. VI-C): every sixth example is set aside, λ and then α are chosen by
-    accuracy on them with the others as training set, counting only classes that have at least half
-    as many held-out examples as the median class. One eigendecomposition gives the solutions for
-    all λ. Where the paper takes the λ with the highest accuracy, the middle one of all within a
-    standard error of it is taken. Beyond the paper, the held-out examples are learned as well once
-    the choice is made, with λ scaled by the number of examples. ``predict``, ``decision_function``
-    and ``predict_proba`` choose anew after every change; ``predict_one`` when a tenth more examples
-    have come in.
+    *Model selection*: a bounded sample of the examples is kept, the same whatever the order. Each
+    of them is answered as if it had never been learned, which follows from the statistics in closed
+    form; λ and then α are chosen by accuracy on them, each counting for as much as it does in the
+    stream. One eigendecomposition gives the solutions for all λ. The middle one of all λ within a
+    standard error of the highest accuracy is taken. The paper (Sec. VI-C) holds every sixth example
+    out instead. ``predict``, ``decision_function`` and ``predict_proba`` choose anew after every
+    change; ``predict_one`` when a tenth more examples have come in.
 
     ``predict_proba`` is the softmax of the scores over the residual variance (corrected for the
     degrees of freedom used): the posterior if residuals were Gaussian.
 
-    *Promises*: exact. With ``"auto"`` the statistics are exact, but which examples are held out,
-    and so the chosen λ and α, depend on the order of the stream.
+    *Promises*: exact: batch = loop = any order, merge, forget; with ``"auto"`` too. Forgetting then
+    has one limit: where a class has more examples than the sample has room for, forgetting one that
+    is kept leaves the sample one smaller than if it had never been learned.
 
     References
     ----------
@@ -142,6 +144,10 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
     True
     """
 
+    _backends = (sparse_backend, device_backend)
+    _renamed_parameters: ClassVar[dict[str, str | None]] = {"hold_out_every": None}
+    _takes_sparse = True
+
     def __init__(
         self,
         *,
@@ -150,25 +156,23 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
         weighting: str = "recode",
         fit_intercept: bool = False,
         candidates: Any = None,
-        hold_out_every: int = 6,
         validation_size: int = 2000,
         class_scatter: bool = False,
         half_life: float | None = None,
+        hold_out_every: int | str = DEPRECATED,
     ) -> None:
         self.regularization = regularization
         self.recoding = recoding
         self.weighting = weighting
         self.fit_intercept = fit_intercept
         self.candidates = candidates
-        self.hold_out_every = hold_out_every
         self.validation_size = validation_size
         self.class_scatter = class_scatter
         self.half_life = half_life
+        self.hold_out_every = hold_out_every
 
     @property
     def promises(self) -> frozenset[Promise]:
-        if self._chooses:
-            return BOUNDED | {Promise.BATCH_IS_LOOP}
         exact = EXACT if self._keeps_class_scatter else EXACT - {Promise.FORGET_CLASS}
         return self._unless_fading(BOUNDED | exact)
 
@@ -214,14 +218,13 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
         require_one_of("weighting", self.weighting, ("recode", "rebalance"))
         require_flag("fit_intercept", self.fit_intercept)
         require_flag("class_scatter", self.class_scatter)
-        # Every second at most: something has to be left to learn from.
-        require_whole("hold_out_every", self.hold_out_every, least=2)
+        warn_of_unused(self, "hold_out_every")
         require_whole("validation_size", self.validation_size)
         require_number("half_life", self.half_life, least=1.0, or_none=True)
         if self._fades and self._chooses:
             raise InvalidParameter(
-                "with a half_life, regularization and recoding are numbers: what was held out to "
-                "choose by has faded since"
+                "with a half_life, regularization and recoding are numbers: the examples kept to "
+                "choose by would have to fade as well"
             )
         if self.candidates is None:
             return
@@ -237,73 +240,20 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
 
     def _begin(self, n_features: int) -> None:
         super()._begin(n_features)
-        self._held_out = HeldOut(n_features, every=self.hold_out_every, size=self.validation_size)
-        # Two readings: one that follows every example, one that is exact after a choice.
-        self._running = _Reading()
-        self._fresh = _Reading()
+        self._sample = Sample(n_features, int(self.validation_size))
+        # Two solutions: one that follows every example, one that is exact after a choice.
+        self._running = _Solution()
+        self._fresh = _Solution()
 
-    @property
-    def runs_on_device(self) -> bool:
-        return not self._keeps_class_scatter and not self._fades
-
-    @property
-    def _learns_one_there(self) -> bool:
-        return not self._chooses
-
-    def _reading(self) -> DeviceLeastSquares:
-        return DeviceLeastSquares(
-            self._choose_at if self._chooses else self._given,
-            intercept=self.fit_intercept,
-            reselect_after=RESELECT_AFTER,
-        )
-
-    def _given(self, moments: DeviceMoments) -> tuple[float, float]:
-        return float(self.regularization), float(self.recoding)
-
-    def _choose_at(self, moments: DeviceMoments) -> tuple[float, float]:
-        """λ and α from moments on some device."""
-        from everlearn.learners.closed_form.device_selection import select_at
-
-        given = None if self.candidates is None else np.asarray(self.candidates, dtype=np.float64)
-        return select_at(
-            moments,
-            self._held_out,
-            regularization=None if isinstance(self.regularization, str) else self.regularization,
-            recoding=None if isinstance(self.recoding, str) else self.recoding,
-            candidates=given,
-            intercept=self.fit_intercept,
-        )
-
-    def _beside(
-        self, incoming: Incoming, slots: Slots, weights: Array | None
-    ) -> Callable[[], Callable[[], None]]:
-        if not self._chooses:
-            return super()._beside(incoming, slots, weights)
-        counted = np.flatnonzero(np.ones(len(slots)) if weights is None else weights)
-        slots, weights = slots[counted], None if weights is None else weights[counted]
-        held_out = self._held_out
-        # While rows are added up elsewhere, this thread finds out which of them will be kept.
-        with_time = ThreadPoolExecutor(1)
-        planned = with_time.submit(held_out.places_for, slots)
-        with_time.shutdown(wait=False)
-
-        def ready() -> Callable[[], None]:
-            found = planned.result()
-            kept = counted[list(found.values())]
-            rows = as_numpy(incoming.rows(kept)) if found else np.zeros((0, self.n_features_in_))
-            return lambda: held_out.take(found, rows, slots, weights)
-
-        return ready
-
-    def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         solution = self._running.solution
         weighed = self.moments_.weights_of_next(len(X), weights)
         rows = solution.rows_beside(X, weighed) if solution else None
-        super()._absorb(X, slots, weights)
+        super()._learn(X, slots, weights)
         if solution:
             solution.follow(rows)
         if self._chooses:
-            self._held_out.offer(X, slots, weights)
+            self._sample.offer(X, slots, weights)
 
     def _learn_one(self, x: Array, slot: int) -> None:
         solution = self._running.solution
@@ -313,14 +263,15 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
         if solution:
             solution.follow_one(rows, slot)
         if self._chooses:
-            self._held_out.offer(x[None], np.array([slot]))
+            self._sample.offer(x[None], np.array([slot]), None)
 
     def _release(self, X: Array, slots: Slots, weights: Array | None) -> None:
         super()._release(X, slots, weights)
         solution = self._running.solution
         if solution:
             solution.unfollow(solution.rows_beside(X, weights))
-        self._held_out.discard(X, slots)
+        if self._chooses:
+            self._sample.discard(X, slots, weights)
 
     def _forget_class(self, slot: int) -> None:
         if not self._keeps_class_scatter:
@@ -330,11 +281,13 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
                 "with class_scatter=True (K d² numbers of memory)"
             )
         super()._forget_class(slot)
-        self._held_out.discard_class(slot)
+        if self._chooses:
+            self._sample.discard_class(slot)
 
     def _merge(self, other: Any, slots: Slots) -> None:
         super()._merge(other, slots)
-        self._held_out.absorb(other._held_out, slots)
+        if self._chooses:
+            self._sample.absorb(other._sample, slots)
 
     def _after_other_change(self) -> None:
         if self._running.solution:
@@ -359,26 +312,24 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
         """The solution for exactly what was taught, with the parameters as they are now."""
         if not self._chooses and not self._fades:
             return self._recent()
-        reading = self._fresh
-        if reading.solution is None or reading.made_for != (self._asked, self.moments_.version):
-            reading.solution = self._solve()
-            reading.made_for = (self._asked, self.moments_.version)
-        return reading.solution
+        kept = self._fresh
+        if kept.solution is None or kept.made_for != (self._asked, self.moments_.version):
+            kept.solution = self._solve()
+            kept.made_for = (self._asked, self.moments_.version)
+        return kept.solution
 
     def _recent(self) -> LeastSquares:
         """The solution that follows every example, with λ and α chosen not long ago."""
-        reading = self._running
+        kept = self._running
         total, unit = self.moments_.total, self.moments_.unit
-        grown = self._chooses and not (
-            reading.total <= total <= reading.total * (1.0 + RESELECT_AFTER)
-        )
+        grown = self._chooses and not (kept.total <= total <= kept.total * (1.0 + RESELECT_AFTER))
         # λ grows beside examples that fade; a factor cannot follow that.
-        grown = grown or not reading.unit <= unit <= reading.unit * FADED
-        if reading.solution is None or reading.made_for != self._asked or grown:
-            reading.solution = self._solve()
-            reading.made_for = self._asked
-            reading.total, reading.unit = total, unit
-        return reading.solution
+        grown = grown or not kept.unit <= unit <= kept.unit * FADED
+        if kept.solution is None or kept.made_for != self._asked or grown:
+            kept.solution = self._solve()
+            kept.made_for = self._asked
+            kept.total, kept.unit = total, unit
+        return kept.solution
 
     @property
     def _asked(self) -> tuple[object, ...]:
@@ -392,9 +343,10 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
                 "teach a new learner"
             )
         if self._chooses:
-            chosen = self._select()
-        else:
-            chosen = Selection(float(self.regularization), float(self.recoding))
+            return self._solved(self._select())
+        return self._solved(Selection(float(self.regularization), float(self.recoding)))
+
+    def _solved(self, chosen: Selection) -> LeastSquares:
         return LeastSquares(
             self.moments_,
             chosen.regularization,
@@ -404,10 +356,11 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
         )
 
     def _select(self) -> Selection:
+        return select(self.moments_, self._sample.rows(), self._question())
+
+    def _question(self) -> Question:
         given = None if self.candidates is None else np.asarray(self.candidates, dtype=np.float64)
-        return select(
-            self.moments_,
-            self._held_out,
+        return Question(
             regularization=None if isinstance(self.regularization, str) else self.regularization,
             recoding=None if isinstance(self.recoding, str) else self.recoding,
             candidates=given,
@@ -415,25 +368,78 @@ class RecursiveRLSC(TakesSparse, DeviceClassifier, AdditiveClassifier):
             intercept=self.fit_intercept,
         )
 
+    # On a device.
+
+    @property
+    def _runs_on_device(self) -> bool:  # type: ignore[override]
+        return not self._keeps_class_scatter and not self._fades
+
+    def _device_head(self, moments: DeviceMoments) -> LeastSquaresHead:
+        if self._chooses:
+            chosen = select(moments, self._sample.rows(), self._question())
+        else:
+            chosen = Selection(float(self.regularization), float(self.recoding))
+        return LeastSquaresHead(
+            moments, chosen.regularization, chosen.recoding, intercept=self.fit_intercept
+        )
+
+    def _watcher(self, slots: Slots, weights: Array | None) -> "_SampleWatcher | None":
+        return _SampleWatcher(self, slots, weights) if self._chooses else None
+
+    # The state in a file.
+
     def _own_state(self) -> State:
         arrays, notes = super()._own_state()
-        if self._chooses:
-            arrays |= self._held_out.state()
-            notes["seen"] = self._held_out.seen
-        return arrays, notes
+        return arrays | (self._sample.state() if self._chooses else {}), notes
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
-        if self._chooses:
-            seen = stored_whole(notes, "seen", most=2**63 - 1)
-            self._held_out.restore(arrays, seen, self.registry_.n_slots)
+        if not self._chooses:
+            return
+        if "held_rows" not in arrays:
+            self._sample.restore_from(arrays, self.moments_)
+            return
+        from everlearn.learners.closed_form.held_out import held_out_choice, held_out_rows
+
+        rows = held_out_rows(arrays, self.moments_)
+        self._sample.restore(rows.X, rows.slots, rows.weights, self.moments_.counts.copy())
+        chosen = held_out_choice(self.moments_, rows, self._question())
+        self._fresh.solution = self._solved(chosen)
+        self._fresh.made_for = (self._asked, self.moments_.version)
 
 
-class _Reading:
-    """A solution and what it was made for; mutable, so that asking leaves the learner's dict be."""
+class _Solution:
+    """A solution and what it was made for; mutable, so that predict never writes to `__dict__`."""
 
     def __init__(self) -> None:
         self.solution: LeastSquares | None = None
         self.made_for: object = None
         self.total = 0.0
         self.unit = 1.0
+
+
+class _SampleWatcher:
+    """Offers rows that are learned on a device to the sample; only those it keeps are copied."""
+
+    def __init__(self, learner: RecursiveRLSC, slots: Slots, weights: Array | None) -> None:
+        self._learner = learner
+        self._slots, self._weights = slots, weights
+        self._sample = learner._sample.copy()
+
+    def see(self, device: Device, rows: Any, part: slice) -> None:
+        slots = self._slots[part]
+        weights = None if self._weights is None else self._weights[part]
+        counted = np.arange(len(slots)) if weights is None else np.flatnonzero(weights)
+        numbers = numbers_on_device(device, rows)[counted]
+
+        def wanted(chosen: Slots) -> Array:
+            if not len(chosen):
+                return np.zeros((0, int(rows.shape[1])))
+            where = device.indices(counted[chosen])
+            return as_numpy(device.xp.take(rows, where, axis=0)).astype(np.float64)
+
+        weighed = None if weights is None else weights[counted]
+        self._sample.offer_numbered(numbers, slots[counted], weighed, wanted)
+
+    def done(self) -> None:
+        self._learner._sample = self._sample

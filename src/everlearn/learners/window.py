@@ -18,8 +18,8 @@ from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
 from everlearn.errors import DamagedModel, InvalidParameter
 from everlearn.learners.lda import StreamingLDA
-from everlearn.parameters import require_whole
 from everlearn.statistics.stored import stored
+from everlearn.validation import require_whole
 
 
 class SlidingWindow(StreamingClassifier):
@@ -94,11 +94,11 @@ class SlidingWindow(StreamingClassifier):
         self._weights_kept = np.zeros(0)
 
     def _learn_rows(
-        self, rows: Array, labels: AnyArray, weights: Array | None, *, fresh: bool
+        self, rows: Any, labels: AnyArray, weights: Array | None, *, fresh: bool, **how: Any
     ) -> None:
         if not fresh:  # so that a refused batch leaves the learner as it was
             self.learner_ = copy.deepcopy(self.learner_)
-        super()._learn_rows(rows, labels, weights, fresh=fresh)
+        super()._learn_rows(rows, labels, weights, fresh=fresh, **how)
         self._release_empty()
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:

@@ -20,15 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.arrays import Array, State, as_numpy, unit_rows
-from everlearn.device.device import Device, device_of, like, mapped, unit_rows_at
+from everlearn.arrays import Array, State, as_numpy, like, unit_rows
+from everlearn.device.backend import table_of
+from everlearn.device.device import Device, device_of, mapped, unit_rows_at
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
-from everlearn.parameters import require_number
 from everlearn.statistics.definite import spectrum
 from everlearn.statistics.labels import Labels
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.stored import stored
-from everlearn.validation import checked_labelled
+from everlearn.validation import checked_labelled, require_number
 
 
 class ClassWhitening(
@@ -105,7 +105,7 @@ class ClassWhitening(
         if device_of(X) is None:
             self._rows(X, reset=False)
         else:
-            self._table(X, reset=False)
+            table_of(self, X, reset=False)
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -114,7 +114,7 @@ class ClassWhitening(
         device = device_of(X)
         if device is None:
             return like(unit_rows((self._rows(X) - self.mean_) @ self.matrix_), X)
-        rows = self._table(X, reset=False)
+        rows = table_of(self, X, reset=False)
         return mapped(device, rows, partial(self._map_at, device), width=self.n_features_in_)
 
     def _map_at(self, device: Device, rows: Any) -> Any:

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.arrays import AnyArray, Array, State
-from everlearn.device.device import Device, device_of, like, mapped
+from everlearn.arrays import AnyArray, Array, State, like
+from everlearn.device.backend import table_of
+from everlearn.device.device import Device, device_of, mapped
 from everlearn.estimator import Promise, StreamingEstimator
 
 
@@ -52,19 +53,14 @@ class FixedMap(TransformerMixin, StreamingEstimator):
         if device is None:
             return like(self._map(self._rows(X)), X)
         self._require_fitted()
-        rows = self._table(X, reset=False)
+        rows = table_of(self, X, reset=False)
         return mapped(device, rows, partial(self._map_at, device), width=self._width)
 
     def transform_one(self, x: ArrayLike) -> Array:
         """One example as this transformer sees it."""
         self._require_fitted()
-        device = device_of(x)
-        if device is not None:
-            with device.computing():
-                row = self._vector_at(device, x, "transform_one")[None, :]
-                return mapped(device, row, partial(self._map_at, device), width=self._width)[0, :]
         seen: Array = self._map(self._vector(x, "transform_one")[None])[0]
-        return seen
+        return like(seen, x)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_begun()
@@ -74,7 +70,7 @@ class FixedMap(TransformerMixin, StreamingEstimator):
         if device_of(X) is None:
             self._rows(X, reset=reset)
         else:
-            self._table(X, reset=reset)
+            table_of(self, X, reset=reset)
 
     @property
     def _width(self) -> int:

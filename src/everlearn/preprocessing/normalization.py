@@ -16,8 +16,8 @@ from sklearn.base import OneToOneFeatureMixin
 
 from everlearn.arrays import Array, signed_power, unit_rows
 from everlearn.device.device import Device, unit_rows_at
-from everlearn.parameters import require_flag, require_number
 from everlearn.preprocessing.fixed_map import FixedMap, signed_power_at
+from everlearn.validation import require_flag, require_number
 
 
 class PowerNormalizer(OneToOneFeatureMixin, FixedMap):

@@ -28,8 +28,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from everlearn.arrays import Array
 from everlearn.device.device import Device
-from everlearn.parameters import require_one_of, require_positive, require_whole
 from everlearn.preprocessing.fixed_map import FixedMap, in_blocks
+from everlearn.validation import require_one_of, require_positive, require_whole
 
 KINDS = ("relu", "fourier")
 # A Gram matrix of features wider than this has no room in any machine's memory.

@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.arrays import Array, Single, State, as_numpy
-from everlearn.device.device import Device, Incoming, device_of, like, mapped
+from everlearn.arrays import Array, Single, State, as_numpy, like
+from everlearn.device.backend import table_of
+from everlearn.device.device import Device, Incoming, device_of, mapped
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
 from everlearn.statistics.stored import stored
 from everlearn.validation import checked_weights
@@ -164,7 +165,7 @@ class InitialWhitening(
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight)
         elsewhere = device_of(X) is not None
-        rows = self._table(X, reset=False) if elsewhere else self._rows(X, reset=False)
+        rows = table_of(self, X, reset=False) if elsewhere else self._rows(X, reset=False)
         if sample_weight is not None:
             checked_weights(sample_weight, int(rows.shape[0]))
         return self
@@ -174,7 +175,7 @@ class InitialWhitening(
         device = device_of(X)
         if device is not None:
             self._require_fitted()
-            rows = self._table(X, reset=False)
+            rows = table_of(self, X, reset=False)
             return mapped(device, rows, partial(self._map_at, device), width=self.n_features_in_)
         centred: Array = (self._rows(X) - self.mean_) / self.scale_
         return like(np.clip(centred, -LARGEST, LARGEST, out=centred), X)
@@ -193,7 +194,7 @@ class InitialWhitening(
             def coloured(rows: Any) -> Any:
                 return rows * device.array(self.scale_) + device.array(self.mean_)
 
-            table = self._table(X, reset=False)
+            table = table_of(self, X, reset=False)
             return mapped(device, table, coloured, width=self.n_features_in_)
         rows: Array = self._rows(X) * self.scale_ + self.mean_
         return like(rows, X)
@@ -203,7 +204,7 @@ class InitialWhitening(
 
     def _take(self, X: ArrayLike, sample_weight: ArrayLike | None) -> None:
         device = device_of(X)
-        rows = self._rows(X, reset=True) if device is None else self._table(X, reset=True)
+        rows = self._rows(X, reset=True) if device is None else table_of(self, X, reset=True)
         n_rows = int(rows.shape[0])
         weights = None if sample_weight is None else checked_weights(sample_weight, n_rows)
         if device is None:

@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from everlearn.arrays import Array, Mask, State
 from everlearn.errors import DamagedModel, InvalidParameter, NothingVisible, WrongShape
-from everlearn.parameters import require_number, require_positive, require_whole
 from everlearn.statistics.stored import stored, stored_flag, stored_number, stored_whole
 from everlearn.subspace.eigenspace import LARGEST, Eigenspace
 from everlearn.subspace.projection import Explanation, RobustProjector, random_subsets
 from everlearn.subspace.seeding import robust_start, typical_size
 from everlearn.subspace.transformer import EigenspaceTransformer
+from everlearn.validation import require_number, require_positive, require_whole
 
 # How much of the scale's estimate a new image leaves in place.
 SCALE_MEMORY = 0.9

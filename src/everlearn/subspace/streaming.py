@@ -12,13 +12,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.arrays import Array
-from everlearn.device.device import Device, device_of, like, mapped
+from everlearn.arrays import Array, like
+from everlearn.device.device import Device, device_of, mapped
 from everlearn.errors import NotFinite, WrongWidth
-from everlearn.parameters import require_number, require_one_of
 from everlearn.subspace.eigenspace import Eigenspace
 from everlearn.subspace.transformer import EigenspaceTransformer
-from everlearn.validation import checked_table, checked_weights
+from everlearn.validation import checked_table, checked_weights, require_number, require_one_of
 
 
 class StreamingPCA(EigenspaceTransformer):

@@ -10,9 +10,8 @@ from sklearn.exceptions import NotFittedError
 from everlearn.arrays import Array, State
 from everlearn.errors import InvalidParameter, NotMergeable, WrongWidth
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
-from everlearn.parameters import require_flag, require_number, require_whole
 from everlearn.subspace.eigenspace import Eigenspace
-from everlearn.validation import checked_rows
+from everlearn.validation import checked_rows, require_flag, require_number, require_whole
 
 
 class EigenspaceTransformer(

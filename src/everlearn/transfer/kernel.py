@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from everlearn.arrays import Array
-from everlearn.parameters import require_one_of, require_positive
+from everlearn.validation import require_one_of, require_positive
 
 KERNELS = ("linear", "rbf", "precomputed")
 

@@ -27,12 +27,12 @@ from scipy.linalg import cho_solve, solve_triangular
 from everlearn.arrays import Array, Slots
 from everlearn.base import EXACT, Promise, StreamingClassifier
 from everlearn.errors import LostDefiniteness
-from everlearn.parameters import require_positive, require_whole
 from everlearn.statistics.definite import TOO_LARGE, definite_factor
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kept_examples import KeptExamples, SolvedFromExamples
 from everlearn.transfer.kernel import Kernel
+from everlearn.validation import require_positive, require_whole
 
 
 class SaddleSystem:

@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike
 
 from everlearn.arrays import AnyArray, Array, Slots
 from everlearn.base import Promise, StreamingClassifier
-from everlearn.parameters import require_positive, require_whole
 from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored
 from everlearn.transfer.binary import BinaryClassifier
@@ -34,6 +33,7 @@ from everlearn.transfer.kernel import Kernel
 from everlearn.transfer.least_squares_svm import SaddleSystem, exact_unless_precomputed
 from everlearn.transfer.prior_models import PriorModels, check_prior_models
 from everlearn.transfer.prior_weights import check_penalty, prior_weights
+from everlearn.validation import require_positive, require_whole
 
 
 @dataclass(frozen=True)

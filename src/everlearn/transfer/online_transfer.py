@@ -19,7 +19,6 @@ import numpy as np
 
 from everlearn.arrays import AnyArray, Array
 from everlearn.base import Promise
-from everlearn.parameters import require_one_of
 from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored
 from everlearn.transfer.binary import BinaryClassifier
@@ -28,6 +27,7 @@ from everlearn.transfer.multi_kt import MultiKTRules, check_opening
 from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
+from everlearn.validation import require_one_of
 
 if TYPE_CHECKING:
     from everlearn.transfer.steps import Steps

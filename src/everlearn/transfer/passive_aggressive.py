@@ -17,12 +17,12 @@ from typing import Any
 from everlearn.arrays import Array
 from everlearn.base import BOUNDED, Promise
 from everlearn.errors import InvalidParameter
-from everlearn.parameters import require_one_of, require_positive, require_whole
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import Kernel
 from everlearn.transfer.online import GoneOnFrom, LearnedOnline, StepRules
 from everlearn.transfer.prior_models import PriorModels, check_prior_models
+from everlearn.validation import require_one_of, require_positive, require_whole
 
 VARIANTS = ("pa1", "pa", "pa2")
 DROPS = ("oldest", "smallest")

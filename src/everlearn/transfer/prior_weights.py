@@ -18,8 +18,8 @@ from scipy.linalg import cho_solve
 from scipy.optimize import brentq
 
 from everlearn.arrays import Array
-from everlearn.parameters import require_one_of, require_positive
 from everlearn.statistics.definite import definite_factor
+from everlearn.validation import require_one_of, require_positive
 
 PENALTIES = ("ridge", "ball")
 # Below this share of the largest useful ρ the ball does not bind.

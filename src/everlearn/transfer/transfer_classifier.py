@@ -27,11 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from everlearn.base import BOUNDED, Array, Promise, Slots, State, StreamingClassifier
 from everlearn.errors import InvalidParameter
-from everlearn.parameters import require_whole
 from everlearn.transfer.detectors import Detectors
 from everlearn.transfer.multi_kt import multi_kt
 from everlearn.transfer.passive_aggressive import PassiveAggressive
 from everlearn.transfer.trol import TROL
+from everlearn.validation import require_whole
 
 LEAST = {"opening": 1, "memory": 0, "replay": 0, "max_rivals": 1}
 

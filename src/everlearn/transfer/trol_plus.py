@@ -21,13 +21,13 @@ import numpy as np
 
 from everlearn.arrays import Array
 from everlearn.base import Promise
-from everlearn.parameters import require_one_of
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.multi_kt import MultiKTRules, check_opening
 from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
+from everlearn.validation import require_one_of
 
 if TYPE_CHECKING:
     from everlearn.transfer.steps import Steps

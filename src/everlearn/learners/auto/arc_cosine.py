@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from everlearn.arrays import Array, Slots
-from everlearn.learners.auto.leave_one_out import LearnedRows, leave_one_out_scores
+from everlearn.learners.closed_form.leave_one_out import LearnedRows, leave_one_out_scores
 from everlearn.preprocessing.fixed_map import in_blocks
 from everlearn.statistics.definite import definite_factor
 

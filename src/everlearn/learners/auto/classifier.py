@@ -3,9 +3,9 @@
 Nearest class mean, discriminant analysis and least squares read the same class moments, and which
 of them answers best depends on the data and on how much of it there is. Here a bounded sample of
 the examples is kept beside the moments (``sample.py``), each of them is answered leaving itself
-out, by every head at every regularization (``leave_one_out.py``), and the first in an order of
-preference that is as good as any answers (``selection.py``). Nothing is taught twice, and nothing
-has to be held out: the sample is learned as well.
+out, by every head at every regularization (``leave_one_out.py``, both in ``closed_form/``), and the
+first in an order of preference that is as good as any answers (``selection.py``). Nothing is taught
+twice, and nothing has to be held out: the sample is learned as well.
 
     ridge          least squares with an intercept, λ relative to the mean variance tr(T) / d
     discriminant   shrunk towards the mean variance tr(S) / d
@@ -24,11 +24,9 @@ import numpy as np
 
 from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import BOUNDED, EXACT, Promise
-from everlearn.errors import DamagedModel, NotForgettable
+from everlearn.errors import NotForgettable
 from everlearn.learners.auto.arc_cosine import KernelPath, KernelSquares
-from everlearn.learners.auto.leave_one_out import LearnedRows
 from everlearn.learners.auto.random_features import RandomFeatureMoments
-from everlearn.learners.auto.sample import Sample
 from everlearn.learners.auto.selection import (
     DISCRIMINANT,
     FEATURES,
@@ -43,10 +41,12 @@ from everlearn.learners.closed_form.discriminant import (
     TowardsMeanVariance,
 )
 from everlearn.learners.closed_form.least_squares import LeastSquares
+from everlearn.learners.closed_form.leave_one_out import LearnedRows
 from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
-from everlearn.parameters import require_number, require_whole
+from everlearn.learners.closed_form.sample import Sample
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.stored import stored, stored_flag
+from everlearn.statistics.stored import stored_flag
+from everlearn.validation import require_number, require_whole
 
 # ``predict_one`` keeps its choice until this much more was learned.
 CHOOSE_AGAIN = 0.1
@@ -164,8 +164,8 @@ class AutoClassifier(AdditiveClassifier):
         self._exact = _Chosen()
         self._running = _Following(n_features)
 
-    def _absorb(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        super()._absorb(X, slots, weights)
+    def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        super()._learn(X, slots, weights)
         self._take_note(X, slots, weights)
         self._running.invalidate()
 
@@ -221,18 +221,9 @@ class AutoClassifier(AdditiveClassifier):
 
     def _own_restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
-        X = stored(arrays, "sample", None, self.n_features_in_)
-        last = self.moments_.n_slots - 1
-        slots = stored(arrays, "sample_slots", len(X), dtype=np.int64, least=0, most=last)
-        weights = stored(arrays, "sample_weights", len(X), least=np.finfo(np.float64).tiny)
-        if len(X) > max(self.sample_size, last + 1):
-            raise DamagedModel(f"sample holds {len(X)} examples, more than sample_size")
-        # A file of before there were heads on random features knows nothing of either.
+        self._sample.restore_from(arrays, self.moments_)
+        # A file of before there were heads on random features knows nothing of them.
         is_new = "wide" in notes
-        seen = stored(arrays, "sample_seen", None, least=0.0) if is_new else self.moments_.counts
-        if len(seen) != last + 1:
-            raise DamagedModel("sample_seen is of another number of classes")
-        self._sample.restore(X, slots, weights, seen.copy())
         self._random_features.restore(
             arrays, is_new and stored_flag(notes, "wide"), self._sample.is_all
         )

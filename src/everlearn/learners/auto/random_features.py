@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from everlearn.arrays import AnyArray, Array, Slots
-from everlearn.learners.auto.leave_one_out import LearnedRows
+from everlearn.learners.closed_form.leave_one_out import LearnedRows
 from everlearn.preprocessing.fixed_map import in_blocks
 from everlearn.preprocessing.random_features import RandomFeatures
 from everlearn.statistics.moments import BLOCK_ROWS, Moments

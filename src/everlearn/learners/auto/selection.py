@@ -1,4 +1,4 @@
-"""Which reading of what was taught answers best: every example asked without itself.
+"""Which head answers best, judged by leave-one-out on the examples kept.
 
 Counts of right answers are noisy, so neighbouring regularizations are averaged (1-2-1), and a
 regularization that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is
@@ -17,20 +17,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from everlearn.arrays import Array, Slots
 from everlearn.learners.auto.arc_cosine import KernelPath
-from everlearn.learners.auto.leave_one_out import (
+from everlearn.learners.auto.random_features import RandomFeatureMoments
+from everlearn.learners.closed_form.evidence import Evidence, comparable, left_out
+from everlearn.learners.closed_form.leave_one_out import (
     MANY_FEATURES,
     DiscriminantPath,
     LearnedRows,
     LeastSquaresPath,
-    recoded,
 )
-from everlearn.learners.auto.random_features import RandomFeatureMoments
-from everlearn.learners.auto.sample import Sample
+from everlearn.learners.closed_form.model_selection import usual_regularization
+from everlearn.learners.closed_form.sample import Sample
 from everlearn.statistics.moments import Moments
 
 RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
@@ -42,21 +41,13 @@ RANDOM_FEATURE_RIDGES = np.array([1e-3, 1e-2, 0.1, 1.0])
 SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
 # α, the preferred first. Stronger ones cost accuracy wherever classes are uneven (docs/quality.md).
 RECODINGS = (0.375, 0.25, 0.125, 0.0)
-# Without evidence: λ is this over the mean number of examples of a class.
-USUAL = 8.0
 # What one step away from the usual regularization costs, and another reading than ridge, in
 # examples.
 STEP, OTHER_READING = 0.25, 1.0
-# By so many standard errors a preferred reading may be behind.
-ERRORS = 1.0
-# And by so many examples beside: where there are few of them, one or two decide nothing.
-ALONE = 1.0
 # The share of random features that their regularization is looked for with.
 SOME_FEATURES = 0.5
 # Beyond so many examples, half of them tell the regularization of the kernel.
 MANY = 2000
-# Classes are uneven, and recoding worth a look, when the largest is this much larger.
-UNEVEN = 2.0
 # Heads on random features are asked about so many examples at most, and at so many regularizations
 # about the usual.
 MOST_ASKED = 1000
@@ -113,18 +104,16 @@ def choose(
     With the kernel comes what was computed of it, to answer with.
     """
     n_classes = np.count_nonzero(moments.counts)
-    usual = USUAL * n_classes / moments.total
+    usual = usual_regularization(moments.counts)
     kept = sample.rows()
-    # An example of weight two is two examples: one of them is left out.
-    alone = np.minimum(kept.weights, 1.0)
-    comparable = np.flatnonzero(moments.counts[kept.slots] - alone > 1e-9 * moments.total)
+    positions = comparable(kept, moments.counts)
     if features.keeps or features.moments is not None:
-        comparable = sample.first(comparable, MOST_ASKED)
+        positions = sample.first(positions, MOST_ASKED)
     has_kernel = moments.total <= features.keeps and sample.is_all
-    if not len(comparable) or n_classes < 2:
+    if not len(positions) or n_classes < 2:
         return HeadChoice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual), None
-    rows = LearnedRows(kept.X, kept.slots, alone).take(comparable)
-    evidence = _Evidence(moments.counts, rows, kept.weights[comparable])
+    rows = left_out(kept, positions)
+    evidence = Evidence(moments.counts, rows, kept.weights[positions])
     linear = _linear(moments, rows, usual)
     if not linear:
         return HeadChoice(NEAREST, np.inf), None
@@ -143,9 +132,9 @@ def choose(
     preferred: list[_Asked] = []
     path: KernelPath | None = None
     if has_kernel:
-        path, preferred = _kernel(moments, sample, comparable, regularizations)
+        path, preferred = _kernel(moments, sample, positions, regularizations)
     elif features.moments is not None:
-        preferred = _features(moments, sample, features, evidence, comparable, regularizations)
+        preferred = _features(moments, sample, features, evidence, positions, regularizations)
     asked = [*preferred, best[1]]
     tables = [scores for _, _, scores in asked]
     for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
@@ -153,7 +142,7 @@ def choose(
     reading, regularization, scores = asked[evidence.first_as_good_as_the_best(tables)]
     recoding = 0.0
     if reading not in (DISCRIMINANT, NEAREST):
-        recoding = evidence.recoding(scores)
+        recoding = evidence.recoding(scores, RECODINGS)
         scores = evidence.recoded(scores, recoding)
     elif reading == DISCRIMINANT:  # as the reading itself scales them
         scores = scores * moments.total * (1.0 + regularization)
@@ -232,17 +221,15 @@ def _suiting_half(sample: Sample, regularizations: list[float]) -> list[float]:
     kept = sample.rows()
     half = sample.first(np.arange(len(kept)), len(kept) // 2)
     rows = kept.take(half)
-    alone = np.minimum(rows.weights, 1.0)
     counts = np.zeros(int(kept.slots.max()) + 1)
     np.add.at(counts, rows.slots, rows.weights)
-    among = np.flatnonzero(counts[rows.slots] - alone > 1e-9 * counts.sum())
+    among = comparable(rows, counts)
     asked = np.flatnonzero(np.isin(half, sample.first(half[among], MOST_ASKED)))
     if not len(asked):
         return regularizations
-    evidence = _Evidence(
-        counts, LearnedRows(rows.X, rows.slots, alone).take(asked), rows.weights[asked]
-    )
-    path = KernelPath(counts, rows, asked, alone[asked])
+    alone = left_out(rows, asked)
+    evidence = Evidence(counts, alone, rows.weights[asked])
+    path = KernelPath(counts, rows, asked, alone.weights)
     variance = path.total_variance / kept.X.shape[1] * kept.weights.sum() / counts.sum()
     tables = [path.scores(s * variance) for s in regularizations]
     return _and_one_less(regularizations, evidence.first_as_good_as_the_best(tables))
@@ -257,7 +244,7 @@ def _features(
     moments: Moments,
     sample: Sample,
     features: RandomFeatureMoments,
-    evidence: "_Evidence",
+    evidence: "Evidence",
     asked: Slots,
     regularizations: list[float],
 ) -> list[_Asked]:
@@ -277,77 +264,6 @@ def _features(
     return [
         (FEATURES, s, squares.scores(s * variance)) for s in _and_one_less(regularizations, found)
     ]
-
-
-class _Evidence:
-    """What examples answered without themselves say for a table of scores.
-
-    The sample has as many examples of rare classes as of frequent ones; each counts for as much as
-    it would in the stream it stands for.
-    """
-
-    def __init__(self, counts: Array, rows: LearnedRows, weights: Array) -> None:
-        self._rows, self._slots = rows, rows.slots
-        self._counts = counts
-        kept = np.bincount(rows.slots, weights, len(counts))
-        share = counts[rows.slots] / kept[rows.slots] * weights
-        self.total = float(weights.sum())
-        self._share: Array = share * self.total / share.sum()
-        # An example of weight two is two that are right or wrong together, but two.
-        self._squares: Array = self._share**2 / weights
-        known = counts[counts > 0]
-        self._uneven = bool(known.max() > UNEVEN * known.min())
-
-    def right(self, tables: list[Array]) -> Array:
-        """How many examples each table of scores answers rightly."""
-        return self._hits(tables) @ self._share
-
-    def first_as_good_as_the_best(self, tables: list[Array]) -> int:
-        """The first that is not behind the best by a standard error and an example."""
-        hits = self._hits(tables)
-        best = hits[int((hits @ self._share).argmax())]
-        behind = (best.astype(np.float64) - hits) @ self._share
-        error = np.sqrt((best != hits) @ self._squares)
-        return int(np.flatnonzero(~(behind > ERRORS * error + ALONE))[0])  # it may overflow
-
-    def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
-        """Which examples each table of scores answers rightly, a row each."""
-        return np.array([scores.argmax(axis=1) == self._slots for scores in tables])
-
-    def recoded(self, scores: Array, alpha: float) -> Array:
-        return recoded(scores.copy(), self._slots, self._rows.weights, self._counts, alpha)
-
-    def recoding(self, scores: Array) -> float:
-        """The largest α that is as good as any, where classes differ in size."""
-        if not self._uneven:
-            return 0.0
-        tables = [self.recoded(scores, alpha) for alpha in RECODINGS]
-        return RECODINGS[self.first_as_good_as_the_best(tables)]
-
-    def temperature(self, scores: Array) -> float:
-        """By what to divide scores so that the right answers are most likely."""
-        own = scores[np.arange(len(scores)), self._slots]
-        gaps = scores - own[:, None]
-        finite = np.isfinite(gaps)
-        share = np.broadcast_to(self._share[:, None], gaps.shape)[finite]
-        scale = _deviation(gaps[finite], share)
-        if not scale > 0:
-            return 1.0
-
-        def surprise(logarithm: float) -> float:
-            shrunk = gaps / (scale * np.exp(logarithm))
-            top = shrunk.max(axis=1)
-            return float(self._share @ (top + np.log(np.exp(shrunk - top[:, None]).sum(axis=1))))
-
-        best = minimize_scalar(surprise, bounds=(-7.0, 3.0), method="bounded")
-        return scale * float(np.exp(best.x))
-
-
-def _deviation(values: Array, weights: Array) -> float:
-    if not weights.sum() > 0:
-        return 0.0
-    mean = np.average(values, weights=weights)
-    return float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
 
 
 def _smoothed(hits: Array) -> Array:

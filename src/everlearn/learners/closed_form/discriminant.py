@@ -1,4 +1,4 @@
-"""Gaussian discriminant scores read off class moments, three ways.
+"""Gaussian discriminant scores read off class moments, four ways.
 
 For classes with a common covariance the score of class k is, up to a term all classes share,
 
@@ -13,21 +13,22 @@ and everything is solved with a triangular factor of S + ρ I. A ``Shrinkage`` s
 Towards the mean variance, r = ε ν with ν = tr(S) / (N d), no answer depends on the scale of the
 features.
 
-``ExactDiscriminant``     computes all weights anew when the moments have changed, O(d³ + K d²).
+``discriminant_head``     computes all weights from moments on the host or a device, O(d³ + K d²).
+``ExactDiscriminant``     the same, kept until the moments change.
 ``FrozenDiscriminant``    has a covariance that never changes, O(d²) per example.
 ``RunningDiscriminant``   follows the moments example by example, O(d² + K d)
                           (:mod:`everlearn.learners.closed_form.running_discriminant`).
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array
+from everlearn.device.moments import DeviceMoments
 from everlearn.statistics.class_means import ClassMeans
-from everlearn.statistics.device_moments import DeviceMoments
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
 
@@ -40,7 +41,7 @@ MOST_SHRINKAGE = 1.0 - 1e-6
 class Shrinkage(Protocol):
     """How a covariance is kept from being singular; two that compare equal do the same."""
 
-    def __call__(self, moments: Moments) -> tuple[float, float]:
+    def __call__(self, moments: Moments | DeviceMoments) -> tuple[float, float]:
         """ε and r of Λ⁻¹ = (1 − ε) S/N + r I."""
 
 
@@ -50,7 +51,7 @@ class TowardsMeanVariance:
 
     share: float
 
-    def __call__(self, moments: Moments) -> tuple[float, float]:
+    def __call__(self, moments: Moments | DeviceMoments) -> tuple[float, float]:
         return self.share, floor_of(self.share, moments.scatter_trace, moments)
 
 
@@ -58,8 +59,15 @@ class TowardsMeanVariance:
 class Oracle:
     """The share that Oracle Approximating Shrinkage works out from the data."""
 
-    def __call__(self, moments: Moments) -> tuple[float, float]:
-        weight = min(oas_weight(moments.upper_scatter(), moments.total), MOST_SHRINKAGE)
+    def __call__(self, moments: Moments | DeviceMoments) -> tuple[float, float]:
+        if isinstance(moments, Moments):
+            weight = oas_weight(moments.upper_scatter(), moments.total)
+        elif moments.scatter_trace > 0:
+            squares = moments.squared_scatter()
+            weight = oas_weight_of(squares, moments.n_features, moments.total)
+        else:
+            weight = 1.0
+        weight = min(weight, MOST_SHRINKAGE)
         return weight, floor_of(weight, moments.scatter_trace, moments)
 
 
@@ -91,12 +99,12 @@ def oas_weight_of(mean_square: float, d: int, total: float) -> float:
 
 
 def floor_of(weight: float, trace: float, moments: Moments | DeviceMoments) -> float:
-    """ρ of a share ε: ε ν."""
+    """The floor r of a share ε: ε ν."""
     # Without any variance every direction is alike: the identity, as in nearest class mean.
     return weight * trace / (moments.total * moments.n_features) if trace > 0 else 1.0
 
 
-def ridge_of(shrinkage: Shrinkage, moments: Moments) -> tuple[float, float]:
+def ridge_of(shrinkage: Shrinkage, moments: Moments | DeviceMoments) -> tuple[float, float]:
     """ρ and the factor N / (1 − ε) between (S + ρ I)⁻¹ and Λ."""
     weight, floor = shrinkage(moments)
     scale = moments.total / (1.0 - weight)
@@ -110,27 +118,51 @@ def with_ridge(upper: Array, ridge: float) -> Array:
     return matrix
 
 
+class LinearHead(NamedTuple):
+    """Scores as a linear function about an origin; one row of weights and one bias per slot."""
+
+    weights: Any
+    bias: Any
+    origin: Any
+
+    def scores(self, X: Any) -> Any:
+        return (X - self.origin) @ self.weights.T + self.bias
+
+    def temperature(self) -> float:
+        return 1.0
+
+
+def discriminant_head(moments: Moments | DeviceMoments, shrinkage: Shrinkage) -> LinearHead:
+    """Λ (μ_k − o) by slot, the bias of each class, and the origin o: the mean of everything."""
+    ridge, scale = ridge_of(shrinkage, moments)
+    origin = moments.mean + 0.0
+    centred = moments.means - origin
+    weights = scale * _solved(moments, ridge, centred)
+    xp: Any = np if isinstance(moments, Moments) else moments.device.xp
+    return LinearHead(weights, -0.5 * xp.sum(centred * weights, axis=1), origin)
+
+
+def _solved(moments: Moments | DeviceMoments, ridge: float, rows: Any) -> Any:
+    """(S + ρ I)⁻¹ of each row."""
+    if not isinstance(moments, Moments):
+        return moments.solve(moments.scatter, ridge, rows)
+    factor = Factor(moments.n_features)
+    factor.bring_up_to_date(lambda: with_ridge(moments.upper_scatter(), ridge))
+    return factor.solve(rows)
+
+
 class ExactDiscriminant:
     """Weights and biases as a function of the moments and nothing else."""
 
     def __init__(self) -> None:
         self._made_for: object = None
-        self._origin: Array = np.zeros(0)
-        self._weights: Array = np.zeros((0, 0))
-        self._bias: Array = np.zeros(0)
+        self._head: LinearHead | None = None
 
-    def linear(self, moments: Moments, shrinkage: Shrinkage) -> tuple[Array, Array, Array]:
-        """Λ (μ_k − o) by slot, the bias of each class, and the origin o."""
-        if self._made_for != (moments.version, shrinkage):
-            ridge, scale = ridge_of(shrinkage, moments)
-            factor = Factor(moments.n_features)
-            factor.bring_up_to_date(lambda: with_ridge(moments.upper_scatter(), ridge))
-            self._origin = moments.mean.copy()
-            centred = moments.means - self._origin
-            self._weights = scale * factor.solve(centred)
-            self._bias = -0.5 * np.einsum("ij,ij->i", centred, self._weights)
+    def linear(self, moments: Moments, shrinkage: Shrinkage) -> LinearHead:
+        if self._head is None or self._made_for != (moments.version, shrinkage):
+            self._head = discriminant_head(moments, shrinkage)
             self._made_for = (moments.version, shrinkage)
-        return self._weights, self._bias, self._origin
+        return self._head
 
 
 class FrozenDiscriminant:
@@ -149,7 +181,7 @@ class FrozenDiscriminant:
         self._weights = np.zeros((0, base.n_features))
         self._moved: set[int] = set()
         self._made_for = -1
-        self._linear: tuple[Array, Array, Array] | None = None
+        self._linear: LinearHead | None = None
 
     def follow(self, slots: NDArray[np.intp]) -> None:
         """Examples of these classes were learned."""
@@ -158,7 +190,7 @@ class FrozenDiscriminant:
     def invalidate(self) -> None:
         self._reference = None
 
-    def linear(self, means: ClassMeans) -> tuple[Array, Array, Array]:
+    def linear(self, means: ClassMeans) -> LinearHead:
         """Λ (μ_k − o) by slot, the bias of each class, and the origin o.
 
         Weights are kept about a reference point that never moves, w_k = Λ (μ_k − r), so that only
@@ -169,7 +201,7 @@ class FrozenDiscriminant:
             self._made_for = means.version
         return self._linear
 
-    def _about_the_mean(self, means: ClassMeans) -> tuple[Array, Array, Array]:
+    def _about_the_mean(self, means: ClassMeans) -> LinearHead:
         if self._reference is None:
             self._reference = means.mean.copy()
             self._moved = set(range(means.n_slots))
@@ -182,7 +214,7 @@ class FrozenDiscriminant:
         origin = means.mean.copy()
         weights = self._weights - self._factor.solve_one(origin - self._reference)
         bias = -0.5 * np.einsum("ij,ij->i", means.means - origin, weights)
-        return weights, bias, origin
+        return LinearHead(weights, bias, origin)
 
 
 def on_grid(ridge: float) -> float:

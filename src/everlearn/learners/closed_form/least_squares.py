@@ -10,10 +10,13 @@ c = 1 / Σ γ_k n_k. Recoding and rebalancing differ in A alone: the factor in f
 either case, once as the weight of the right-hand side, once as the recoded target.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import lapack
 
 from everlearn.arrays import Array
+from everlearn.device.moments import DeviceMoments
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products, products_one
@@ -216,12 +219,7 @@ class LeastSquares:
         return weights @ self.moments.means / weights.sum(), 1.0 / float(weights.sum())
 
     def _class_weights(self) -> Array:
-        """γ_k = (N / n_k)^α, zero where nothing is known."""
-        counts = self.moments.counts
-        weights = np.zeros_like(counts)
-        known = counts > 0
-        weights[known] = (self.moments.total / counts[known]) ** self.recoding
-        return weights
+        return class_weights(self.moments.counts, self.recoding)
 
     def recoded_counts(self) -> Array:
         """N^α n_k^(1−α)."""
@@ -236,3 +234,58 @@ class LeastSquares:
         inverse, _ = lapack.dtrtri(self._factor.R.T, lower=1)
         square = float(np.sum(np.tril(inverse) ** 2))
         return self.moments.n_features - self._ridge * square
+
+
+class LeastSquaresHead:
+    """The same for moments on a device, where λ and α are numbers: solved anew, O(d³ + K d²)."""
+
+    def __init__(
+        self, moments: DeviceMoments, regularization: float, recoding: float, *, intercept: bool
+    ) -> None:
+        self._moments = moments
+        self.regularization = regularization
+        self.recoding = recoding
+        self._origin = moments.mean if intercept else None
+        self._intercept = intercept
+        self._matrix = moments.about(self._origin)
+        self._centred = moments.means if self._origin is None else moments.means - self._origin
+        scale = moments.sizes ** (1.0 - recoding) * moments.total**recoding
+        solved = moments.solve(self._matrix, regularization, self._centred)
+        self._weights = solved * scale[:, None]
+        self._bias = scale / moments.total if intercept else None
+        self._noise: float | None = None
+
+    def scores(self, X: Any) -> Any:
+        plain = (X if self._origin is None else X - self._origin) @ self._weights.T
+        return plain if self._bias is None else plain + self._bias
+
+    def temperature(self) -> float:
+        """The residual variance of a score, as :meth:`LeastSquares.noise` has it."""
+        if self._noise is None:
+            self._noise = self._residual_variance()
+        return self._noise
+
+    def _residual_variance(self) -> float:
+        moments, lam = self._moments, self.regularization
+        xp = moments.device.xp
+        inverse = xp.linalg.inv(moments.with_ridge(self._matrix, lam))
+        b = moments.sizes[:, None] * self._centred
+        W = b @ inverse
+        explained, squares, trace = moments.device.numbers(
+            xp.sum(W * b), xp.sum(W * W), xp.linalg.trace(inverse)
+        )
+        known = moments.counts[moments.counts > 0]
+        total = float(known.sum())
+        targets = known * (1.0 - known / total) if self._intercept else known
+        free = max(total - (moments.n_features - lam * trace), 1.0)
+        residual = float(targets.sum()) - explained - lam * squares
+        variance = max(total * residual / (free**2 * len(known)), LEAST_NOISE)
+        return variance * float(np.exp(self.recoding * np.log(total / known).mean()))
+
+
+def class_weights(counts: Array, recoding: float) -> Array:
+    """γ_k = (N / n_k)^α, zero where nothing is known."""
+    weights = np.zeros_like(counts)
+    known = counts > 0
+    weights[known] = (counts.sum() / counts[known]) ** recoding
+    return weights

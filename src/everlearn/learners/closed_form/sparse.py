@@ -1,8 +1,8 @@
 """Rows of which most numbers are zero: taught and asked without writing the zeros down.
 
-A learner takes sparse matrices by standing behind :class:`TakesSparse`. Unless it knows better, a
-block of rows at a time becomes dense, so that memory stays bounded whatever the matrix holds; the
-nearest class mean needs nothing but sums and products, and touches no zero at all:
+A learner takes sparse matrices by listing ``sparse_backend``. Unless it knows better, a block of
+rows at a time becomes dense, so that memory stays bounded whatever the matrix holds; the nearest
+class mean needs nothing but sums and products, and touches no zero at all:
 
     μ_k = Σ_i w_i x_i / n_k                                   one product with a K × n matrix
     −½ ‖x − μ_k‖² = x·μ_k − ½ ‖x‖² − ½ ‖μ_k‖²                 one product with the means
@@ -10,14 +10,15 @@ nearest class mean needs nothing but sums and products, and touches no zero at a
 Either way costs O(nnz K); learning costs O(nnz + K d), K the classes of the batch.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from everlearn.arrays import Array, Slots
-from everlearn.base import StreamingClassifier
+from everlearn.backend import Backend, Host
 from everlearn.errors import NotFinite, WrongKind, WrongShape
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.validation import squares_are_finite
@@ -62,52 +63,35 @@ class SparseRows:
         return scores
 
 
-class TakesSparse(StreamingClassifier):
-    """A classifier that takes sparse matrices wherever it takes many rows."""
+class OnSparseRows(Host):
+    """The backend for sparse matrices."""
 
-    @property
-    def _takes_sparse(self) -> bool:
-        """Whether it does, with these parameters."""
-        return True
+    def learn(
+        self, learner: Any, X: Any, y: Any, sample_weight: ArrayLike | None, *, fresh: bool
+    ) -> None:
+        examples = learner._labelled(sparse_rows(learner, X, reset=fresh), y, sample_weight)
+        learner._learn_rows(*examples, fresh=fresh, learn=learner._learn_sparse)
 
-    def _rows(self, X: Any, **how: Any) -> Any:
-        if not (sp.issparse(X) and self._takes_sparse):
-            return super()._rows(X, **how)
-        reset = how.get("reset")
-        if reset is None:
-            self._require_fitted()
-        rows = checked_sparse(X)
-        # The width and the names of columns, as of one dense row.
-        super()._rows(np.zeros((1, rows.shape[1])), reset=reset)
-        return rows
+    def ask(self, learner: Any, X: Any, answer: Callable[[Any], Any]) -> Any:
+        learner._require_fitted()
+        scores = learner._scores_sparse(sparse_rows(learner, X, reset=False))
+        return answer(scores[:, learner.registry_.order])
 
-    def _learn(self, X: Any, slots: Slots, weights: Array | None) -> None:
-        if isinstance(X, SparseRows):
-            self._learn_sparse(X, slots, weights)
-        else:
-            super()._learn(X, slots, weights)
 
-    def _learn_sparse(self, X: SparseRows, slots: Slots, weights: Array | None) -> None:
-        for part, rows in X.blocks():
-            super()._learn(rows, slots[part], None if weights is None else weights[part])
+SPARSE = OnSparseRows()
 
-    def _forget(self, X: Any, slots: Slots, weights: Array | None) -> Iterable[int]:
-        # All of it is looked at before any of it is forgotten.
-        return super()._forget(X.dense() if isinstance(X, SparseRows) else X, slots, weights)
 
-    def _sorted_scores(self, rows: Any) -> Array:
-        if not isinstance(rows, SparseRows):
-            return super()._sorted_scores(rows)
-        scores: Array = self._sparse_scores(rows)[:, self.registry_.order]
-        return scores
+def sparse_backend(learner: Any, X: Any) -> Backend | None:
+    """The backend for sparse rows, where the learner's parameters allow them."""
+    return SPARSE if sp.issparse(X) and learner._takes_sparse else None
 
-    def _sparse_scores(self, rows: SparseRows) -> Array:
-        return np.concatenate([self._scores(dense) for _, dense in rows.blocks()])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse
-        return tags
+def sparse_rows(learner: Any, X: Any, *, reset: bool) -> SparseRows:
+    """Checked rows of the width that a learner was taught, or of the one it will be."""
+    rows = checked_sparse(X)
+    # The width and the names of columns, as of one dense row.
+    learner._rows(np.zeros((1, rows.shape[1])), reset=reset)
+    return rows
 
 
 def checked_sparse(X: Any) -> SparseRows:

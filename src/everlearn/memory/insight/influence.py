@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from everlearn.errors import NotExplainable
-from everlearn.learners.auto.leave_one_out import leave_one_out_scores
+from everlearn.learners.closed_form.leave_one_out import leave_one_out_scores
 from everlearn.learners.rlsc import RecursiveRLSC
 
 Array = NDArray[np.float64]

@@ -9,12 +9,18 @@ When a class has given up examples for want of room, forgetting one that is kept
 empty: what would have stood there is gone. Until then forgetting is exact, too.
 """
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from everlearn.arrays import AnyArray, Array, Slots
-from everlearn.learners.auto.leave_one_out import LearnedRows
+from everlearn.arrays import AnyArray, Array, Slots, as_numpy
+from everlearn.device.device import Device
+from everlearn.errors import DamagedModel
+from everlearn.learners.closed_form.leave_one_out import LearnedRows
+from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.stored import stored
 
 Numbers = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 # An odd number with bits all over: the fractional part of the golden ratio.
@@ -28,7 +34,7 @@ ROUNDING = 1e-9
 
 
 class Sample:
-    """At most ``size`` examples, but one of each class; an example of weight two is two of them."""
+    """At most ``size`` examples, at least one per class; weights count as copies."""
 
     def __init__(self, n_features: int, size: int) -> None:
         self.size = size
@@ -64,17 +70,26 @@ class Sample:
 
     def offer(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """Examples were learned; those that belong to the sample are kept."""
-        share = np.ones(len(X)) if weights is None else weights
+        self.offer_numbered(numbers_of(X), slots, weights, lambda chosen: X[chosen])
+
+    def offer_numbered(
+        self,
+        numbers: Numbers,
+        slots: Slots,
+        weights: Array | None,
+        rows: Callable[[Slots], Array],
+    ) -> None:
+        """As :meth:`offer`, where ``rows`` gives those of the examples that are kept."""
+        share = np.ones(len(slots)) if weights is None else weights
         self._note(slots, share)
-        numbers = numbers_of(X)
         welcome = np.flatnonzero(numbers < self._limits()[slots])
-        self._add(X[welcome], slots[welcome], share[welcome], numbers[welcome])
+        self._add(slots[welcome], share[welcome], numbers[welcome], lambda at: rows(welcome[at]))
 
     def absorb(self, other: "Sample", slots: Slots) -> None:
         """Take over the sample of another stream; its slot i is our slot ``slots[i]``."""
         known = np.flatnonzero(other._seen)
         self._note(slots[known], other._seen[known])
-        self._add(other._X, slots[other._slots], other._weights, other._numbers)
+        self._add(slots[other._slots], other._weights, other._numbers, lambda at: other._X[at])
 
     def discard(self, X: Array, slots: Slots, weights: Array | None = None) -> None:
         """Examples were forgotten."""
@@ -99,25 +114,55 @@ class Sample:
             "sample_seen": self._seen,
         }
 
+    def restore_from(self, arrays: dict[str, AnyArray], moments: ClassMeans) -> None:
+        """Take over what :meth:`state` gave, validated here, beside the moments of all examples."""
+        X = stored(arrays, "sample", None, moments.n_features)
+        last = moments.n_slots - 1
+        slots = stored(arrays, "sample_slots", len(X), dtype=np.int64, least=0, most=last)
+        weights = stored(arrays, "sample_weights", len(X), least=np.finfo(np.float64).tiny)
+        if len(X) > max(self.size, last + 1):
+            raise DamagedModel(f"sample holds {len(X)} examples, more than there is room for")
+        # A file of before the sample was counted knows nothing of what was offered.
+        seen = moments.counts
+        if "sample_seen" in arrays:
+            seen = stored(arrays, "sample_seen", None, least=0.0)
+        if len(seen) != last + 1:
+            raise DamagedModel("sample_seen is of another number of classes")
+        self.restore(X, slots, weights, seen.copy())
+
     def restore(self, X: Array, slots: AnyArray, weights: Array, seen: Array) -> None:
-        """Take over what :meth:`state` gave, made sure of by the caller."""
+        """Take over what :meth:`state` gave, validated by the caller."""
         self._seen = seen
         self._held, self._weights = X, weights
         self._slots = slots.astype(np.intp)
         self._numbers = numbers_of(X)
 
-    def _add(self, X: Array, slots: Slots, weights: Array, numbers: Numbers) -> None:
-        self._append(X)
-        self._slots = np.concatenate([self._slots, slots])
-        self._weights = np.concatenate([self._weights, weights])
-        self._numbers = np.concatenate([self._numbers, numbers])
+    def copy(self) -> "Sample":
+        """An independent copy."""
+        return copy.deepcopy(self)
+
+    def _add(
+        self, slots: Slots, weights: Array, numbers: Numbers, rows: Callable[[Slots], Array]
+    ) -> None:
+        """Keep those of these examples and of the ones before that have the lowest numbers."""
+        n, all_slots = len(self), np.concatenate([self._slots, slots])
+        all_weights = np.concatenate([self._weights, weights])
+        all_numbers = np.concatenate([self._numbers, numbers])
         most = self._most()
-        if np.isinf(most) or not len(self._slots):
-            return
-        order = np.lexsort((self._numbers, self._slots))
-        before = np.cumsum(self._weights[order]) - self._weights[order]
-        first = np.searchsorted(self._slots[order], self._slots[order])
-        self._keep(order[before - before[first] < most * (1.0 - ROUNDING)])
+        chosen = np.arange(len(all_slots))
+        if np.isinf(most) or not len(chosen):
+            self._append(rows(np.arange(len(slots))))
+        else:
+            order = np.lexsort((all_numbers, all_slots))
+            before = np.cumsum(all_weights[order]) - all_weights[order]
+            first = np.searchsorted(all_slots[order], all_slots[order])
+            chosen = order[before - before[first] < most * (1.0 - ROUNDING)]
+            held = np.empty((len(chosen), self._held.shape[1]))
+            held[chosen < n] = self._X[chosen[chosen < n]]
+            held[chosen >= n] = rows(chosen[chosen >= n] - n)
+            self._held = held
+        self._slots, self._weights = all_slots[chosen], all_weights[chosen]
+        self._numbers = all_numbers[chosen]
 
     def _append(self, X: Array) -> None:
         """Put rows behind those kept, which stay where they are while there is room."""
@@ -165,11 +210,31 @@ def numbers_of(X: Array) -> Numbers:
     largest = np.abs(X).max(axis=1, keepdims=True)
     rounded = np.rint(np.divide(X, largest, out=np.zeros_like(X), where=largest > 0) * STEPS)
     words = rounded.astype(np.int64).view(np.uint64)
-    factors = (np.arange(1, words.shape[1] + 1, dtype=np.uint64) * GOLDEN) | np.uint64(1)
-    mixed: Numbers = (words * factors).sum(axis=1, dtype=np.uint64)
+    return _mixed((words * _factors(X.shape[1])).sum(axis=1, dtype=np.uint64), largest[:, 0])
+
+
+def numbers_on_device(device: Device, X: Any) -> Numbers:
+    """As :func:`numbers_of`, of float64 rows on a device."""
+    xp = device.xp
+    largest = xp.max(xp.abs(X), axis=1)
+    scale = xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]
+    words = xp.astype(xp.round(X / scale * STEPS), xp.int64)
+    factors = device.array(_factors(int(X.shape[1])).view(np.int64))
+    # Whole numbers wrap around on a device as they do on the host.
+    sums = as_numpy(xp.sum(words * factors, axis=1))
+    return _mixed(sums.astype(np.int64).view(np.uint64), as_numpy(largest))
+
+
+def _factors(width: int) -> Numbers:
+    factors: Numbers = (np.arange(1, width + 1, dtype=np.uint64) * GOLDEN) | np.uint64(1)
+    return factors
+
+
+def _mixed(sums: Numbers, largest: Array) -> Numbers:
     # A row and its multiples are alike after rounding: the length tells them apart.
-    lengths = np.rint(np.log2(np.maximum(largest[:, 0], np.finfo(np.float64).tiny)) * STEPS)
-    mixed ^= lengths.astype(np.int64).view(np.uint64) * GOLDEN
+    with np.errstate(invalid="ignore"):
+        lengths = np.rint(np.log2(np.maximum(largest, np.finfo(np.float64).tiny)) * STEPS)
+        mixed: Numbers = sums ^ (lengths.astype(np.int64).view(np.uint64) * GOLDEN)
     mixed ^= mixed >> np.uint64(32)
     mixed *= GOLDEN
     mixed ^= mixed >> np.uint64(29)

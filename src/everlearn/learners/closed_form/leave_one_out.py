@@ -1,4 +1,4 @@
-"""What a reading of class moments would say of an example had it never been learned.
+"""Leave-one-out scores: what an example would score had it never been learned.
 
 One example leaves the statistics by a rank-one change, so its score without itself follows from
 its score with itself; nothing is taught again. All formulas are exact, for an example x of class s
@@ -8,24 +8,30 @@ Least squares with matrix A = T + λ I about the mean m (T the total scatter), N
 
     h = w (1/N + (x − m)ᵀ A⁻¹ (x − m)),        f_k ← (f_k − h [k = s]) / (1 − h)
 
+Without an intercept T is about zero and 1/N is missing. Where examples of class k are weighted by
+γ_k ("rebalancing"), so are w, T and m, and γ is taken as it is with the example.
+
 Discriminant with matrix B = S + ρ I, and nearest class mean where B = I and t = 0:
 
     μ_s ← μ_s − β r,  β = w / (n − w);         B⁻¹ ← B⁻¹ + t B⁻¹ r rᵀ B⁻¹
     t = a / (1 − a q),  a = n w / (n − w),  q = rᵀ B⁻¹ r
 
 Both are diagonal in the eigenvectors of T and of S, so that one eigendecomposition of each serves
-all regularizations. Cost: O(d³) once, then O(n d K) for each regularization and n examples. For
-random features, where an eigendecomposition costs thirty times a Cholesky factor, least squares
-takes a factor for each regularization instead: O(d³/3 + n d²) each. It may take the first of the
-features alone.
+all regularizations; moments on a device have it computed there. Cost: O(d³) once, then O(n d K) for
+each regularization and n examples. For random features, where an eigendecomposition costs thirty
+times a Cholesky factor, least squares takes a factor for each regularization instead: O(d³/3 + n
+d²) each. It may take the first of the features alone.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from everlearn.arrays import Array, Slots
+from everlearn.arrays import Array, Slots, as_numpy
+from everlearn.device.device import Device
+from everlearn.device.moments import DeviceMoments
 from everlearn.statistics.definite import definite_factor, spectrum
 from everlearn.statistics.moments import Moments
 
@@ -83,36 +89,89 @@ def recoded(scores: Array, slots: Slots, weights: Array, counts: Array, recoding
 
 
 class LeastSquaresPath:
-    """Scores of examples without themselves, by least squares with an intercept, for any λ.
+    """Leave-one-out scores of examples by least squares, for any λ.
 
-    ``first`` takes so many of the features and leaves the others away.
+    Parameters
+    ----------
+    moments : of everything that was learned, on the host or a device
+    rows : the examples asked about, on the host
+    first : int, optional
+        Take so many of the features and leave the others away.
+    intercept : bool
+    class_weights : ndarray of shape (n_slots,), optional
+        γ; needs the scatter of each class.
     """
 
-    def __init__(self, moments: Moments, rows: LearnedRows, first: int | None = None) -> None:
-        self._counts, self._total = moments.counts, moments.total
-        self._rows = rows
-        self._X = (rows.X - moments.mean)[:, :first]
-        self._means = (moments.means - moments.mean)[:, :first]
-        self._upper = moments.total_scatter()[:first, :first]
+    def __init__(
+        self,
+        moments: Moments | DeviceMoments,
+        rows: LearnedRows,
+        first: int | None = None,
+        *,
+        intercept: bool = True,
+        class_weights: Array | None = None,
+    ) -> None:
+        self._rows, self._counts = rows, moments.counts
+        self._gamma = np.ones(len(self._counts)) if class_weights is None else class_weights
+        self._offset = 1.0 / float(self._gamma @ self._counts) if intercept else 0.0
+        self._device: Device | None = None
+        if isinstance(moments, Moments):
+            self._take(moments, first, intercept, class_weights)
+        else:
+            self._take_on_device(moments, intercept)
+
+    def _take(
+        self, moments: Moments, first: int | None, intercept: bool, class_weights: Array | None
+    ) -> None:
+        origin = np.zeros(moments.n_features)
+        if intercept and class_weights is not None:
+            weights = class_weights * moments.counts
+            origin = weights @ moments.means / weights.sum()
+        elif intercept:
+            origin = moments.mean
+        self._X: Any = (self._rows.X - origin)[:, :first]
+        self._means: Any = (moments.means - origin)[:, :first]
+        if class_weights is not None:
+            self._upper = moments.weighted_scatter(class_weights, origin)
+        else:
+            self._upper = moments.total_scatter() if intercept else moments.gram()
+        self._upper = self._upper[:first, :first]
         self.mean_variance = float(self._upper.diagonal().mean())
-        self._eigenvalues: Array | None = None
+        self._eigenvalues: Any = None
         if len(self._upper) <= MANY_FEATURES:
             eigenvalues, Q = spectrum(self._upper)
             self._eigenvalues = np.maximum(eigenvalues, 0.0)
             self._X, self._means = self._X @ Q, self._means @ Q
 
+    def _take_on_device(self, moments: DeviceMoments, intercept: bool) -> None:
+        self._device = device = moments.device
+        xp, origin = device.xp, moments.mean if intercept else None
+        matrix = moments.about(origin)
+        eigenvalues, Q = xp.linalg.eigh(matrix)
+        self._eigenvalues = xp.where(eigenvalues > 0, eigenvalues, xp.zeros_like(eigenvalues))
+        X, means = device.array(self._rows.X), moments.means
+        if origin is not None:
+            X, means = X - origin, means - origin
+        self._X, self._means = X @ Q, means @ Q
+        (trace,) = device.numbers(xp.linalg.trace(matrix))
+        self.mean_variance = trace / moments.n_features
+
     def scores(self, regularization: float, recoding: float = 0.0) -> Array:
         """One row per example, one column per slot; −∞ for a class that would not exist."""
         rows = self._rows
         products, lengths = self._through_inverse(regularization)
-        fits = (products + 1.0 / self._total) * self._counts
-        leverages = rows.weights * (1.0 / self._total + lengths)
+        fits = (products + self._offset) * (self._gamma * self._counts)
+        leverages = self._gamma[rows.slots] * rows.weights * (self._offset + lengths)
         return leave_one_out_scores(
             fits, leverages, rows.slots, rows.weights, self._counts, recoding
         )
 
     def _through_inverse(self, regularization: float) -> tuple[Array, Array]:
-        """(x − m)ᵀ A⁻¹ (μ_k − m) of every example and class, and (x − m)ᵀ A⁻¹ (x − m)."""
+        """(x − o)ᵀ A⁻¹ (μ_k − o) of every example and class, and (x − o)ᵀ A⁻¹ (x − o)."""
+        if self._device is not None:
+            Z = self._X / (self._eigenvalues + float(regularization))
+            lengths = self._device.xp.sum(self._X * Z, axis=1)
+            return as_numpy(Z @ self._means.T), as_numpy(lengths)
         if self._eigenvalues is not None:
             Z = self._X / (self._eigenvalues + regularization)
             return Z @ self._means.T, np.einsum("ij,ij->i", self._X, Z)
@@ -125,7 +184,7 @@ class LeastSquaresPath:
 
 
 class DiscriminantPath:
-    """Scores of examples without themselves, by a discriminant, for any ρ; NCM for infinite ρ."""
+    """Leave-one-out scores by a discriminant, for any ρ; nearest class mean for infinite ρ."""
 
     def __init__(self, moments: Moments, rows: LearnedRows) -> None:
         eigenvalues, Q = spectrum(moments.upper_scatter())

@@ -1,4 +1,4 @@
-"""Counts, means and scatter where the examples are: :mod:`everlearn.statistics.moments` elsewhere.
+"""Counts, means and scatter on a device: :mod:`everlearn.statistics.moments` there.
 
 The same numbers as on the host, float64 and centred, for a device that likes few and large
 products. Rows are measured from an *anchor* a_k of their class, its mean so far or its first
@@ -13,14 +13,14 @@ found finite. What is rare (forgetting, merging, saving) is done by the host's m
 these are copied when they are asked for.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from everlearn.arrays import Array, Slots, as_numpy
-from everlearn.device.device import NOT_FINITE, Device, Incoming
-from everlearn.errors import NotFinite
-from everlearn.statistics.class_means import EMPTY, ClassMeans
+from everlearn.device.device import Device
+from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import Moments
 
 # Columns of a symmetric product computed together; what lies below the diagonal is left out.
@@ -91,16 +91,34 @@ class DeviceMoments:
             (self._trace,) = self.device.numbers(self.device.xp.linalg.trace(self.scatter))
         return self._trace
 
+    def squared_scatter(self) -> float:
+        """Σ S_ij² / tr(S)²."""
+        relative = self.scatter / self.scatter_trace
+        (square,) = self.device.numbers(self.device.xp.sum(relative * relative))
+        return square
+
+    def total_trace(self) -> float:
+        """The trace of the scatter about the mean of everything."""
+        xp = self.device.xp
+        between = xp.sum(self.sizes[:, None] * (self.means - self.mean) ** 2)
+        (apart,) = self.device.numbers(between)
+        return self.scatter_trace + apart
+
+    def solve(self, matrix: Any, ridge: float, rows: Any) -> Any:
+        """(A + ρ I)⁻¹ of each row."""
+        return self.device.xp.linalg.solve(self.with_ridge(matrix, ridge), rows.T).T
+
+    def with_ridge(self, matrix: Any, ridge: float) -> Any:
+        xp = self.device.xp
+        eye = xp.eye(self.n_features, dtype=xp.float64, device=self.device.device)
+        return matrix + ridge * eye
+
     def about(self, origin: Any) -> Any:
         """S + Σ n_k (μ_k − o)(μ_k − o)ᵀ, a matrix of its own; an origin of None is zero."""
         xp = self.device.xp
         means = self.means if origin is None else self.means - origin
         rows = xp.sqrt(self.sizes)[:, None] * means
         return mirrored(xp, add_products(self.scatter + 0.0, rows))
-
-    def add(self, incoming: Incoming, slots: Slots, weights: Array | None, n_slots: int) -> None:
-        """Learn rows; raises ``NotFinite``, and changes nothing, where they are not."""
-        self.become(self.grown(incoming, slots, weights, n_slots))
 
     def become(self, other: "DeviceMoments") -> None:
         """Take over other moments of the same kind."""
@@ -109,9 +127,16 @@ class DeviceMoments:
         self.version = version
 
     def grown(
-        self, incoming: Incoming, slots: Slots, weights: Array | None, n_slots: int
+        self,
+        blocks: Iterable[tuple[Any, slice]],
+        slots: Slots,
+        weights: Array | None,
+        n_slots: int,
     ) -> "DeviceMoments":
-        """Moments of what was learned and of these rows; raises ``NotFinite`` if they are not."""
+        """Moments of what was learned and of the rows in these blocks.
+
+        They are put in place with :meth:`become` once all rows were found finite.
+        """
         xp, device = self.device.xp, self.device
         counts = np.zeros(n_slots)
         counts[: len(self.counts)] = self.counts
@@ -120,7 +145,7 @@ class DeviceMoments:
         gram = None if self.scatter is None else device.zeros(*self.scatter.shape)
         member = device.indices(slots)
         roots = None if weights is None else device.array(np.sqrt(weights))
-        for block, part in incoming.numbered():
+        for block, part in blocks:
             first, new = _first_of_each(slots[part], anchored, weights, part)
             if len(new):
                 anchors = self._anchored(anchors, block, first, new)
@@ -132,7 +157,6 @@ class DeviceMoments:
             sums = sums + device.sums_by(member[part], weighted, n_slots)
             if gram is not None:
                 gram = add_products(gram, rows)
-        incoming.require_finite()
         counts += np.bincount(slots, weights, minlength=n_slots)
         inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
         grown = DeviceMoments(device, self.n_features, scatter=False)
@@ -143,49 +167,6 @@ class DeviceMoments:
             grown.scatter = self.scatter + mirrored(xp, subtract_products(gram, beside))
         grown.peak = self.peak
         return grown
-
-    def without(self, X: Any, slots: Slots, weights: Array) -> "DeviceMoments":
-        """Moments of all examples but these, which were learned before; self where none is left."""
-        xp, device = self.device.xp, self.device
-        counts = self.counts - np.bincount(slots, weights, minlength=self.n_slots)
-        counts[np.abs(counts) <= EMPTY * self.counts] = 0.0
-        if not counts.sum():
-            return self
-        member = device.indices(slots)
-        roots = device.array(np.sqrt(weights))[:, None]
-        rows = roots * (X - xp.take(self.means, member, axis=0))
-        sums = device.sums_by(member, roots * rows, self.n_slots)
-        inverse = np.divide(1.0, counts, out=np.zeros_like(counts), where=counts > 0)
-        left = DeviceMoments(device, self.n_features, scatter=False)
-        left.counts, left.total = counts, float(counts.sum())
-        left.means = self.means - sums * device.array(inverse)[:, None]
-        if self.scatter is not None:
-            upper = subtract_products(self.scatter + 0.0, rows)
-            beside = sums * device.array(np.sqrt(inverse))[:, None]
-            left.scatter = mirrored(xp, subtract_products(upper, beside))
-        return left
-
-    def add_one(self, x: Any, slot: int) -> tuple[Any, float]:
-        """Learn one example of a known class; returns r and f for which S grew by f r rᵀ.
-
-        In place: a few small launches are all that one example is worth. Raises ``NotFinite``, and
-        changes nothing, where its distance from the mean has no finite square.
-        """
-        apart = x - self.means[slot, :]
-        (square,) = self.device.numbers(apart @ apart)
-        if not np.isfinite(square):
-            raise NotFinite(f"learn_one got one vector that cannot be learned: {NOT_FINITE}")
-        count = float(self.counts[slot]) + 1.0
-        share = 1.0 - 1.0 / count
-        if self.scatter is not None:
-            self.device.add_outer(self.scatter, apart, apart, share)
-        self.device.add_to_row(self.means, slot, apart, 1.0 / count)
-        self.counts[slot] = count
-        self.total += 1.0
-        if self._trace is not None:
-            self._trace += share * square
-        self.version += 1
-        return apart, share
 
     def state(self) -> dict[str, Any]:
         """What the host's moments would write down."""

@@ -1,0 +1,101 @@
+"""How many kept examples a table of leave-one-out scores gets right, and whether that is a lead.
+
+The sample has as many examples of rare classes as of frequent ones; each counts for as much as it
+would in the stream it stands for. Counts of right answers are noisy: accuracy over regularization
+is a plateau with noise on it, and its highest point is wherever the noise is. So one table is only
+better than another by more than a standard error and an example, where both differ.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from everlearn.arrays import Array, Slots
+from everlearn.learners.closed_form.leave_one_out import LearnedRows, recoded
+
+# By so many standard errors a preferred table may be behind.
+ERRORS = 1.0
+# And by so many examples beside: where there are few of them, one or two decide nothing.
+ALONE = 1.0
+# Classes are uneven, and recoding worth a look, when the largest is this much larger.
+UNEVEN = 2.0
+# A class with less than this share of all weight left has nothing but rounding left.
+NOTHING = 1e-9
+
+
+def comparable(kept: LearnedRows, counts: Array) -> Slots:
+    """Positions of examples whose class would still exist without them."""
+    alone = np.minimum(kept.weights, 1.0)
+    return np.flatnonzero(counts[kept.slots] - alone > NOTHING * counts.sum())
+
+
+def left_out(kept: LearnedRows, positions: Slots) -> LearnedRows:
+    """These examples, one of each: an example of weight two is two, of which one is left out."""
+    return LearnedRows(kept.X, kept.slots, np.minimum(kept.weights, 1.0)).take(positions)
+
+
+class Evidence:
+    """What leave-one-out scores of examples say for a table of scores."""
+
+    def __init__(self, counts: Array, rows: LearnedRows, weights: Array) -> None:
+        self._rows, self._slots = rows, rows.slots
+        self._counts = counts
+        kept = np.bincount(rows.slots, weights, len(counts))
+        share = counts[rows.slots] / kept[rows.slots] * weights
+        self.total = float(weights.sum())
+        self._share: Array = share * self.total / share.sum()
+        # An example of weight two is two that are right or wrong together, but two.
+        self._squares: Array = self._share**2 / weights
+        known = counts[counts > 0]
+        self._uneven = bool(known.max() > UNEVEN * known.min())
+
+    def right(self, tables: list[Array]) -> Array:
+        """How many examples each table of scores answers rightly."""
+        return self._hits(tables) @ self._share
+
+    def first_as_good_as_the_best(self, tables: list[Array]) -> int:
+        """The first that is not behind the best by a standard error and an example."""
+        hits = self._hits(tables)
+        best = hits[int((hits @ self._share).argmax())]
+        behind = (best.astype(np.float64) - hits) @ self._share
+        error = np.sqrt((best != hits) @ self._squares)
+        return int(np.flatnonzero(~(behind > ERRORS * error + ALONE))[0])  # it may overflow
+
+    def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
+        """Which examples each table of scores answers rightly, a row each."""
+        return np.array([scores.argmax(axis=1) == self._slots for scores in tables])
+
+    def recoded(self, scores: Array, alpha: float) -> Array:
+        return recoded(scores.copy(), self._slots, self._rows.weights, self._counts, alpha)
+
+    def recoding(self, scores: Array, recodings: tuple[float, ...]) -> float:
+        """The first α of these that is as good as any, where classes differ in size."""
+        if not self._uneven:
+            return 0.0
+        tables = [self.recoded(scores, alpha) for alpha in recodings]
+        return recodings[self.first_as_good_as_the_best(tables)]
+
+    def temperature(self, scores: Array) -> float:
+        """By what to divide scores so that the right answers are most likely."""
+        own = scores[np.arange(len(scores)), self._slots]
+        gaps = scores - own[:, None]
+        finite = np.isfinite(gaps)
+        share = np.broadcast_to(self._share[:, None], gaps.shape)[finite]
+        scale = _deviation(gaps[finite], share)
+        if not scale > 0:
+            return 1.0
+
+        def surprise(logarithm: float) -> float:
+            shrunk = gaps / (scale * np.exp(logarithm))
+            top = shrunk.max(axis=1)
+            return float(self._share @ (top + np.log(np.exp(shrunk - top[:, None]).sum(axis=1))))
+
+        best = minimize_scalar(surprise, bounds=(-7.0, 3.0), method="bounded")
+        return scale * float(np.exp(best.x))
+
+
+def _deviation(values: Array, weights: Array) -> float:
+    if not weights.sum() > 0:
+        return 0.0
+    mean = np.average(values, weights=weights)
+    return float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
