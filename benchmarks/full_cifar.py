@@ -20,7 +20,7 @@ from scipy.linalg import blas
 
 from benchmarks.side_by_side import Line
 from everlearn import PowerNormalizer, RandomFeatures, RecursiveRLSC, StreamPipeline
-from everlearn.learners.auto.leave_one_out import LearnedRows, LeastSquaresPath
+from everlearn.learners.closed_form.leave_one_out import LearnedRows, LeastSquaresPath
 from everlearn.streams.examples import Examples
 
 WIDTH = 16_000

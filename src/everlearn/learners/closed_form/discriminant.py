@@ -215,8 +215,3 @@ class FrozenDiscriminant:
         weights = self._weights - self._factor.solve_one(origin - self._reference)
         bias = -0.5 * np.einsum("ij,ij->i", means.means - origin, weights)
         return LinearHead(weights, bias, origin)
-
-
-def on_grid(ridge: float) -> float:
-    """ρ rounded down to the grid of the running discriminant."""
-    return float(RIDGE_GRID ** np.floor(np.log(ridge) / np.log(RIDGE_GRID)))
