@@ -196,6 +196,9 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         with self._lock:
             if not self._is_begun():
                 return {}, {"taught": False}
+            for _, estimator in self.steps_:
+                if hasattr(estimator, "_state"):
+                    estimator._state()  # settles caches, so that a file answers bit for bit alike
             learners = [copy.deepcopy(estimator) for _, estimator in self.steps_]
             return {}, {"taught": True, "learners": learners, "n_seen": self.n_seen_}
 
