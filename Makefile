@@ -2,7 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo serve test engines lint bench docs pages coverage package oldest clean
+LABEL_STUDIO ?= out/label-studio
+
+.PHONY: demo serve test engines bridges lint bench docs pages coverage package oldest clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -19,6 +21,13 @@ engines: .venv/.installed
 	$(BIN)/pip install --quiet --editable ".[ray,spark]"
 	$(BIN)/pytest tests/cluster -k "ray or spark" || \
 	$(BIN)/pytest tests/cluster -k "ray or spark" --last-failed
+
+# The bridges with the systems themselves, as far as they can be installed: Label Studio, mosquitto.
+bridges: .venv/.installed
+	test -x $(LABEL_STUDIO)/bin/label-studio || ( $(PYTHON) -m venv $(LABEL_STUDIO) && \
+	  $(LABEL_STUDIO)/bin/pip install --quiet label-studio==1.23.2 )
+	EVERLEARN_LABEL_STUDIO=$(LABEL_STUDIO)/bin/label-studio \
+	  $(BIN)/pytest tests/service/test_bridges.py tests/service/test_label_studio.py
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

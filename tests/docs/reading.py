@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 OTHERS = {"git", "docker", "curl", "sudo", "systemctl", "pre-commit", "cd", "npm", "node", "nginx"}
 # Settings in front of a command, as a shell has them.
 SETTING = re.compile(r"^[A-Z_]+=.*$")
-NEVER_ENDING = {"serve", "watch"}
+NEVER_ENDING = {"serve", "watch", "label-studio", "frigate"}
 HOURS = {"bench", "reproduce", "data", "demo"}
 
 

@@ -56,6 +56,8 @@ COMMANDS = {
     "receipt": "everlearn.cli.maintenance",
     "postgres": "everlearn.cli.postgres",
     "serve": "everlearn.cli.serving",
+    "label-studio": "everlearn.cli.bridging",
+    "frigate": "everlearn.cli.bridging",
     "bench": "everlearn.cli.showing",
     "demo": "everlearn.cli.showing",
 }

@@ -1,0 +1,134 @@
+"""Requests of a bridge: to its system, and for pictures to the hosts it was given, to no other.
+
+What another system names as the address of a picture is not trusted: an address of a third host,
+or a redirect to one, is refused unless that host was allowed, and credentials go to their own
+system alone.
+"""
+
+import base64
+import binascii
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from everlearn.errors import (
+    CannotReach,
+    ImageTooLarge,
+    InvalidInput,
+    InvalidParameter,
+    ServiceFailed,
+)
+from everlearn.images.decode import DEFAULT_LIMITS
+
+SECONDS = 20.0
+
+
+def origin(address: str) -> str:
+    """Scheme, host and port of an address."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidParameter(f"an address looks like http://localhost:8080, not {address!r}")
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    return f"{parts.scheme}://{parts.hostname}:{port}"
+
+
+class _OwnHosts(urllib.request.HTTPRedirectHandler):
+    """Follows redirects to allowed hosts; credentials stay with the host they are for."""
+
+    def __init__(self, allowed: frozenset[str]) -> None:
+        self._allowed = allowed
+
+    def redirect_request(self, request: Any, file: Any, code: Any, text: Any, headers: Any,
+                         address: str) -> urllib.request.Request | None:  # fmt: skip
+        _require(address, self._allowed)
+        following = super().redirect_request(request, file, code, text, headers, address)
+        if following is not None and origin(address) != origin(request.full_url):
+            following.remove_header("Authorization")
+        return following
+
+
+class Remote:
+    """One other system, over HTTP.
+
+    Parameters
+    ----------
+    address : str
+        Where the system is.
+    authorization : callable, optional
+        Gives the ``Authorization`` header for requests to the system itself.
+    hosts : iterable of str
+        Other origins that pictures may come from.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        authorization: Callable[[], str] | None = None,
+        hosts: Iterable[str] = (),
+    ) -> None:
+        self._address = address.rstrip("/") + "/"
+        self._own = origin(address)
+        self._authorization = authorization
+        self._allowed = frozenset({self._own, *(origin(host) for host in hosts)})
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), _OwnHosts(self._allowed)
+        )
+
+    def image(self, address: Any) -> bytes:
+        """The bytes of a picture, given by its address or as ``data:`` in base64."""
+        if not isinstance(address, str) or not address:
+            raise InvalidInput(f"a picture's address is a text, not {address!r}")
+        if address.startswith("data:"):
+            return _inline(address)
+        whole = urljoin(self._address, address)
+        _require(whole, self._allowed)
+        return self._read(urllib.request.Request(whole))
+
+    def json(self, path: str, said: Any = None, *, authorized: bool = True) -> Any:
+        """The system's answer to a question, or, where something is said, to a POST."""
+        body = None if said is None else json.dumps(said).encode()
+        headers = {} if body is None else {"content-type": "application/json"}
+        request = urllib.request.Request(urljoin(self._address, path), body, headers)
+        answer = self._read(request, authorized=authorized)
+        try:
+            return json.loads(answer) if answer else None
+        except ValueError:
+            raise ServiceFailed(f"{self._own} answered {path} with something not JSON") from None
+
+    def _read(self, request: urllib.request.Request, *, authorized: bool = True) -> bytes:
+        if authorized and self._authorization and origin(request.full_url) == self._own:
+            request.add_header("Authorization", self._authorization())
+        most = DEFAULT_LIMITS.bytes
+        try:
+            with self._opener.open(request, timeout=SECONDS) as answer:
+                data: bytes = answer.read(most + 1)
+        except (urllib.error.URLError, OSError) as error:
+            where = urlsplit(request.full_url)
+            raise CannotReach(f"{where.netloc}{where.path} does not answer: {error}") from None
+        if len(data) > most:
+            raise ImageTooLarge(f"a picture has at most {most:,} bytes")
+        return data
+
+
+def _require(address: str, allowed: frozenset[str]) -> None:
+    try:
+        found = origin(address)
+    except (InvalidParameter, ValueError):
+        raise InvalidInput(f"a picture is fetched over HTTP, not from {address[:80]!r}") from None
+    if found not in allowed:
+        raise InvalidInput(
+            f"pictures are not fetched from {found}; where you trust it, allow it with --image-host"
+        )
+
+
+def _inline(address: str) -> bytes:
+    head, comma, text = address.partition(",")
+    if not comma or not head.endswith(";base64"):
+        raise InvalidInput("a picture inside an address is written in base64")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidInput("a picture inside an address is written in base64") from None
