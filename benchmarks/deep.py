@@ -17,7 +17,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -27,75 +27,120 @@ from everlearn_papers.deep import cifar
 from everlearn_papers.deep.cifar import Scale
 from everlearn_papers.deep.domains import ORDERINGS
 from everlearn_papers.deep.race import CONTENDERS
-from everlearn_papers.deep.streams import LEARNERS, RATES, WITH_RATE
+from everlearn_papers.deep.streams import LEARNERS, RATES
 from everlearn_papers.deep.verification import PERMUTED, SPLIT
 
 from everlearn.deep import networks
 
 TINY = Scale(
     network="tiny", n_classes=9, base=3, step=3, per_class=40, base_epochs=3, joint_epochs=2,
-    task_epochs=1, tens_epochs=1, batch_size=64, task_batch=32, searched_tasks=1, width=200,
-    device="cpu",
+    task_epochs=1, patient_epochs=1, turn_epochs=1, tens_epochs=1, batch_size=64, task_batch=32,
+    searched_tasks=1, width=200, device="cpu",
 )  # fmt: skip
 networks.NETWORKS["tiny"] = lambda: networks.ResNet18(width=8)
 
 ALONE = ("joint:", "base:")
-NO_GPU = ("learner", "ordering", "split", "permuted")
+NO_GPU = ("learner", "ordering", "split", "permuted", "shrinkage")
 NEEDS = {
     "stream": ("base:",),
     "rival": ("base:",),
+    "trial": ("base:",),
     "nights": ("base:",),
     "staged": ("base:",),
     "adapt": ("base:",),
     "turntable": ("base:",),
-    "told": ("base:",),
+    "choice": ("base:",),
+    "offline": ("base:",),
+    "whole": ("base:",),
     "learner": ("stream:",),
+    "shrinkage": ("stream:",),
     "ordering": ("stream:", "turntable:"),
 }
 STAGES = (
-    "joint,base,stream,turntable,mnist,rivals,learners,orderings,nights,tens,sizes,told,adapt,"
-    "staged"
+    "joint,base,stream,turntable,mnist,trials,rivals,learners,orderings,nights,tens,sizes,told,"
+    "adapt,staged,shrinkage,whole"
 )
 DRAWS = 10
+WHOLE_NET_RATES = (0.00003, 0.0003, 0.003)
 
 
 def jobs_of(stage: str, scale: Scale) -> list[str]:
     """The jobs of a stage, those that take longest first."""
-    rated = [f"learner:{name}@{rate:g}" for name in WITH_RATE for rate in RATES]
-    plain = [f"learner:{name}" for name in LEARNERS if name not in WITH_RATE]
+    rated = [f"learner:{name}@{_joined(rates)}" for name in RATES for rates in RATES[name]]
+    plain = [f"learner:{name}" for name in LEARNERS if name not in RATES]
     slow_first = ("End-to-End", "iCaRL", "iCaRL (softmax)", "RWALK", "EWC", "A-GEM")
     rivals = sorted(CONTENDERS, key=lambda name: name not in slow_first)
+    patient = [name for name in rivals if CONTENDERS[name].patient]
+    draws = range(_draws(scale))
     return {
+        "trials": [job for name in patient for job in trials(name)],
+        "patient": [f"rival:{name}" for name in patient],
+        "impatient": [f"rival:{name}" for name in rivals if name not in patient],
         "rivals": [f"rival:{name}" for name in rivals],
         "learners": rated[::-1] + plain,
         "tens": ["tens:End-to-End", "tens:iCaRL"],
         "nights": [f"nights:{kept}" for kept in ((500, 100, 20) if _full(scale) else (40, 20))],
         "sizes": [f"size:{base}" for base in ((75, 25, 10) if _full(scale) else (6,))],
         "mnist": [f"permuted:{n}" for n in reversed(PERMUTED)] + [f"split:{n}" for n in SPLIT],
-        "orderings": [f"ordering:{name}" for name in ORDERINGS],
-        "told": [f"told:{name}" for name in ("offline", *CONTENDERS)],
+        "orderings": [f"ordering:{name}@{draw}" for draw in draws for name in ORDERINGS],
+        "told": [
+            *(f"choice:{name}" for name in rivals),
+            *(f"offline:{draw}" for draw in draws),
+            *(f"told:{name}@{_joined(pair)}" for pair in _pairs(draws) for name in rivals),
+        ],
+        "whole": [
+            *(f"whole:{rate:g}" for rate in WHOLE_NET_RATES),
+            *(f"whole:{name}" for name in ORDERINGS),
+        ],
     }.get(stage, [f"{stage}:"])
 
 
-def done(job: str, scale: Scale, folder: Path) -> dict[str, Any]:
-    """Run one job in this process."""
+def trials(name: str) -> list[str]:
+    """The jobs among which a patient rival's rate and strength are chosen."""
+    return [f"trial:{name}@{_joined(pair)}" for pair in CONTENDERS[name].trials]
+
+
+def needs(job: str) -> tuple[str, ...]:
+    """The jobs that a job builds on."""
+    kind, _, name = job.partition(":")
+    if kind == "rival" and CONTENDERS[name].patient:
+        return ("base:", *trials(name))
+    if kind == "told":
+        return ("base:", f"choice:{name.partition('@')[0]}")
+    return NEEDS.get(kind, ())
+
+
+def done(job: str, scale: Scale, folder: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """Run one job in this process; ``found`` is what jobs before it gave."""
     kind, _, name = job.partition(":")
     if kind in ("joint", "base", "stream", "staged"):
         return getattr(cifar, kind)(scale, folder)
     if kind == "rival":
-        return cifar.rival(scale, folder, name)
+        tried = {_key(job): found[job]["accuracy"] for job in needs(job) if "@" in job}
+        return cifar.rival(scale, folder, name, tried)
+    if kind == "trial":
+        name, _, pair = name.partition("@")
+        return cifar.trial(scale, folder, name, *_split(pair))
     if kind == "tens":
         return cifar.in_tens(scale, folder, name)
     if kind == "nights":
         from everlearn_papers.deep.nights import nights
 
         return nights(scale, folder, int(name), epochs=30 if _full(scale) else 1)
-    if kind == "learner":
+    if kind in ("learner", "shrinkage"):
         return _learner(name, folder, scale)
     if kind == "size":
         return _of_size(replace(scale, base=int(name)), folder / f"size-{name}")
-    if kind in ("adapt", "turntable", "ordering", "told"):
+    if kind in ("adapt", "turntable", "ordering"):
         return _elsewhere(kind, name, scale, folder)
+    if kind in ("choice", "told", "offline"):
+        return _told(kind, name, scale, folder, found)
+    if kind == "whole":
+        from everlearn_papers.deep import whole
+
+        if name in ORDERINGS:
+            return whole.turntable(scale, folder, name, _draws(scale))
+        return whole.cifar(scale, folder, float(name))
     from everlearn_papers.data.packs import mnist
     from everlearn_papers.deep import verification
 
@@ -120,6 +165,8 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--at-once", type=int, default=4, help="jobs side by side on the GPU")
     options.add_argument("--beside", type=int, default=2, help="jobs beside them without a GPU")
+    options.add_argument("--without", nargs="*", default=[], help="leave out jobs named so")
+    options.add_argument("--together", action="store_true", help="others beside joint and base")
     options.add_argument("--seconds", type=float, default=1e9, help="stop what runs longer")
     options.add_argument("--job", help=argparse.SUPPRESS)
     chosen = options.parse_args()
@@ -131,7 +178,9 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     if chosen.job:
         begin = perf_counter()
-        found = done(chosen.job, scale, work)
+        before = work / "deep.json"
+        known = json.loads(before.read_text()) if before.exists() else {}
+        found = done(chosen.job, scale, work, known)
         print(json.dumps({chosen.job: found | {"wall seconds": perf_counter() - begin}}))
         return
     Jobs(chosen, scale, work).run()
@@ -151,7 +200,11 @@ class Jobs:
             self.results = {k: v for k, v in before.items() if "error" not in v}
         self.results["scale"] = asdict(scale)
         wanted = [job for stage in chosen.stages.split(",") for job in jobs_of(stage, scale)]
-        self.waiting = [job for job in wanted if job not in self.results]
+        self.waiting = [
+            job
+            for job in wanted
+            if job not in self.results and not any(word in job for word in chosen.without)
+        ]
 
     def run(self) -> None:
         while self.waiting or self.running:
@@ -170,7 +223,7 @@ class Jobs:
 
     def _may_begin(self, job: str) -> bool:
         """Whether what it builds on is done, and there is room for it."""
-        for other in NEEDS.get(job.partition(":")[0], ()):
+        for other in needs(job):
             found = self.results.get(other)
             if found is None or "error" in found:
                 return False
@@ -178,7 +231,7 @@ class Jobs:
             return sum(_on_cpu(other) for other in self.running) < self.chosen.beside
         on_gpu = [other for other in self.running if not _on_cpu(other)]
         first = [other for other in (*self.waiting, *on_gpu) if other in ALONE]
-        if job in ALONE or first:
+        if not self.chosen.together and (job in ALONE or first):
             return not on_gpu and first[:1] == [job]
         return len(on_gpu) < self.chosen.at_once
 
@@ -227,36 +280,70 @@ class Jobs:
 
 
 def _learner(name: str, folder: Path, scale: Scale) -> dict[str, Any]:
-    from everlearn_papers.deep.streams import course_of
+    from everlearn_papers.deep.streams import course_of, shrunk_courses
 
-    name, _, rate = name.partition("@")
-    at = float(rate) if rate else None
-    return course_of(name, folder, scale.base, scale.step, rate=at, seed=scale.seed)
+    if not name:
+        return shrunk_courses(folder, scale.base, scale.step, seed=scale.seed)
+    name, _, rates = name.partition("@")
+    return course_of(name, folder, scale.base, scale.step, rates=_split(rates), seed=scale.seed)
 
 
 def _elsewhere(kind: str, name: str, scale: Scale, folder: Path) -> dict[str, Any]:
     from everlearn_papers.deep import domains
 
-    draws = DRAWS if _full(scale) else 1
     if kind == "adapt":
         return domains.adapt(scale, folder)
     if kind == "turntable":
-        return domains.turntable(scale, folder, draws)
-    if kind == "ordering":
-        return domains.ordering(folder, name, draws)
-    return domains.told(scale, folder, name)
+        return domains.turntable(scale, folder, _draws(scale))
+    name, _, draw = name.partition("@")
+    return domains.ordering(folder, name, [int(draw)])
+
+
+def _told(
+    kind: str, name: str, scale: Scale, folder: Path, found: dict[str, Any]
+) -> dict[str, Any]:
+    from everlearn_papers.deep import told
+
+    if kind == "choice":
+        return told.searched(scale, folder, name)
+    if kind == "offline":
+        return told.offline(scale, folder, int(name))
+    name, _, draw = name.partition("@")
+    draws = [int(number) for number in _split(draw)]
+    return told.told(scale, folder, name, draws, found[f"choice:{name}"]["choices"])
 
 
 def _of_size(scale: Scale, folder: Path) -> dict[str, Any]:
     """Fig. 3: a base of another size, streamed to the end."""
-    from everlearn_papers.deep.streams import course_of
+    from everlearn_papers.deep.streams import course_of, shrunk_courses
 
     folder.mkdir(exist_ok=True)
     found: dict[str, Any] = {"base": cifar.base(scale, folder), **cifar.stream(scale, folder)}
     for name in ("NCM", "SLDA (fixed)", "SLDA (plastic)", "RLSC"):
         course = course_of(name, folder, scale.base, scale.step, seed=scale.seed)
         found[name] = {key: course[key] for key in ("accuracies", "top5")}
-    return found
+    return found | {"shrinkage": shrunk_courses(folder, scale.base, scale.step, seed=scale.seed)}
+
+
+def _draws(scale: Scale) -> int:
+    return DRAWS if _full(scale) else 1
+
+
+def _pairs(draws: range) -> list[range]:
+    return [draws[first : first + 2] for first in draws[::2]]
+
+
+def _joined(numbers: Sequence[float]) -> str:
+    return ",".join(f"{number:g}" for number in numbers)
+
+
+def _split(numbers: str) -> tuple[float, ...]:
+    return tuple(float(number) for number in numbers.split(",") if number)
+
+
+def _key(trial: str) -> str:
+    """Rate and strength of a trial, as a choice names them."""
+    return trial.partition("@")[2].replace(",", " ")
 
 
 def _on_cpu(job: str) -> bool:

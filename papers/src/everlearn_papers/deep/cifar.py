@@ -23,13 +23,14 @@ from everlearn.deep.descent import Classifier, Recipe, classifier_over, hit_rate
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.deep.networks import N_STAGES, LastStages, named_network
 from everlearn.deep.trainer import BaseTrainer
+from everlearn.errors import NotFinite
 from everlearn.persistence import load_arrays, save_arrays
 from everlearn_papers.data.mosaics import cifar100_pictures
 from everlearn_papers.deep.base import trained_base
 from everlearn_papers.deep.end_to_end import EndToEnd
 from everlearn_papers.deep.icarl import ICaRL
 from everlearn_papers.deep.incremental import Course, Pictured, in_order, run, tasks_of
-from everlearn_papers.deep.race import CONTENDERS, HELD_OUT_EVERY, raced
+from everlearn_papers.deep.race import CONTENDERS, HELD_OUT_EVERY, Race, best_of, raced
 from everlearn_papers.deep.rwalk import RiemannianWalk
 from everlearn_papers.deep.si import SynapticIntelligence
 from everlearn_papers.deep.streams import LEARNERS, Vectors, streamed, wide_ridge
@@ -49,6 +50,8 @@ class Scale:
     base_epochs: int = 80
     joint_epochs: int = 76
     task_epochs: int = 10
+    patient_epochs: int = 60
+    turn_epochs: int = 10
     tens_epochs: int = 30
     batch_size: int = 512
     task_batch: int = 128
@@ -128,20 +131,38 @@ def base(scale: Scale, folder: Path) -> dict[str, Any]:
     return {"accuracy": accuracy, "seconds": seconds}
 
 
-def rival(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
-    """One rival: its learning rate and strength by search, then the whole course."""
+def rival(
+    scale: Scale, folder: Path, name: str, tried: dict[str, float] | None = None
+) -> dict[str, Any]:
+    """One rival: its learning rate and strength by search or by trials, then the whole course."""
+    return raced(race(scale, folder, name), best_of(tried) if tried else None)
+
+
+def trial(scale: Scale, folder: Path, name: str, rate: float, strength: float) -> dict[str, Any]:
+    """The first tasks of a rival at a rate and strength, asked about pictures held out."""
+    try:
+        course = race(scale, folder, name).trial(rate, strength)
+    except NotFinite:
+        return {"accuracy": 0.0, "told": 0.0}
+    return {"accuracy": course.accuracies[-1], "told": course.told[-1]}
+
+
+def race(scale: Scale, folder: Path, name: str) -> Race:
+    """A rival on CIFAR-100, from the base network of the folder."""
     train, test = pictures(scale)
     classifier, watched = loaded_base(scale, folder)
-    return raced(
-        CONTENDERS[name],
+    contender = CONTENDERS[name]
+    epochs = scale.patient_epochs if contender.patient else scale.task_epochs
+    return Race(
+        contender,
         classifier,
-        scale.task_recipe,
+        replace(scale.task_recipe, epochs=epochs),
         tasks_of(scale.n_classes, scale.base, scale.step),
         train,
         test,
         torch.device(scale.device),
-        searched_tasks=scale.searched_tasks,
-        watched=watched,
+        scale.searched_tasks,
+        watched,
     )
 
 

@@ -6,24 +6,21 @@
                 classes that of one trained on ImageNet. In each ordering and draw, the network is
                 adapted to the first fifth of the stream; its vectors are left in the folder
 ``ordering``    Table 1's rows that train the output layer, and Table 3, on those vectors
-``told``        a rival on the turntable's pictures, ten objects at a time: Table 2
 
 The last two fifths of each object's turn are for testing alone, and never adapted to.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from everlearn.deep.adapt import GENTLE
 from everlearn.deep.adapt import adapt as adapted
-from everlearn.deep.descent import classifier_over, on_device
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.deep.pictures import gather
 from everlearn.errors import NotFinite, TooFewExamples
@@ -33,12 +30,9 @@ from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.streams.examples import DataSet, Indices
 from everlearn_papers.data import packs
 from everlearn_papers.deep.cifar import Scale, base_embedder, pictures
-from everlearn_papers.deep.incremental import Course, Pictured, tasks_of
-from everlearn_papers.deep.race import CONTENDERS, raced
-from everlearn_papers.deep.rival import Rival
 from everlearn_papers.slda.learners import PlasticLDA
 from everlearn_papers.slda.paper import in_order, streamed
-from everlearn_papers.slda.start import StartedLDA, pooled
+from everlearn_papers.slda.start import begun, pooled
 
 LEARNERS: dict[str, Callable[[], Any]] = {
     "NCM": NearestClassMean,
@@ -47,8 +41,7 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 }
 ORDERINGS = ("iid", "class iid", "instance", "class instance")
 CHECKPOINTS = 5
-# Few pictures a task, so small batches, and rates of their own to begin the search with.
-BATCH, RATES = 32, (0.003, 0.01, 0.03)
+BATCH = 32  # few pictures a task
 
 
 def adapt(scale: Scale, folder: Path) -> dict[str, Any]:
@@ -88,7 +81,7 @@ def turntable(scale: Scale, folder: Path, draws: int) -> dict[str, Any]:
     changed = 0
     for ordering in ORDERINGS:
         for draw in range(draws):
-            order, every = _stream(where, ordering, draw)
+            order, every = stream_of(where, ordering, draw)
             first = where.train.X[order[:every], 0].astype(np.intp)
             try:
                 fitted = adapted(embedder, pixels[first], labels[first], recipe=recipe)
@@ -99,78 +92,32 @@ def turntable(scale: Scale, folder: Path, draws: int) -> dict[str, Any]:
     return {"seconds": perf_counter() - begin, "changed": changed, "streams": draws * 4}
 
 
-def ordering(folder: Path, name: str, draws: int) -> dict[str, Any]:
+def ordering(folder: Path, name: str, draws: Sequence[int]) -> dict[str, Any]:
     """Table 1's rows that train the output layer and Table 3, in one ordering, draw by draw."""
     with np.load(folder / "vectors.npz", allow_pickle=False) as pack:
         elsewhere = pooled(pack["X"], pack["y"]), len(pack["X"])
     plain = packs.turntable("arc", _read(folder / "turntable-plain.npz"))
     runs: list[dict[str, Any]] = []
-    for draw in range(draws):
+    for draw in draws:
         fitted = packs.turntable("arc", _read(_vectors(folder, name, draw)))
-        order, every = _stream(fitted, name, draw)
+        order, every = stream_of(fitted, name, draw)
         run = streamed(fitted, order, every, draw, in_tasks=name.startswith("class"))
-        kept = ("accuracies", "masked", "learning", "MB")
-        base = fitted.train.take(order[:every])
-        ones = np.ones((base.X.shape[1],) * 2)
-        begins = {
-            "CIFAR-100 (G)": (plain, ones, 0),
-            "CIFAR-100 (G, Σ)": (plain, *elsewhere),
-            "turntable (G)": (fitted, ones, 0),
-            "turntable (G, Σ)": (fitted, pooled(base.X, base.y), 0),
-        }
-        starts = {
-            start: {
-                kind: _started(*begin, order, every, plastic=kind == "plastic")
+        kept = ("accuracies", "masked", "learning", "MB", "rates")
+        n_classes = int(fitted.train.y.max()) + 1
+        ones = np.ones((fitted.train.X.shape[1],) * 2)
+        starts: dict[str, Any] = {}
+        for start, data, begin in (
+            ("CIFAR-100 (G)", plain, (ones, 0)),
+            ("CIFAR-100 (G, Σ)", plain, elsewhere),
+            ("turntable (G)", fitted, (ones, 0)),
+            ("turntable (G, Σ)", fitted, None),
+        ):
+            starts[start] = {
+                kind: _accuracies(begun(begin, n_classes, kind), data, order, every)
                 for kind in ("fixed", "plastic")
             }
-            for start, begin in begins.items()
-        }
-        runs.append({key: run[key] for key in kept} | {"starts": starts})
+        runs.append({key: run[key] for key in kept} | {"starts": starts, "draw": draw})
     return {"runs": runs}
-
-
-def told(scale: Scale, folder: Path, name: str, draw: int = 0) -> dict[str, Any]:
-    """A rival on the turntable's pictures, a fifth of the objects at a time; or offline."""
-    pixels, _ = turntable_pictures(32)
-    where = packs.turntable("arc", np.arange(len(pixels))[:, None])
-    order, _ = _stream(where, "class iid", draw)
-    labels = where.train.y[order]
-    arrival = labels[np.sort(np.unique(labels, return_index=True)[1])]
-    place = np.argsort(arrival)
-    train, test = (
-        Pictured(pixels[part.X[:, 0].astype(np.intp)], place[part.y])
-        for part in (where.train, where.test)
-    )
-    step = len(arrival) // CHECKPOINTS
-    tasks = tasks_of(len(arrival), step, step)
-    device = torch.device(scale.device)
-    network = base_embedder(scale, folder).network
-    blank = classifier_over(network, step, 32, scale.seed)
-    on_device(blank, device)
-    recipe = replace(scale.task_recipe, batch_size=BATCH)
-    if name != "offline":
-        return raced(
-            CONTENDERS[name],
-            blank,
-            recipe,
-            tasks,
-            train,
-            test,
-            device,
-            searched_tasks=scale.searched_tasks,
-            rates=RATES,
-            begun=False,
-        )
-    course = Course()
-    for number in range(len(tasks)):
-        known = [label for task in tasks[: number + 1] for label in task]
-        begin = perf_counter()
-        whole = Rival(blank, replace(recipe, learning_rate=RATES[1]))
-        whole.learn(train.of(known).shown(device), known)
-        course.seconds.append(perf_counter() - begin)
-        asked = test.of(known).shown(device)
-        course.ask(whole.scores(asked), asked.slots, tasks[: number + 1])
-    return vars(course)
 
 
 def turntable_pictures(size: int) -> tuple[NDArray[np.uint8], NDArray[Any]]:
@@ -180,23 +127,14 @@ def turntable_pictures(size: int) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     return found.pixels, found.labels
 
 
-def _stream(data: DataSet, name: str, draw: int) -> tuple[Indices, int]:
+def stream_of(data: DataSet, name: str, draw: int) -> tuple[Indices, int]:
     """The order of a stream, and how many examples there are to a checkpoint."""
     order = in_order(data.train, name, draw)
     return order, len(order) // CHECKPOINTS
 
 
-def _started(
-    data: DataSet,
-    covariance: NDArray[np.float64],
-    n_before: int,
-    order: Indices,
-    every: int,
-    *,
-    plastic: bool,
-) -> list[float]:
-    """Accuracy at every checkpoint of streaming LDA that begins with this covariance."""
-    learner = StartedLDA(covariance, n_before, int(data.train.y.max()) + 1, plastic=plastic)
+def _accuracies(learner: Any, data: DataSet, order: Indices, every: int) -> list[float]:
+    """Accuracy at every checkpoint of the stream."""
     accuracies = []
     for place in range(0, every * CHECKPOINTS, every):
         part = data.train.take(order[place : place + every])

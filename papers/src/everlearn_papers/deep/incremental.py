@@ -27,7 +27,10 @@ class Pictured:
     slots: NDArray[np.int64]
 
     def of(self, classes: Sequence[int]) -> "Pictured":
-        chosen = np.isin(self.slots, classes)
+        return self.at(np.isin(self.slots, classes))
+
+    def at(self, chosen: NDArray[Any]) -> "Pictured":
+        """Those at some places, or of a mask."""
         return Pictured(self.pixels[chosen], self.slots[chosen])
 
     def divided(self, every: int) -> tuple["Pictured", "Pictured"]:
@@ -35,9 +38,7 @@ class Pictured:
         held = np.zeros(len(self.slots), dtype=bool)
         for slot in np.unique(self.slots):
             held[np.flatnonzero(self.slots == slot)[::every]] = True
-        return Pictured(self.pixels[~held], self.slots[~held]), Pictured(
-            self.pixels[held], self.slots[held]
-        )
+        return self.at(~held), self.at(held)
 
     def shown(self, device: torch.device) -> Shown:
         return Shown(self.pixels, self.slots, device)
@@ -69,6 +70,8 @@ class Course:
         answer among the classes of the task when it is told.
     by_task : list of lists
         Accuracy on each task's classes, without being told.
+    held_out : list of float
+        On training pictures held out, of all classes so far, where any were.
     seconds : list of float
     """
 
@@ -76,6 +79,7 @@ class Course:
     top5: list[float] = field(default_factory=list)
     told: list[float] = field(default_factory=list)
     by_task: list[list[float]] = field(default_factory=list)
+    held_out: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     bytes_kept: int = 0
 

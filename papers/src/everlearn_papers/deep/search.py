@@ -3,8 +3,9 @@
 The base and the first new tasks are run with a tenth of the new pictures held out. First the
 learning rate is chosen with the strength in the middle of its range, then the strength. Where the
 best is at an end of its range, the range goes on in that direction, at most ``FURTHER`` steps. What
-counts is the accuracy at the end on held-out pictures of all classes so far; test pictures have no
-say. A candidate whose descent runs away counts as nothing.
+counts is the accuracy at the end on held-out pictures of all classes so far, without being told the
+task or, for columns in which it is told, with it; test pictures have no say. Of equals the one
+nearest the middle is taken. A candidate whose descent runs away counts as nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ def chosen(
     attempt: Callable[[float, float], Course],
     rates: Sequence[float],
     strengths: Sequence[float],
+    *,
+    told: bool = False,
 ) -> Choice:
     """The learning rate and strength that do best on held-out pictures.
 
@@ -45,6 +48,8 @@ def chosen(
         Runs the rival with a learning rate and a strength, and is asked about held-out pictures.
     rates, strengths : sequences
         Candidates, ascending. The strength in the middle is used while the rate is chosen.
+    told : bool
+        Choose for questions in which the task is told.
     """
     tried: dict[str, float] = {}
 
@@ -52,7 +57,8 @@ def chosen(
         key = f"{rate:g} {strength:g}"
         if key not in tried:
             try:
-                tried[key] = attempt(rate, strength).accuracies[-1]
+                course = attempt(rate, strength)
+                tried[key] = (course.told if told else course.accuracies)[-1]
             except NotFinite:  # a step too large for so stiff a penalty
                 tried[key] = 0.0
         return tried[key]
@@ -64,15 +70,25 @@ def chosen(
 
 
 def _best(candidates: Sequence[float], worth: Callable[[float], float]) -> float:
-    """The best of ascending candidates, and of further ones while the best is at an end."""
+    """The best of ascending candidates, and of further ones while the best is at an end.
+
+    Of candidates that are equally good the one nearest the middle is taken, and none beyond an end
+    that is no better.
+    """
     known = list(candidates)
-    best = max(known, key=worth)
+    middle = (len(known) - 1) / 2
+    place = max(range(len(known)), key=lambda i: (worth(known[i]), -abs(i - middle)))
+    best = known[place]
     for _ in range(FURTHER if len(known) > 1 else 0):
         if best == known[-1]:
             known.append(known[-1] ** 2 / known[-2])
+            further = known[-1]
         elif best == known[0]:
             known.insert(0, known[0] ** 2 / known[1])
+            further = known[0]
         else:
             break
-        best = max(known, key=worth)
+        if worth(further) <= worth(best):
+            break
+        best = further
     return best

@@ -4,13 +4,15 @@ The base classes come first, as one block; then the others in tasks of a few cla
 random order. Asked after each task as the rivals are. Closed-form learners learn a task at once,
 which for them is the same as one by one.
 
-Rows of vectors are used as the network gives them. A learner that has a learning rate is run at
-each of ``RATES``, without every twentieth picture of a class; the rate whose answers about those
-pictures are best at the end is the one to report.
+Rows of vectors are used as the network gives them. A learner that has learning rates is run at each
+of ``RATES``, without every twentieth picture of a class; the rate whose answers about those
+pictures, of the classes so far, are best in the mean over all tasks is the one to report (Ω up to
+its reference). Fine-tuning has two: that of the epochs over the base, and that of single steps.
 """
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -22,15 +24,16 @@ from numpy.typing import NDArray
 from everlearn.learners.exstream import ExStream
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
+from everlearn.learners.slda import StreamingLDA
 from everlearn.pipeline import StreamPipeline
 from everlearn.preprocessing.random_features import RandomFeatures
 from everlearn.size import size_in_bytes
 from everlearn_papers.deep.incremental import Course, tasks_of
 from everlearn_papers.slda.last_layer import LastLayer
 from everlearn_papers.slda.learners import FixedLDA, PlasticLDA, PublishedLDA
+from everlearn_papers.slda.start import pooled
 
 HELD_OUT_EVERY = 20
-RATES = (0.001, 0.01, 0.1)
 LEARNERS: dict[str, Callable[..., Any]] = {
     "NCM": NearestClassMean,
     "SLDA (fixed)": FixedLDA,
@@ -38,12 +41,19 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "SLDA (plastic, published rule)": PublishedLDA,
     "RLSC": lambda: RecursiveRLSC(regularization="auto", recoding=0.0),
     "Fine-tuning (layer)": LastLayer,
-    "Offline (layer)": LastLayer,
+    "Offline (layer)": lambda rate: LastLayer(rate, rate),
     "ExStream": lambda rate: ExStream(learning_rate=rate),
 }
-WITH_RATE = ("Fine-tuning (layer)", "Offline (layer)", "ExStream")
+# Learning rates of those that have them: fine-tuning's for the base and for the stream.
+RATES: dict[str, tuple[tuple[float, ...], ...]] = {
+    "Fine-tuning (layer)": tuple(product((0.01, 0.1, 1.0), (0.0001, 0.001, 0.01))),
+    "Offline (layer)": ((0.01,), (0.1,), (1.0,)),
+    "ExStream": ((0.001,), (0.01,), (0.1,)),
+}
 # These are taught everything so far anew at every task.
 ANEW = ("Offline (layer)",)
+# ε of streaming LDA, from the published one on.
+SHARES = (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3)
 
 
 class Vectors(NamedTuple):
@@ -57,23 +67,58 @@ class Vectors(NamedTuple):
 
 
 def course_of(
-    name: str, folder: Path, base: int, step: int, *, rate: float | None = None, seed: int = 0
+    name: str,
+    folder: Path,
+    base: int,
+    step: int,
+    *,
+    rates: tuple[float, ...] = (),
+    seed: int = 0,
 ) -> dict[str, Any]:
     """One learner through all tasks, on the vectors that the stage ``stream`` left."""
-    with np.load(folder / "vectors.npz", allow_pickle=False) as pack:
-        taught, asked = Vectors(pack["X"], pack["y"]), Vectors(pack["X_test"], pack["y_test"])
+    taught, asked = vectors_in(folder)
+    tasks = tasks_of(int(taught.y.max()) + 1, base, step)
     held = np.zeros(len(taught.y), dtype=bool)
-    if rate is not None:
+    if rates:
         for label in np.unique(taught.y):
             held[np.flatnonzero(taught.y == label)[::HELD_OUT_EVERY]] = True
+    made = partial(LEARNERS[name], *rates)
+    _, course = streamed(
+        made,
+        taught.only(~held),
+        asked,
+        tasks,
+        anew=name in ANEW,
+        held=taught.only(held),
+        seed=seed,
+    )
+    return vars(course) | {"rates": list(rates)}
+
+
+def shrunk_courses(folder: Path, base: int, step: int, *, seed: int = 0) -> dict[str, Any]:
+    """Streaming LDA at several ε (Eq. 6), beside the scale of its vectors, at the end.
+
+    ε is absolute, so what it does depends on the variance of the vectors: its mean over the
+    features is given. "oas" chooses ε of the mean variance from the statistics instead.
+    """
+    taught, asked = vectors_in(folder)
     tasks = tasks_of(int(taught.y.max()) + 1, base, step)
-    made = LEARNERS[name] if rate is None else partial(LEARNERS[name], rate)
-    learner, course = streamed(made, taught.only(~held), asked, tasks, anew=name in ANEW, seed=seed)
-    found = vars(course)
-    if rate is not None:
-        answers = _scores(learner, taught.X[held], len(np.unique(taught.y))).argmax(1)
-        found |= {"rate": rate, "held out": float(np.mean(answers == taught.y[held]))}
+    spread = pooled(taught.X, taught.y)
+    found: dict[str, Any] = {"mean variance": float(np.trace(spread) / len(spread))}
+    made: dict[str, Callable[[], Any]] = {
+        f"{share:g}": partial(PlasticLDA, shrinkage=share) for share in SHARES
+    }
+    made["oas"] = partial(StreamingLDA, shrinkage="oas")
+    for name, make in made.items():
+        _, course = streamed(make, taught, asked, tasks, seed=seed)
+        found[name] = {"accuracies": course.accuracies, "top5": course.top5}
     return found
+
+
+def vectors_in(folder: Path) -> tuple[Vectors, Vectors]:
+    """The vectors that the stage ``stream`` left: to teach, and to ask."""
+    with np.load(folder / "vectors.npz", allow_pickle=False) as pack:
+        return Vectors(pack["X"], pack["y"]), Vectors(pack["X_test"], pack["y_test"])
 
 
 def streamed(
@@ -83,6 +128,7 @@ def streamed(
     tasks: list[list[int]],
     *,
     anew: bool = False,
+    held: Vectors | None = None,
     seed: int = 0,
 ) -> tuple[Any, Course]:
     """A learner taught task by task, or everything so far anew, and how it did after each."""
@@ -101,6 +147,10 @@ def streamed(
         known = asked.only(np.isin(asked.y, seen))
         scores = torch.as_tensor(_scores(learner, known.X, len(seen)))
         course.ask(scores, torch.as_tensor(known.y), tasks[: len(course.seconds)])
+        if held is not None and len(held.y):
+            known = held.only(np.isin(held.y, seen))
+            answers = _scores(learner, known.X, len(seen)).argmax(1)
+            course.held_out.append(float(np.mean(answers == known.y)))
     course.bytes_kept = size_in_bytes(learner)
     return learner, course
 

@@ -3,11 +3,16 @@
     Offline        everything seen so far, to convergence (their upper bound for an output layer)
     Fine-Tuning    trained offline on the base batch, then one step per example, each seen once
 
+Fine-tuning has two learning rates, one for the epochs over the base batch and one for the single
+steps of the stream: a rate that trains the base well is far too large for single steps.
+
 Neither is a way to learn from a stream; they are what streaming learners are compared with.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Self
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +26,44 @@ from everlearn.streams.examples import Examples, Indices
 # Appendix of the paper, CORe50.
 EPOCHS, DECAY_AT, DECAY, BATCH = 40, (15, 30), 0.1, 256
 MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
+# Learning rates to choose from: ExStream's, fine-tuning's on the base batch and on the stream.
 RATES = (0.1, 0.01, 0.001)
+BASE_RATES, STREAM_RATES = (1.0, 0.1, 0.01), (0.01, 0.001, 0.0001)
+PAIRS = tuple(product(BASE_RATES, STREAM_RATES))
 # 1 / weight decay of the offline layer, to choose from.
 STRENGTHS = (0.01, 0.1, 1.0)
-# To choose a learning rate, every this-many-th training example of so many classes is held out.
+# To choose a learning rate, every this-many-th training example is held out; ExStream, which is
+# slow, is run on so many classes.
 HOLD_OUT_EVERY, CHOOSING_CLASSES = 6, 20
+
+Setting = TypeVar("Setting")
 
 
 class LastLayer:
     """A softmax layer: the first call trains it for many epochs, later ones make one step each.
 
     Every class is known from the start, as the number of outputs of a network is.
+
+    Parameters
+    ----------
+    base_rate, stream_rate : float
+        Learning rates of the epochs over the first batch, and of the single steps after it.
+    seed : int
     """
 
     layer_: SoftmaxLayer
     classes_: NDArray[Any]
 
-    def __init__(self, learning_rate: float, seed: int = 0) -> None:
-        self.learning_rate = learning_rate
+    def __init__(self, base_rate: float, stream_rate: float, seed: int = 0) -> None:
+        self.base_rate = base_rate
+        self.stream_rate = stream_rate
         self.seed = seed
 
     def partial_fit(self, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> Self:
         rows = np.asarray(X, np.float32)
         slots = np.searchsorted(classes, y)
         if hasattr(self, "layer_"):
-            step = Descent(self.learning_rate, MOMENTUM, WEIGHT_DECAY, 1)
+            step = Descent(self.stream_rate, MOMENTUM, WEIGHT_DECAY, 1)
             self.layer_.sweep(rows, slots, step)
             return self
         self.classes_ = classes
@@ -53,7 +71,7 @@ class LastLayer:
         self.layer_.grow(len(self.classes_))
         rng = np.random.default_rng(self.seed)
         for epoch in range(EPOCHS):
-            rate = self.learning_rate * DECAY ** sum(epoch >= moment for moment in DECAY_AT)
+            rate = self.base_rate * DECAY ** sum(epoch >= moment for moment in DECAY_AT)
             self.layer_.sweep(rows, slots, Descent(rate, MOMENTUM, WEIGHT_DECAY, BATCH), rng)
         return self
 
@@ -90,7 +108,7 @@ class OfflineLayer:
 
     def decision_function(self, X: NDArray[Any]) -> NDArray[Any]:
         scores: NDArray[Any] = self.layer_.decision_function(np.asarray(X, np.float32))
-        return scores
+        return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
 
     def predict(self, X: NDArray[Any], among: Iterable[Any] | None = None) -> NDArray[Any]:
         return answers(self.decision_function(X), self.classes_, among)
@@ -110,25 +128,49 @@ def answers(
     return chosen
 
 
-def best_rate(
-    make: Callable[[float], Any], train: Examples, order: Indices, *, base: int, batch: int
-) -> float:
-    """The learning rate that does best on training examples held out, under the same ordering.
+def best_setting(
+    candidates: Sequence[Setting],
+    make: Callable[[Setting], Any],
+    train: Examples,
+    order: Indices,
+    *,
+    base: int,
+    every: int,
+    n_classes: int | None = None,
+) -> Setting:
+    """The candidate with the best Ω on training examples held out, under the same ordering.
 
-    A rival is given its best setting, and the test set has no say in it.
+    What counts is the mean over the checkpoints of the accuracy on held-out examples of the classes
+    seen so far, which is Ω_all up to its reference. The test set has no say. With ``n_classes``
+    the stream is cut to the classes that come first, and base and checkpoints with it.
+
+    Parameters
+    ----------
+    candidates : what to choose from, what ``make`` takes
+    make : makes a learner with a candidate
+    train, order : the examples, and the order of the stream
+    base : how many examples are learned at once at first
+    every : how many there are to a checkpoint
+    n_classes : how many classes the choice is made on; all by default
     """
-    first = np.unique(train.y[order], return_index=True)
-    earliest = first[0][np.argsort(first[1])][:CHOOSING_CLASSES]
+    labels, first = np.unique(train.y[order], return_index=True)
+    earliest = labels[np.argsort(first)][:n_classes]
     part = order[np.isin(train.y[order], earliest)]
-    held = part[::HOLD_OUT_EVERY]
+    validation = train.take(part[::HOLD_OUT_EVERY])
     learned = np.delete(part, np.s_[::HOLD_OUT_EVERY])
-    validation = train.take(held)
+    share = len(learned) / len(order)
 
-    def hits(rate: float) -> float:
-        estimator = make(rate)
-        checkpointed(
-            estimator, train, validation, learned, every=len(learned), base=base, batch=batch
+    def worth(candidate: Setting) -> float:
+        curve = checkpointed(
+            make(candidate),
+            train,
+            validation,
+            learned,
+            every=math.ceil(every * share),
+            base=math.ceil(base * share),
+            batch=math.ceil(every * share),
+            only_seen=True,
         )
-        return accuracy(validation.y, estimator.predict(validation.X))
+        return float(np.mean(curve.accuracies))
 
-    return max(RATES, key=hits)
+    return max(candidates, key=worth)

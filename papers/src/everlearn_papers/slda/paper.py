@@ -25,9 +25,16 @@ from everlearn.streams.examples import DataSet, Examples, Indices
 from everlearn_papers.data import embedded, packs
 from everlearn_papers.repeat import Result
 from everlearn_papers.report import Section, Setting, published
-from everlearn_papers.slda.last_layer import LastLayer, OfflineLayer, best_rate
+from everlearn_papers.slda.last_layer import (
+    CHOOSING_CLASSES,
+    PAIRS,
+    RATES,
+    LastLayer,
+    OfflineLayer,
+    best_setting,
+)
 from everlearn_papers.slda.learners import FixedLDA, PlasticLDA, PublishedLDA
-from everlearn_papers.slda.start import StartedLDA, pooled
+from everlearn_papers.slda.start import begun, pooled
 
 TITLE = (
     "SLDA: Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis "
@@ -278,7 +285,8 @@ def streamed(
     """The same for any source in any order; with ``in_tasks`` a checkpoint is a task."""
     tasks = _tasks(source.train, order, every) if in_tasks else None
     result: Result = {"accuracies": {}, "masked": {}, "learning": {}, "MB": {}}
-    for name, (make, batch) in _learners(source.train, order, every, seed).items():
+    learners, result["rates"] = _learners(source.train, order, every, seed)
+    for name, make in learners.items():
         masked: list[float] = []
         estimator = make()
         curve = checkpointed(
@@ -288,7 +296,7 @@ def streamed(
             order,
             every=every,
             base=every,
-            batch=batch,
+            batch=every,
             only_seen=top5,
             score=_score(masked, tasks, top5=top5),
         )
@@ -314,19 +322,18 @@ def starts(seed: int, *, ordering: str, n_classes: int, step: int) -> Result:
     source = _data(video_data(), n_classes)
     order = in_order(source.train, ordering, seed)
     every = len(order) * step // n_classes
-    base = source.train.take(order[:every])
     other = packs.cifar100().train
-    width = base.X.shape[1]
-    # What Σ begins with, and for how many examples it stands; the base batch is learned anyway.
-    begins = {
+    width = other.X.shape[1]
+    # Σ_0 and for how many examples it stands; None is the base batch's own, with its count.
+    begins: dict[str, tuple[NDArray[np.float64], float] | None] = {
         "ones": (np.ones((width, width)), 0),
         "another data set": (pooled(other.X, other.y), len(other)),
-        "base": (pooled(base.X, base.y), 0),
+        "base": None,
     }
     result: Result = {start: {"fixed": [], "plastic": []} for start in STARTS}
-    for start, (covariance, n_before) in begins.items():
+    for start, begin in begins.items():
         for kind, accuracies in result[start].items():
-            learner = StartedLDA(covariance, n_before, n_classes, plastic=kind == "plastic")
+            learner = begun(begin, n_classes, kind)
             for place in range(0, len(order), every):
                 part = source.train.take(order[place : place + every])
                 learner.partial_fit(part.X, part.y)
@@ -341,7 +348,8 @@ def cost(seed: int, *, quick: bool) -> Result:
     order = orderings.class_iid(source.train.y, seed)
     every = len(order) * step // n_classes
     result: Result = {"ms": {}, "MB": {}, "accuracy": {}}
-    for name, (make, _) in _learners(source.train, order, every, seed).items():
+    learners, _ = _learners(source.train, order, every, seed)
+    for name, make in learners.items():
         # What is compiled at first use is compiled here, and not counted.
         checkpointed(
             make(), source.train, source.test, order[: every + 2], every=every + 2, base=every
@@ -357,23 +365,31 @@ def cost(seed: int, *, quick: bool) -> Result:
 
 
 def _learners(
-    train: Examples, order: Indices, base: int, seed: int
-) -> dict[str, tuple[Callable[[], Any], int]]:
-    """How each row's learner is made, and how many examples it is given at a time.
+    train: Examples, order: Indices, every: int, seed: int
+) -> tuple[dict[str, Callable[[], Any]], Result]:
+    """How each row's learner is made, and the learning rates that were chosen.
 
-    Where a batch teaches the same as its rows one by one, it gets a checkpoint's worth at once.
+    A checkpoint's worth of examples is the base, and given at once where a batch teaches the same
+    as its rows one by one.
     """
-    fine = best_rate(lambda r: LastLayer(r, seed), train, order, base=base, batch=base)
-    rehearsed = best_rate(
-        lambda r: ExStream(learning_rate=r, random_state=seed), train, order, base=0, batch=base
+
+    def exstream(rate: float) -> ExStream:
+        return ExStream(learning_rate=rate, random_state=seed)
+
+    base_rate, stream_rate = best_setting(
+        PAIRS, lambda pair: LastLayer(*pair, seed), train, order, base=every, every=every
     )
-    return {
-        FINE: (lambda: LastLayer(fine, seed), base),
-        EXSTREAM: (lambda: ExStream(learning_rate=rehearsed, random_state=seed), base),
-        FIXED: (lambda: FixedLDA(), base),
-        PLASTIC: (lambda: PlasticLDA(), base),
-        AS_PUBLISHED: (lambda: PublishedLDA(), base),
+    rehearsed = best_setting(
+        RATES, exstream, train, order, base=0, every=every, n_classes=CHOOSING_CLASSES
+    )
+    learners: dict[str, Callable[[], Any]] = {
+        FINE: lambda: LastLayer(base_rate, stream_rate, seed),
+        EXSTREAM: lambda: exstream(rehearsed),
+        FIXED: FixedLDA,
+        PLASTIC: PlasticLDA,
+        AS_PUBLISHED: PublishedLDA,
     }
+    return learners, {FINE: [base_rate, stream_rate], EXSTREAM: [rehearsed]}
 
 
 def _record(

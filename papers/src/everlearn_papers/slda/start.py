@@ -2,7 +2,8 @@
 
     ones              a matrix of ones, which says nothing; t = 0
     another data set  the pooled covariance of features of other images, t as many
-    base              that of the first checkpoint's worth of the stream itself
+    base              that of the first checkpoint's worth of the stream itself, by Oracle
+                      Approximating Shrinkage, t as many: what Table 1 starts from
 
 Fixed, it stays as it began; plastic, what the stream brings is added to it, so that t Σ grows from
 t_0 Σ_0. The rest is streaming LDA: running means, Λ = [(1 − ε) Σ + ε I]⁻¹.
@@ -16,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from everlearn.statistics.moments import Moments
 from everlearn_papers.slda.last_layer import answers
-from everlearn_papers.slda.learners import SHRINKAGE
+from everlearn_papers.slda.learners import SHRINKAGE, FixedLDA, PlasticLDA
 
 Array = NDArray[np.float64]
 
@@ -66,6 +67,13 @@ class StartedLDA:
 
     def predict(self, X: NDArray[Any]) -> NDArray[Any]:
         return answers(self.decision_function(X), self.classes_)
+
+
+def begun(begin: tuple[Array, float] | None, n_classes: int, kind: str) -> Any:
+    """Streaming LDA with Σ_0 and what it stands for, or with that of its own first batch."""
+    if begin is None:
+        return PlasticLDA() if kind == "plastic" else FixedLDA()
+    return StartedLDA(*begin, n_classes, plastic=kind == "plastic")
 
 
 def pooled(X: NDArray[Any], y: NDArray[Any]) -> Array:
