@@ -22,9 +22,9 @@ import torch
 from numpy.typing import NDArray
 
 from everlearn.learners.exstream import ExStream
+from everlearn.learners.lda import StreamingLDA
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
-from everlearn.learners.slda import StreamingLDA
 from everlearn.pipeline import StreamPipeline
 from everlearn.preprocessing.random_features import RandomFeatures
 from everlearn.size import size_in_bytes

@@ -31,7 +31,7 @@ RATES = (0.1, 0.01, 0.001)
 BASE_RATES, STREAM_RATES = (1.0, 0.1, 0.01), (0.01, 0.001, 0.0001)
 PAIRS = tuple(product(BASE_RATES, STREAM_RATES))
 # 1 / weight decay of the offline layer, to choose from.
-STRENGTHS = (0.01, 0.1, 1.0)
+STRENGTHS, MAX_ITERATIONS = (0.01, 0.1, 1.0), 1000
 # To choose a learning rate, every this-many-th training example is held out; ExStream, which is
 # slow, is run on so many classes.
 HOLD_OUT_EVERY, CHOOSING_CLASSES = 6, 20
@@ -104,6 +104,7 @@ class OfflineLayer:
 
         self.layer_ = _trained(max(STRENGTHS, key=hits), rows, y)
         self.classes_ = self.layer_.classes_
+        self.converged_ = bool(np.all(self.layer_.n_iter_ < MAX_ITERATIONS))
         return self
 
     def decision_function(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -115,7 +116,7 @@ class OfflineLayer:
 
 
 def _trained(strength: float, X: NDArray[Any], y: NDArray[Any]) -> LogisticRegression:
-    return LogisticRegression(C=strength, tol=1e-4, max_iter=1000).fit(X, y)
+    return LogisticRegression(C=strength, tol=1e-4, max_iter=MAX_ITERATIONS).fit(X, y)
 
 
 def answers(

@@ -303,16 +303,19 @@ def streamed(
         _record(result, name, curve.accuracies, masked, sum(curve.learning), estimator)
         result["seen"] = curve.seen
     accuracies, masked, seconds = [], [], 0.0
+    chosen: list[list[float]] = []
     for stop in result["seen"]:
         begin = perf_counter()
         learned = source.train.take(order[:stop])
         estimator = OfflineLayer().fit(learned.X, learned.y)
         seconds += perf_counter() - begin
+        chosen.append([estimator.layer_.C, float(estimator.converged_)])
         asked = source.test
         if top5:
             asked = asked.take(np.isin(asked.y, learned.y))
         accuracies.append(_score(masked, tasks, top5=top5)(estimator, asked))
     _record(result, OFFLINE, accuracies, masked, seconds, estimator)
+    result["offline"] = chosen
     result["classes seen"] = [len(np.unique(source.train.y[order[:s]])) for s in result["seen"]]
     return result
 

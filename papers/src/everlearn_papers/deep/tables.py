@@ -1,0 +1,415 @@
+"""What ``benchmarks/deep.py`` found, as tables: one function each, from what jobs gave alone."""
+
+from typing import Any
+
+import numpy as np
+
+from everlearn.evaluation.metrics import omega_all
+from everlearn.evaluation.table import Table
+from everlearn_papers.deep.race import CONTENDERS
+from everlearn_papers.deep.race import RATES as SEARCHED
+from everlearn_papers.deep.streams import RATES
+from everlearn_papers.deep.verification import PERMUTED, SPLIT
+from everlearn_papers.slda.last_layer import EPOCHS
+
+Found = dict[str, Any]
+STREAMED = ("SLDA (plastic)", "SLDA (plastic, published rule)", "SLDA (fixed)", "RLSC", "NCM")
+RATED = ("ExStream", "Fine-tuning (layer)")
+WHOLE = "Fine-tuning (whole network)"
+PATIENT = tuple(name for name, contender in CONTENDERS.items() if contender.patient)
+RIVALS = (
+    "iCaRL",
+    "End-to-End",
+    "iCaRL@10",
+    "iCaRL (softmax)@10",
+    "End-to-End@10",
+    "A-GEM",
+    "A-GEM (one head)",
+    "MAS",
+    "RWALK",
+    "SI",
+    "EWC",
+    "fine-tuning (own head)",
+    "fine-tuning",
+)
+OFFLINE = "Offline (layer)"
+ORDERINGS = ("iid", "class iid", "instance", "class instance")
+LAYER = "Offline (last layer)"
+
+
+def courses(found: Found) -> dict[str, Found]:
+    """Every row of the table of CIFAR-100: learners at their best rate, rivals, offline layer."""
+    rows: dict[str, Found] = {}
+    for name in STREAMED:
+        _put(rows, name, found.get(f"learner:{name}"))
+    for name in RATED:
+        _put(rows, name, best_rate(found, name))
+    _put(rows, WHOLE, best_whole(found))
+    for name in RIVALS:
+        _put(rows, name, found.get(f"rival:{name}"))
+    _put(rows, OFFLINE, best_rate(found, OFFLINE))
+    return rows
+
+
+def best_rate(found: Found, name: str) -> Found | None:
+    """A learner's course at the rates whose Ω on pictures held out is best."""
+    ran = [found.get(f"learner:{name}@{_joined(rates)}") for rates in RATES[name]]
+    return _best_held_out(ran)
+
+
+def best_whole(found: Found) -> Found | None:
+    """The whole network fine-tuned on CIFAR-100, at the rate that is best on pictures held out."""
+    return _best_held_out(
+        [run for key, run in found.items() if key.startswith("whole:") and "held_out" in run]
+    )
+
+
+def table_of_courses(found: Found) -> Table:
+    """Accuracy on all classes so far, task by task; memory, time, and the settings."""
+    table = Table()
+    for name, course in courses(found).items():
+        label, _, _ = name.partition("@")
+        row = {"": label} | _row(course)
+        if name == OFFLINE:
+            row["kept, MB"] = "all"
+        choice = course.get("choice", {})
+        row["epochs a task"] = _epochs(name, course)
+        row["rate"] = _rate(course)
+        row["strength"] = f"{choice['strength']:g}" if choice.get("strength") else "–"
+        row["network"] = course.get("network", "this")
+        table.add(**row)
+    return table
+
+
+def table_of_trials(found: Found) -> Table:
+    """What the searches came to: every rate and strength tried, by accuracy held out."""
+    table = Table()
+    for name in RIVALS:
+        run = found.get(f"rival:{name}")
+        if not run or "error" in run:
+            continue
+        tried = ", ".join(
+            f"{key.replace(' ', ' / ')}: {per_cent(value)}"
+            for key, value in run["choice"]["tried"].items()
+        )
+        table.add(
+            rival=name.partition("@")[0],
+            **{"epochs a task": run["epochs"], "rate / strength: held out": tried},
+        )
+    for name in (*RATED, OFFLINE):
+        tried = ", ".join(
+            f"{_joined(rates)}: {per_cent(float(np.mean(run['held_out'])))}"
+            for rates in RATES[name]
+            if (run := found.get(f"learner:{name}@{_joined(rates)}")) and "error" not in run
+        )
+        table.add(rival=name, **{"rate / strength: held out": tried})
+    return table
+
+
+def table_of_shrinkage(found: Found) -> Table:
+    """Streaming LDA at several ε, by the number of base classes: first answer / first five."""
+    table = Table()
+    for size in _sizes(found):
+        run = found["shrinkage:"] if size == 50 else found[f"size:{size}"]["shrinkage"]
+        row: dict[str, Any] = {"base classes": size, "mean variance": f"{run['mean variance']:.3f}"}
+        for share, course in run.items():
+            if isinstance(course, dict):
+                name = share if share == "oas" else f"ε = {float(share):g}"
+                row[name] = f"{per_cent(course['accuracies'][-1])} / {per_cent(course['top5'][-1])}"
+        table.add(**row)
+    return table
+
+
+def _row(course: Found) -> dict[str, str]:
+    values = course["accuracies"]
+    row = {"base": per_cent(values[0])}
+    for number, value in enumerate(values[1:], start=1):
+        row[f"+{10 * number}"] = per_cent(value)
+    row["top-5 at the end"] = per_cent(course["top5"][-1])
+    row["task told"] = per_cent(course["told"][-1])
+    row["kept, MB"] = f"{course['bytes_kept'] / 1e6:.1f}"
+    row["s, tasks"] = f"{sum(course['seconds'][1:]):.0f}" if course["seconds"] else "–"
+    return row
+
+
+def table_of_sizes(found: Found) -> Table:
+    """Fig. 3: accuracy at the end by the number of base classes."""
+    table = Table()
+    sizes = {int(key.removeprefix("size:")): value for key, value in found.items() if _size(key)}
+    middle: Found = {name: found[f"learner:{name}"] for name in STREAMED}
+    for size in sorted({*(size for size, run in sizes.items() if "error" not in run), 50}):
+        row: dict[str, Any] = {"base classes": size}
+        run = middle if size == 50 else sizes[size]
+        base = found["base:"] if size == 50 else run["base"]
+        row["base, by its output layer"] = per_cent(base["accuracy"])
+        for name in ("SLDA (plastic)", "SLDA (fixed)", "RLSC", "NCM"):
+            course = run[name]
+            row[name] = per_cent(course["accuracies"][-1])
+            row[f"{name}, top-5"] = per_cent(course["top5"][-1])
+        table.add(**row)
+    return table
+
+
+def table_of_stages(found: Found) -> Table:
+    """The same of closed-form learners, on the base network read at its last stages."""
+    table = Table()
+    for key, course in found.get("staged:", {}).items():
+        if isinstance(course, dict):
+            name, _, n = key.rpartition(", ")
+            table.add(**{"": name, "last stages": n} | _row(course))
+    return table
+
+
+def table_of_nights(found: Found) -> Table:
+    """Evenings and mornings by how many pictures of a class are kept."""
+    table = Table()
+    for key, run in found.items():
+        if not key.startswith("nights:") or "error" in run:
+            continue
+        row: dict[str, Any] = {"kept of a class": run["kept"], "base": per_cent(run["base"])}
+        for number, night in enumerate(run["nights"]):
+            row[f"evening {number + 1}"] = per_cent(run["evenings"][number])
+            row[f"morning {number + 1}"] = per_cent(run["mornings"][number])
+            row[f"night {number + 1}"] = "taken" if night["taken"] else "not taken"
+            row[f"s, night {number + 1}"] = f"{night['seconds']:.0f}"
+        table.add(**row)
+    return table
+
+
+def runs_of(found: Found, ordering: str) -> list[Found]:
+    """All draws of an ordering."""
+    jobs = [run for key, run in found.items() if key.startswith(f"ordering:{ordering}@")]
+    return sorted((run for job in jobs for run in job["runs"]), key=lambda run: int(run["draw"]))
+
+
+def table_of_orderings(found: Found) -> Table:
+    """Table 1 on the turntable: Ω_all against the layer trained offline, and the final accuracy."""
+    table = Table()
+    for name in (WHOLE, *runs_of(found, "iid")[0]["accuracies"]):
+        row: dict[str, Any] = {"": name}
+        for ordering in ORDERINGS:
+            runs = runs_of(found, ordering)
+            ours = [run["accuracies"].get(name) for run in runs]
+            if name == WHOLE:
+                ours = found[f"whole:{ordering}"]["runs"]
+            shares = [
+                omega_all(our, run["accuracies"][LAYER])
+                for our, run in zip(ours, runs, strict=True)
+            ]
+            row[f"Ω, {ordering}"] = f"{np.mean(shares):.3f} ± {np.std(shares):.3f}"
+            row[f"end, {ordering}"] = per_cent(float(np.mean([our[-1] for our in ours])))
+        table.add(**row)
+    return table
+
+
+def table_of_rates(found: Found) -> Table:
+    """The learning rates chosen in each ordering, and in how many draws."""
+    table = Table()
+    for name in ("Fine-Tuning", "ExStream"):
+        row: dict[str, Any] = {"": name}
+        for ordering in ORDERINGS:
+            chosen = [_joined(run["rates"][name]) for run in runs_of(found, ordering)]
+            row[ordering] = "; ".join(
+                f"{rates} ({chosen.count(rates)})" for rates in dict.fromkeys(sorted(chosen))
+            )
+        table.add(**row)
+    row = {"": WHOLE}
+    for ordering in ORDERINGS:
+        run = found[f"whole:{ordering}"]
+        row[ordering] = f"{run['rate of the base']:g},{run['rate']:g} ({len(run['runs'])})"
+    table.add(**row)
+    return table
+
+
+def table_of_starts(found: Found) -> Table:
+    """Table 3 on the turntable."""
+    table = Table()
+    for start in runs_of(found, "iid")[0]["starts"]:
+        row: dict[str, Any] = {"base": start}
+        for ordering in ORDERINGS:
+            runs = runs_of(found, ordering)
+            for kind in ("fixed", "plastic"):
+                ours = [
+                    omega_all(run["starts"][start][kind], run["accuracies"][LAYER]) for run in runs
+                ]
+                row[f"{ordering}, {kind}"] = f"{np.mean(ours):.3f}"
+        table.add(**row)
+    return table
+
+
+def table_of_told(found: Found) -> Table:
+    """Table 2: SLDA and the rivals, Ω of all by the whole network trained offline."""
+    table = Table()
+    references = {run["draw"]: run for key, run in found.items() if key.startswith("offline:")}
+    before = found.get("told-before:offline")
+    epochs = next(iter(references.values()))["epochs"] if references else None
+    _told_row(table, "offline, whole network", list(references.values()), references, epochs)
+    for ordering in ("class iid", "class instance"):
+        for name in ("SLDA (fixed)", "SLDA (plastic)", LAYER):
+            runs = [
+                {
+                    "draw": run["draw"],
+                    "accuracies": _of_seen(run["accuracies"][name]),
+                    "told": run["masked"][name],
+                }
+                for run in runs_of(found, ordering)
+            ]
+            _told_row(table, f"{name}, {ordering}", runs, references, "–")
+    for name in (*CONTENDERS,):
+        jobs = [run for key, run in found.items() if key.startswith(f"told:{name}@")]
+        runs = [run for job in jobs if "error" not in job for run in job["runs"]]
+        if runs:
+            choices = found[f"choice:{name}"]["choices"]
+            rates = " | ".join(
+                f"{choices[kind]['learning_rate']:.2g} / {choices[kind]['strength']:g}"
+                for kind in ("untold", "told")
+            ).replace(" | ", "; ")
+            epochs = found[f"choice:{name}"]["epochs"]
+            _told_row(table, name, runs, references, epochs, rates)
+        elif f"told-before:{name}" in found and before:
+            run = found[f"told-before:{name}"] | {"draw": 0}
+            _told_row(table, f"{name}, earlier run", [run], {0: before}, run["epochs"])
+    return table
+
+
+def _told_row(
+    table: Table,
+    name: str,
+    runs: list[Found],
+    references: dict[int, Found],
+    epochs: Any,
+    rates: str = "–",
+) -> None:
+    row: dict[str, Any] = {"": name, "draws": len(runs), "epochs a task": epochs}
+    for column, key in (("", "accuracies"), (", told", "told")):
+        shares = [omega_all(run[key], references[run["draw"]][key]) for run in runs]
+        row[f"end{column}"] = per_cent(float(np.mean([run[key][-1] for run in runs])))
+        row[f"Ω{column}"] = f"{np.mean(shares):.3f}"
+    table.add(**row, **{"rate / strength; told": rates})
+
+
+def _of_seen(accuracies: list[float]) -> list[float]:
+    """Accuracies on all test pictures as those on the classes so far, a fifth more at a time."""
+    n = len(accuracies)
+    return [value * n / number for number, value in enumerate(accuracies, start=1)]
+
+
+def table_of_verification(found: Found) -> Table:
+    """Rivals at settings of their own."""
+    table = Table()
+    for words, kind, settings in (
+        ("permuted MNIST, 17 tasks, one pass", "permuted", PERMUTED),
+        ("split MNIST, task told", "split", SPLIT),
+    ):
+        for name, setting in settings.items():
+            run = found.get(f"{kind}:{name}")
+            if not run or "error" in run:
+                continue
+            within = "–"
+            if setting.figure is not None:
+                short = setting.figure - run["accuracy"]
+                within = "yes" if short <= setting.tolerance else "no"
+            table.add(
+                rival=name,
+                setting=words,
+                published=setting.figure,
+                measured=f"{run['accuracy']:.1f}",
+                **{"within": within, "tolerance": setting.tolerance or "–"},
+            )
+    for name in ("iCaRL", "End-to-End"):
+        run = found.get(f"tens:{name}")
+        if run and "error" not in run:
+            mean = 100 * float(np.mean(run["accuracies"]))
+            table.add(
+                rival=name,
+                setting="CIFAR-100 in tens, mean over ten steps; at the end",
+                published=f"{TENS[name]:.1f}",
+                measured=f"{mean:.1f}; {per_cent(run['accuracies'][-1])}",
+                within="yes" if TENS[name] - mean <= TENS_TOLERANCE else "no",
+                tolerance=TENS_TOLERANCE,
+            )
+    return table
+
+
+# Means over ten steps of ten classes, CIFAR-100, 2,000 exemplars: Rebuffi et al. 2017 (Fig. 2 a,
+# ResNet-32) and Castro et al. 2018 (Table 1, ResNet-32).
+TENS = {"iCaRL": 64.1, "End-to-End": 63.6}
+TENS_TOLERANCE = 2.0
+
+
+def table_of_adaptation(found: Found) -> Table:
+    """Classes met later, by a network adapted to the first of them or not."""
+    table = Table()
+    for how in ("as it is", "last block", "low rank"):
+        row = found["adapt:"][how]
+        table.add(
+            network=how,
+            taken="yes" if row["changed"] else "no",
+            **{name: per_cent(row[name]) for name in ("SLDA (plastic)", "RLSC", "NCM")},
+        )
+    return table
+
+
+def table_again(found: Found) -> Table:
+    """The same jobs once more, with a base network of their own."""
+    table = Table()
+    for key, run in found.items():
+        if "error" not in run and key in ("joint:", "base:"):
+            table.add(job=key.rstrip(":"), accuracy=per_cent(run["accuracy"]), s=_s(run["seconds"]))
+        elif "error" not in run and key.startswith("rival:"):
+            end = per_cent(run["accuracies"][-1])
+            table.add(job=key, accuracy=end, told=per_cent(run["told"][-1]), rate=_rate(run))
+        elif "error" not in run and key.startswith("nights:"):
+            table.add(job=key, accuracy=per_cent(run["mornings"][-1]))
+        elif "error" not in run and key.startswith("permuted:"):
+            table.add(job=key, accuracy=f"{run['accuracy']:.1f}")
+    return table
+
+
+def per_cent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def searched_rates() -> str:
+    """The rates that a search of the rivals begins with."""
+    return ", ".join(f"{rate:g}" for rate in SEARCHED)
+
+
+def _epochs(name: str, course: Found) -> str:
+    if name == OFFLINE:
+        return str(EPOCHS)
+    return str(course.get("epochs", 1))
+
+
+def _rate(course: Found) -> str:
+    if "choice" in course:
+        return f"{course['choice']['learning_rate']:.2g}"
+    rates = course.get("rates") or ([course["rate"]] if "rate" in course else [])
+    return ", ".join(f"{rate:.2g}" for rate in rates) or "–"
+
+
+def _best_held_out(runs: list[Found | None]) -> Found | None:
+    done = [run for run in runs if run and "error" not in run]
+    return max(done, key=lambda run: float(np.mean(run["held_out"]))) if done else None
+
+
+def _sizes(found: Found) -> list[int]:
+    sizes = [int(key.removeprefix("size:")) for key in found if key.startswith("size:")]
+    return sorted({*sizes, 50})
+
+
+def _joined(numbers: Any) -> str:
+    return ",".join(f"{number:g}" for number in numbers)
+
+
+def _s(seconds: float) -> str:
+    return f"{seconds:.1f}"
+
+
+def _put(rows: dict[str, Found], name: str, course: Found | None) -> None:
+    if course and "error" not in course:
+        rows[name] = course
+
+
+def _size(key: str) -> bool:
+    return key.startswith("size:")
