@@ -10,6 +10,7 @@ from everlearn_papers.deep.race import CONTENDERS
 from everlearn_papers.deep.race import RATES as SEARCHED
 from everlearn_papers.deep.streams import RATES
 from everlearn_papers.deep.verification import PERMUTED, SPLIT
+from everlearn_papers.report import published
 from everlearn_papers.slda.last_layer import EPOCHS
 
 Found = dict[str, Any]
@@ -33,6 +34,7 @@ RIVALS = (
     "fine-tuning",
 )
 OFFLINE = "Offline (layer)"
+LATER = 25_000  # pictures of the five tasks
 ORDERINGS = ("iid", "class iid", "instance", "class instance")
 LAYER = "Offline (last layer)"
 
@@ -78,6 +80,31 @@ def table_of_courses(found: Found) -> Table:
         row["strength"] = f"{choice['strength']:g}" if choice.get("strength") else "–"
         row["network"] = course.get("network", "this")
         table.add(**row)
+    return table
+
+
+def table_of_costs(found: Found) -> Table:
+    """Sec. 4.5: time for the five tasks, with the pass of the network, and memory."""
+    rows = courses(found)
+    stream = found["stream:"]
+    embedding = stream["embedding seconds"] * LATER / stream["examples"]
+    own = sum(rows["SLDA (plastic)"]["seconds"][1:]) + embedding
+    kept = rows["SLDA (plastic)"]["bytes_kept"]
+    table = Table()
+    for name in ("SLDA (plastic)", "ExStream", "iCaRL", "End-to-End"):
+        course = rows[name]
+        seconds = sum(course["seconds"][1:])
+        if name in (*STREAMED, *RATED):
+            seconds += embedding
+        table.add(
+            **{
+                "": name,
+                "s": f"{seconds:.1f}",
+                "times SLDA's": f"{seconds / own:.0f}",
+                "kept, MB": f"{course['bytes_kept'] / 1e6:.1f}",
+                "times SLDA's kept": f"{course['bytes_kept'] / kept:.1f}",
+            }
+        )
     return table
 
 
@@ -285,6 +312,10 @@ def _told_row(
         shares = [omega_all(run[key], references[run["draw"]][key]) for run in runs]
         row[f"end{column}"] = per_cent(float(np.mean([run[key][-1] for run in runs])))
         row[f"Ω{column}"] = f"{np.mean(shares):.3f}"
+    theirs = published("slda")["table2 rivals"].get(name, {}).get("class iid")
+    if name == "iCaRL":
+        theirs = ["–", published("slda")["representation"]["CORe50, class iid"]["iCaRL"]]
+    row |= {"published Ω": theirs[1], "published Ω, told": theirs[0]} if theirs else {}
     table.add(**row, **{"rate / strength; told": rates})
 
 

@@ -3,8 +3,8 @@
 41 points near a line come in from left to right; of five of them the second coordinate is changed.
 The paper prints a picture of its points and no numbers: these points are drawn anew.
 
-What is four deviations from the line does not belong to it. The deviation is the one the points were
-made with, which only an oracle knows, or estimated from the first points, which are unchanged.
+What is four deviations from the line does not belong to it. The deviation is the one the points
+were made with, which only an oracle knows, or estimated from the first points, left unchanged.
 
 With two coordinates and one component nothing but what was seen before says which of the two is
 wrong: that one is believed which makes the point less unusual.
