@@ -32,7 +32,7 @@ def test_the_quick_run(data_pack, tmp_path):
         assert omega[stream, slda.PLASTIC] > 0.95
     cifar = "CIFAR-100, class iid"
     assert omega[cifar, slda.PLASTIC] > 0.98
-    assert omega[cifar, slda.FIXED] > omega[cifar, slda.FINE] + 0.1
+    assert omega[cifar, slda.PLASTIC] >= omega[cifar, slda.FIXED]
     assert omega[cifar, slda.OFFLINE] == 1.0
     for figure in ("fig1.png", "compute.png"):
         assert (tmp_path / figure).read_bytes().startswith(b"\x89PNG")
