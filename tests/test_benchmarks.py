@@ -1,4 +1,4 @@
-"""Every benchmark can be started; whether its claims hold is for the benchmark to say."""
+"""Every benchmark and attack can be started; whether its claims hold is for it to say."""
 
 import importlib
 import inspect
@@ -8,31 +8,40 @@ from types import ModuleType
 
 import pytest
 
+from attacks.__main__ import ATTACKS
 from benchmarks.__main__ import BENCHMARKS, BY_NAME
 from tests.docs.blocks import ROOT
 from tests.docs.reading import read_command
 
 FOLDER = ROOT / "benchmarks"
-FILES = sorted(path for path in FOLDER.glob("*.py") if not path.stem.startswith("__"))
-LISTED = (*BENCHMARKS, *BY_NAME)
+LISTED = [
+    *(f"benchmarks.{name}" for name in (*BENCHMARKS, *BY_NAME)),
+    *(f"attacks.{name}" for name in ATTACKS),
+]
+FILES = [
+    f"{package}.{path.stem}"
+    for package in ("attacks", "benchmarks")
+    for path in sorted((ROOT / package).glob("*.py"))
+    if not path.stem.startswith("__")
+]
 # Whose package is no dependency of a development installation.
 NEEDS = {
-    "cluster_driver": "psutil",
-    "cluster_engines": "psutil",
-    "cluster_faults": "psutil",
-    "cluster_images": "psutil",
-    "cluster_shards": "psutil",
-    "cluster_unlearn": "psutil",
-    "deep": "torch",
-    "gpu": "torch",
+    "attacks.cluster_faults": "psutil",
+    "benchmarks.cluster_driver": "psutil",
+    "benchmarks.cluster_engines": "psutil",
+    "benchmarks.cluster_images": "psutil",
+    "benchmarks.cluster_shards": "psutil",
+    "benchmarks.cluster_unlearn": "psutil",
+    "benchmarks.deep": "torch",
+    "benchmarks.gpu": "torch",
 }
 
 
 def imported(name: str) -> ModuleType:
     package = NEEDS.get(name)
     if package and find_spec(package) is None:
-        pytest.skip(f"benchmarks.{name} needs {package}, which is not installed")
-    return importlib.import_module(f"benchmarks.{name}")
+        pytest.skip(f"{name} needs {package}, which is not installed")
+    return importlib.import_module(name)
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -42,9 +51,9 @@ def test_what_is_run_by_name_gives_lines(name):
     assert all(p.default is not p.empty for p in inspect.signature(lines).parameters.values())
 
 
-@pytest.mark.parametrize("name", sorted({path.stem for path in FILES} - {*LISTED}))
+@pytest.mark.parametrize("name", sorted({*FILES} - {*LISTED}))
 def test_what_gives_lines_is_run_by_name(name):
-    assert not hasattr(imported(name), "lines"), "to be listed in benchmarks/__main__.py"
+    assert not hasattr(imported(name), "lines"), "to be listed in __main__.py"
 
 
 def test_pages_speak_of_benchmarks_that_there_are():
@@ -52,7 +61,9 @@ def test_pages_speak_of_benchmarks_that_there_are():
     told = [
         command
         for page in pages
-        for command in re.findall(r"`(python -m benchmarks[^`…]*)`", page.read_text("utf-8"))
+        for command in re.findall(
+            r"`(python -m (?:attacks|benchmarks)[^`…]*)`", page.read_text("utf-8")
+        )
     ]
     assert told
     for command in told:

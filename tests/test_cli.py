@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from benchmarks.hostile_images import photograph, saved
+from attacks.hostile_images import photograph, saved
 from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.images.decode import decode

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from benchmarks.hostile_images import photograph, saved
+from attacks.hostile_images import photograph, saved
 from everlearn import Memory
 from everlearn.cli import output
 from everlearn.cli.app import app

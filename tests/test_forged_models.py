@@ -1,6 +1,6 @@
 """Files that are intact and false are refused by name.
 
-The long run is ``benchmarks/forged_models.py``.
+The long run is ``attacks/forged_models.py``.
 """
 
 import json
@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.forged_models import attack, examples, forge, makers, original, write
+from attacks.forged_models import attack, examples, forge, makers, original, write
 from everlearn import load
 from everlearn.errors import DamagedModel
 

@@ -157,6 +157,18 @@ class MemoryClosed(EverlearnError, ValueError):
     """A Memory is used after it was closed."""
 
 
+class ChangedMeanwhile(InvalidInput):
+    """The operation to be undone or redone is not the last one any more; nothing was changed."""
+
+
+class PicturesMissing(InvalidInput):
+    """Pictures that were taught can no longer be read, and would be lost; nothing was changed."""
+
+    def __init__(self, message: str, count: int = 0) -> None:
+        super().__init__(message)
+        self.count = count
+
+
 class UnknownMemory(InvalidInput):
     """A service has no Memory of that name."""
 

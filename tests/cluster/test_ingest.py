@@ -1,6 +1,9 @@
 """``everlearn ingest``: images of any number into a Memory or a model file."""
 
+import io
 import json
+import shutil
+import tarfile
 
 import numpy as np
 import pytest
@@ -61,6 +64,12 @@ def test_vectors_are_no_images_for_a_memory(run, shards, reference):
     assert "--model" in run(*shards.paths, code=2).output
 
 
+def counts(tmp_path):
+    with Memory(tmp_path / "memory", read_only=True) as memory:
+        assert memory.verify().ok
+        return {name: record.count for name, record in memory.names().items()}
+
+
 def test_a_shard_with_an_unreadable_image_keeps_the_others(run, photos, tmp_path):
     """Every readable image arrives, and the one that cannot be read is named, each time."""
     (photos.folder / "cup" / "1.png").write_bytes(b"no image")
@@ -87,3 +96,57 @@ def test_images_are_embedded_once_and_nothing_is_fitted(run, photos, monkeypatch
     assert sum(embedded) == 6
     store = CheckpointStore(str(parts))
     assert [store.read(name).learner for name in store.names()] == [None]
+
+
+def forged(path, **changes):
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {key: file[key] for key in file.files}
+    np.savez(path, **(arrays | changes))
+
+
+@pytest.mark.parametrize("how", ["nan", "other", "cut", "text"])
+def test_vectors_that_were_altered_are_made_again(run, photos, tmp_path, how):
+    run(photos.folder)
+    with Memory(tmp_path / "memory", read_only=True) as memory:
+        before = memory.classifier.named_steps["ridge"].coef_
+    for path in (tmp_path / "memory.parts" / "vectors").iterdir():
+        if how == "nan":
+            forged(path, X=np.full((3, 16), np.nan, dtype=np.float32))
+        elif how == "other":
+            forged(path, X=np.ones((3, 16), dtype=np.float32))
+        else:
+            path.write_bytes(b"no npz" if how == "text" else path.read_bytes()[:-40])
+    shutil.rmtree(tmp_path / "memory")
+    run(photos.folder)
+    assert counts(tmp_path) == {"cup": 3, "lamp": 3}
+    with Memory(tmp_path / "memory", read_only=True) as memory:
+        assert np.array_equal(memory.classifier.named_steps["ridge"].coef_, before)
+
+
+def test_a_picture_under_two_names_is_reported(run, photos, tmp_path):
+    copied = (photos.folder / "cup" / "0.png").read_bytes()
+    (photos.folder / "lamp" / "9.png").write_bytes(copied)
+    result = run(photos.folder, code=1)
+    assert "is already taught as 'cup'" in result.output
+    assert counts(tmp_path) == {"cup": 3, "lamp": 3}
+
+
+def test_a_name_of_digits_is_kept_as_it_is_written(run, photos, tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for number, path in enumerate(sorted(photos.folder.rglob("*.png"))[:2]):
+            for name, data in (
+                (f"{number}.png", path.read_bytes()),
+                (f"{number}.cls", b"007" if number else b"7"),
+            ):
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    run(tmp_path / "a.tar")
+    assert counts(tmp_path) == {"7": 1, "007": 1}
+
+
+def test_where_vectors_are_kept_elsewhere_a_receipt_says_so(run, photos, tmp_path):
+    run(photos.folder, "--checkpoint", tmp_path / "elsewhere")
+    with Memory(tmp_path / "memory") as memory:
+        receipt = memory.forget(name="cup", erase=True).receipt
+    assert receipt.remaining == [str(tmp_path / "elsewhere")]

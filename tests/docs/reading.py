@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from attacks.__main__ import ATTACKS
 from benchmarks.__main__ import BENCHMARKS, BY_NAME
 from everlearn.cli.app import app
 from tests.docs.blocks import ROOT
@@ -94,9 +95,12 @@ def _read_python(rest: list[str]) -> None:
     elif rest[:2] == ["-m", "benchmarks"]:
         unknown = set(rest[2:]) - {*BENCHMARKS, *BY_NAME, "all"}
         assert not unknown, f"no benchmark is called {unknown}"
-    elif rest[0] == "-m" and rest[1].startswith("benchmarks."):
+    elif rest[:2] == ["-m", "attacks"]:
+        unknown = set(rest[2:]) - set(ATTACKS)
+        assert not unknown, f"no attack is called {unknown}"
+    elif rest[0] == "-m" and rest[1].startswith(("attacks.", "benchmarks.")):
         command = ROOT / f"{rest[1].replace('.', '/')}.py"
-        assert command.exists(), f"no benchmark {rest[1]}"
+        assert command.exists(), f"there is no {rest[1]}"
         text = command.read_text(encoding="utf-8")
         options = [word for word in rest[2:] if word.startswith("--")]
         assert all(f'"{option}"' in text for option in options), f"{rest[1]} has not all {options}"

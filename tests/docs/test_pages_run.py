@@ -95,6 +95,8 @@ def test_a_command_that_does_not_exist_is_noticed():
         "make everything",
         "python -m benchmarks no_such_thing",
         "python -m benchmarks side_by_side",
+        "python -m attacks no_such_thing",
+        "python -m attacks.crash --no-such-option",
         "python -m benchmarks.cluster_engines --no-such-option",
         "frobnicate",
     ):

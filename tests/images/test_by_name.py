@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from benchmarks.hostile_images import photograph, saved
+from attacks.hostile_images import photograph, saved
 from everlearn import EfficientNetLite0, Memory, OnnxEmbedder
 from everlearn.errors import InvalidParameter, WrongEmbedder
 from everlearn.images.by_name import embedder_called, embedder_for, prepared_as

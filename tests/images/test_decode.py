@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps, PngImagePlugin
 
-from benchmarks.hostile_images import (
+from attacks.hostile_images import (
     hand_made,
     many_scans,
     mutated,

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from benchmarks.hostile_images import photograph, saved
+from attacks.hostile_images import photograph, saved
 from everlearn.errors import (
     CannotRead,
     DamagedImage,

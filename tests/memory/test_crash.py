@@ -1,4 +1,4 @@
-"""Small rounds of what benchmarks/ does at length: kills, altered bytes, interrupts, forgers."""
+"""Small rounds of what attacks/ does at length: kills, altered bytes, interrupts, forgers."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.attacked_folder import KINDS
+from attacks.attacked_folder import KINDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def attack(name, *arguments):
     """Run an attack in a process of its own, which forks; what it found."""
     done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{name}", *map(str, arguments)],
+        [sys.executable, "-m", f"attacks.{name}", *map(str, arguments)],
         cwd=ROOT,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,

@@ -1,12 +1,15 @@
 """After an erase, no byte of what was erased is in any file of the folder."""
 
+import hashlib
 import json
+import os
 
 import numpy as np
 import pytest
 
 from everlearn import Memory
 from everlearn.errors import NothingToUndo, UnknownLabel
+from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.writing import TeachingWriter
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage.journal import Example
@@ -179,3 +182,107 @@ def test_an_erase_whose_pages_cannot_be_rewritten_is_pending_and_not_lost(filled
         assert "secret name" not in memory.names()
     memory.teach(np.ones(16), "after")
     assert traces_in(memory.path) == []
+
+
+def kept_unknown(memory, vector, source, digest):
+    with memory._opened.one_change() as journal:
+        unknowns.remember(journal, Example(vector, source, digest, b"thumbnail of " + digest[:4]))
+
+
+def receipt_of(memory, tmp_path, **selection):
+    path = tmp_path / "receipt.json"
+    done = memory.forget(**selection, erase=True)
+    done.receipt.save(path)
+    return path, done.receipt
+
+
+def test_what_is_shared_with_others_is_not_said_to_be_gone(filled, tmp_path):
+    """Every camera frame has the same source, and a picture may have two names."""
+    memory, *_ = filled
+    both = np.linspace(0.1, 1.0, 16).astype(np.float32)
+    for number, name in enumerate(("ann", "ben", "ann", "ben")):
+        memory.teach(both if number < 2 else both[::-1] * number, name, source="camera", also=True)
+    path, receipt = receipt_of(memory, tmp_path, name="ann")
+    # Its name, one vector and one picture; source, the other vector and picture are Ben's too.
+    assert len(receipt.erased) == 3
+    found = memory.verify(path)
+    assert found.problems == ()
+    assert "none of the 3 things that the receipt names is left" in str(found)
+    memory.teach(both[::-1] * 2, "carla", source="camera")
+    assert "a vector that was erased is still there" in memory.verify(path).problems
+
+
+def test_a_receipt_alone_confirms_no_guess(filled, tmp_path):
+    memory, *_ = filled
+    path, receipt = receipt_of(memory, tmp_path, name="secret name")
+    guesses = (b"secret name", b"/secret/place.jpg", SECRET.tobytes())
+    assert not {hashlib.sha256(guess).hexdigest() for guess in guesses} & set(receipt.erased)
+    with Memory(tmp_path / "other") as other:
+        other.teach(SECRET, "secret name")
+        other.forget(name="secret name", erase=True)
+        assert "receipt of another Memory" in " ".join(other.verify(path).problems)
+
+
+def test_a_receipt_of_the_first_version_is_still_checked(filled, tmp_path):
+    memory, *_ = filled
+    _, receipt = receipt_of(memory, tmp_path, name="secret name")
+    facts = vars(receipt) | {"erased": [hashlib.sha256(b"class 1").hexdigest()]}
+    for new in ("key", "unknowns_removed", "remaining"):
+        del facts[new]
+    words = json.dumps(facts, sort_keys=True)
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(facts | {"sha256": hashlib.sha256(words.encode()).hexdigest()}))
+    assert memory.verify(old).problems == ("a name that was erased is still there",)
+
+
+def test_kept_unknown_images_of_the_person_go_too(filled, tmp_path):
+    memory, X, _ = filled
+    away = -np.ones(16, dtype=np.float32)
+    for place, (vector, source) in enumerate(
+        [
+            (away, "/secret/other.jpg"),
+            (away, "/album/Secret Name/3.jpg"),
+            (SECRET * 1.1, "/elsewhere/5.jpg"),
+            (X[0], "/elsewhere/6.jpg"),
+        ]
+    ):
+        kept_unknown(memory, vector, source, bytes([place]) * 32)
+    _, receipt = receipt_of(memory, tmp_path, name="secret name")
+    assert receipt.unknowns_removed == 3
+    assert [one.example.source for one in unknowns.all_unknowns(memory._opened.journal)] == [
+        "/elsewhere/6.jpg"
+    ]
+    data = b"".join(path.read_bytes() for path in memory.path.iterdir())
+    for trace in (b"Secret Name", b"/secret/", b"thumbnail of " + bytes([2]) * 4):
+        assert trace not in data
+
+
+def test_what_was_made_from_the_pictures_goes_or_is_named(filled, tmp_path):
+    memory, *_ = filled
+    parts = tmp_path / "memory.parts" / "vectors" / "abc.npz"
+    parts.parent.mkdir(parents=True)
+    training, network = memory.path / "night-abc.training", memory.path / "network-ab.safetensors"
+    for file in (parts, training, network, memory.path / "before-reembed-1"):
+        file.write_bytes(SECRET.tobytes())
+        os.utime(file, (1, 1))
+    memory.remember_checkpoint("s3://bucket/parts")
+    path, receipt = receipt_of(memory, tmp_path, name="secret name")
+    assert receipt.remaining == [network.name, "s3://bucket/parts"]
+    assert not parts.parent.parent.exists()
+    assert not training.exists()
+    (problem,) = memory.verify(path).problems
+    assert network.name in problem
+    network.unlink()
+    assert memory.verify(path).ok
+
+
+def test_a_snapshot_that_cannot_be_removed_makes_the_erase_pending(filled, tmp_path):
+    memory, *_ = filled
+    stuck = memory.path / "snapshot-256-0123456789abcdef0123456789abcdef"
+    stuck.mkdir()
+    path, receipt = receipt_of(memory, tmp_path, name="secret name")
+    assert receipt.pending
+    assert "the erase is not finished" in " ".join(memory.verify(path).problems)
+    stuck.rmdir()
+    memory.teach(np.ones(16), "after")
+    assert memory.verify(path).ok

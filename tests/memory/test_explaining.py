@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.hostile_images import photograph, saved
+from attacks.hostile_images import photograph, saved
 from everlearn import Memory, NearestClassMean, RecursiveRLSC
 from everlearn.errors import InvalidInput, NeverLearned, NotExplainable, UnknownLabel
 from everlearn.images.embedders import Pixels

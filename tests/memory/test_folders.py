@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.hostile_images import photograph, saved
+from attacks.hostile_images import photograph, saved
 from everlearn import Memory
 from everlearn.errors import CannotRead, CannotWrite, InvalidInput, NeverLearned
 from everlearn.images import folders

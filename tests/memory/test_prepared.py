@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.hostile_images import saved
+from attacks.hostile_images import saved
 from everlearn import Memory, NCMForest, RecursiveRLSC
 from everlearn.memory.model.head import head_of
 from everlearn.memory.model.serving import PREFIX, prepared_answers, read_head, write_head

@@ -1,12 +1,24 @@
 """Another network, the same Memory."""
 
+import sqlite3
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 
-from benchmarks.hostile_images import saved
+from attacks.hostile_images import saved
 from everlearn import Memory
-from everlearn.errors import NeverLearned, WrongEmbedder
+from everlearn.cli.app import app
+from everlearn.errors import (
+    CannotWrite,
+    ChangedMeanwhile,
+    NeverLearned,
+    NothingToUndo,
+    PicturesMissing,
+    UnknownLabel,
+    WrongEmbedder,
+)
 from everlearn.images.embedders import Pixels
 
 
@@ -48,9 +60,8 @@ def test_vectors_are_those_of_the_other_embedder(tmp_path, photos, keep):
         assert (done.done, done.left_out) == (11, ())
         assert memory.info()["embedder"] == new.name
         assert memory.verify().problems == ()
-        assert memory.undo().kind == "forget"
-        assert len(memory.teachings()) == 12
         files = [(p.with_suffix(".moved") if keep == "image" else p, n) for p, n in photos]
+        memory.teach(*files[0])
         expected = fresh(tmp_path, files, new)
         assert np.allclose(coefficients(memory), expected)
         assert not list(memory.path.glob("reembed-*"))
@@ -63,7 +74,12 @@ def test_what_cannot_be_read_is_reported_and_kept_out(tmp_path, photos):
         memory.teach_many(photos)
         photos[3][0].unlink()
         photos[5][0].write_bytes(photos[6][0].read_bytes())
-        done = memory.reembed(Pixels(size=8))
+        before = memory.info()["teachings"]
+        with pytest.raises(PicturesMissing, match="2 of 12 teachings") as refused:
+            memory.reembed(Pixels(size=8))
+        assert refused.value.count == 2
+        assert memory.info()["teachings"] == before
+        done = memory.reembed(Pixels(size=8), drop=True)
         assert [source for _, source in done.left_out] == [str(photos[3][0]), str(photos[5][0])]
         assert memory.info()["teachings"] == done.done == 10
         assert memory.verify().problems == ()
@@ -71,7 +87,7 @@ def test_what_cannot_be_read_is_reported_and_kept_out(tmp_path, photos):
             path.unlink(missing_ok=True)
         before = memory.info()
         with pytest.raises(NeverLearned, match="nothing was changed"):
-            memory.reembed(Pixels(size=6))
+            memory.reembed(Pixels(size=6), drop=True)
         assert memory.info()["teachings"] == before["teachings"]
 
 
@@ -117,3 +133,148 @@ def test_keeping_nothing_keeps_nothing(tmp_path, photos):
         memory.teach_many(photos)
         assert memory.thumbnail(1) is None
         assert not memory.teachings()[0].has_thumbnail
+
+
+def test_a_change_of_the_network_is_one_operation_that_can_be_undone(tmp_path, photos):
+    old, new = Pixels(size=4), Pixels(size=8)
+    with Memory(tmp_path / "memory", embedder=old) as memory:
+        memory.teach_many(photos)
+        before = coefficients(memory)
+        for path, _ in photos[:4]:
+            path.rename(path.with_suffix(".moved"))
+        memory.reembed(new, drop=True)
+        assert "thing 0" not in memory.names()
+        assert [change.kind for change in memory.history()] == ["reembed", "teach"]
+        meant = memory.would_undo()
+        assert (meant.kind, meant.count) == ("reembed", 8)
+        memory.teach(photos[0][0].with_suffix(".moved"), "new thing")
+        with pytest.raises(ChangedMeanwhile):
+            memory.undo(meant.id)
+        memory.undo()
+        undone = memory.undo(meant.id)
+        assert (undone.kind, undone.undone) == ("reembed", True)
+        assert memory.info()["embedder"] == old.name
+        assert memory.names()["thing 0"].count == 4
+        assert np.array_equal(coefficients(memory), before)
+        assert memory.verify().problems == ()
+        assert [change.kind for change in memory.history()] == ["teach"]
+        memory.teach(photos[0][0].with_suffix(".moved"), "thing 0")
+    with Memory(tmp_path / "memory", embedder=old) as memory:
+        assert memory.verify().problems == ()
+
+
+def test_without_the_journal_of_before_a_change_of_the_network_stays(tmp_path, photos):
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+        memory.reembed(Pixels(size=8))
+        (memory.path / "before-reembed-2").unlink()
+        with pytest.raises(NothingToUndo, match="change back with reembed"):
+            memory.undo()
+        assert memory.info()["teachings"] == 12
+
+
+def test_the_command_asks_before_pictures_are_lost(tmp_path, photos):
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+    for path, _ in photos[:4]:
+        path.unlink()
+    command = ["-m", str(tmp_path / "memory"), "--network", "pixels-4", "reembed", "pixels"]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 1
+    assert "nothing would be left of thing 0" in refused.stderr
+    done = CliRunner().invoke(app, [*command, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert "8 teachings have new vectors, 4 were left out; everlearn undo" in done.stdout
+
+
+def test_pictures_that_were_moved_are_found_again(tmp_path, photos):
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+        (tmp_path / "moved").mkdir()
+        for path, _ in photos:
+            path.rename(tmp_path / "moved" / path.name)
+        (tmp_path / "moved" / photos[1][0].name).write_bytes(b"another file")
+        with pytest.raises(UnknownLabel):
+            memory.relocate(tmp_path / "nowhere", tmp_path / "moved")
+        done = memory.relocate(tmp_path, tmp_path / "moved")
+        assert (done.moved, done.missing) == (11, (str(photos[1][0]),))
+        assert memory.verify().problems == ()
+        assert memory.reembed(Pixels(size=8), drop=True).done == 11
+
+
+def test_teaching_a_moved_file_again_updates_its_path(tmp_path, photos):
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+        copy = tmp_path / "copy.png"
+        copy.write_bytes(photos[0][0].read_bytes())
+        assert not memory.teach(copy, "thing 0")
+        assert memory.teachings()[0].source == str(photos[0][0])
+        photos[0][0].unlink()
+        assert not memory.teach(copy, "thing 0")
+        assert memory.teachings()[0].source == str(copy)
+        assert memory.reembed(Pixels(size=8)).done == 12
+
+
+def forge_nothing(db):
+    pass
+
+
+def forge_nan(db):
+    vector = np.full(64, np.nan, dtype="<f4").tobytes()
+    db.execute("UPDATE vectors SET vector = ?", (vector,))
+
+
+def forge_another(db):
+    vector = np.ones(64, dtype="<f4").tobytes()
+    db.execute("UPDATE vectors SET vector = ?", (vector,))
+
+
+def forge_kinds(db):
+    db.execute("UPDATE vectors SET vector = 'words', seal = 7")
+
+
+def forge_schema(db):
+    db.execute("CREATE VIEW more AS SELECT 1")
+
+
+@pytest.mark.parametrize(
+    "forge", [forge_nothing, forge_nan, forge_another, forge_kinds, forge_schema]
+)
+def test_collected_vectors_are_not_believed(tmp_path, photos, forge):
+    new = Pixels(size=8)
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+        memory.compare_embedders([new])
+        (side,) = memory.path.glob("reembed-*")
+        db = sqlite3.connect(side)
+        forge(db)
+        db.commit()
+        db.close()
+        assert memory.reembed(new).done == 12
+        assert memory.verify().problems == ()
+        assert np.allclose(coefficients(memory), fresh(tmp_path, photos, new))
+
+
+def test_collected_vectors_follow_no_link(tmp_path, photos):
+    new = Pixels(size=8)
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+        memory.compare_embedders([new])
+        (side,) = memory.path.glob("reembed-*")
+        side.unlink()
+        side.symlink_to(tmp_path / "elsewhere")
+        assert memory.reembed(new).done == 12
+        assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_disk_that_is_full_while_vectors_are_collected_has_a_name(tmp_path, photos):
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+        new = Pixels(size=8)
+        memory.compare_embedders([new])
+        (side,) = memory.path.glob("reembed-*")
+        side.unlink()
+        side.mkdir()
+        with pytest.raises(CannotWrite, match="nothing was changed"):
+            memory.reembed(new)
+        assert memory.info()["embedder"] == Pixels(size=4).name

@@ -117,7 +117,7 @@ def test_a_file_name_that_is_no_text_is_taught_and_forgotten(tmp_path):
 
 
 def test_an_embedder_that_gives_nan_is_refused_by_name(tmp_path):
-    from benchmarks.hostile_images import photograph
+    from attacks.hostile_images import photograph
     from everlearn.errors import NotFinite
     from everlearn.images.embedders import Pixels
 

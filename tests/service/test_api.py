@@ -59,12 +59,16 @@ def test_correct_forget_rename_undo_redo(api):
     assert [row["name"] for row in api.get("/v1/names").json()] == ["pencil"]
     undone = api.post("/v1/undo").json()
     assert (undone["kind"], undone["undone"]) == ("forget", True)
+    assert api.get("/v1/undoable").json()["redo"]["id"] == undone["id"]
     assert api.post("/v1/redo").json()["undone"] is False
+    assert api.get("/v1/undoable").json()["undo"]["id"] == undone["id"]
+    assert api.post(f"/v1/undo?id={undone['id'] - 1}").json()["error"]["kind"] == "ChangedMeanwhile"
     kinds = [row["kind"] for row in api.get("/v1/history").json()]
     assert kinds == ["forget", "rename", "correct", "teach", "teach"]
     erased = api.post("/v1/forget", json={"name": "pencil", "erase": True}).json()
     assert len(erased["receipt"]["erased"]) > 0
     assert api.post("/v1/undo").status_code == 409
+    assert api.get("/v1/undoable").json() == {"undo": None, "redo": None}
     assert api.post("/v1/verify").json()["problems"] == []
 
 

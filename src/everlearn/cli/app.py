@@ -46,6 +46,7 @@ COMMANDS = {
     "export": "everlearn.cli.asking",
     "info": "everlearn.cli.asking",
     "reembed": "everlearn.cli.embedding",
+    "relocate": "everlearn.cli.embedding",
     "compare-embedders": "everlearn.cli.embedding",
     "compare-regions": "everlearn.cli.finding",
     "use": "everlearn.cli.classifying",

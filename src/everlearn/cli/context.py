@@ -57,13 +57,29 @@ _LIMITS = (
 )
 
 
+keep_images = click.option(
+    "--keep-images",
+    type=click.Choice(["thumbnail", "image", "none"]),
+    default="thumbnail",
+    show_default=True,
+    expose_value=False,
+    callback=lambda ctx, _, value: ctx.meta.__setitem__("keep_images", value),
+    help="What to keep of a picture; image: the file itself, so that it may move or go.",
+)
+
+
 def opened(ctx: click.Context, *, read_only: bool = False, regions: str | None = None) -> "Memory":
     """The Memory named on the command line; closed when the command ends."""
     from everlearn.memory.memory import Memory
 
     limits = ctx.meta.get("limits", DEFAULT_LIMITS)
     memory = Memory(
-        ctx.obj, embedder=network(ctx), read_only=read_only, limits=limits, regions=regions
+        ctx.obj,
+        embedder=network(ctx),
+        read_only=read_only,
+        limits=limits,
+        keep_images=ctx.meta.get("keep_images", "thumbnail"),
+        regions=regions,
     )
     ctx.call_on_close(memory.close)
     return memory

@@ -1,6 +1,7 @@
 """Commands that change or compare the network that looks at images."""
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,9 @@ import click
 
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.errors import PicturesMissing
 from everlearn.images.by_name import embedder_called, embedder_for
+from everlearn.memory.edits.reembed import Reembedding
 from everlearn.regions.looking import MODES
 
 Numbers = tuple[float, ...]
@@ -50,6 +53,7 @@ def _plain(numbers: Numbers | None) -> float | Numbers | None:
     type=click.Choice(MODES),
     help="From now on look at whole images, at their main thing, or at all things.",
 )
+@click.option("-y", "--yes", is_flag=True, help="Go on without pictures that are gone.")
 @as_json
 @click.pass_context
 def reembed(
@@ -59,6 +63,7 @@ def reembed(
     mean: Numbers | None,
     scale: Numbers | None,
     regions: str | None,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Change to another network (an ONNX file, efficientnet-lite0 or pixels) or to other parts."""
@@ -68,16 +73,46 @@ def reembed(
     embedder = memory.embedder
     if model is not None:
         embedder = embedder_for(model, size=size, mean=_plain(mean), scale=_plain(scale))
-    with progress("embedding", memory.info()["teachings"]) as step:
-        done = memory.reembed(embedder, lambda *_: step(), regions=regions)
+
+    def changed(drop: bool) -> Reembedding:
+        with progress("embedding", memory.info()["teachings"]) as step:
+            return memory.reembed(embedder, lambda *_: step(), regions=regions, drop=drop)
+
+    try:
+        done = changed(drop=yes)
+    except PicturesMissing as missing:
+        if as_json or not sys.stdin.isatty():
+            raise
+        say(f"{missing}", err=True)
+        click.confirm(f"go on without these {missing.count} teachings?", abort=True, err=True)
+        done = changed(drop=True)
     if as_json:
         print_json(vars(done))
         return
     for number, source in done.left_out:
         say(f"can no longer be read, does not count: {number} {source}", err=True)
-    say(f"{done.done} teachings have new vectors, {len(done.left_out)} were left out")
+    say(
+        f"{done.done} teachings have new vectors, {len(done.left_out)} were left out; everlearn "
+        "undo takes it back"
+    )
     if model is not None and embedder_called(embedder.name) is None:
         say(f"from now on name the network: everlearn --network {model}, or EVERLEARN_NETWORK")
+
+
+@click.command()
+@click.argument("old", type=click.Path())
+@click.argument("new", type=click.Path(exists=True))
+@as_json
+@click.pass_context
+def relocate(ctx: click.Context, old: str, new: str, as_json: bool) -> None:
+    """Pictures taught from OLD, a file or folder, are in NEW now."""
+    done = opened(ctx).relocate(old, new)
+    if as_json:
+        print_json(vars(done))
+        return
+    for source in done.missing:
+        say(f"not found in {new}: {source}", err=True)
+    say(f"{done.moved} teachings have their new path, {len(done.missing)} keep the old one")
 
 
 @click.command("compare-embedders")

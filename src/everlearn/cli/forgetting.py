@@ -62,8 +62,12 @@ def forget(
 @as_json
 @click.pass_context
 def undo(ctx: click.Context, as_json: bool) -> None:
-    """Take the last operation back."""
-    _say("undone", opened(ctx).undo(), as_json)
+    """Take the last operation back: all that one command or gesture did."""
+    memory = opened(ctx)
+    meant = memory.would_undo()
+    if not as_json:
+        say(f"undoing: {_about(meant)}", err=True)
+    _say("undone", memory.undo(meant.id), as_json)
 
 
 @click.command()
@@ -71,7 +75,11 @@ def undo(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def redo(ctx: click.Context, as_json: bool) -> None:
     """Do again what was undone last."""
-    _say("redone", opened(ctx).redo(), as_json)
+    memory = opened(ctx)
+    meant = memory.would_redo()
+    if not as_json:
+        say(f"doing again: {_about(meant)}", err=True)
+    _say("redone", memory.redo(meant.id), as_json)
 
 
 @click.command()
@@ -108,10 +116,20 @@ def _say_how_complete(done: Forgotten) -> None:
     assert done.receipt is not None
     if done.receipt.also_removed:
         say(f"also removed: {done.receipt.also_removed} teachings forgotten before")
+    if done.receipt.unknowns_removed:
+        say(f"also removed: {done.receipt.unknowns_removed} kept unknown images that resembled it")
     if done.receipt.pending:
         say(
-            "the erase is pending: somebody is reading what the journal held before. The next "
-            "change, or the next command that teaches, finishes it; everlearn verify tells",
+            "the erase is pending: somebody is reading what the journal held before, or a file "
+            "could not be removed. The next change, or the next command that teaches, finishes it; "
+            "everlearn verify tells",
+            err=True,
+        )
+    elif done.receipt.remaining:
+        say(
+            "the erase is complete but for what was made from the pictures before: "
+            f"{', '.join(done.receipt.remaining)}; change to another network (everlearn reembed), "
+            "remove what is kept elsewhere",
             err=True,
         )
     else:
@@ -129,7 +147,11 @@ def _say(done: str, change: Change, as_json: bool) -> None:
     if as_json:
         print_json({done: vars(change)})
         return
-    say(f"{done}: {change.kind}, {teachings(change.count)} ({listed(change.names)})")
+    say(f"{done}: {_about(change)}")
+
+
+def _about(change: Change) -> str:
+    return f"{change.kind}, {teachings(change.count)} ({listed(change.names)})"
 
 
 def _state(change: Change) -> str:

@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from everlearn.cli.context import BOX, POSITIVE, image_limits, opened, with_image_limits
+from everlearn.cli.context import (
+    BOX,
+    POSITIVE,
+    image_limits,
+    keep_images,
+    opened,
+    with_image_limits,
+)
 from everlearn.cli.output import as_json, print_json, print_table, progress, say
 from everlearn.cli.teaching_boxes import teach_boxes
 from everlearn.images import video
@@ -59,6 +66,7 @@ also = click.option(
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; for programs.")
 @again
 @also
+@keep_images
 @with_image_limits
 @as_json
 @click.pass_context
@@ -218,6 +226,7 @@ def merge(ctx: click.Context, other: Path, as_json: bool) -> None:
 @click.option(
     "--looks", type=click.IntRange(1), help="Stop after this many looks; by default never."
 )
+@keep_images
 @with_image_limits
 @as_json
 @click.pass_context

@@ -17,7 +17,7 @@ from everlearn.cluster.reader import Columns
 from everlearn.cluster.sharded_model import ShardedModel
 from everlearn.cluster.shards import Shard
 from everlearn.cluster.store import CheckpointStore
-from everlearn.cluster.work import FitJob, PartReceipt
+from everlearn.cluster.work import FitJob, PartReceipt, stored_part
 from everlearn.errors import BadShard, DamagedModel, InvalidParameter, NotMergeable
 from everlearn.persistence import dumps, loads
 
@@ -189,14 +189,14 @@ def _run(
             data = b""
             if plan.tasks:
                 data = adapter.run(job, plan, _receiver(every, plan, job, progress))
-            result = loads(data) if data else _found(store, plan.root)
+            result = loads(data) if data else _found(store, plan, job)
             if isinstance(result, ShardedModel):
                 return result
     raise DamagedModel(f"parts in {checkpoint} are damaged again and again; use another folder")
 
 
-def _found(store: CheckpointStore | None, name: str) -> ShardedModel | None:
-    return store.read(name) if store else None
+def _found(store: CheckpointStore | None, plan: Plan, job: FitJob) -> ShardedModel | None:
+    return stored_part(store, plan.root, job.digest, plan.covers) if store else None
 
 
 def _check(on_bad: str, keep: bool, checkpoint: str | None, deterministic: bool) -> None:

@@ -2,8 +2,9 @@
 
 A tar file is read as WebDataset writes it: files of one example stand together and share their
 name up to the first dot, ``000017.jpg`` beside ``000017.cls`` with the label in it. Where no label
-stands beside an image, the folder it lies in is its label. Nothing is unpacked to disk, and no
-member is read beyond the limit on images.
+stands beside an image, the folder it lies in is its label. Nothing is unpacked to disk; no member
+is read beyond the limit on images, no header beyond a megabyte, and the files of one example hold
+together no more than two images of the largest size.
 """
 
 import re
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +32,23 @@ from everlearn.images.embedders import Embedder
 Embedding = str | Callable[[], Embedder]
 
 LABEL_BYTES = 4096
+HEADER_BYTES = 1 << 20
+# Of all files that share a name; there are rarely more than an image and its label.
+EXAMPLE_BYTES = 2 * DEFAULT_LIMITS.bytes
+EXAMPLE_FILES = 64
 
 
 @dataclass(frozen=True)
 class ShardImage:
-    """An image as it stands in a shard; ``data`` is None where it is too large to be read."""
+    """An image as it stands in a shard; ``data`` is None where it is too large to be read.
+
+    ``word`` is the label as it is written there: a Memory's names are words, and "007" is not "7".
+    """
 
     name: str
     label: int | str
     data: bytes | None
+    word: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,7 @@ class EmbeddedExample:
     vector: NDArray[np.float32]
     digest: bytes
     thumbnail: bytes
+    word: str = ""
 
 
 @lru_cache(maxsize=1)
@@ -82,7 +92,12 @@ def embedded(
             report(str(result.error).replace("the image", example.name, 1))
         else:
             yield EmbeddedExample(
-                example.name, example.label, result.vector, result.digest, result.thumbnail
+                example.name,
+                example.label,
+                result.vector,
+                result.digest,
+                result.thumbnail,
+                example.word or str(example.label),
             )
 
 
@@ -108,14 +123,35 @@ def examples_of(shard: Shard) -> Iterator[ShardImage]:
 
 def _in_tar(file: IO[bytes]) -> Iterator[ShardImage]:
     found = False
-    with tarfile.open(fileobj=file, mode="r|*") as tar:
+    with tarfile.open(fileobj=file, mode="r|*", tarinfo=_LimitedHeader) as tar:
         for key, members in _together(tar):
+            word = _word(key, members)
+            label = int(word) if re.fullmatch(r"-?\d{1,18}", word) else word
             for name, data in members.items():
                 if PurePosixPath(name).suffix.lower() in SUFFIXES:
                     found = True
-                    yield ShardImage(name, _label(key, members), data)
+                    yield ShardImage(name, label, data, word)
     if not found:
         raise BadShard("it holds no images")
+
+
+class _LimitedHeader(tarfile.TarInfo):
+    """Refuses long names and extended headers that would be read into memory whole."""
+
+    _READ_WHOLE = frozenset(
+        {
+            tarfile.GNUTYPE_LONGNAME,
+            tarfile.GNUTYPE_LONGLINK,
+            tarfile.XHDTYPE,
+            tarfile.XGLTYPE,
+            tarfile.SOLARIS_XHDTYPE,
+        }
+    )
+
+    def _proc_member(self, tar: tarfile.TarFile) -> Any:
+        if self.type in self._READ_WHOLE and self.size > HEADER_BYTES:
+            raise BadShard(f"a header has {self.size:,} bytes; {HEADER_BYTES:,} are read at most")
+        return super()._proc_member(tar)  # type: ignore[misc]
 
 
 def _together(tar: tarfile.TarFile) -> Iterator[tuple[str, dict[str, bytes | None]]]:
@@ -136,18 +172,23 @@ def _together(tar: tarfile.TarFile) -> Iterator[tuple[str, dict[str, bytes | Non
             opened = tar.extractfile(info)
             assert opened is not None
             together[info.name] = _within_limit(opened)
+            held = sum(len(data or b"") for data in together.values())
+            if held > EXAMPLE_BYTES or len(together) > EXAMPLE_FILES:
+                raise BadShard(
+                    f"the files called {key:.100} have over {EXAMPLE_BYTES:,} bytes together, or "
+                    f"are over {EXAMPLE_FILES}; one example has an image and its label"
+                )
     if together:
         yield before, together
 
 
-def _label(key: str, members: dict[str, bytes | None]) -> int | str:
+def _word(key: str, members: dict[str, bytes | None]) -> str:
     beside = [data for name, data in members.items() if name.lower().endswith(".cls")]
     if beside:
         data = beside[0]
         if data is None or len(data) > LABEL_BYTES:
             raise InvalidInput(f"the label of {key} has more than {LABEL_BYTES} bytes")
-        word = data.decode().strip()
-        return int(word) if re.fullmatch(r"-?\d+", word) else word
+        return data.decode().strip()
     folder = PurePosixPath(key).parent.name
     if not folder:
         raise InvalidInput(f"{key} has neither a .cls file beside it nor a folder that names it")

@@ -9,8 +9,9 @@ store is that part, and nothing below it has to be done again.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from everlearn.cluster.shards import Kind, Shard
@@ -27,7 +28,9 @@ TASKS_PER_WORKER = 4
 class Task:
     """Make one part: by folding shards, or by merging the parts named, in this order.
 
-    ``stored`` are those among ``inputs`` that are taken from the store.
+    ``stored`` are those among ``inputs`` that are taken from the store. ``covers`` names the shards
+    that the part is made of, and ``inputs_cover`` those of each input: what is found in a store is
+    compared with it.
     """
 
     name: str
@@ -35,6 +38,8 @@ class Task:
     shards: tuple[Shard, ...] = ()
     inputs: tuple[str, ...] = ()
     stored: frozenset[str] = frozenset()
+    covers: str = ""
+    inputs_cover: tuple[str, ...] = ()
 
     @property
     def awaited(self) -> list[str]:
@@ -48,6 +53,7 @@ class Plan:
 
     tasks: tuple[Task, ...]
     root: str
+    covers: str = ""
 
     @property
     def n_shards(self) -> int:
@@ -82,7 +88,7 @@ def planned(job: str, runs: Sequence[tuple[Shard, ...]], stored: Collection[str]
         groups = [level[start : start + FAN_IN] for start in range(0, len(level), FAN_IN)]
         level = [_Node(_name(*(child.name for child in g)), (), tuple(g)) for g in groups]
     root = level[0]
-    return Plan(tuple(_tasks(root, frozenset(stored))), root.name)
+    return Plan(tuple(_tasks(root, frozenset(stored))), root.name, root.covers)
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,15 @@ class _Node:
     def level(self) -> int:
         return 1 + self.children[0].level if self.children else 0
 
+    @cached_property
+    def identities(self) -> tuple[str, ...]:
+        below = (identity for child in self.children for identity in child.identities)
+        return (*(shard.identity for shard in self.shards), *below)
+
+    @cached_property
+    def covers(self) -> str:
+        return covering(self.identities)
+
 
 def _tasks(node: _Node, stored: frozenset[str]) -> Iterator[Task]:
     """What has to be done below a place in the tree, children before parents."""
@@ -103,7 +118,20 @@ def _tasks(node: _Node, stored: frozenset[str]) -> Iterator[Task]:
     for child in node.children:
         yield from _tasks(child, stored)
     inputs = tuple(child.name for child in node.children)
-    yield Task(node.name, node.level, node.shards, inputs, stored.intersection(inputs))
+    yield Task(
+        node.name,
+        node.level,
+        node.shards,
+        inputs,
+        stored.intersection(inputs),
+        node.covers,
+        tuple(child.covers for child in node.children),
+    )
+
+
+def covering(identities: Iterable[str]) -> str:
+    """What names a set of shards."""
+    return _name(*sorted(identities))
 
 
 def _name(*parts: str) -> str:

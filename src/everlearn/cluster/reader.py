@@ -21,6 +21,9 @@ from everlearn.statistics.moments import BLOCK_ROWS
 Block = tuple[NDArray[Any], Any]
 
 ROWS = 2 * BLOCK_ROWS
+# Of one row of features, and of one label: a block of rows then has half a gigabyte at most.
+ROW_BYTES = 1 << 18
+LABEL_BYTES = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ def arrow_block(table: Any, columns: Columns) -> Block:
     labels = table.column(columns.label)
     if labels.null_count:
         raise WrongKind(f"{labels.null_count} labels in column {columns.label!r} are missing")
+    _require_short(labels, columns.label)
     y = np.asarray(labels.to_pylist(), dtype=object)
     if isinstance(columns.features, str):
         return _vectors(table.column(columns.features), columns.features), y
@@ -72,8 +76,8 @@ def _npz(file: IO[bytes], columns: Columns) -> Iterator[Block]:
         raise WrongKind("the features of an npz file are one array; give features one name")
     with ExitStack() as stack:
         archive = stack.enter_context(zipfile.ZipFile(file))
-        X = stack.enter_context(_StoredArray(archive, columns.features, dimensions=2))
-        y = stack.enter_context(_StoredArray(archive, columns.label, dimensions=1))
+        X = stack.enter_context(_StoredArray(archive, columns.features, 2, ROW_BYTES))
+        y = stack.enter_context(_StoredArray(archive, columns.label, 1, LABEL_BYTES))
         if X.shape[0] != y.shape[0]:
             raise WrongShape(f"X has {X.shape[0]} rows but y has {y.shape[0]} labels")
         for _ in range(0, X.shape[0], ROWS):
@@ -83,7 +87,9 @@ def _npz(file: IO[bytes], columns: Columns) -> Iterator[Block]:
 class _StoredArray:
     """An array inside an npz file, read from front to back."""
 
-    def __init__(self, archive: zipfile.ZipFile, name: str, dimensions: int) -> None:
+    def __init__(
+        self, archive: zipfile.ZipFile, name: str, dimensions: int, row_bytes: int
+    ) -> None:
         try:
             self._file = archive.open(f"{name}.npy")
         except KeyError:
@@ -101,6 +107,11 @@ class _StoredArray:
         if by_column and dimensions > 1:
             raise BadShard(f"{name} is stored by columns; save np.ascontiguousarray({name})")
         self._width = int(np.prod(self.shape[1:]))
+        if self._width * self._dtype.itemsize > row_bytes:
+            raise BadShard(
+                f"a row of {name} has {self._width * self._dtype.itemsize:,} bytes; "
+                f"{row_bytes:,} are read at most"
+            )
         self._left = self.shape[0]
 
     def take(self, most: int) -> NDArray[Any]:
@@ -127,12 +138,47 @@ def _parquet(file: IO[bytes], columns: Columns) -> Iterator[Block]:
         raise MissingPackage(
             "reading parquet needs pyarrow; install it with: pip install 'everlearn[shards]'"
         ) from None
-    table = ParquetFile(file)
+    # Words stay in their dictionary until their length is known.
+    table = ParquetFile(file, read_dictionary=[columns.label])
     missing = set(columns.names) - set(table.schema_arrow.names)
     if missing:
         raise BadShard(f"there is no column {sorted(missing)}, only {table.schema_arrow.names}")
+    _require_narrow(table, columns)
     for batch in table.iter_batches(batch_size=ROWS, columns=columns.names):
         yield arrow_block(batch, columns)
+
+
+def _require_narrow(table: Any, columns: Columns) -> None:
+    """No row group whose vectors are so wide that a block of them fills the memory."""
+    wanted = set(columns.names)
+    for number in range(table.metadata.num_row_groups):
+        group = table.metadata.row_group(number)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            if column.path_in_schema.split(".")[0] not in wanted:
+                continue
+            if column.num_values * 8 > ROW_BYTES * max(group.num_rows, 1):
+                raise BadShard(
+                    f"vectors in {column.path_in_schema} have {column.num_values:,} numbers in "
+                    f"{group.num_rows} rows; {ROW_BYTES // 8:,} a row are read at most"
+                )
+
+
+def _require_short(labels: Any, name: str) -> None:
+    """No label that is a book."""
+    import pyarrow
+    import pyarrow.compute
+
+    chunks = labels.chunks if isinstance(labels, pyarrow.ChunkedArray) else [labels]
+    for chunk in chunks:
+        words = chunk.dictionary if isinstance(chunk, pyarrow.DictionaryArray) else chunk
+        text = pyarrow.types.is_string(words.type) or pyarrow.types.is_binary(words.type)
+        if text or pyarrow.types.is_large_string(words.type):
+            longest = pyarrow.compute.max(pyarrow.compute.binary_length(words)).as_py() or 0
+            if longest > LABEL_BYTES:
+                raise BadShard(
+                    f"a label in column {name!r} has {longest:,} bytes; {LABEL_BYTES:,} at most"
+                )
 
 
 def _vectors(column: Any, name: str) -> NDArray[Any]:

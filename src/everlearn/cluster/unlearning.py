@@ -6,7 +6,8 @@ from sklearn.base import clone
 
 from everlearn.cluster.sharded_model import Entry, ShardedModel
 from everlearn.cluster.shards import address_of
-from everlearn.cluster.store import SHARDS, CheckpointStore, name_of_shard
+from everlearn.cluster.store import PARTS, SHARDS, CheckpointStore, name_of_shard
+from everlearn.cluster.vectors import remove_vectors
 from everlearn.errors import NotKept
 
 NOTHING = Entry(0)
@@ -16,7 +17,8 @@ def unlearn(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]
     """Take shards out of what was trained, as if they had never been there.
 
     Their rows are not read again: what each taught was kept (``keep_shards=True``), and is
-    subtracted. What was kept of them is then erased from the checkpoint.
+    subtracted. What was kept of them is then erased from the checkpoint: what they taught, their
+    vectors, and merged parts that they are in.
 
     Parameters
     ----------
@@ -55,4 +57,14 @@ def unlearn(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]
     trained.unmerge(whole)
     for identity in identities:
         store.remove(name_of_shard(trained.job, identity), SHARDS)
+    _remove_merged(store, set(identities))
+    remove_vectors(store, identities)
     return [address_of(identity) for identity in identities]
+
+
+def _remove_merged(store: CheckpointStore, gone: set[str]) -> None:
+    """Remove parts that hold these shards, and those that cannot be read."""
+    for name in store.names(PARTS):
+        part = store.read(name, PARTS)
+        if part is None or gone & part.ledger.keys():
+            store.remove(name, PARTS)

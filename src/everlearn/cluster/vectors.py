@@ -1,14 +1,16 @@
 """Vectors of images, kept so that an image is decoded and embedded once in its life.
 
 What a shard of images became under one embedder is one npz file of plain arrays, with the reason
-for every image that could not be read. Another fit, with another learner or other parameters, reads
-it instead of the images; a Memory is taught from it.
+for every image that could not be read and a digest of all of it. Another fit, with another learner
+or other parameters, reads it instead of the images; a Memory is taught from it. A file that was
+altered, or holds anything but finite vectors of one width, is removed, and its images are embedded
+again. The digest guards against damage; whoever can write to the store can also compute it.
 """
 
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,8 @@ from everlearn.cluster.shards import Shard
 from everlearn.cluster.store import CheckpointStore
 
 VECTORS = "vectors"
+# Whatever numpy raises for a file that is none of ours.
+UNREADABLE = (ValueError, KeyError, EOFError, OSError, MemoryError, zipfile.BadZipFile)
 
 
 def name_of_vectors(embedder: str, shard: Shard) -> str:
@@ -29,27 +33,33 @@ def name_of_vectors(embedder: str, shard: Shard) -> str:
 class KeptVectors:
     """What a shard of images became: its examples, and why others could not be read."""
 
-    examples: Iterator[EmbeddedExample]
+    examples: list[EmbeddedExample]
     problems: tuple[str, ...]
 
 
 def write_vectors(
-    store: CheckpointStore, name: str, examples: Sequence[EmbeddedExample], problems: Sequence[str]
+    store: CheckpointStore,
+    name: str,
+    examples: Sequence[EmbeddedExample],
+    problems: Sequence[str] = (),
+    shard: str = "",
 ) -> None:
-    """Keep what a shard became."""
+    """Keep what a shard (its identity) became, and what in it could not be read."""
     thumbnails = b"".join(example.thumbnail for example in examples)
     digests = b"".join(example.digest for example in examples)
+    arrays = {
+        "X": np.stack([example.vector for example in examples]),
+        "y": np.array([example.label for example in examples]),
+        "words": np.array([example.word for example in examples]),
+        "names": np.array([example.name for example in examples]),
+        "digests": np.frombuffer(digests, np.uint8).reshape(len(examples), -1),
+        "thumbnails": np.frombuffer(thumbnails, np.uint8),
+        "ends": np.cumsum([len(example.thumbnail) for example in examples]),
+        "problems": np.array(problems, dtype=np.str_),
+        "shard": np.array(_digest_of_shard(shard)),
+    }
     file = io.BytesIO()
-    np.savez(
-        file,
-        X=np.stack([example.vector for example in examples]),
-        y=np.array([example.label for example in examples]),
-        names=np.array([example.name for example in examples]),
-        digests=np.frombuffer(digests, np.uint8).reshape(len(examples), -1),
-        thumbnails=np.frombuffer(thumbnails, np.uint8),
-        ends=np.cumsum([len(example.thumbnail) for example in examples]),
-        problems=np.array(list(problems), dtype=np.str_),
-    )
+    np.savez(file, allow_pickle=False, checksum=np.array(_checksum(name, arrays)), **arrays)
     store.write(name, file.getvalue(), VECTORS)
 
 
@@ -59,26 +69,60 @@ def read_vectors(store: CheckpointStore, name: str) -> KeptVectors | None:
     if data is None:
         return None
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            found = {key: arrays[key] for key in arrays.files}
-        # Files before 0.2 have no problems: a shard with an unreadable image was not kept.
-        problems = tuple(map(str, found.pop("problems", np.array([], dtype=np.str_)).tolist()))
-        return KeptVectors(_examples(found), problems)
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        if str(arrays.pop("checksum")) != _checksum(name, arrays):
+            raise ValueError("altered")
+        X = arrays["X"]
+        if X.ndim != 2 or X.dtype != np.float32 or not np.isfinite(X).all():
+            raise ValueError("no vectors")
+        return KeptVectors(list(_examples(arrays)), tuple(map(str, arrays["problems"].tolist())))
+    except UNREADABLE:
         store.remove(name, VECTORS)
         return None
+
+
+def remove_vectors(store: CheckpointStore, shards: Collection[str]) -> None:
+    """Remove what these shards (their identities) became, and what cannot be told to be of others.
+
+    The files are named after embedder and shard together, so each is asked which shard it is of.
+    """
+    gone = {_digest_of_shard(shard) for shard in shards}
+    for name in store.names(VECTORS):
+        data = store.read_bytes(name, VECTORS)
+        try:
+            with np.load(io.BytesIO(data or b""), allow_pickle=False) as file:
+                kept = str(file["shard"]) not in gone
+        except UNREADABLE:
+            kept = False
+        if not kept:
+            store.remove(name, VECTORS)
 
 
 def _examples(arrays: dict[str, np.ndarray]) -> Iterator[EmbeddedExample]:
     thumbnails = arrays["thumbnails"].tobytes()
     start = 0
-    for vector, label, name, digest, end in zip(
+    for vector, label, word, name, digest, end in zip(
         arrays["X"],
         arrays["y"].tolist(),
+        arrays["words"].tolist(),
         arrays["names"].tolist(),
         arrays["digests"],
         arrays["ends"].tolist(),
         strict=True,
     ):
-        yield EmbeddedExample(name, label, vector, digest.tobytes(), thumbnails[start:end])
+        yield EmbeddedExample(name, label, vector, digest.tobytes(), thumbnails[start:end], word)
         start = end
+
+
+def _digest_of_shard(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()
+
+
+def _checksum(name: str, arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256(name.encode())
+    for key in sorted(arrays):
+        array = np.ascontiguousarray(arrays[key])
+        digest.update(f"{key} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

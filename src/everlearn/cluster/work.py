@@ -20,11 +20,11 @@ from everlearn.cluster.pictures import (
     embedder_of,
     in_blocks,
 )
-from everlearn.cluster.plan import Task
+from everlearn.cluster.plan import Task, covering
 from everlearn.cluster.reader import Block, Columns, blocks_of
 from everlearn.cluster.sharded_model import Entry, ShardedModel
 from everlearn.cluster.shards import Kind, Shard
-from everlearn.cluster.store import SHARDS, CheckpointStore, name_of_shard
+from everlearn.cluster.store import PARTS, SHARDS, CheckpointStore, name_of_shard
 from everlearn.cluster.vectors import name_of_vectors, read_vectors, write_vectors
 from everlearn.errors import BadShard, InvalidParameter, MissingPackage
 from everlearn.persistence import dumps, loads
@@ -92,11 +92,30 @@ def work(job: FitJob, task: Task, parts: Sequence[bytes] = ()) -> tuple[PartRece
     and has become part of a larger one in the meantime: nothing is returned, and nothing is missed.
     """
     store = CheckpointStore(job.store) if job.store else None
-    before = store.read(task.name) if store else None
+    before = stored_part(store, task.name, job.digest, task.covers) if store else None
     if before is not None:
         return _receipt(task, before), dumps(before)
     with threadpool_limits(1, user_api="blas"):
-        return _folded(job, task, store) if task.shards else _merged(task, parts, store)
+        return _folded(job, task, store) if task.shards else _merged(job, task, parts, store)
+
+
+def stored_part(
+    store: CheckpointStore, name: str, job: str, covers: str, folder: str = PARTS
+) -> ShardedModel | None:
+    """A part from the store if it is what its place says: of this job, of these shards, whole.
+
+    Another one is removed, and made anew. Statistics themselves cannot be compared with anything
+    but the data: a store has to be as trustworthy as the model that is made from it.
+    """
+    part = store.read(name, folder)
+    if part is None:
+        return None
+    moments = getattr(part.learner, "moments_", None)
+    counted = part.rows if moments is None else round(float(moments.total))
+    if part.job != job or covering(part.ledger) != covers or counted != part.rows:
+        store.remove(name, folder)
+        return None
+    return part
 
 
 def _folded(job: FitJob, task: Task, store: CheckpointStore | None) -> tuple[PartReceipt, bytes]:
@@ -113,12 +132,14 @@ def _folded(job: FitJob, task: Task, store: CheckpointStore | None) -> tuple[Par
 
 
 def _merged(
-    task: Task, parts: Sequence[bytes], store: CheckpointStore | None
+    job: FitJob, task: Task, parts: Sequence[bytes], store: CheckpointStore | None
 ) -> tuple[PartReceipt, bytes]:
     computed = iter(parts)
     inputs = [
-        store.read(name) if store and name in task.stored else _arrived(next(computed))
-        for name in task.inputs
+        stored_part(store, name, job.digest, covers)
+        if store and name in task.stored
+        else _arrived(next(computed))
+        for name, covers in zip(task.inputs, task.inputs_cover, strict=True)
     ]
     found = [part for part in inputs if part is not None]
     if len(found) < len(inputs):
@@ -184,14 +205,15 @@ def _examples(
         return
     examples = list(embedded(shard, embedder, problems.append))
     if examples:
-        write_vectors(store, name, examples, problems)
+        write_vectors(store, name, examples, problems, shard.identity)
     yield from examples
 
 
 def _kept(job: FitJob, shard: Shard, store: CheckpointStore | None) -> ShardedModel | None:
     if store is None or not job.keep_shards:
         return None
-    return store.read(name_of_shard(job.digest, shard.identity), SHARDS)
+    name = name_of_shard(job.digest, shard.identity)
+    return stored_part(store, name, job.digest, covering([shard.identity]), SHARDS)
 
 
 def _arrived(data: bytes) -> ShardedModel | None:

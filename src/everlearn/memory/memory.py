@@ -48,6 +48,7 @@ from everlearn.memory.edits.reembed import (
     embed_anew,
     taught_image,
 )
+from everlearn.memory.edits.relocating import Relocation
 from everlearn.memory.edits.unknowns import Group, find_group
 from everlearn.memory.edits.writing import settle_kind
 from everlearn.memory.export.onnx_classifier import linear_head_model
@@ -200,6 +201,7 @@ class Memory:
         source: str | None = None,
         again: bool = False,
         also: bool = False,
+        group: str | None = None,
     ) -> bool:
         """Teach one example; on disk when this returns.
 
@@ -218,6 +220,9 @@ class Memory:
         also : bool, default=False
             Teach it even if the same image is already taught under another name, and keep both;
             to move it, see :meth:`correct`.
+        group : str, optional
+            A word of the caller's own: calls with the same one are one operation for :meth:`undo`,
+            as long as nothing else is done in between.
 
         Returns
         -------
@@ -225,11 +230,7 @@ class Memory:
             Whether it was new.
         """
         return self._editor.teach(
-            _part(example, box),
-            name,
-            source=source,
-            again=again,
-            also=also,
+            _part(example, box), name, source=source, again=again, also=also, group=group
         )
 
     def teach_many(
@@ -326,16 +327,30 @@ class Memory:
         """Call a name something else; if the new name exists, the two become one."""
         self._editor.rename(old, new)
 
-    def undo(self) -> Change:
+    def undo(self, id: int | None = None) -> Change:
         """Take the last operation back; returns what it was, and about how many teachings.
 
         An erase cannot be undone, nor anything before it.
-        """
-        return self._editor.undo()
 
-    def redo(self) -> Change:
-        """Do again what was undone last, if nothing else was done since."""
-        return self._editor.redo()
+        Parameters
+        ----------
+        id : int, optional
+            The number of the operation meant, as :meth:`would_undo` and :meth:`history` give it;
+            refused if something newer was done meanwhile.
+        """
+        return self._editor.undo(id)
+
+    def redo(self, id: int | None = None) -> Change:
+        """Do again what was undone last, if nothing else was done since; ``id`` as for undo."""
+        return self._editor.redo(id)
+
+    def would_undo(self) -> Change:
+        """What :meth:`undo` would take back; changes nothing."""
+        return self._opened.read(lambda: operations.would_undo(self._opened.journal))
+
+    def would_redo(self) -> Change:
+        """What :meth:`redo` would do again; changes nothing."""
+        return self._opened.read(lambda: operations.would_redo(self._opened.journal))
 
     def history(self, limit: int | None = None) -> list[Change]:
         """What was done, the latest first."""
@@ -362,13 +377,15 @@ class Memory:
         progress: Progress | None = None,
         *,
         regions: str | None = None,
+        drop: bool = False,
     ) -> Reembedding:
         """Make every vector anew with another embedder or of other parts; all at once.
 
         Images come from the journal (``keep_images="image"``) or from the files they were taught
-        from. What can no longer be read no longer counts, and is reported. Names, history, undo and
-        boxes that were given stay. Killed meanwhile, the old state stays and the work goes on the
-        next time.
+        from. Where one can no longer be read nothing is changed (``PicturesMissing``; see
+        :meth:`relocate`), unless ``drop`` says that such teachings may go. Names, history, undo and
+        boxes that were given stay, and :meth:`undo` puts everything back as it was. Killed
+        meanwhile, the old state stays and the work goes on the next time.
 
         Parameters
         ----------
@@ -378,12 +395,32 @@ class Memory:
             Told how many teachings are done, and of how many.
         regions : {"whole", "main", "things"}, optional
             Which part of a picture is meant from now on; by default as before.
+        drop : bool, default=False
+            Go on without teachings whose image can no longer be read.
         """
         mode = self.regions if regions is None else regions
         require_mode(mode)
-        done = self._editor.reembed(embedder or self._intake.embedder, progress, mode)
+        embedder = embedder or self._intake.embedder
+        done = self._editor.reembed(embedder, progress, mode, drop=drop)
         self._opened.read(self._answering.note_mode)
         return done
+
+    def remember_checkpoint(self, address: str) -> None:
+        """Note where vectors of what was taught are kept elsewhere; receipts of erases name it."""
+        self._editor.remember_checkpoint(address)
+
+    def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Relocation:
+        """Pictures were moved: what was taught from ``old`` is in ``new`` now.
+
+        A file counts as moved if it is found under the new path with the same bytes; the others
+        keep the path they have. Nothing else changes.
+
+        Parameters
+        ----------
+        old, new : path-like
+            A file, or a folder with all that is in it.
+        """
+        return self._editor.relocate(os.path.abspath(old), os.path.abspath(new))
 
     def use(self, *, classifier: Any) -> None:
         """Switch to another classifier and teach it everything in the journal.
@@ -698,7 +735,8 @@ class Memory:
 
         A backup is a Memory itself; ``everlearn restore`` puts it back.
         """
-        self._opened.read(lambda: write_backup(self._opened.journal.db, Path(path)))
+        opened = self._opened
+        opened.read(lambda: write_backup(opened.storage, opened.journal.db, Path(path)))
 
     def export(self, path: str | os.PathLike[str], *, with_embedder: bool = False) -> None:
         """Write the classifier as one ONNX file: features in, probabilities out.

@@ -170,10 +170,11 @@ class OpenMemory:
             try:
                 if not self.read_only:
                     self.finish_erase(wait=True)
-                    self.snapshot(at_least=1, prepare=self._calibrate)
-                    with self.journal.db.one_view():
-                        self._leave_prepared()
-                    self.journal.db.tidy()
+                    if not self.history.broken():
+                        self.snapshot(at_least=1, prepare=self._calibrate)
+                        with self.journal.db.one_view():
+                            self._leave_prepared()
+                    self._tidy()
             finally:
                 self.closed = True
                 self.release()
@@ -191,6 +192,17 @@ class OpenMemory:
         if hasattr(self, "journal"):
             self.journal.close()
         self.storage.release()
+
+    def _tidy(self) -> None:
+        """Leave the journal small; where that fails, everything committed is there all the same."""
+        try:
+            self.journal.db.tidy()
+        except CannotWrite as error:
+            logger.warning(
+                "everything taught is kept, but could not be moved out of the write-ahead log; the "
+                "next opening tries again (%s)",
+                error.strerror or str(error).partition(";")[0],
+            )
 
     def _leave_prepared(self) -> None:
         """Leave behind what the next question needs."""

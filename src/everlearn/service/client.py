@@ -26,6 +26,7 @@ from everlearn.errors import (
     EverlearnError,
     InvalidParameter,
     NotAllowed,
+    NothingToUndo,
     ServiceFailed,
 )
 from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
@@ -38,8 +39,8 @@ from everlearn.memory.insight.evaluate import Evaluation
 from everlearn.memory.insight.report import Report
 from everlearn.memory.insight.verify import Verification
 from everlearn.memory.insight.why import Why
-from everlearn.memory.storage.erase import Receipt
 from everlearn.memory.storage.journal import NameRecord, Teaching
+from everlearn.memory.storage.receipts import Receipt
 from everlearn.persistence import replace_file
 from everlearn.service.client_io import (
     add_evaluated,
@@ -149,12 +150,14 @@ class Client:
         source: str | None = None,
         again: bool = False,
         also: bool = False,
+        group: str | None = None,
     ) -> bool:
         """As :meth:`everlearn.Memory.teach`."""
         if source is None and isinstance(example, (str, os.PathLike)):
             source = os.path.abspath(example)
         said = {"name": name, "again": again, "also": also}
         said |= {"source": source} if source else {}
+        said |= {"group": group} if group else {}
         return bool(self._change("teach", said | _sent(example))["new"])
 
     def correct(self, example: Any, name: str, *, also: bool = False) -> Correction:
@@ -260,13 +263,21 @@ class Client:
         """As :meth:`everlearn.Memory.rename`."""
         self._change("rename", {"old": old, "new": new})
 
-    def undo(self) -> Change:
+    def undo(self, id: int | None = None) -> Change:
         """As :meth:`everlearn.Memory.undo`."""
-        return _change(self._change("undo", {}))
+        return _change(self._change("undo", {}, id=id))
 
-    def redo(self) -> Change:
+    def redo(self, id: int | None = None) -> Change:
         """As :meth:`everlearn.Memory.redo`."""
-        return _change(self._change("redo", {}))
+        return _change(self._change("redo", {}, id=id))
+
+    def would_undo(self) -> Change:
+        """As :meth:`everlearn.Memory.would_undo`."""
+        return self._undoable("undo")
+
+    def would_redo(self) -> Change:
+        """As :meth:`everlearn.Memory.would_redo`."""
+        return self._undoable("redo")
 
     def history(self, limit: int | None = None) -> list[Change]:
         """As :meth:`everlearn.Memory.history`; at most 1,000."""
@@ -311,12 +322,18 @@ class Client:
 
     # Inside.
 
+    def _undoable(self, which: str) -> Change:
+        found = self._json("GET", "undoable")[which]
+        if found is None:
+            raise NothingToUndo(f"there is nothing to {which}")
+        return _change(found)
+
     def _picture(self, address: str) -> bytes | None:
         status, data = self._send("GET", address, b"", {})
         return None if status == 404 else _good(status, data)
 
-    def _change(self, address: str, said: dict[str, Any]) -> Any:
-        return self._json("POST", address, said, key=uuid.uuid4().hex)
+    def _change(self, address: str, said: dict[str, Any], **query: Any) -> Any:
+        return self._json("POST", address, said, key=uuid.uuid4().hex, **query)
 
     def _json(
         self, method: str, address: str, said: Any = None, key: str | None = None, **query: Any

@@ -323,7 +323,9 @@ class ClassMeans:
 
     def _mean_of_means(self) -> Array:
         # From the class means, not by subtraction: removing leaves no rounding behind.
-        mean: Array = self.counts @ self.means / self.total if self.total else 0.0 * self._mean
+        if not self.total:
+            return np.zeros(self.n_features)
+        mean: Array = self.counts @ self.means / self.total
         return mean
 
     def _require_learned(

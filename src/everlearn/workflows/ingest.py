@@ -11,11 +11,12 @@ from typing import Any
 
 from everlearn.cluster.fitting import Progress, embed
 from everlearn.cluster.listing import listed
-from everlearn.cluster.pictures import Embedding, embedder_of
+from everlearn.cluster.pictures import Embedding, embedded, embedder_of
 from everlearn.cluster.shards import Kind, Shard
 from everlearn.cluster.store import CheckpointStore
-from everlearn.cluster.vectors import name_of_vectors, read_vectors
-from everlearn.errors import BadShard, InvalidInput
+from everlearn.cluster.vectors import KeptVectors, name_of_vectors, read_vectors, write_vectors
+from everlearn.errors import InvalidInput
+from everlearn.images.embedders import Embedder
 from everlearn.memory.answers import Outcome
 from everlearn.memory.memory import Memory
 from everlearn.memory.storage.journal import Example
@@ -76,13 +77,12 @@ def ingest(
     )
     left_out: list[tuple[str, str]] = []
     kept = CheckpointStore(checkpoint)
-    name = embedder_of(embedder).name
 
     def note(outcome: Outcome) -> None:
         if outcome.error is not None:
             left_out.append((outcome.source, str(outcome.error)))
 
-    examples = _examples(shards, kept, name, found.bad, left_out)
+    examples = _examples(shards, kept, embedder_of(embedder), found.bad, left_out)
     summary = memory.teach_many(examples, acknowledge=note)
     return Ingested(summary.taught, summary.repeated, len(shards), tuple(left_out))
 
@@ -102,25 +102,34 @@ def image_shards(sources: Sequence[str]) -> list[Shard]:
 def _examples(
     shards: Sequence[Shard],
     store: CheckpointStore,
-    embedder: str,
+    embedder: Embedder,
     bad: dict[str, tuple[str, ...]],
     left_out: list[tuple[str, str]],
 ) -> Iterator[tuple[Example, str]]:
     """Everything that was embedded, as a Memory is taught it; the rest goes to ``left_out``."""
     for shard in shards:
-        vectors = read_vectors(store, name_of_vectors(embedder, shard))
-        if vectors is None:
-            reasons = bad.get(shard.address)
-            if reasons is None:
-                raise BadShard(
-                    f"the vectors of {shard.address} are missing from the checkpoint or damaged; "
-                    "run the same command again to embed it anew"
-                )
+        vectors = read_vectors(store, name_of_vectors(embedder.name, shard))
+        reasons = bad.get(shard.address)
+        if vectors is None and reasons is not None:
             left_out.extend((shard.address, reason) for reason in reasons)
             continue
+        if vectors is None:
+            # Damaged or removed after the shard was found to be done.
+            vectors = _embedded_again(store, shard, embedder)
         left_out.extend((shard.address, reason) for reason in vectors.problems)
         for example in vectors.examples:
             inside_tar = shard.kind is Kind.TAR
             source = f"{shard.address}/{example.name}" if inside_tar else example.name
-            taken = Example(example.vector, source, example.digest, example.thumbnail, embedder)
-            yield taken, str(example.label)
+            taken = Example(
+                example.vector, source, example.digest, example.thumbnail, embedder.name
+            )
+            yield taken, example.word
+
+
+def _embedded_again(store: CheckpointStore, shard: Shard, embedder: Embedder) -> KeptVectors:
+    problems: list[str] = []
+    examples = list(embedded(shard, embedder, problems.append))
+    if examples:
+        name = name_of_vectors(embedder.name, shard)
+        write_vectors(store, name, examples, problems, shard.identity)
+    return KeptVectors(examples, tuple(problems))

@@ -12,6 +12,7 @@ from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits import operations
+from everlearn.memory.edits.before_reembed import keep_before, remove_before, undo_reembed
 from everlearn.memory.edits.correcting import Correction, correct
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
@@ -21,11 +22,15 @@ from everlearn.memory.edits.reembed import (
     Reembedding,
     embed_anew,
     replace_vectors,
+    require_all_there,
 )
+from everlearn.memory.edits.relocating import Relocation, relocate
+from everlearn.memory.edits.unknowns import nearest_names
 from everlearn.memory.edits.writing import TeachingWriter, in_parts
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
-from everlearn.memory.storage.erase import Receipt
+from everlearn.memory.storage import receipts
+from everlearn.memory.storage.backup import NETWORKS
 from everlearn.memory.storage.journal import Example
 
 # A snapshot is made when the log has grown by this much since the last one.
@@ -47,12 +52,20 @@ class Editor:
         self.intake = intake
 
     def teach(
-        self, example: Any, name: str, *, source: str | None, again: bool, also: bool
+        self,
+        example: Any,
+        name: str,
+        *,
+        source: str | None,
+        again: bool,
+        also: bool,
+        group: str | None,
     ) -> bool:
         require_name(name)
+        operations.require_group(group)
         with self._opened.changing() as journal:
             taken = self.intake.one(example, source)
-            writer = TeachingWriter(journal, "teach", again=again, also=also)
+            writer = TeachingWriter(journal, "teach", again=again, also=also, group=group)
             outcome = writer.write([(name, taken)])[0]
             self._snapshot()
             if not isinstance(outcome, bool):
@@ -103,24 +116,32 @@ class Editor:
         opened = self._opened
         with opened.changing() as journal, journal.db.exclusive():
             before = opened.read(lambda: opened.model().digest())
+            likely = opened.read(lambda: nearest_names(opened.model(), journal))
             with journal.transaction():
                 found = _found_in_history(selection, journal, self.intake)
-                tally, traces = journal.tally(found), erasing.traces(journal, found)
-                also_removed = erasing.erase(journal, found)
+                tally, traces = journal.tally(found), receipts.traces(journal, found)
+                whole = {name for name in tally if set(journal.find(name=name)) <= set(found)}
+                resembling = [number for number, name in likely.items() if name in whole]
+                removed = erasing.erase(journal, found, resembling)
+                digests = receipts.keyed(journal, receipts.gone(journal, traces))
             opened.history.drop()
             opened.finish_erase(wait=True)
-            after, log_after = opened.read(
-                lambda: (opened.model().digest(), journal.chain_at(journal.last_position))
-            )
-            receipt: Receipt = erasing.receipt(
+            after = opened.read(lambda: opened.model().digest())
+            networks = opened.storage.caches.names(NETWORKS)
+            receipt = receipts.receipt(
+                journal,
                 found,
-                traces,
-                also_removed=also_removed,
+                digests,
+                removed=removed,
                 models=(before, after),
-                log_after=log_after or b"",
                 state=journal.fact(erasing.UNFINISHED) if opened.erase_pending else None,
+                remaining=[*networks, *receipts.checkpoints(journal)],
             )
         return Forgotten(len(found), tally, receipt)
+
+    def remember_checkpoint(self, address: str) -> None:
+        with self._opened.one_change() as journal:
+            receipts.remember_checkpoint(journal, address)
 
     def rename(self, old: str, new: str) -> None:
         require_name(old)
@@ -128,13 +149,18 @@ class Editor:
         with self._opened.one_change() as journal:
             operations.rename(journal, old, new)
 
-    def undo(self) -> Change:
-        with self._opened.one_change() as journal:
-            return operations.undo(journal)
+    def undo(self, id: int | None) -> Change:
+        with self._opened.changing() as journal:
+            if operations.undoes_a_reembed(journal, id):
+                done = undo_reembed(self._opened.storage.caches, journal)
+                self.intake.embedder_changed()
+                return done
+            with journal.transaction():
+                return operations.undo(journal, id)
 
-    def redo(self) -> Change:
+    def redo(self, id: int | None) -> Change:
         with self._opened.one_change() as journal:
-            return operations.redo(journal)
+            return operations.redo(journal, id)
 
     def merge(self, other: OpenMemory) -> int:
         """Learn everything that another Memory was taught; returns how many teachings were new."""
@@ -145,16 +171,24 @@ class Editor:
                 self._snapshot()
             return new
 
+    def relocate(self, old: str, new: str) -> Relocation:
+        with self._opened.one_change() as journal:
+            return relocate(journal, old, new, self.intake.limits)
+
     def reembed(
-        self, embedder: Embedder, progress: Progress | None, mode: str = "whole"
+        self, embedder: Embedder, progress: Progress | None, mode: str = "whole", *, drop: bool
     ) -> Reembedding:
         caches = self._opened.storage.caches
         with self._opened.changing() as journal, journal.db.exclusive():
             anew = embed_anew(caches, journal, embedder, self.intake.limits, progress, mode)
+            if not drop:
+                require_all_there(journal, anew)
+            keep_before(caches, journal)
             with journal.transaction():
                 done = replace_vectors(journal, embedder, anew, mode)
             self._opened.history.drop()
             caches.remove_collected()
+            remove_before(caches, keep=journal.last_operation)
             self.intake.embedder = embedder
             return done
 

@@ -8,8 +8,8 @@ from typing import Any
 from everlearn.errors import InvalidInput, NeverLearned, UnknownLabel
 from everlearn.images.decode import read_bytes
 from everlearn.memory.edits.intake import Intake
-from everlearn.memory.storage.erase import Receipt
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.receipts import Receipt
 from everlearn.memory.words import listed, teachings
 
 

@@ -69,6 +69,7 @@ class Intake:
             self._meant = embedder
         else:
             self._embedder = embedder
+        self._given = self._embedder
         self._known = known
         self._mode = mode
         self._looker: Looker | None = None
@@ -88,6 +89,10 @@ class Intake:
     def embedder(self, embedder: Embedder) -> None:
         self._embedder = embedder
 
+    def embedder_changed(self) -> None:
+        """The folder has its former embedder again: the one given at first, or one by its name."""
+        self._embedder = self._given
+
     @property
     def looker(self) -> Looker:
         """What looks at parts of pictures."""
@@ -100,6 +105,7 @@ class Intake:
     def one(self, example: Any, source: str | None = None, box: Any = None) -> Example:
         """One example, or the error it deserves; what is embedded already is taken as it is."""
         if isinstance(example, Example):
+            _require_intact(example)
             return example
         if isinstance(example, Region):
             example, box = example.picture, example.box
@@ -196,6 +202,18 @@ class Intake:
 
 def _region(picture: Any, box: Any) -> Region:
     return Region(picture if _is_file(picture) else _pixels(picture), box)
+
+
+def _require_intact(example: Example) -> None:
+    """What was embedded elsewhere is checked as a vector from outside is."""
+    vector = example.vector
+    if vector.ndim != 1 or not len(vector) or vector.dtype != np.float32:
+        raise WrongShape(
+            f"an embedded example has one float32 vector, not {vector.dtype} of shape "
+            f"{vector.shape} ({example.source or 'no source'})"
+        )
+    if not np.isfinite(vector).all():
+        raise NotFinite(f"the vector of {example.source or 'an example'} holds NaN or infinity")
 
 
 def _is_file(example: Any) -> bool:

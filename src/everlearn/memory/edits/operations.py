@@ -1,6 +1,8 @@
 """What was done, in order: undo, redo, and the list of it.
 
-An operation is what one call did (teach_many is one, however many it taught). Undoing appends the
+An operation is what one call did (teach_many is one, however many it taught), or what several calls
+of one *group* did: a folder dropped on the page, a name taught while a button was held. Calls of a
+group continue the operation as long as nothing else is done in between. Undoing appends the
 operation's entries to the log with their signs reversed, and redoing reverses those; nothing is
 taken out of the log. A rename to a new word has no entries: it keeps the word the name does not
 have now, and undo and redo swap the two.
@@ -12,14 +14,19 @@ undone, nor can anything before it.
 import time
 from dataclasses import dataclass
 
-from everlearn.errors import InvalidInput, NothingToUndo
+from everlearn.errors import ChangedMeanwhile, InvalidInput, NothingToUndo
 from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.journal import EVERY_ROW, Journal
+from everlearn.memory.storage.rows import require_row
 from everlearn.memory.words import listed, teachings
 
 ERASE = "erase"
+REEMBED = "reembed"
+LONGEST_GROUP = 100
 
 COLUMNS = "id, kind, time, turns, dropped, name, called"
+
+Row = tuple[int, str, float, int, int, int | None, str]
 
 
 @dataclass(frozen=True)
@@ -53,20 +60,26 @@ class Change:
         return f"{self.kind}, {teachings(self.count)} ({listed(self.names)}){undone}"
 
 
-def begin(journal: Journal, kind: str) -> int:
-    """A new operation; what was undone before can no longer be redone."""
+def begin(journal: Journal, kind: str, group: str | None = None) -> int:
+    """A new operation, or the last one if it is of the same group.
+
+    What was undone before can no longer be redone.
+    """
+    last = journal.db.row(f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT 1")
+    if group is not None and last is not None and last[1:2] + last[3:] == (kind, 0, 0, None, group):
+        return int(last[0])
     for row in journal.db.rows(
         f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 1 AND dropped = 0"
     ):
         _keep(journal, (*row[:4], 1, *row[5:]))
     operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
-    _keep(journal, (operation, kind, time.time(), 0, 0, None, None))
+    _keep(journal, (operation, kind, time.time(), 0, 0, None, group))
     return operation
 
 
-def begun(journal: Journal, kind: str) -> list[float]:
+def begun(journal: Journal, kind: str, group: str | None = None) -> list[float]:
     """As :func:`begin`, with the time, by which :func:`going_on` knows it again."""
-    operation = begin(journal, kind)
+    operation = begin(journal, kind, group)
     when = journal.db.value("SELECT time FROM operations WHERE id = ?", operation)
     return [operation, when]
 
@@ -97,9 +110,52 @@ def rename(journal: Journal, old: str, new: str) -> None:
     _keep(journal, (*row[:5], named, old))
 
 
-def undo(journal: Journal) -> Change:
-    """Reverse the last operation that is not undone."""
-    row = journal.db.row(
+def require_group(group: str | None) -> None:
+    """A group is a word that the caller makes up, a new one for every operation."""
+    if group is not None and not (
+        isinstance(group, str) and 0 < len(group) <= LONGEST_GROUP and group.isascii()
+    ):
+        raise InvalidInput(
+            f"a group is a word of at most {LONGEST_GROUP} ASCII characters, not {group!r:.120}"
+        )
+
+
+def undo(journal: Journal, id: int | None = None) -> Change:
+    """Reverse the last operation that is not undone; refused if it is not the one meant."""
+    return _reverse(journal, _meant(journal, _undoable(journal), id))
+
+
+def redo(journal: Journal, id: int | None = None) -> Change:
+    """Do again what was undone last; refused if it is not the one meant."""
+    return _reverse(journal, _meant(journal, _redoable(journal), id))
+
+
+def undoes_a_reembed(journal: Journal, id: int | None = None) -> bool:
+    """Whether undo is about a change of the network, which has a way of its own."""
+    return _meant(journal, _undoable(journal), id)[1] == REEMBED
+
+
+def would_undo(journal: Journal) -> Change:
+    """What :func:`undo` would reverse."""
+    return _change(journal, _undoable(journal))
+
+
+def would_redo(journal: Journal) -> Change:
+    """What :func:`redo` would do again."""
+    return _change(journal, _redoable(journal))
+
+
+def _meant(journal: Journal, row: Row, id: int | None) -> Row:
+    if id is not None and row[0] != id:
+        raise ChangedMeanwhile(
+            f"something else was done or undone meanwhile: the last operation is now "
+            f"{_change(journal, row)}. Nothing was changed; look again, then decide"
+        )
+    return row
+
+
+def _undoable(journal: Journal) -> Row:
+    row: Row | None = journal.db.row(
         f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 0 ORDER BY id DESC LIMIT 1"
     )
     if row is None:
@@ -108,17 +164,16 @@ def undo(journal: Journal) -> Change:
         raise NothingToUndo(
             "the last thing done was an erase, which cannot be undone, nor can anything before it"
         )
-    return _reverse(journal, row)
+    return row
 
 
-def redo(journal: Journal) -> Change:
-    """Do again what was undone last."""
-    row = journal.db.row(
+def _redoable(journal: Journal) -> Row:
+    row: Row | None = journal.db.row(
         f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 1 AND dropped = 0 ORDER BY id LIMIT 1"
     )
     if row is None:
         raise NothingToUndo("nothing was undone since the last change, so there is nothing to redo")
-    return _reverse(journal, row)
+    return row
 
 
 def history(journal: Journal, limit: int | None) -> list[Change]:
@@ -130,7 +185,7 @@ def history(journal: Journal, limit: int | None) -> list[Change]:
     return [_change(journal, row) for row in rows]
 
 
-def _reverse(journal: Journal, row: tuple[int, str, float, int, int, int | None, str]) -> Change:
+def _reverse(journal: Journal, row: Row) -> Change:
     operation, kind, done_at, turns, dropped, named, called = row
     if named is not None:
         word = journal.word(named)
@@ -151,10 +206,10 @@ def _last_turn(journal: Journal, operation: int, turns: int) -> list[tuple[int, 
     return entries[: len(entries) // (turns + 1)]
 
 
-def _change(journal: Journal, row: tuple[int, str, float, int, int, int | None, str]) -> Change:
+def _change(journal: Journal, row: Row) -> Change:
     operation, kind, done_at, turns, _, named, called = row
     undone = turns % 2 == 1
-    if kind == ERASE:
+    if kind in (ERASE, REEMBED):
         return Change(operation, kind, int(called or 0), (), done_at, False)
     if named is not None:
         count = journal.db.value("SELECT COUNT(*) FROM teachings WHERE name = ?", named)
@@ -172,8 +227,15 @@ def _change(journal: Journal, row: tuple[int, str, float, int, int, int | None, 
 
 
 def _keep(journal: Journal, row: tuple[object, ...]) -> None:
+    require_row("operations", row)
     own = row_checksum("operations", *row)  # type: ignore[arg-type]
     journal.db.replace("operations", *row, own)
+
+
+def record_reembed(journal: Journal, count: int) -> None:
+    """A change of the network among the operations; what was undone can no longer be redone."""
+    operation = begin(journal, REEMBED)
+    _keep(journal, (operation, REEMBED, time.time(), 0, 0, None, str(count)))
 
 
 def record_erase(journal: Journal, operation: int, count: int) -> None:

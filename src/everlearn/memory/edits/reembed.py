@@ -3,8 +3,10 @@
 The images come from the journal where they were kept (``keep_images="image"``), else from the files
 they were taught from, if those are still the same (sha256). New vectors are collected in a file of
 their own beside the journal; killed, the work goes on there the next time. Only when all are there
-does one transaction put them in the place of the old ones and write the log's chain anew. Teachings
-whose image can no longer be read are kept out, entries and all, and reported.
+does one transaction put them in the place of the old ones and write the log's chain anew. Where an
+image can no longer be read nothing is changed, unless the caller says that such teachings may go;
+they are then kept out, entries and all, and reported. It is one operation, which can be undone
+(before_reembed.py).
 
 Boxes that the user gave stay as they are; those that were found are found anew, as the mode says
 that pictures are looked at in (regions/looking.py).
@@ -13,16 +15,17 @@ that pictures are looked at in (regions/looking.py).
 import contextlib
 import hashlib
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from everlearn.errors import EverlearnError, NeverLearned, NotFinite
+from everlearn.errors import EverlearnError, NeverLearned, NotFinite, PicturesMissing
 from everlearn.images.batches import Embedded, Unreadable, embed_sources
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
+from everlearn.memory.edits import operations
 from everlearn.memory.insight.influence import Influence
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features, unit
@@ -43,6 +46,9 @@ from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box
 from everlearn.regions.looking import Looker, Region, Sight
 
+# How many teachings that cannot be read a message names.
+NAMED = 5
+
 Progress = Callable[[int, int], None]
 
 
@@ -56,7 +62,7 @@ class Reembedding:
     done : int
         How many have a new vector.
     left_out : tuple of (id, source)
-        Teachings whose image could no longer be read; they no longer count.
+        Teachings whose image could no longer be read; they no longer count, until an undo.
     """
 
     embedder: str
@@ -109,7 +115,7 @@ def embed_anew(
     boxes = {number: given_box(taught) for number, taught in taught_boxes(journal).items()}
     found: dict[int, Anew] = {}
     with contextlib.closing(caches.collected(_key(embedder, mode))) as side:
-        known = {key: _read_back(data) for key, data in side.known().items()}
+        known = _believed(side.known(), embedder)
         todo = []
         for number, source, digest in rows:
             wanted = Wanted(number, source, digest, boxes.get(number))
@@ -126,6 +132,28 @@ def embed_anew(
             if progress is not None:
                 progress(done, len(rows))
     return {number: anew for number, anew in found.items() if _fits(anew.vector, embedder)}
+
+
+def require_all_there(journal: Journal, vectors: Collection[int]) -> None:
+    """Refuse where teachings that count have no new vector."""
+    rows = journal.db.rows(
+        "SELECT teachings.id, source, names.name FROM teachings "
+        "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL ORDER BY teachings.id"
+    )
+    missing = [row for row in rows if row[0] not in vectors]
+    if not missing:
+        return
+    kept = {row[2] for row in rows if row[0] in vectors}
+    lost = sorted({row[2] for row in missing} - kept)
+    some = ", ".join(f"{number} ({source or 'no file'})" for number, source, _ in missing[:NAMED])
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    names = f"; nothing would be left of {', '.join(lost[:NAMED])}" if lost else ""
+    raise PicturesMissing(
+        f"the pictures of {len(missing)} of {len(rows)} teachings can no longer be read: {some}"
+        f"{more}{names}. Nothing was changed. If files were moved, say where to: everlearn "
+        "relocate OLD NEW; to go on without these teachings: reembed(..., drop=True), or --yes",
+        len(missing),
+    )
 
 
 def replace_vectors(
@@ -163,6 +191,7 @@ def replace_vectors(
                 row_checksum("teachings", *values),
             )
             journal.db.run("INSERT INTO vectors VALUES (?, ?)", number, anew[number].vector)
+    operations.record_reembed(journal, len(counting))
     journal.db.run("DELETE FROM strangers")
     return Reembedding(embedder.name, len(counting), tuple(left_out))
 
@@ -292,7 +321,9 @@ def _write_log(
 
 
 def _fits(vector: object, embedder: Embedder) -> bool:
-    return isinstance(vector, bytes) and len(vector) == 4 * embedder.n_features
+    if not isinstance(vector, bytes) or len(vector) != 4 * embedder.n_features:
+        return False
+    return bool(np.isfinite(np.frombuffer(vector, dtype="<f4")).all())
 
 
 def _key(embedder: Embedder, mode: str) -> str:
@@ -304,6 +335,19 @@ def _written(anew: Anew) -> bytes:
     """All of it as bytes that :func:`_read_back` reads."""
     parts = anew.vector, anew.thumbnail, packed(anew.region, anew.proposals)
     return struct.pack("<3Q", *map(len, parts)) + b"".join(parts)
+
+
+def _believed(collected: dict[bytes, bytes], embedder: Embedder) -> dict[bytes, Anew]:
+    """What was collected, but for what cannot be what this embedder made."""
+    found = {}
+    for key, data in collected.items():
+        try:
+            anew = _read_back(data)
+        except (ValueError, KeyError, TypeError, OverflowError, struct.error):
+            continue
+        if _fits(anew.vector, embedder):
+            found[key] = anew
+    return found
 
 
 def _read_back(data: bytes) -> Anew:

@@ -7,16 +7,22 @@ ignored, which keeps it and makes everything that resembles it be answered with 
 The table in the journal is called ``strangers``, as the page calls them.
 """
 
+import os
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import DamagedJournal, InvalidInput
+from everlearn.memory.model.calibrated import familiarity_of
 from everlearn.memory.model.head import unit
+from everlearn.memory.model.model import Model
 from everlearn.memory.storage.checksums import content_of, row_checksum
-from everlearn.memory.storage.journal import Example, Journal, as_kept
+from everlearn.memory.storage.journal import Example, Journal
+from everlearn.memory.storage.rows import as_kept
 
 Array = NDArray[np.float64]
 
@@ -144,6 +150,49 @@ def drop(journal: Journal, group: list[UnknownImage]) -> None:
     """Forget a group; inside a transaction."""
     numbers = [(one.id,) for one in group]
     journal.db.run_many("DELETE FROM strangers WHERE id = ?", numbers)
+
+
+def nearest_names(model: Model, journal: Journal) -> dict[int, str]:
+    """The name that each kept image resembles most."""
+    found = all_unknowns(journal)
+    if not found or not model.taught:
+        return {}
+    directions, known = familiarity_of(model).directions, model.means.classes_
+    nearest = (unit(np.stack([one.example.vector for one in found])) @ directions.T).argmax(axis=1)
+    words = journal.name_ids()
+    return {
+        one.id: words[int(known[place])] for one, place in zip(found, nearest.tolist(), strict=True)
+    }
+
+
+def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collection[int]) -> int:
+    """Drop images that show or name what is about to be erased; how many. Inside a transaction.
+
+    Those are the same pictures, pictures from the same files, from folders that hold nothing else
+    or are called like a name that goes, and those said to be ``resembling`` it.
+    """
+    gone = set(teachings)
+    sources, folders, digests, names = set[str](), set[str](), set[bytes](), set[str]()
+    for teaching in gone:
+        source, digest = journal.origin(teaching)
+        digests.add(digest)
+        names.add(journal.name_of(teaching))
+        if source:
+            sources.add(source)
+            folders.add(os.path.dirname(source))
+    names = {name.casefold() for name in names if set(journal.find(name=name)) <= gone}
+    folders = {folder for folder in folders if set(journal.find(source=folder)) <= gone} - {""}
+    found = [
+        one
+        for one in all_unknowns(journal)
+        if one.id in resembling
+        or one.example.digest in digests
+        or one.example.source in sources
+        or os.path.dirname(one.example.source) in folders
+        or names.intersection(part.casefold() for part in PurePath(one.example.source).parts)
+    ]
+    drop(journal, found)
+    return len(found)
 
 
 def find_group(found: list[list[UnknownImage]], number: int) -> list[UnknownImage]:

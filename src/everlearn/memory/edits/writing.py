@@ -6,8 +6,9 @@ from typing import Any
 
 from everlearn.errors import InvalidInput, OtherName, WrongEmbedder, WrongWidth
 from everlearn.memory.edits.operations import begun, going_on
-from everlearn.memory.storage.integrity import LONGEST_SOURCE
+from everlearn.memory.edits.relocating import follow_moved
 from everlearn.memory.storage.journal import Example, Journal
+from everlearn.memory.storage.rows import require_source, require_width
 
 # Many teachings share one transaction: until there are this many, or this long has passed.
 COMMIT_ROWS = 64
@@ -31,24 +32,34 @@ class TeachingWriter:
         Write an example even if it counts under the same name already.
     also : bool
         Write an example even if it counts under another name.
+    group : str, optional
+        Continue the last operation if it is of this group.
     """
 
-    def __init__(self, journal: Journal, kind: str, *, again: bool, also: bool) -> None:
+    def __init__(
+        self, journal: Journal, kind: str, *, again: bool, also: bool, group: str | None = None
+    ) -> None:
         self.journal = journal
         self.kind = kind
         self.again = again
         self.also = also
+        self.group = group
         self.operation: list[float] | None = None
 
-    def write(self, examples: Iterable[tuple[str, Example]]) -> list[bool | OtherName]:
+    def write(self, examples: Iterable[tuple[str, Example]]) -> list[bool | InvalidInput]:
         """One transaction; whether each was new, or why it was not written."""
-        pairs = list(examples)
-        if not pairs:
-            return []
+        everything = list(examples)
+        refusals = [_too_long(example) for _, example in everything]
+        pairs = [pair for pair, no in zip(everything, refusals, strict=True) if no is None]
+        outcomes = iter(self._written(pairs) if pairs else [])
+        return [next(outcomes) if no is None else no for no in refusals]
+
+    def _written(self, pairs: list[tuple[str, Example]]) -> list[bool | InvalidInput]:
         options = {
             "kind": self.kind,
             "again": self.again,
             "also": self.also,
+            "group": self.group,
             "operation": self.operation,
         }
         inbox = self.journal.db.inbox
@@ -62,7 +73,7 @@ class TeachingWriter:
 
     def _outcomes(
         self, pairs: list[tuple[str, Example]], codes: list[int]
-    ) -> list[bool | OtherName]:
+    ) -> list[bool | InvalidInput]:
         refused = [
             pair[1].same_as for pair, code in zip(pairs, codes, strict=True) if code == OTHER
         ]
@@ -87,13 +98,16 @@ def write_request(
             codes.append(OTHER)
         elif name in names and not options["again"]:
             codes.append(REPEATED)
+            follow_moved(journal, name, example)
         else:
             codes.append(NEW)
             new.append((name, example))
             names.add(name)
     operation = options["operation"]
     if new:
-        operation = going_on(journal, operation) or begun(journal, options["kind"])
+        operation = going_on(journal, operation) or begun(
+            journal, options["kind"], options.get("group")
+        )
         journal.add_many(int(operation[0]), new)
     return {"outcomes": codes, "operation": operation}
 
@@ -107,6 +121,15 @@ def _other_name(name: str, example: Example, names: set[str]) -> OtherName:
     )
 
 
+def _too_long(example: Example) -> InvalidInput | None:
+    """Why this example cannot be kept, though the others of its operation can."""
+    try:
+        require_source(example.source)
+    except InvalidInput as error:
+        return error
+    return None
+
+
 def kind_of_vectors(journal: Journal) -> Kind:
     """What the first vectors settled: how long they are, and which embedder made them."""
     return {key: journal.fact(key) or "" for key in ("n_features", "embedder")}
@@ -114,8 +137,8 @@ def kind_of_vectors(journal: Journal) -> Kind:
 
 def require_alike(known: Kind, example: Example, memory: str) -> Kind:
     """Vectors must be of one kind; returns that of the example."""
-    if len(example.source) > LONGEST_SOURCE:
-        raise InvalidInput(f"a source has at most {LONGEST_SOURCE} characters")
+    require_source(example.source)
+    require_width(len(example.vector))
     mine = {"n_features": str(len(example.vector)), "embedder": example.embedder}
     if known["embedder"] and mine["embedder"] and known["embedder"] != mine["embedder"]:
         raise WrongEmbedder(

@@ -6,8 +6,6 @@ its digest, and the model, the one that answers now as well as the one a snapsho
 one folded from the whole log.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,14 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.errors import CannotRead, DamagedJournal, EverlearnError, InvalidInput
+from everlearn.errors import DamagedJournal, EverlearnError
 from everlearn.memory.model.calibrated import CalibratedModel
 from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.head import ServingHead
 from everlearn.memory.model.serving import read_head
-from everlearn.memory.storage.erase import UNFINISHED, Receipt, sha256
+from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.integrity import damaged, require_sound
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.receipts import Receipt, found_again, read_receipt
 from everlearn.memory.storage.regions import has_boxes, proposals_of
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.memory.words import teachings
@@ -47,6 +46,8 @@ class Verification:
     erase_pending : bool
         An erase is not finished: a reader kept the write-ahead log from being emptied, or the
         process was killed. Opening the Memory to teach finishes it.
+    receipt : int or None
+        How many things the receipt of an erase names, which were looked for.
     """
 
     problems: tuple[str, ...]
@@ -55,6 +56,7 @@ class Verification:
     log: str
     model: str
     erase_pending: bool
+    receipt: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -65,8 +67,13 @@ class Verification:
             return f"wrong: {'; '.join(self.problems)}"
         return (
             f"{teachings(self.teachings)} and {self.log_entries} log entries are as they were "
-            "written; the model equals a replay in every bit"
+            f"written; the model equals a replay in every bit{self._of_the_receipt()}"
         )
+
+    def _of_the_receipt(self) -> str:
+        if self.receipt is None:
+            return ""
+        return f"; none of the {self.receipt} things that the receipt names is left"
 
 
 def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None) -> Verification:
@@ -87,8 +94,13 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
     ask(lambda: require_pictures(journal))
     ask(lambda: require_proposals(journal))
     model = ask(lambda: _model_as_replayed(history))
+    unfinished = ask(lambda: journal.fact(UNFINISHED)) is not None
+    looked_for = None
     if receipt is not None:
-        problems += ask(lambda: found_again(journal, Path(receipt))) or []
+        caches, path = history.storage.caches, Path(receipt)
+        found = ask(lambda: found_again(journal, caches, path, unfinished))
+        again, looked_for = found or ([], 0)
+        problems += again
     last = ask(lambda: journal.last_position) or 0
     return Verification(
         tuple(problems),
@@ -96,7 +108,8 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
         last,
         (ask(lambda: journal.chain_at(last)) or b"").hex(),
         model or "",
-        ask(lambda: journal.fact(UNFINISHED)) is not None,
+        unfinished,
+        looked_for,
     )
 
 
@@ -139,58 +152,15 @@ def completed(history: ModelFollower, receipt: Path) -> list[str]:
     After the erase was gone on with, outside of any view.
     """
     journal = history.journal
-    facts = _read_receipt(receipt)
+    facts = read_receipt(receipt)
     state = journal.fact(UNFINISHED)
     if state is not None:
         return journal.db.waiting_for(state)
     with journal.db.one_view():
-        problems = found_again(journal, receipt)
+        problems, _ = found_again(journal, history.storage.caches, receipt, unfinished=False)
     if not problems and facts["pending"]:
         Receipt(**facts | {"pending": False}).save(receipt)
     return problems
-
-
-def found_again(journal: Journal, receipt: Path) -> list[str]:
-    """What a receipt of an erase vouches to be gone and is still there."""
-    erased = set(_read_receipt(receipt)["erased"])
-    rows = {
-        "a name": "SELECT name FROM names",
-        "a source": "SELECT source FROM teachings",
-        "an old name": "SELECT called FROM operations WHERE name IS NOT NULL",
-        "a vector": "SELECT vector FROM vectors",
-        "a stranger's vector": "SELECT vector FROM strangers",
-    }
-    if has_boxes(journal):
-        rows["what else was seen in a picture"] = "SELECT vectors FROM proposals"
-    problems = [
-        f"{what} that was erased is still there"
-        for what, query in rows.items()
-        for (value,) in journal.db.each(query)
-        if sha256(value.encode() if isinstance(value, str) else value) in erased
-    ]
-    for (digest,) in journal.db.each("SELECT digest FROM teachings"):
-        if digest.hex() in erased:
-            problems.append("an image that was erased is still there")
-    problems += journal.db.leftovers()
-    if journal.fact(UNFINISHED) is not None:
-        problems.append("the erase is not finished; open the Memory to teach, which finishes it")
-    return problems
-
-
-def _read_receipt(path: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(path.read_text())
-        claimed = facts.pop("sha256")
-        words = json.dumps(facts, sort_keys=True)
-        intact = claimed == hashlib.sha256(words.encode()).hexdigest()
-        intact = intact and all(isinstance(digest, str) for digest in facts["erased"])
-    except OSError as error:
-        raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        intact = False
-    if not intact:
-        raise InvalidInput(f"{path} is not a receipt of an erase, or was altered")
-    return dict(facts)
 
 
 def _model_as_replayed(history: ModelFollower) -> str:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
@@ -67,9 +68,15 @@ class ModelFollower:
         self._require_same(classifier)
 
     def use(self, classifier: Any) -> None:
-        """Follow the log with another classifier from now on."""
+        """Follow the log with another classifier from now on.
+
+        It is made out of what the journal would hold before the journal holds it, and taught, so
+        that no parameter that a learner refuses makes the folder one that cannot be opened.
+        """
         require_usable(classifier)
-        template = base64.b64encode(dumps(clone(classifier))).decode()
+        data = dumps(clone(classifier))
+        _require_teachable(data, classifier)
+        template = base64.b64encode(data).decode()
         with self.journal.transaction():
             self.journal.set_fact(CLASSIFIER, template)
 
@@ -83,11 +90,19 @@ class ModelFollower:
             except (binascii.Error, ValueError, EverlearnError) as error:
                 raise DamagedJournal(
                     f"{self.journal.db.location} names a classifier that cannot be made: {error}; "
-                    "restore it from a backup (everlearn restore)"
+                    "what was taught is there: switch to another classifier (everlearn use ridge)"
                 ) from None
             self._untaught = digest_of(self._classifier)
             self._template = template
         return self._classifier
+
+    def broken(self) -> bool:
+        """Whether the classifier that the journal names cannot be made; :meth:`use` replaces it."""
+        try:
+            self.classifier()
+        except DamagedJournal:
+            return True
+        return False
 
     def follow(self, *, patient: bool = True) -> Model:
         """The model at the end of the log.
@@ -169,12 +184,27 @@ class ModelFollower:
         return found or Model(clone(untaught))
 
     def _require_same(self, classifier: Any) -> None:
+        if classifier is None:
+            return
         known = self.classifier()
-        if classifier is not None and digest_of(clone(classifier)) != self._untaught:
+        if digest_of(clone(classifier)) != self._untaught:
             raise InvalidParameter(
                 f"{self.storage.path} has the classifier {known!r}; "
                 f"call use(classifier=...) to switch it to {classifier!r}"
             )
+
+
+def _require_teachable(data: bytes, meant: Any) -> None:
+    """Make a classifier out of its file and teach it two examples."""
+    try:
+        made = clone(loads(data, "the classifier"))
+        made.partial_fit(np.eye(2, 4), np.array([1, 2]))
+        made.partial_fit(np.eye(2, 4)[::-1], np.array([1, 2]))
+        made.predict(np.eye(2, 4))
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise InvalidParameter(
+            f"{meant!r:.200} cannot be used: {error}; the Memory keeps the classifier it has"
+        ) from None
 
 
 def require_usable(classifier: Any) -> None:

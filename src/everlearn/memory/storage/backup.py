@@ -1,8 +1,10 @@
 """A copy that is right by construction, made while others teach, and the way back.
 
-A backup is a folder with a journal and nothing else: the journal as it is at one moment, wherever
-it is kept, checked before it gets its name. It is a Memory like any other and can be opened and
-asked. Restoring puts a backup in the place of what a folder or database holds, in one transaction;
+A backup is a folder with a journal and the networks beside it, and nothing else: the journal as it
+is at one moment, wherever it is kept, checked before it gets its name; networks, because a Memory
+whose network was trained further cannot see without it. It is a Memory like any other and can be
+opened and asked. Restoring puts a backup in the place of what a folder or database holds, in one
+transaction, or, where what a folder holds is damaged, as a new file in the place of the old one;
 snapshots belong to what was taught and not to a position, so those of the other timeline are never
 used.
 """
@@ -13,11 +15,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from everlearn.errors import AlreadyThere, CannotWrite
+from everlearn.errors import AlreadyThere, CannotWrite, DamagedJournal
 from everlearn.memory.insight.verify import require_vectors
 from everlearn.memory.model.serving import remove_prepared
 from everlearn.memory.storage.integrity import require_sound
-from everlearn.memory.storage.interface import Database
+from everlearn.memory.storage.interface import Database, Storage
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.snapshot import remove_snapshots
@@ -25,16 +27,29 @@ from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.memory.storage.sqlite.folder import FolderStorage
 from everlearn.persistence import flush_folder
 
+# Networks that a consolidation left beside the journal.
+NETWORKS = "network-"
 
-def write_backup(db: Database, destination: Path) -> None:
-    """Copy a journal into a new folder."""
+
+def write_backup(storage: Storage, db: Database, destination: Path) -> None:
+    """Copy a journal, and the networks beside it, into a new folder."""
     if destination.exists():
         raise AlreadyThere(f"{destination} is there already; give a backup a folder of its own")
+    if storage.identity() in destination.resolve().parents:
+        raise AlreadyThere(
+            f"{destination} is inside the Memory itself, where a backup would be lost with it; "
+            "give it a folder elsewhere"
+        )
     unfinished = destination.with_name(f".{destination.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
+        # A consolidation writes a network before the journal names it and removes the old one
+        # after: one look before the journal is copied and one after see whichever it names.
+        kept = FolderStorage(unfinished)
+        _copy_networks(storage, kept)
         db.copy_to(unfinished / FILE)
+        _copy_networks(storage, kept)
         with contextlib.closing(FolderStorage(unfinished).open(write=False)) as copy:
             _require_whole(Journal(copy))
         _flush(unfinished / FILE)
@@ -63,22 +78,35 @@ def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = Non
     name : str, optional
         Of a Memory in a database.
     """
-    storage = storage_at(path, name)
-    with contextlib.closing(storage_at(source).open(write=False)) as backup:
+    storage, origin = storage_at(path, name), storage_at(source)
+    with contextlib.closing(origin.open(write=False)) as backup:
         with backup.one_view():
             journal = Journal(backup)
             _require_whole(journal)
             count = sum(record.count for record in journal.names().values())
         storage.acquire()
         try:
-            with contextlib.closing(storage.open(write=True)) as target:
-                target.take_over(backup)
-                target.tidy()
+            _copy_networks(origin, storage)
+            try:
+                with contextlib.closing(storage.open(write=True)) as target:
+                    target.take_over(backup)
+                    target.tidy()
+            except DamagedJournal:
+                storage.replace_damaged(backup)
             remove_snapshots(storage.caches)
             remove_prepared(storage.caches)
         finally:
             storage.release()
     return count
+
+
+def _copy_networks(source: Storage, destination: Storage) -> None:
+    """Networks that are not there yet; one is named after its contents."""
+    there = destination.caches.names(NETWORKS)
+    for name in source.caches.names(NETWORKS):
+        if name not in there:
+            with contextlib.suppress(FileNotFoundError):
+                destination.caches.write(name, source.caches.read(name))
 
 
 def _require_whole(journal: Journal) -> None:

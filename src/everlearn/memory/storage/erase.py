@@ -5,94 +5,46 @@ numbered from one. The model is then, bit for bit, that of a new Memory that was
 in the same order. Whatever no longer counted (forgotten, undone, an old word for a name) goes as
 well: it could only have come back by an undo, and undo does not go beyond an erase.
 
-That is one transaction. Then the traces: snapshots are removed, every page of the file is written
-anew, and the write-ahead log, which still holds the old pages, is emptied. A fact in the journal
-says that this is still to be done until it is; whoever opens the folder to teach next goes on with
-it, so neither a kill nor a reader that holds on to the old pages leaves anything behind for good.
+Kept unknown images go with it if they are the same picture, come from the same place, or resemble
+an erased name more than any other.
+
+That is one transaction. Then the traces: caches and what an ingest kept are removed, every page of
+the file is written anew, and the write-ahead log, which still holds the old pages, is emptied. A
+fact in the journal says that this is still to be done until it is; whoever opens the folder to
+teach next goes on with it, so neither a kill nor a reader that holds on to the old pages leaves
+anything behind for good. Networks that were trained on what was erased cannot be cleaned: the
+receipt (receipts.py) names them.
 """
 
-import hashlib
-import json
-import os
-import time
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from everlearn.errors import CannotWrite
+from everlearn.memory.edits.before_reembed import PREFIX as BEFORE
+from everlearn.memory.edits.before_reembed import remove_before
 from everlearn.memory.edits.operations import record_erase
+from everlearn.memory.edits.unknowns import drop_erased
 from everlearn.memory.model.serving import remove_prepared
 from everlearn.memory.storage.checksums import BEGINNING, linked, row_checksum
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.regions import drop_boxes, proposals_of
+from everlearn.memory.storage.regions import drop_boxes
 from everlearn.memory.storage.snapshot import remove_snapshots
-from everlearn.persistence import replace_file
 
 # What is still to be done; what follows the first state is known to the database.
 UNFINISHED = "erase_unfinished"
 PAGES = "pages"
 
-HOW_TO_CHECK = (
-    "everlearn verify --receipt FILE looks for these digests in every row of the journal, checks "
-    "that the file holds no free pages and that no write-ahead log or older snapshot is left. Who "
-    "still has an erased image, name or path can also search every byte of the folder for it."
-)
+# Names of caches that may hold what was erased.
+CACHES = ("snapshot-", ".snapshot-", "prepared-", ".prepared-", "reembed-", BEFORE, f".{BEFORE}")
 
 
-@dataclass(frozen=True)
-class Receipt:
-    """Proof of an erase, without what was erased: digests (sha256) and counts.
-
-    Attributes
-    ----------
-    teachings : list of int
-        The numbers of the teachings erased.
-    erased : list of str
-        Digests of their vectors, images, sources and names.
-    also_removed : int
-        How many teachings went that had been forgotten before.
-    time : float
-        Seconds since 1970.
-    model_before, model_after : str
-        Digests of the model.
-    log_after : str
-        What names the log that is left.
-    pending : bool
-        Something still holds the old pages: a reader of a folder, or the write-ahead log of a
-        database server with its standbys and archives. The next change, the next opening to teach,
-        or ``everlearn receipt check`` finishes the erase.
-    how_to_check : str
-    wal_position : str
-        In a database: up to where its write-ahead log has to be gone.
-    """
-
-    teachings: list[int]
-    erased: list[str]
-    also_removed: int
-    time: float
-    model_before: str
-    model_after: str
-    log_after: str
-    pending: bool
-    how_to_check: str = HOW_TO_CHECK
-    wal_position: str = ""
-
-    def as_json(self) -> str:
-        """The receipt with a digest of itself, so that it cannot be altered unnoticed."""
-        facts = asdict(self)
-        words = json.dumps(facts, sort_keys=True)
-        return json.dumps(facts | {"sha256": hashlib.sha256(words.encode()).hexdigest()}, indent=2)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, which should not be in the Memory's folder."""
-        replace_file(Path(path), self.as_json().encode())
-
-
-def erase(journal: Journal, teachings: Collection[int]) -> int:
+def erase(
+    journal: Journal, teachings: Collection[int], resembling: Collection[int] = ()
+) -> tuple[int, int]:
     """Rewrite the history without these teachings; how many others went because they did not count.
 
+    ``resembling`` are kept unknown images that go too; how many such images went comes second.
     Inside a transaction; :func:`finish` has to follow.
     """
     gone = set(teachings)
@@ -106,7 +58,7 @@ def erase(journal: Journal, teachings: Collection[int]) -> int:
     _remember_numbers(journal)
     for table in ("vectors", "thumbnails", "images"):
         journal.db.run_many(f"DELETE FROM {table} WHERE teaching = ?", dropped)
-    _drop_strangers(journal, gone)
+    dropped_unknowns = drop_erased(journal, gone, resembling)
     for table in ("teachings", "names", "log"):
         journal.db.run(f"DELETE FROM {table}")
     journal.db.run("DELETE FROM operations WHERE kind != 'erase'")
@@ -115,7 +67,7 @@ def erase(journal: Journal, teachings: Collection[int]) -> int:
     _write_anew(journal, operation, kept)
     drop_boxes(journal, dropped)
     journal.set_fact(UNFINISHED, PAGES)
-    return len(dropped) - len(gone)
+    return len(dropped) - len(gone), dropped_unknowns
 
 
 def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
@@ -129,10 +81,8 @@ def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
     state = journal.fact(UNFINISHED)
     try:
         while state is not None:
-            if state == PAGES:
-                remove_snapshots(caches)
-                remove_prepared(caches)
-                caches.remove_collected()
+            if state == PAGES and not _caches_removed(caches):
+                return False
             reached = journal.db.remove_traces(state, wait=wait)
             if reached == state:
                 return False
@@ -147,75 +97,20 @@ def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
     return True
 
 
-def traces(journal: Journal, teachings: Collection[int]) -> list[str]:
-    """Digests of everything a receipt should vouch for."""
-    found: set[str] = set()
-    gone = set(teachings)
-    for teaching in teachings:
-        source, digest, named = journal.db.row(
-            "SELECT source, digest, name FROM teachings WHERE id = ?", teaching
-        )
-        vector = journal.db.value("SELECT vector FROM vectors WHERE teaching = ?", teaching)
-        if not any(other not in gone for other in journal.find(digest=digest)):
-            found.add(digest.hex())
-            proposals = proposals_of(journal, digest)
-            if proposals is not None and len(proposals.vectors):
-                found.add(sha256(proposals.vectors.tobytes()))
-        found.add(sha256(vector))
-        if source:
-            found.add(sha256(source.encode()))
-        if not _stays(journal, named, teachings):
-            found.add(sha256(journal.word(named).encode()))
-    return sorted(found)
-
-
-def sha256(data: Any) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def receipt(
-    teachings: Collection[int],
-    erased: list[str],
-    *,
-    also_removed: int,
-    models: tuple[str, str],
-    log_after: bytes,
-    state: str | None,
-) -> Receipt:
-    return Receipt(
-        sorted(teachings),
-        erased,
-        also_removed,
-        time.time(),
-        *models,
-        log_after.hex(),
-        pending=state is not None,
-        wal_position=(state or "").partition(" ")[2].partition(" ")[0],
-    )
-
-
-def _stays(journal: Journal, named: int, teachings: Collection[int]) -> bool:
-    """Whether a name has teachings that are not erased."""
-    counting = journal.db.rows(
-        "SELECT id FROM teachings WHERE name = ? AND position IS NOT NULL", named
-    )
-    gone = set(teachings)
-    return any(row[0] not in gone for row in counting)
+def _caches_removed(caches: Caches) -> bool:
+    """Remove every cache; whether none is left."""
+    caches.tidy()
+    remove_snapshots(caches)
+    remove_prepared(caches)
+    remove_before(caches)
+    caches.remove_collected()
+    return caches.remove_derived() and not any(caches.names(prefix) for prefix in CACHES)
 
 
 def _remember_numbers(journal: Journal) -> None:
     highest = int(journal.db.value("SELECT MAX(id) FROM teachings") or 0)
     used = max(highest, int(journal.fact("teachings_used") or 0))
     journal.set_fact("teachings_used", str(used))
-
-
-def _drop_strangers(journal: Journal, gone: Collection[int]) -> None:
-    """An erased picture may also be among the strangers."""
-    digests = [
-        (journal.db.value("SELECT digest FROM teachings WHERE id = ?", teaching),)
-        for teaching in gone
-    ]
-    journal.db.run_many("DELETE FROM strangers WHERE digest = ?", digests)
 
 
 def _write_anew(journal: Journal, operation: int, kept: list[Any]) -> None:

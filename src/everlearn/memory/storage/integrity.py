@@ -2,28 +2,18 @@
 
 A folder may be damaged, and it may come from somebody who means harm. Before a journal is used, its
 schema is compared word by word, SQLite checks the structure of the tables with small rows and their
-indexes, and every one of those rows is looked at: kinds, sizes, ranges, checksums. Vectors and
-pictures are large, so they are looked at when they are read (journal.py).
+indexes, and every one of those rows is looked at: kinds, sizes, ranges (rows.py), checksums.
+Vectors and pictures are large, so they are looked at when they are read (journal.py).
 """
 
-from collections.abc import Callable, Iterable
-from math import isfinite
-from typing import Any
+from collections.abc import Iterable
 
-from everlearn.errors import DamagedJournal, InvalidLabel
-from everlearn.images.folders import require_name
-from everlearn.memory.storage.checksums import BEGINNING, SIZE, linked, row_checksum
+from everlearn.errors import DamagedJournal
+from everlearn.memory.storage.checksums import BEGINNING, linked, row_checksum
 from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.rows import MOST_FEATURES, VALID
 from everlearn.memory.storage.schema import PICTURES, SMALL_TABLES
-
-SHA256_BYTES = 32
-LONGEST_SOURCE = 32_768
-LONGEST_FACT = 1 << 24
-MOST_FEATURES = 1 << 24
-KINDS = {"teach", "forget", "rename", "merge", "correct", "name", "reembed", "erase"}
-
-Check = Callable[[tuple[Any, ...]], bool]
 
 
 def require_sound(journal: Journal) -> None:
@@ -33,22 +23,12 @@ def require_sound(journal: Journal) -> None:
     boxed = db.has_boxes()
     for table in (*SMALL_TABLES, *(("boxes",) if boxed else ())):
         db.require_structure(table)
-    _require_rows(db, "facts", "key, value, seal", _valid_fact)
-    _require_rows(db, "names", "id, name, seal", _valid_name)
-    _require_rows(
-        db,
-        "operations",
-        "id, kind, time, turns, dropped, name, called, seal",
-        _valid_operation,
-    )
-    _require_rows(
-        db,
-        "teachings",
-        "id, position, name, time, source, digest, content, pictures, seal",
-        _valid_teaching,
-    )
+    _require_rows(db, "facts", "key, value")
+    _require_rows(db, "names", "id, name")
+    _require_rows(db, "operations", "id, kind, time, turns, dropped, name, called")
+    _require_rows(db, "teachings", "id, position, name, time, source, digest, content, pictures")
     if boxed:
-        _require_rows(db, "boxes", "teaching, x0, y0, x1, y1, found, seal", _sound_box)
+        _require_rows(db, "boxes", "teaching, x0, y0, x1, y1, found")
         _require_boxes_of_teachings(db)
     _require_consistent_log(db)
     _require_chain(db)
@@ -61,67 +41,10 @@ def damaged(db: Database, what: str) -> DamagedJournal:
     )
 
 
-def _require_rows(db: Database, table: str, columns: str, valid: Check) -> None:
-    for row in db.each(f"SELECT {columns} FROM {table}"):
-        if not (
-            isinstance(row[-1], bytes) and valid(row) and row[-1] == row_checksum(table, *row[:-1])
-        ):
+def _require_rows(db: Database, table: str, columns: str) -> None:
+    for *row, kept in db.each(f"SELECT {columns}, seal FROM {table}"):
+        if not (VALID[table](tuple(row)) and kept == row_checksum(table, *row)):
             raise damaged(db, f"row {row[0]!r:.40} of {table} was altered")
-
-
-def _valid_fact(row: tuple[Any, ...]) -> bool:
-    return _kinds(row, (str, str, bytes)) and len(row[1]) <= LONGEST_FACT
-
-
-def _valid_name(row: tuple[Any, ...]) -> bool:
-    if not _kinds(row, (int, str, bytes)) or row[0] < 1:
-        return False
-    try:
-        require_name(row[1])
-    except InvalidLabel:
-        return False
-    return True
-
-
-def _valid_operation(row: tuple[Any, ...]) -> bool:
-    number, kind, when, turns, dropped, name, called, _ = row
-    return (
-        _kinds((number, kind, when, turns, dropped), (int, str, float, int, int))
-        and number >= 1
-        and kind in KINDS
-        and isfinite(when)
-        and turns >= 0
-        and dropped in (0, 1)
-        and (name is None or isinstance(name, int))
-        and (called is None or isinstance(called, str))
-        and (name is None or called is not None)
-    )
-
-
-def _valid_teaching(row: tuple[Any, ...]) -> bool:
-    number, position, name, when, source, digest, content, pictures, _ = row
-    return (
-        _kinds((number, name, when, source, digest, content), (int, int, float, str, bytes, bytes))
-        and number >= 1
-        and (position is None or isinstance(position, int))
-        and isfinite(when)
-        and len(source) <= LONGEST_SOURCE
-        and len(digest) == SHA256_BYTES
-        and len(content) == SIZE
-        and isinstance(pictures, int)
-        and 0 <= pictures <= sum(PICTURES.values())
-    )
-
-
-def _sound_box(row: tuple[Any, ...]) -> bool:
-    teaching, x0, y0, x1, y1, found, _ = row
-    return (
-        _kinds(row[:-1], (int, float, float, float, float, int))
-        and teaching >= 1
-        and 0.0 <= x0 < x1 <= 1.0
-        and 0.0 <= y0 < y1 <= 1.0
-        and found in (0, 1)
-    )
 
 
 def _require_boxes_of_teachings(db: Database) -> None:
@@ -190,7 +113,3 @@ def _require_readable_facts(journal: Journal) -> None:
         value = journal.fact(key)
         if value is not None and not (value.isascii() and value.isdigit() and int(value) <= most):
             raise damaged(journal.db, f"the fact {key} is not a number that makes sense")
-
-
-def _kinds(values: tuple[Any, ...], kinds: tuple[type, ...]) -> bool:
-    return tuple(map(type, values)) == kinds

@@ -172,6 +172,12 @@ class Caches(Protocol):
 
     def remove_collected(self) -> None: ...
 
+    def remove_derived(self) -> bool:
+        """Remove what else was made from what was taught; whether none of it is left."""
+
+    def older_than(self, when: float) -> list[str]:
+        """What was made from what was taught before a moment, in words."""
+
 
 class Storage(Protocol):
     """Where a Memory is.
@@ -196,6 +202,9 @@ class Storage(Protocol):
 
     def open(self, *, write: bool) -> Database:
         """A connection; with ``write`` the tables are made where there are none."""
+
+    def replace_damaged(self, backup: Database) -> None:
+        """Put a copy of a backup in the place of a journal that cannot be opened any more."""
 
     def exists(self) -> bool:
         """Whether a Memory is there."""

@@ -59,6 +59,7 @@ from everlearn.memory.storage.regions import (
     taught_box,
     taught_boxes,
 )
+from everlearn.memory.storage.rows import as_kept, require_row, require_width
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box
 
@@ -98,6 +99,7 @@ class Journal:
         return str(row[0])
 
     def set_fact(self, key: str, value: str) -> None:
+        require_row("facts", (key, value))
         row = key, value, row_checksum("facts", key, value)
         self.db.replace("facts", *row)
 
@@ -114,6 +116,10 @@ class Journal:
     @property
     def last_position(self) -> int:
         return int(self.db.value("SELECT MAX(position) FROM log") or 0)
+
+    @property
+    def last_operation(self) -> int:
+        return int(self.db.value("SELECT MAX(id) FROM operations") or 0)
 
     def chain_at(self, position: int) -> bytes | None:
         """What names the log up to a position; ``None`` where it does not reach so far."""
@@ -326,6 +332,7 @@ class Journal:
             table: [] for table in ("vectors", "thumbnails", "images", "boxes", "log", "teachings")
         }
         for teaching, (name, example) in enumerate(examples, start=first):
+            require_width(len(example.vector))
             vector = example.vector.astype("<f4", copy=False).tobytes()
             content = content_of(vector)
             tables["vectors"].append((teaching, vector))
@@ -349,6 +356,7 @@ class Journal:
                 teaching, position, names[name], time.time(), source, example.digest, content,
                 pictures,
             )  # fmt: skip
+            require_row("teachings", row)
             tables["teachings"].append((*row, row_checksum("teachings", *row)))
         for table, rows in tables.items():
             if rows:
@@ -379,6 +387,33 @@ class Journal:
             raise self._damaged(f"teaching {teaching} is missing")
         position = self._append(operation, teaching, named, sign, row[3])
         self._keep_teaching(teaching, (position if sign > 0 else None, named, *row))
+
+    def origin(self, teaching: int) -> tuple[str, bytes]:
+        """The source of a teaching and the digest of what was taught."""
+        row = self.db.row("SELECT source, digest FROM teachings WHERE id = ?", teaching)
+        return str(row[0]), bytes(row[1])
+
+    def vector_bytes(self, teaching: int) -> bytes:
+        """The vector of a teaching as it is kept."""
+        return bytes(self.db.value("SELECT vector FROM vectors WHERE teaching = ?", teaching))
+
+    def name_of(self, teaching: int) -> str:
+        """What a teaching is called."""
+        return self.word(self.db.value("SELECT name FROM teachings WHERE id = ?", teaching))
+
+    def find_exactly(self, **value: str | bytes) -> bool:
+        """Whether a teaching, counting or not, has this source, digest or content."""
+        ((column, wanted),) = value.items()
+        query = f"SELECT 1 FROM teachings WHERE {column} = ? LIMIT 1"
+        return self.db.value(query, wanted) is not None
+
+    def relocate(self, teaching: int, source: str) -> None:
+        """Give a teaching another source."""
+        row = self.db.row(
+            "SELECT position, name, time, digest, content, pictures FROM teachings WHERE id = ?",
+            teaching,
+        )
+        self._keep_teaching(teaching, (*row[:3], as_kept(source), *row[3:]))
 
     def call(self, named: int, name: str) -> None:
         """Change the word for a name; if a name nothing counts for has it, the two swap."""
@@ -416,6 +451,7 @@ class Journal:
             yield from self.db.rows(f"{query} IN ({', '.join('?' * width)})", *some)
 
     def _keep_name(self, named: int, name: str) -> None:
+        require_row("names", (named, name))
         row = named, name, row_checksum("names", named, name)
         self.db.replace("names", *row)
 
@@ -425,6 +461,7 @@ class Journal:
         return max(used, int(self.db.value("SELECT MAX(id) FROM teachings") or 0)) + 1
 
     def _keep_teaching(self, teaching: int, row: tuple[object, ...]) -> None:
+        require_row("teachings", (teaching, *row))
         own = row_checksum("teachings", teaching, *row)  # type: ignore[arg-type]
         self.db.replace("teachings", teaching, *row, own)
 
@@ -451,7 +488,7 @@ class Journal:
         """Column 2 of some rows, checked against the digests in column 3."""
         blobs: list[bytes] = [row[2] for row in rows]  # type: ignore[misc]
         if not blobs:
-            return np.empty((0, 0), dtype=np.float32)
+            return np.empty((0, self.n_features), dtype=np.float32)
         if None in blobs:
             raise self._damaged("a vector is missing")
         if any(content_of(row[2]) != row[3] for row in rows):  # type: ignore[arg-type]
@@ -504,9 +541,3 @@ class Journal:
         """The error for a name that nothing counts for."""
         known = ", ".join(repr(name) for name in list(self.names())[:8])
         return UnknownLabel(f"{name!r} was never taught; known are {known or 'none yet'}")
-
-
-def as_kept(source: str) -> str:
-    """A source as the journal can hold it: file names that are no text are spelled out."""
-    text = source.encode("utf-8", "backslashreplace").decode("utf-8")
-    return text.replace("\0", "\\x00")

@@ -9,6 +9,7 @@ import json
 import logging
 
 from everlearn.errors import (
+    ChangedMeanwhile,
     EverlearnError,
     ImageTooLarge,
     InvalidInput,
@@ -36,6 +37,7 @@ STATUSES: tuple[tuple[type[EverlearnError], int], ...] = (
     (NeverLearned, 404),
     (OtherName, 409),
     (NothingToUndo, 409),
+    (ChangedMeanwhile, 409),
     (KeyReused, 409),
     (ImageTooLarge, 413),
     (InvalidInput, 422),
@@ -56,7 +58,7 @@ MEANINGS = {
     404: "No such address, name, teaching or Memory.",
     405: "This address takes another method.",
     408: "The client took too long to send its request.",
-    409: "It contradicts what is there: taught under another name, nothing to undo, a key reused.",
+    409: "It contradicts what is there: taught under another name, nothing to undo, or not that.",
     413: "The request or the image is too large.",
     415: "The content type is none that is read here.",
     422: "A value cannot be used; the message says which and why.",

@@ -17,6 +17,7 @@ from pydantic import (
 from everlearn.images.folders import LONGEST_NAME
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits.forgetting import Forgotten
+from everlearn.memory.edits.operations import LONGEST_GROUP
 
 WIDEST = 65_536
 LONGEST_SOURCE = 1_000
@@ -24,6 +25,16 @@ LONGEST_SOURCE = 1_000
 Number = Annotated[float, Field(strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Source = Annotated[str, Field(min_length=1, max_length=LONGEST_SOURCE)]
+
+Group = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_GROUP,
+        pattern=r"^[ -~]+$",
+        description="A word of the client's own: what is taught under one is undone as one.",
+    ),
+]
 
 
 def _decoded(value: Any) -> Any:
@@ -72,6 +83,7 @@ class TeachRequest(OneExample):
     source: Source | None = None
     again: bool = False
     also: bool = False
+    group: Group | None = None
 
 
 class CorrectRequest(OneExample):
@@ -180,6 +192,11 @@ class Done(BaseModel):
     names: list[str]
     time: float
     undone: bool
+
+
+class Undoable(BaseModel):
+    undo: Done | None = Field(description="What would be taken back.")
+    redo: Done | None = Field(description="What would be done again.")
 
 
 class OneName(BaseModel):

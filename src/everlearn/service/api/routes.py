@@ -1,5 +1,6 @@
 """What can be asked for. Every address takes ``?memory=NAME`` where several are served."""
 
+import contextlib
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import HTTPException, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from everlearn.errors import NothingToUndo
 from everlearn.memory.answers import Answers
 from everlearn.memory.memory import Memory
 from everlearn.service.api.addresses import ChangeKey, Chosen, new_router, service_of, takes
@@ -24,11 +26,17 @@ from everlearn.service.api.models import (
     RenameRequest,
     Taught,
     TeachRequest,
+    Undoable,
     Verified,
 )
 from everlearn.service.served import Served
 
 router = new_router()
+
+OperationId = Annotated[
+    int | None,
+    Query(ge=1, lt=1 << 63, description="The operation meant; refused if it is not the last."),
+]
 
 
 @router.post("/teach", openapi_extra=takes(TeachRequest))
@@ -38,7 +46,12 @@ async def teach(request: Request, served: Chosen, key: ChangeKey) -> Taught:
 
     def work(memory: Memory) -> bool:
         new = memory.teach(
-            sent.example, sent.name, source=sent.source, again=sent.again, also=sent.also
+            sent.example,
+            sent.name,
+            source=sent.source,
+            again=sent.again,
+            also=sent.also,
+            group=sent.group,
         )
         served.tell("taught", name=sent.name, new=new)
         return new
@@ -119,11 +132,11 @@ async def rename(request: Request, served: Chosen, key: ChangeKey) -> OneName:
 
 
 @router.post("/undo")
-async def undo(served: Chosen, key: ChangeKey) -> Done:
+async def undo(served: Chosen, key: ChangeKey, id: OperationId = None) -> Done:
     """Take the last operation back."""
 
     def work(memory: Memory) -> Done:
-        change = Done.model_validate(memory.undo())
+        change = Done.model_validate(memory.undo(id))
         served.tell("undone", kind=change.kind, count=change.count, names=change.names)
         return change
 
@@ -131,15 +144,29 @@ async def undo(served: Chosen, key: ChangeKey) -> Done:
 
 
 @router.post("/redo")
-async def redo(served: Chosen, key: ChangeKey) -> Done:
+async def redo(served: Chosen, key: ChangeKey, id: OperationId = None) -> Done:
     """Do again what was undone last."""
 
     def work(memory: Memory) -> Done:
-        change = Done.model_validate(memory.redo())
+        change = Done.model_validate(memory.redo(id))
         served.tell("redone", kind=change.kind, count=change.count, names=change.names)
         return change
 
     return await served.change(work, key)
+
+
+@router.get("/undoable")
+async def undoable(served: Chosen) -> Undoable:
+    """What ``undo`` would take back and ``redo`` do again; changes nothing."""
+
+    def look(memory: Memory) -> Undoable:
+        found: dict[str, Done | None] = {"undo": None, "redo": None}
+        for which, ask in (("undo", memory.would_undo), ("redo", memory.would_redo)):
+            with contextlib.suppress(NothingToUndo):
+                found[which] = Done.model_validate(ask())
+        return Undoable(**found)
+
+    return await served.question(look)
 
 
 @router.get("/history")

@@ -5,7 +5,7 @@ import * as names from "./names.js";
 import * as dropping from "./dropping.js";
 import * as explaining from "./explaining.js";
 import * as service from "./service.js";
-import { $, chosen, forgetGestures, gestures, pause, pictures, progress, remember, say, trying, within } from "./shared.js";
+import { $, chosen, offer, pause, pictures, progress, say, trying, turnOf, within, working } from "./shared.js";
 import * as strangers from "./strangers.js";
 
 const FRAME_PAUSE = 120;
@@ -104,8 +104,7 @@ async function correct(name) {
   const image = state.shown;
   if (!image || !name) return;
   await trying(async () => {
-    const done = await service.correct(image, name);
-    remember(done.taught || done.moved_from.length ? 1 : 0);
+    await service.correct(image, name);
     say(`Learned: ${name}`);
     if (state.looking !== $("video")) await answer(image);
   });
@@ -113,9 +112,13 @@ async function correct(name) {
 
 // Teaching.
 
-async function teachWhileHeld() {
+const teachWhileHeld = () => working(teachHeld);
+
+// What is taught between pressing and letting go is one operation, which one Undo takes back.
+async function teachHeld() {
   const name = typedName();
   if (state.teaching || !name || !state.looking) return;
+  const group = service.newKey();
   state.teaching = true;
   $("view").classList.add("teaching");
   const seen = [];
@@ -126,7 +129,7 @@ async function teachWhileHeld() {
       const glance = camera.glance();
       if (image && !seen.some((one) => camera.nearlySame(one, glance))) {
         seen.push(glance);
-        const { new: isNew } = await service.teach(image, name, "camera");
+        const { new: isNew } = await service.teach(image, name, "camera", group);
         taught += isNew ? 1 : 0;
         $("taken").hidden = false;
         $("taken").textContent = pictures(taught);
@@ -138,7 +141,6 @@ async function teachWhileHeld() {
   state.teaching = false;
   $("view").classList.remove("teaching");
   $("taken").hidden = true;
-  remember(taught);
   say(taught ? `Learned ${name} from ${pictures(taught)}` : `Nothing new of ${name}`);
   if (state.looking === $("still")) await trying(() => answer(state.shown));
 }
@@ -218,10 +220,7 @@ const actions = {
     const choice = await chosen($("rename"));
     const wanted = $("new-name").value.trim();
     if (choice !== "ok" || !wanted || wanted === name) return;
-    await trying(async () => {
-      await service.rename(name, wanted);
-      remember(1);
-    });
+    await trying(() => service.rename(name, wanted));
   },
   async forget(name, count) {
     $("forget-text").textContent =
@@ -231,12 +230,7 @@ const actions = {
     if (choice !== "forget" && choice !== "erase") return;
     await trying(async () => {
       const done = await service.forget(name, choice === "erase");
-      if (choice === "erase") {
-        forgetGestures();
-        saveReceipt(done.receipt_file);
-      } else {
-        remember(1);
-      }
+      if (choice === "erase") saveReceipt(done.receipt_file);
       say(choice === "erase" ? "Erased; the receipt was saved." : `Forgot ${name}.`);
     });
   },
@@ -260,6 +254,7 @@ async function showNames() {
   $("check").hidden = known.length === 0;
   const total = known.reduce((sum, one) => sum + one.count, 0);
   $("total").textContent = known.length ? `${known.length} known from ${total} pictures` : "";
+  await showTurns();
   $("known").replaceChildren(
     ...known.map((one) => Object.assign(document.createElement("option"), { value: one.name })),
   );
@@ -276,21 +271,26 @@ function heard(kind, facts) {
   namesSoon();
 }
 
-// A gesture is undone, and redone, as one, however many frames it took.
-async function turn(from, to, step, word) {
-  const steps = from.pop() ?? 1;
-  await trying(async () => {
-    let done;
-    for (let count = 0; count < steps; count += 1) done = await step();
-    to.push(steps);
-    const what = steps > 1 ? `${steps} pictures` : done.kind;
-    say(`${word}: ${what} (${done.names.join(", ")})`);
+// The service knows what an operation is: a folder that was dropped, frames taught in one go. The
+// button says which one is meant; the service refuses where something newer was done meanwhile.
+async function turn(which, step, word) {
+  const meant = turnOf(which);
+  if (!meant) return;
+  await working(() => trying(async () => {
+    const done = await step(meant.id);
+    say(`${word}: ${done.kind}, ${pictures(done.count)} (${done.names.join(", ")})`);
     if (state.looking === $("still")) await answer(state.shown);
-  });
+  }));
+  await showTurns();
 }
 
-const undo = () => turn(gestures.made, gestures.undone, service.undo, "Undone");
-const redo = () => turn(gestures.undone, gestures.made, service.redo, "Done again");
+const undo = () => turn("undo", service.undo, "Undone");
+const redo = () => turn("redo", service.redo, "Done again");
+
+async function showTurns() {
+  const found = await service.undoable();
+  for (const which of ["undo", "redo"]) offer(which, found[which]);
+}
 
 // Everything together.
 
@@ -336,7 +336,6 @@ async function chooseMemory() {
   $("which-label").hidden = false;
   $("which").addEventListener("change", () => {
     service.choose($("which").value);
-    forgetGestures();
     names.forgetAll();
     hush();
     hush = service.listen(heard);

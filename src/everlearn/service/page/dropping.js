@@ -1,7 +1,7 @@
 // Pictures and folders that are dropped or chosen. In a folder, the name of the folder is the name.
 
 import * as service from "./service.js";
-import { $, chosen, pictures, progress, remember, say, trying } from "./shared.js";
+import { $, chosen, pictures, progress, say, trying, working } from "./shared.js";
 
 const MOST = 20000;
 
@@ -59,7 +59,11 @@ async function takeFolders(shown) {
 
 let stopped = false;
 
-async function teach(lessons) {
+const teach = (lessons) => working(() => teachAll(lessons));
+
+// All of it is one operation, which one Undo takes back.
+async function teachAll(lessons) {
+  const group = service.newKey();
   let taught = 0;
   const refused = [];
   stopped = false;
@@ -67,7 +71,8 @@ async function teach(lessons) {
     if (stopped) break;
     progress(`Teaching ${name}: ${place + 1} of ${lessons.length}`, place, lessons.length);
     try {
-      const done = await service.teach(file, name, file.webkitRelativePath || file.name || "page");
+      const done = await service.teach(
+        file, name, file.webkitRelativePath || file.name || "page", group);
       taught += done.new ? 1 : 0;
     } catch (error) {
       refused.push(`${file.name}: ${error.message}`);
@@ -75,7 +80,6 @@ async function teach(lessons) {
     }
   }
   progress(null);
-  remember(taught);
   const names = new Set(lessons.map(({ name }) => name));
   const what = names.size === 1 ? [...names][0] : `${names.size} names`;
   const learned = `Learned ${what} from ${taught} of ${pictures(lessons.length)}.`;

@@ -1,7 +1,7 @@
 // Why it said that, and how well it knows what it was taught.
 
 import * as service from "./service.js";
-import { $, button, element, progress, remember, say, trying } from "./shared.js";
+import { $, button, element, progress, say, trying } from "./shared.js";
 
 const DOUBTS = 12;
 
@@ -15,7 +15,6 @@ function forgetOne(id, place) {
   return async () => {
     await trying(async () => {
       await service.forgetOne(id);
-      remember(1);
       place().remove();
       say("Forgot this picture; Undo brings it back.");
     });

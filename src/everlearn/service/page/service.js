@@ -42,10 +42,11 @@ async function send(path, { query, ...options } = {}) {
 }
 
 // A change carries a key, so that sending it again after a lost answer makes it once.
-async function change(path, body, headers = {}) {
+async function change(path, body, headers = {}, query = {}) {
   const options = {
     method: "POST",
     body,
+    query,
     headers: { ...headers, "idempotency-key": newKey() },
   };
   try {
@@ -58,7 +59,7 @@ async function change(path, body, headers = {}) {
 }
 
 // crypto.randomUUID is only there in secure contexts; this is everywhere.
-function newKey() {
+export function newKey() {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join("-");
 }
 
@@ -83,13 +84,15 @@ export const nameStrangers = (group, name) => changeJson("strangers/name", { gro
 export const ignoreStrangers = (group) => changeJson("strangers/ignore", { group });
 export const dropStrangers = (group) => changeJson("strangers/drop", { group });
 export const strangerThumbnail = (id) => address(`strangers/${id}/thumbnail`);
-export const teach = (image, name, source) => change("teach", form(image, { name, source }));
+export const teach = (image, name, source, group) =>
+  change("teach", form(image, { name, source, group }));
 export const correct = (image, name) => change("correct", form(image, { name }));
 export const rename = (old, wanted) => changeJson("rename", { old, new: wanted });
 export const forget = (name, erase) => changeJson("forget", { name, erase });
 export const forgetOne = (id) => changeJson("forget", { id });
-export const undo = () => change("undo");
-export const redo = () => change("redo");
+export const undo = (id) => change("undo", undefined, {}, { id });
+export const redo = (id) => change("redo", undefined, {}, { id });
+export const undoable = () => send("undoable");
 export const names = () => send("names");
 export const memories = () => send("memories");
 export const teachings = (name, limit, offset) =>

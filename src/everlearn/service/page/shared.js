@@ -66,16 +66,34 @@ export function chosen(dialog) {
   });
 }
 
-// How many changes each gesture of this tab made, for undo, and of those undone, for redo.
-export const gestures = { made: [], undone: [] };
-
-export function remember(changes) {
-  if (!changes) return;
-  gestures.made.push(changes);
-  gestures.undone = [];
+// While a gesture or long work goes on, what takes back is off: it would take back half of it.
+let works = 0;
+export async function working(action) {
+  works += 1;
+  showBusy();
+  try {
+    return await action();
+  } finally {
+    works -= 1;
+    showBusy();
+  }
 }
 
-export function forgetGestures() {
-  gestures.made = [];
-  gestures.undone = [];
+// What undo and redo are about, as the service says; null where there is nothing.
+const turns = { undo: null, redo: null };
+export const turnOf = (which) => turns[which];
+
+export function offer(which, operation) {
+  turns[which] = operation;
+  const word = which === "undo" ? "Undo" : "Redo";
+  const what = operation ? `${operation.kind}, ${pictures(operation.count)} (${some(operation.names)})` : "nothing";
+  $(which).title = `${word}: ${what}`;
+  $(which).setAttribute("aria-label", `${word}: ${what}`);
+  showBusy();
+}
+
+const some = (names) => names.slice(0, 4).join(", ") + (names.length > 4 ? ", …" : "");
+
+function showBusy() {
+  for (const which of ["undo", "redo"]) $(which).disabled = works > 0 || !turns[which];
 }

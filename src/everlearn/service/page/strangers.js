@@ -2,7 +2,7 @@
 
 import * as camera from "./camera.js";
 import * as service from "./service.js";
-import { $, button, element, pictures, remember, say, trying, within } from "./shared.js";
+import { $, button, element, pictures, say, trying, within } from "./shared.js";
 
 const SHOWN = 5;
 const LATEST = 50;
@@ -39,7 +39,6 @@ function card(group) {
     async () => {
       if (!field.value.trim()) throw new Error("Type a name first.");
       await service.nameStrangers(group.id, field.value.trim());
-      remember(1);
     },
     () => `Learned ${field.value.trim()} from ${pictures(group.count)}.`,
   );

@@ -89,6 +89,13 @@ class SharedCaches:
     def remove_collected(self) -> None:
         self.change("DELETE FROM collected")
 
+    def remove_derived(self) -> bool:
+        """Networks and parts are kept beside folders, not in a database."""
+        return True
+
+    def older_than(self, when: float) -> list[str]:
+        return []
+
     def fetch(self, query: str, *values: Any) -> list[Any]:
         """The rows of a query."""
 

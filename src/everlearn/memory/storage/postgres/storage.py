@@ -1,5 +1,7 @@
 """A Memory in a database: who may write is the server's to say, so anybody may try."""
 
+from everlearn.errors import CannotWrite
+from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.caches import SharedCaches
 from everlearn.memory.storage.postgres.connecting import connected
@@ -28,6 +30,12 @@ class PostgresStorage:
 
     def open(self, *, write: bool) -> PostgresDatabase:
         return PostgresDatabase(self.path, write=write)
+
+    def replace_damaged(self, backup: Database) -> None:
+        raise CannotWrite(
+            f"{self.path} holds tables that cannot be used; restore {backup.memory} under another "
+            "name, then drop these"
+        )
 
     def exists(self) -> bool:
         with translated(self.path), connected(self.path) as db:

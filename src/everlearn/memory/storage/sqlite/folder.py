@@ -8,14 +8,23 @@ writer.lock        held by the one process that teaches            (lock.py)
 """
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 from everlearn.errors import CannotWrite
+from everlearn.memory.storage.checksums import content_of, row_checksum
+from everlearn.memory.storage.interface import Database
+from everlearn.memory.storage.sqlite import beside
 from everlearn.memory.storage.sqlite.database import FILE, SQLiteDatabase
 from everlearn.memory.storage.sqlite.lock import WriterLock
-from everlearn.persistence import replace_file
+from everlearn.memory.storage.sqlite.readers import careful
+from everlearn.persistence import flush_folder, replace_file
+
+COLLECTED = (
+    "CREATE TABLE vectors (digest BLOB PRIMARY KEY, vector BLOB NOT NULL, seal BLOB NOT NULL)"
+)
 
 
 class FolderStorage:
@@ -44,6 +53,24 @@ class FolderStorage:
 
     def open(self, *, write: bool) -> SQLiteDatabase:
         return SQLiteDatabase(self.path / FILE, write=write)
+
+    def replace_damaged(self, backup: Database) -> None:
+        """A copy of the backup as a new file: SQLite cannot write to the old one."""
+        unfinished = self.path / f".{FILE}.unfinished"
+        try:
+            unfinished.unlink(missing_ok=True)
+            backup.copy_to(unfinished)
+            with unfinished.open("rb+") as file:
+                os.fsync(file.fileno())
+            # The write-ahead log of the damaged file would be read as one of the new.
+            for end in ("-wal", "-shm"):
+                (self.path / f"{FILE}{end}").unlink(missing_ok=True)
+            os.replace(unfinished, self.path / FILE)
+            flush_folder(self.path)
+        except OSError as error:
+            raise CannotWrite(
+                f"{self.path} cannot be restored: {error.strerror or error}"
+            ) from None
 
     def exists(self) -> bool:
         return (self.path / FILE).exists()
@@ -87,7 +114,7 @@ class FolderCaches:
             (self._folder / name).unlink()
 
     def tidy(self) -> None:
-        for prefix in (".snapshot-", ".prepared-"):
+        for prefix in (".snapshot-", ".prepared-", ".before-reembed-"):
             for name in self.names(prefix):
                 self.remove(name)
 
@@ -103,30 +130,71 @@ class FolderCaches:
         for name in self.names("reembed-"):
             self.remove(name)
 
+    def remove_derived(self) -> bool:
+        try:
+            return beside.remove_derived(self._folder)
+        except OSError:
+            return False
+
+    def older_than(self, when: float) -> list[str]:
+        return beside.older_than(self._folder, when)
+
 
 class CollectedFile:
-    """Vectors of one embedder while a Memory is embedded anew, in a file of their own."""
+    """Vectors of one embedder while a Memory is embedded anew, in a file of their own.
+
+    The file is believed as little as any other: a link, another schema or a row that was altered,
+    and it is as if the vector were not there.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        db: sqlite3.Connection | None = None
-        try:
-            db = sqlite3.connect(path)
-            db.execute("CREATE TABLE IF NOT EXISTS vectors (digest BLOB PRIMARY KEY, vector BLOB)")
-        except sqlite3.Error as error:
-            if db is not None:
-                db.close()
-            raise CannotWrite(
-                f"new vectors cannot be collected in {path.parent}: {error}"
-            ) from None
-        self._db = db
+        with self._named():
+            if path.is_symlink() or not self._is_ours():
+                path.unlink()
+            self._db = careful(sqlite3.connect(path))
+            if self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
+                self._db.execute(COLLECTED)
 
     def known(self) -> dict[bytes, bytes]:
-        return dict(self._db.execute("SELECT digest, vector FROM vectors").fetchall())
+        try:
+            rows = self._db.execute("SELECT digest, vector, seal FROM vectors").fetchall()
+        except sqlite3.DatabaseError:
+            return {}
+        return {digest: vector for digest, vector, own in rows if self._intact(digest, vector, own)}
 
     def add(self, digest: bytes, vector: bytes) -> None:
-        self._db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (digest, vector))
-        self._db.commit()
+        with self._named():
+            row = digest, vector, self._checksum(digest, vector)
+            self._db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", row)
+            self._db.commit()
 
     def close(self) -> None:
         self._db.close()
+
+    def _is_ours(self) -> bool:
+        if not self._path.exists():
+            return True
+        try:
+            with contextlib.closing(careful(sqlite3.connect(self._path), "query_only = ON")) as db:
+                found = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+        except (sqlite3.Error, UnicodeDecodeError):
+            return False
+        return found in ([], [(COLLECTED,)])
+
+    def _intact(self, digest: object, vector: object, own: object) -> bool:
+        both = isinstance(digest, bytes) and isinstance(vector, bytes)
+        return both and own == self._checksum(digest, vector)  # type: ignore[arg-type]
+
+    def _checksum(self, digest: bytes, vector: bytes) -> bytes:
+        return row_checksum(self._path.name, digest, content_of(vector))
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise CannotWrite(
+                f"new vectors cannot be collected in {self._path.parent}: {error}; nothing was "
+                "changed. Check the space left and the permissions, then run it again"
+            ) from None

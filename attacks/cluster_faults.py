@@ -1,6 +1,6 @@
 """Workers killed with -9 every five seconds for a minute, and the driver killed once.
 
-    python -m benchmarks.cluster_faults --engine dask
+    python -m attacks.cluster_faults --engine dask
 
 Claim: the result is that of an undisturbed fit, in every bit, and nothing is counted twice. The
 driver is a process of its own that is killed together with whatever it started; the second one
@@ -57,7 +57,7 @@ def started_driver(options: argparse.Namespace) -> subprocess.Popen[bytes]:
     """A driver whose cluster is up: what is killed before is none of the fit's business."""
     fitting = options.folder / "fitting"
     fitting.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "benchmarks.cluster_faults", "--drive"]
+    command = [sys.executable, "-m", "attacks.cluster_faults", "--drive"]
     command += ["--engine", options.engine, "--folder", str(options.folder)]
     with open(options.folder / "driver.log", "ab") as log:
         driver = subprocess.Popen(command, start_new_session=True, stderr=log)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.plain_memory import (
+from attacks.plain_memory import (
     STRANGERS,
     WIDTH,
     Network,
@@ -279,7 +279,7 @@ def apply(change: Change, memory: Memory, place: Path, tell: Tell) -> None:
     elif kind in ABOUT_GROUPS:
         _about_a_group(change, memory, tell)
     elif kind == "reembed":
-        memory.reembed(Network(values[0]))
+        memory.reembed(Network(values[0]), drop=True)
     else:
         getattr(memory, kind)(*values)
 

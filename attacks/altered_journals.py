@@ -1,6 +1,6 @@
 """Alter bytes of a journal; every alteration is harmless or named, never another answer.
 
-    python -m benchmarks.altered_journals [ALTERATIONS] [SEED]
+    python -m attacks.altered_journals [ALTERATIONS] [SEED]
 
 A journal with names, thumbnails, a rename, something forgotten and something undone is copied with
 one to four bytes altered, and opened and asked everything it can be asked; then it is opened to

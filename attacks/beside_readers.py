@@ -1,6 +1,6 @@
 """Readers ask while one process makes every kind of change; none of them sees a false error.
 
-    python -m benchmarks.beside_readers [QUESTIONS] [SEED]
+    python -m attacks.beside_readers [QUESTIONS] [SEED]
 
 Some readers may write in the folder, one may not (where this runs as root). Every answer must be a
 name that was ever taught; any error is a false one, since nothing is ever wrong with the folder.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.attacked_folder import (
+from attacks.attacked_folder import (
     ABOUT_GROUPS,
     ACCEPT,
     CLASSIFIERS,
@@ -24,7 +24,7 @@ from benchmarks.attacked_folder import (
     carried_out,
     every_kind_once,
 )
-from benchmarks.plain_memory import WIDTH
+from attacks.plain_memory import WIDTH
 from everlearn import Memory
 from everlearn.memory.edits import editor
 

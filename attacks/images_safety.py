@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from benchmarks.hostile_images import hand_made, isolated_seeds, mutated
+from attacks.hostile_images import hand_made, isolated_seeds, mutated
 from benchmarks.side_by_side import Line
 from everlearn.errors import EverlearnError
 from everlearn.images.decode import decode

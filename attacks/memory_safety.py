@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from benchmarks import altered_journals, beside_readers, forged_folders, interrupted_memory
-from benchmarks.crash import survive
+from attacks import altered_journals, beside_readers, forged_folders, interrupted_memory
+from attacks.crash import survive
 from benchmarks.side_by_side import Line
 
 KILLS, ALTERATIONS, INTERRUPTS, QUESTIONS, FORGED = 2_000, 10_000, 20_000, 100_000, 2_000

@@ -1,6 +1,6 @@
 """Model files that are intact and false: every digest is right, and nothing in them has to be.
 
-    python -m benchmarks.forged_models --files 100000
+    python -m attacks.forged_models --files 100000
 
 Each file is a saved learner of which some parameter, note, label or array was replaced before the
 digest was computed anew. Loading it, and then asking and teaching what was loaded, may raise one of
@@ -267,7 +267,7 @@ def campaign(kind: str, n_files: int) -> Counter[str]:
     outcomes: Counter[str] = Counter()
     first = 0
     while first < n_files:
-        command = [sys.executable, "-m", "benchmarks.forged_models", "--worker", kind]
+        command = [sys.executable, "-m", "attacks.forged_models", "--worker", kind]
         command += ["--first", str(first), "--last", str(n_files)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         at = first - 1

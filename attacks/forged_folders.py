@@ -1,6 +1,6 @@
 """Folders from somebody who means harm: opened, asked, merged and taught, each in its own process.
 
-    python -m benchmarks.forged_folders [FOLDERS] [SEED]
+    python -m attacks.forged_folders [FOLDERS] [SEED]
 
 A forger knows the format: rows are changed to something hostile and their digests computed anew.
 Allowed are answers and named errors within ten seconds and a gigabyte.
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.altered_journals import WIDTH, build
+from attacks.altered_journals import WIDTH, build
 from everlearn import Memory
 from everlearn.errors import EverlearnError
 from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum

@@ -1,6 +1,6 @@
 """Kill a process in the middle of every kind of change, again and again; count what is lost.
 
-    python -m benchmarks.crash [KILLS] [SEED]
+    python -m attacks.crash [KILLS] [SEED]
 
 Each round forks a process that opens the Memory and carries out a plan of changes, the last of them
 of the kind this round is about, telling through a pipe what it begins, what it was acknowledged and
@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.attacked_folder import (
+from attacks.attacked_folder import (
     ABOUT_GROUPS,
     ACCEPT,
     KINDS,
@@ -39,7 +39,7 @@ from benchmarks.attacked_folder import (
     every_kind_once,
     held_by,
 )
-from benchmarks.plain_memory import PlainMemory, Taught, picture, source, thumbnail, vector
+from attacks.plain_memory import PlainMemory, Taught, picture, source, thumbnail, vector
 from everlearn import Memory
 from everlearn.errors import NotAMemory
 from everlearn.memory.edits import editor

@@ -95,12 +95,12 @@ class PlainMemory:
     strangers : dict of int to bool
         Whether each is ignored.
     unsure : set of int
-        Strangers that were taught and forgotten before something was erased: which name they were
-        forgotten under decides whether they went, and that is not written down here.
+        Strangers that were there when something was erased: whether they resembled it is not
+        written down here.
     """
 
     taught: Taught = field(default_factory=list)
-    before: list[Taught] = field(default_factory=list)
+    before: list["Taught | PlainMemory"] = field(default_factory=list)
     undone: list[Taught] = field(default_factory=list)
     erased_names: set[str] = field(default_factory=set)
     erased_numbers: set[int] = field(default_factory=set)
@@ -144,21 +144,28 @@ class PlainMemory:
         self.taught = [pair for pair in self.taught if pair[0] != number] + [(number, name)]
 
     def undo(self) -> None:
+        last = self.before.pop()
+        if isinstance(last, PlainMemory):
+            # The journal of before a reembed, as it was.
+            last.erased_names, last.erased_numbers = self.erased_names, self.erased_numbers
+            vars(self).update(vars(last.copy()))
+            return
         self.undone.append(self.taught)
-        self.taught = self.before.pop()
+        self.taught = last
 
     def redo(self) -> None:
         self.before.append(self.taught)
         self.taught = self.undone.pop()
 
     def erase(self, name: str) -> None:
-        everything = [pair for state in (self.taught, *self.before, *self.undone) for pair in state]
+        everything = [pair for state in self._states() for pair in state]
         counting = {number for number, own in self.taught if own == name}
         left = [pair for pair in self.taught if pair[1] != name]
         for number in counting:
             self.strangers.pop(number, None)
         gone = {number for number, _ in everything} - {number for number, _ in left}
-        self.unsure |= gone & set(self.strangers)
+        # Those that resembled the name most went as well.
+        self.unsure |= set(self.strangers)
         self.erased_numbers |= gone - set(self.strangers)
         self.erased_names |= {name for _, name in everything} - {name for _, name in left}
         self.taught, self.before, self.undone = left, [], []
@@ -178,15 +185,19 @@ class PlainMemory:
             del self.strangers[number]
 
     def reembed(self, network: int) -> None:
-        """What has no picture is left out of everything, strangers too."""
-        self.taught, *self.before = map(_pictured, (self.taught, *self.before))
-        self.undone = [_pictured(state) for state in self.undone]
+        """What has no picture is left out, strangers too; the last one can be undone."""
+        kept = self.copy()
+        for place, state in reversed(list(enumerate(kept.before))):
+            if isinstance(state, PlainMemory):
+                kept.before = kept.before[place + 1 :]
+                break
+        self.taught, self.before, self.undone = _pictured(self.taught), [kept], []
         self.strangers, self.unsure = {}, set()
         self.network = network
 
     def restore(self, backup: "PlainMemory") -> None:
         kept = backup.copy()
-        states = (kept.taught, *kept.before, *kept.undone)
+        states = kept._states()
         kept.erased_names = self.erased_names - {n for state in states for _, n in state}
         kept.erased_numbers = self.erased_numbers - {i for state in states for i, _ in state}
         kept.erased_numbers -= set(kept.strangers)
@@ -197,6 +208,13 @@ class PlainMemory:
         for number in self.unsure - set(strangers):
             self.strangers.pop(number, None)
         self.unsure = set()
+
+    def _states(self) -> list[Taught]:
+        """Everything that counts, or counted and can count again."""
+        states = [self.taught, *self.undone]
+        for state in self.before:
+            states += state._states() if isinstance(state, PlainMemory) else [state]
+        return states
 
     def _remember(self) -> None:
         self.before.append(self.taught)

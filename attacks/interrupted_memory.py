@@ -1,6 +1,6 @@
 """Interrupt a Memory (Ctrl-C) at random moments of every change; it goes on as if nothing happened.
 
-    python -m benchmarks.interrupted_memory [INTERRUPTS] [SEED]
+    python -m attacks.interrupted_memory [INTERRUPTS] [SEED]
 
 One Memory stays open all the time. After each interruption it must hold what it held before the
 change or what it should hold after it, and take the next change.
@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.attacked_folder import ACCEPT, Folder, apply, apply_plain, held_by
-from benchmarks.plain_memory import WIDTH
+from attacks.attacked_folder import ACCEPT, Folder, apply, apply_plain, held_by
+from attacks.plain_memory import WIDTH
 from everlearn import Memory
 
 KINDS = (

@@ -1,0 +1,1 @@
+"""Faults injected and hostile input, run against ourselves."""

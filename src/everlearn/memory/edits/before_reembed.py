@@ -1,0 +1,68 @@
+"""Undo of a change of the network: the journal of before takes its place again.
+
+    before-reembed-OPERATION     the journal as it was before, as a file of SQLite's
+
+It is kept for the last change alone, until the next one or an erase. Vectors of two networks cannot
+stand in one log, so nothing less than the whole journal would do.
+"""
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+from everlearn.errors import CannotWrite, NothingToUndo
+from everlearn.memory.edits import operations
+from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.interface import Caches
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.sqlite.database import FILE
+from everlearn.memory.storage.sqlite.folder import FolderStorage
+
+PREFIX = "before-reembed-"
+
+
+def keep_before(caches: Caches, journal: Journal) -> None:
+    """Keep the journal as it is, for an undo of the operation that comes next."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
+            copy = Path(place) / FILE
+            journal.db.copy_to(copy)
+            caches.write(_name(journal.last_operation + 1), copy.read_bytes())
+    except OSError as error:
+        raise CannotWrite(
+            f"there is no room for the journal of before: {error.strerror or error}; nothing was "
+            "changed"
+        ) from None
+
+
+def remove_before(caches: Caches, *, keep: int = 0) -> None:
+    """Remove journals kept for an undo, but for that of one operation."""
+    for name in caches.names(PREFIX):
+        if name != _name(keep):
+            caches.remove(name)
+
+
+def undo_reembed(caches: Caches, journal: Journal) -> operations.Change:
+    """Put the journal of before a change of the network back; nobody else writes meanwhile."""
+    change = operations.would_undo(journal)
+    try:
+        data = caches.read(_name(change.id))
+    except OSError:
+        raise NothingToUndo(
+            f"{_name(change.id)}, the journal of before, is gone from {journal.db.memory}, so the "
+            "change of the network cannot be undone; change back with reembed"
+        ) from None
+    with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
+        (Path(place) / FILE).write_bytes(data)
+        with contextlib.closing(FolderStorage(Path(place)).open(write=False)) as before:
+            with before.one_view():
+                require_sound(Journal(before))
+                if Journal(before).last_operation >= change.id:
+                    raise NothingToUndo(f"{_name(change.id)} is not the journal of before")
+            journal.db.take_over(before)
+    remove_before(caches)
+    return operations.Change(change.id, change.kind, change.count, (), change.time, True)
+
+
+def _name(operation: int) -> str:
+    return f"{PREFIX}{operation}"

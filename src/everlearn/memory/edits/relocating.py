@@ -1,0 +1,59 @@
+"""Pictures that were moved: their teachings follow."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+
+from everlearn.errors import EverlearnError, UnknownLabel
+from everlearn.images.decode import Limits, read_bytes
+from everlearn.memory.storage.journal import Example, Journal
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """What became of teachings whose pictures were moved.
+
+    Attributes
+    ----------
+    moved : int
+        How many have a new path.
+    missing : tuple of str
+        Sources for which there is no file with the same bytes in the new place.
+    """
+
+    moved: int
+    missing: tuple[str, ...]
+
+
+def relocate(journal: Journal, old: str, new: str, limits: Limits) -> Relocation:
+    """Give teachings from a file or folder their new path; inside a transaction."""
+    found = journal.find(source=old, forgotten=True)
+    if not found:
+        raise UnknownLabel(f"nothing was taught from {old}")
+    moved, missing = 0, []
+    for teaching in found:
+        source, digest = journal.origin(teaching)
+        place = new + source[len(old.rstrip(os.sep)) :]
+        if _holds(place, digest, limits):
+            journal.relocate(teaching, place)
+            moved += 1
+        else:
+            missing.append(source)
+    return Relocation(moved, tuple(missing))
+
+
+def follow_moved(journal: Journal, name: str, example: Example) -> None:
+    """A picture that is taught again from another path, where the old one is gone, moves there."""
+    if not os.path.isabs(example.source):
+        return
+    for teaching in journal.find(name=name, digest=example.digest):
+        source, _ = journal.origin(teaching)
+        if source != example.source and os.path.isabs(source) and not os.path.exists(source):
+            journal.relocate(teaching, example.source)
+
+
+def _holds(path: str, digest: bytes, limits: Limits) -> bool:
+    try:
+        return hashlib.sha256(read_bytes(path, limits)).digest() == digest
+    except EverlearnError:
+        return False

@@ -1,0 +1,173 @@
+"""Promises that were once untrue: what is accepted can be opened, what is said to help helps."""
+
+import logging
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from everlearn import Memory, NearestClassMean, RecursiveRLSC, StreamingLDA
+from everlearn.cli.app import app
+from everlearn.errors import (
+    AlreadyThere,
+    CannotWrite,
+    DamagedJournal,
+    EverlearnError,
+    InvalidInput,
+    InvalidParameter,
+)
+from everlearn.memory.storage.backup import restore
+from everlearn.memory.storage.rows import LONGEST_FACT, LONGEST_SOURCE
+from everlearn.memory.storage.sqlite.database import FILE, SQLiteDatabase
+
+
+def teach(memory, rng, count=8):
+    for number, vector in enumerate(rng.normal(size=(count, 6))):
+        memory.teach(vector, f"name {number % 2}", source=f"/shelf/{number}")
+
+
+@pytest.mark.parametrize("size", [0, 512, 5_000, 20_000])
+def test_a_backup_takes_the_place_of_a_damaged_journal(tmp_path, rng, size):
+    with Memory(tmp_path / "m") as memory:
+        teach(memory, rng)
+        memory.backup(tmp_path / "backup")
+        teach(memory, rng, 100)
+    journal = tmp_path / "m" / FILE
+    with journal.open("rb+") as file:
+        file.truncate(size)
+        if size > 512:
+            file.seek(100)
+            file.write(bytes(range(256)) * 4)
+    with pytest.raises(EverlearnError), Memory(tmp_path / "m") as memory:
+        memory.names()
+    result = CliRunner().invoke(
+        app, ["-m", str(tmp_path / "m"), "restore", "--yes", str(tmp_path / "backup")]
+    )
+    assert result.exit_code == 0, result.output
+    with Memory(tmp_path / "m") as memory:
+        assert len(memory.teachings()) == 8
+        assert memory.verify().ok
+        memory.teach(np.ones(6), "new")
+
+
+def test_a_backup_holds_the_networks(tmp_path, rng):
+    with Memory(tmp_path / "m") as memory:
+        teach(memory, rng)
+        (tmp_path / "m" / "network-0123456789abcdef.safetensors").write_bytes(b"weights")
+        memory.backup(tmp_path / "backup")
+    (tmp_path / "m" / "network-0123456789abcdef.safetensors").unlink()
+    restore(tmp_path / "backup", tmp_path / "m")
+    network = tmp_path / "m" / "network-0123456789abcdef.safetensors"
+    assert network.read_bytes() == b"weights"
+
+
+def test_a_backup_inside_the_memory_is_refused(tmp_path, rng):
+    with Memory(tmp_path / "m") as memory:
+        teach(memory, rng)
+        with pytest.raises(AlreadyThere, match="inside the Memory itself"):
+            memory.backup(tmp_path / "m" / "backup")
+        with pytest.raises(AlreadyThere, match="inside the Memory itself"):
+            memory.backup(tmp_path / "m" / "a" / ".." / "backup")
+
+
+def test_a_full_disk_at_closing_is_not_said_to_have_lost_the_change(
+    tmp_path, rng, monkeypatch, caplog
+):
+    with Memory(tmp_path / "m") as memory:
+        teach(memory, rng)
+
+    def full(self, *, wait=True):
+        raise CannotWrite("disk is full; nothing of this change was kept")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "everlearn"):
+        patch.setattr(SQLiteDatabase, "checkpoint", full)
+        result = CliRunner().invoke(app, ["-m", str(tmp_path / "m"), "forget", "name 1"])
+    assert result.exit_code == 0
+    assert result.stdout.startswith("forgot 4 teachings")
+    assert "nothing of this change was kept" not in result.output + caplog.text
+    assert "everything taught is kept" in caplog.text
+    with Memory(tmp_path / "m") as memory:
+        assert list(memory.names()) == ["name 0"]
+
+
+WRONG = [
+    StreamingLDA(shrinkage=7.0),
+    StreamingLDA(shrinkage=-1.0),
+    StreamingLDA(shrinkage="much"),
+    RecursiveRLSC(regularization=-1.0),
+    RecursiveRLSC(recoding="often"),
+    RecursiveRLSC(regularization=float("nan")),
+    NearestClassMean(metric="manhattan"),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_a_classifier_that_cannot_be_made_is_refused_before_it_is_kept(tmp_path, rng, wrong):
+    with Memory(tmp_path / "m") as memory:
+        teach(memory, rng)
+        before = memory.info()["classifier"]
+        with pytest.raises((InvalidParameter, TypeError)):
+            memory.use(classifier=wrong)
+        assert memory.info()["classifier"] == before
+    with Memory(tmp_path / "m", read_only=True) as memory:
+        assert memory.verify().ok
+    with pytest.raises((InvalidParameter, TypeError)):
+        Memory(tmp_path / "new", classifier=wrong)
+
+
+def test_a_broken_classifier_is_replaced_by_use(tmp_path, rng):
+    with Memory(tmp_path / "m") as memory:
+        teach(memory, rng)
+        with memory._opened.one_change() as journal:
+            journal.set_fact("classifier", "bm8gY2xhc3NpZmllcg==")
+    with Memory(tmp_path / "m") as memory, pytest.raises(DamagedJournal, match="use ridge"):
+        memory.ask(np.ones(6))
+    result = CliRunner().invoke(app, ["-m", str(tmp_path / "m"), "use", "lda"])
+    assert result.exit_code == 0, result.output
+    with Memory(tmp_path / "m") as memory:
+        assert memory.verify().ok
+        assert len(memory.ask(np.ones(6))) == 2
+
+
+def test_what_is_written_can_be_opened_again(tmp_path, rng):
+    bad = b"\xff".decode("utf-8", "surrogateescape")
+    with Memory(tmp_path / "m") as memory:
+        memory.teach(np.ones(6), "cup", source=bad * (LONGEST_SOURCE // 6))
+        for source in (bad * (LONGEST_SOURCE // 6 + 1), bad * 6_000, "x" * (LONGEST_SOURCE + 1)):
+            with pytest.raises(InvalidInput, match="at most"):
+                memory.teach(np.zeros(6), "cup", source=source)
+        with pytest.raises(InvalidInput, match="among the facts"), memory._opened.one_change() as j:
+            j.set_fact("embedder", "x" * (LONGEST_FACT + 1))
+    with Memory(tmp_path / "m") as memory:
+        assert len(memory.teachings()) == 1
+        assert memory.verify().ok
+
+
+def test_one_source_that_is_too_long_does_not_stop_the_others(tmp_path, rng):
+    from everlearn.memory.storage.journal import Example
+
+    rows = rng.normal(size=(3, 6)).astype(np.float32)
+    sources = ["a", "\udcff" * 6_000, "b"]
+    outcomes = []
+    with Memory(tmp_path / "m") as memory:
+        done = memory.teach_many(
+            [
+                (Example(row, source, bytes(31) + bytes([place])), "cup")
+                for place, (row, source) in enumerate(zip(rows, sources, strict=True))
+            ],
+            acknowledge=outcomes.append,
+        )
+    assert (done.taught, done.unreadable) == (2, 1)
+    assert "at most 32768 characters" in str(outcomes[1].error)
+    with Memory(tmp_path / "m") as memory:
+        assert memory.verify().ok
+
+
+@pytest.mark.parametrize("width", [(1 << 24) + 1])
+def test_a_vector_that_is_too_wide_is_refused(tmp_path, width):
+    with Memory(tmp_path / "m") as memory:
+        with pytest.raises(InvalidInput, match="at most 16777216 features"):
+            memory.teach(np.zeros(width, dtype=np.float32), "cup")
+        assert memory.history() == []
+    with Memory(tmp_path / "m") as memory:
+        assert memory.verify().ok
