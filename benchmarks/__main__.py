@@ -36,6 +36,8 @@ BY_NAME: tuple[str, ...] = (
     "forest_many_classes",
     "images_accuracy",
     "images_speed",
+    "regions_find",
+    "regions_main",
     "memory_classifier",
     "memory_questions",
     "service_speed",

@@ -70,6 +70,10 @@ class Answering:
         self._kind = kind_of_vectors(journal)
         self.read_at = journal.db.stamp()
 
+    def require_alike(self, example: Example) -> None:
+        """Vectors must be of the kind that was taught."""
+        require_alike(self._kind, example, str(self._opened.path))
+
     def note_mode(self) -> None:
         """Read which part of a picture is meant where no box is given."""
         self.mode = self._opened.journal.fact("regions") or "whole"

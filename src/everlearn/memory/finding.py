@@ -3,7 +3,8 @@
     proposals (regions/proposals.py) → vectors of the boxes → names and background (model/finder.py)
     → what looks like background goes → boxes of one name that show the same thing become one
 
-A thing that resembles nothing that was taught is *unknown*, by the same rule as in ``ask``.
+A thing that resembles nothing that was taught is *unknown*, by the same rule as in ``ask``; so is
+what the proposer is sure of and the Memory takes for background.
 """
 
 from collections.abc import Sequence
@@ -24,10 +25,13 @@ from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.finder import PROPOSER_WEIGHT, FindHead
 from everlearn.memory.model.head import Verdict, as_answers, unit
 from everlearn.memory.opened import OpenMemory
+from everlearn.memory.storage.journal import Example
 from everlearn.regions.boxes import MOST_BOXES, Box, Boxes, merged, rounded, suppressed
 
 # A name may score this much less than background: with few examples all scores are low.
 LENIENCE = 0.1
+# What looks like background but is a thing for sure, by the proposer's score, is unknown.
+THING = 0.4
 # Things of two names that overlap by more are one thing.
 ONE_THING = 0.5
 
@@ -103,24 +107,26 @@ class Finding:
             calibrated = self._answering.up_to_date()
             if calibrated is None or not len(boxes):
                 return self._nameless(boxes, proposer_scores, vectors)
+            embedder = self._intake.embedder.name
+            self._answering.require_alike(Example(vectors[0], "", b"", embedder=embedder))
             head = self._up_to_date(calibrated)
             x = unit(vectors)
             names, background = head.scores(x)
             best = names.argmax(axis=1)
             rows = np.arange(len(boxes))
             surety = names[rows, best] + PROPOSER_WEIGHT * np.log(proposer_scores)
-            seen = names[rows, best] > (-np.inf if everything else background - LENIENCE)
-            kept = _one_for_each_thing(boxes, surety, best, np.flatnonzero(seen))
-            shares = [softmax(names[i] / calibrated.temperature) for i in kept]
-            return [
-                Thing(
-                    rounded(boxes[i]),
-                    self._answers(calibrated, head, x[i], share, top, rounded(boxes[i])),
-                    float(surety[i]),
-                    vectors[i],
+            named = names[rows, best] > background - LENIENCE
+            strange = ~named & (proposer_scores >= THING) & (not everything)
+            seen = np.flatnonzero(named | strange | everything)
+            kept = _one_for_each_thing(boxes, surety, np.where(strange, -1, best), seen)
+            things = []
+            for i in kept:
+                box, shares = rounded(boxes[i]), softmax(names[i] / calibrated.temperature)
+                answers = self._answers(
+                    calibrated, head, x[i], shares, top, box, strange=bool(strange[i])
                 )
-                for i, share in zip(kept, shares, strict=True)
-            ]
+                things.append(Thing(box, answers, float(surety[i]), vectors[i]))
+            return things
 
     def _answers(
         self,
@@ -130,10 +136,13 @@ class Finding:
         shares: Array,
         top: int | None,
         box: Box,
+        *,
+        strange: bool,
     ) -> Answers:
-        """Names with the shares of the head; known or unknown as ``ask`` says."""
+        """Names with the shares of the head; known or unknown as ``ask`` says, or as told."""
         plain = calibrated.answer(x)
-        verdict = Verdict(shares, plain.familiarity, plain.nearest, plain.p_value)
+        p_value = 0.0 if strange else plain.p_value
+        verdict = Verdict(shares, plain.familiarity, plain.nearest, p_value)
         acceptance, accept = calibrated.judgement.acceptance, self._answering.accept
         return as_answers(
             verdict,

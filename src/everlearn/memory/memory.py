@@ -22,7 +22,6 @@ from sklearn.base import clone
 
 from everlearn.deprecation import renamed_attribute
 from everlearn.errors import (
-    InvalidInput,
     InvalidParameter,
     NeverLearned,
     NotExportable,
@@ -53,7 +52,7 @@ from everlearn.memory.edits.unknowns import Group, find_group
 from everlearn.memory.edits.writing import settle_kind
 from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import chain_model
-from everlearn.memory.finding import Finding, Thing
+from everlearn.memory.finding import Finding
 from everlearn.memory.insight.report import Report
 from everlearn.memory.insight.verify import Verification, completed, verify
 from everlearn.memory.insight.why import Why
@@ -70,6 +69,8 @@ from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.journal import Example, NameRecord, Teaching
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.things import FindsThings
+from everlearn.memory.words import require_count
 from everlearn.persistence import replace_file
 from everlearn.regions.looking import AUTO, Region, require_mode
 from everlearn.regions.proposals import MOST
@@ -86,7 +87,7 @@ _RENAMED = {
 }
 
 
-class Memory:
+class Memory(FindsThings):
     """Teach it examples and names, ask it about others; it keeps everything on disk.
 
     Parameters
@@ -470,24 +471,6 @@ class Memory:
             box = named[0].box if named else AUTO
         return self._answered(self._intake.one(_part(example, box)), top, remember)
 
-    def find(
-        self, image: Any, *, top: int | None = 5, most: int = MOST, everything: bool = False
-    ) -> list[Thing]:
-        """Which things are in this picture, and where? The surest first.
-
-        Parameters
-        ----------
-        image : path-like, bytes, or array of shape (height, width, 3)
-        top : int or None, default=5
-            How many answers each thing has at most.
-        most : int, default=15
-            How many boxes are looked at; each costs what embedding one image does.
-        everything : bool, default=False
-            List also what looks like background.
-        """
-        require_count("top", top, least=1)
-        return self._finding.find(image, top=top, most=most, everything=everything)
-
     @property
     def position(self) -> int:
         """How many entries the journal has: what is taught now is known to ``ask(…, after=)``."""
@@ -544,16 +527,6 @@ class Memory:
         Changes nothing; vectors that were made are used again by :meth:`reembed`.
         """
         return self._compared([(embedder, self.regions) for embedder in embedders], progress)
-
-    def compare_regions(
-        self, regions: Iterable[str] = ("whole", "main"), progress: Progress | None = None
-    ) -> list[Comparison]:
-        """How well the names would be known by other parts of the pictures, the best first.
-
-        As :meth:`compare_embedders`; boxes that were given stay in every mode. ``"things"`` knows
-        names as ``"main"`` does, and takes longer.
-        """
-        return self._compared([(self._intake.embedder, mode) for mode in regions], progress)
 
     def _compared(
         self, ways: Iterable[tuple[Embedder, str]], progress: Progress | None
@@ -664,26 +637,6 @@ class Memory:
         return self._intake.embedder
 
     @property
-    def regions(self) -> str:
-        """Which part of a picture is meant where no box is given."""
-        return self._answering.mode
-
-    def _settle_regions(self, wanted: str | None) -> None:
-        self._opened.read(self._answering.note_mode)
-        if wanted is None or wanted == self.regions:
-            return
-        require_mode(wanted)
-        if self.read_only or self._opened.read(lambda: self._opened.journal.last_position):
-            self.close()
-            raise InvalidParameter(
-                f"{self.path} was taught with regions={self.regions!r}; open it without regions= "
-                f"and call reembed(regions={wanted!r}) to change it"
-            )
-        with self._opened.one_change() as journal:
-            journal.set_fact("regions", wanted)
-        self._opened.read(self._answering.note_mode)
-
-    @property
     def classifier(self) -> Any:
         """The classifier, up to date; its labels are the numbers of the names. Not to be taught."""
         return self._opened.read(lambda: self._opened.model().classifier)
@@ -771,9 +724,3 @@ class Memory:
 def _part(example: Any, box: Any) -> Any:
     """An example, or the part of it that is meant."""
     return example if box is None else Region(example, box)
-
-
-def require_count(name: str, value: int | None, *, least: int = 0) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (whole and least <= value < 1 << 63):
-        raise InvalidInput(f"{name} is a whole number of at least {least}, not {value!r}")

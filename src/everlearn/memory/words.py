@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from everlearn.errors import InvalidInput
+
 # So many names are spelled out.
 MOST_NAMES = 5
 
@@ -15,3 +17,9 @@ def listed(names: Iterable[str]) -> str:
     names = list(names)
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def require_count(name: str, value: int | None, *, least: int = 0) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (whole and least <= value < 1 << 63):
+        raise InvalidInput(f"{name} is a whole number of at least {least}, not {value!r}")

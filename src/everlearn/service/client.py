@@ -35,6 +35,7 @@ from everlearn.memory.edits.correcting import Correction
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.unknowns import Group
+from everlearn.memory.finding import Thing
 from everlearn.memory.insight.evaluate import Evaluation
 from everlearn.memory.insight.report import Report
 from everlearn.memory.insight.verify import Verification
@@ -42,11 +43,16 @@ from everlearn.memory.insight.why import Why
 from everlearn.memory.storage.journal import NameRecord, Teaching
 from everlearn.memory.storage.receipts import Receipt
 from everlearn.persistence import replace_file
+from everlearn.regions.boxes import Box
+from everlearn.regions.proposals import MOST
 from everlearn.service.client_io import (
     add_evaluated,
+    box_field,
     connected,
     in_requests,
     read_report,
+    read_teaching,
+    read_thing,
     read_why,
 )
 
@@ -147,6 +153,7 @@ class Client:
         example: Any,
         name: str,
         *,
+        box: Any = None,
         source: str | None = None,
         again: bool = False,
         also: bool = False,
@@ -155,20 +162,39 @@ class Client:
         """As :meth:`everlearn.Memory.teach`."""
         if source is None and isinstance(example, (str, os.PathLike)):
             source = os.path.abspath(example)
-        said = {"name": name, "again": again, "also": also}
+        said = {"name": name, "again": again, "also": also} | box_field(box)
         said |= {"source": source} if source else {}
         said |= {"group": group} if group else {}
         return bool(self._change("teach", said | _sent(example))["new"])
 
-    def correct(self, example: Any, name: str, *, also: bool = False) -> Correction:
+    def correct(
+        self, example: Any, name: str, *, box: Any = None, also: bool = False
+    ) -> Correction:
         """As :meth:`everlearn.Memory.correct`."""
-        done = self._change("correct", {"name": name, "also": also} | _sent(example))
+        said = {"name": name, "also": also} | box_field(box)
+        done = self._change("correct", said | _sent(example))
         return Correction(done["name"], tuple(done["moved_from"]), done["taught"])
 
-    def ask(self, example: Any, *, top: int | None = 5, remember: bool = False) -> Answers:
+    def ask(
+        self,
+        example: Any,
+        *,
+        box: Any = None,
+        where: bool = False,
+        top: int | None = 5,
+        remember: bool = False,
+    ) -> Answers:
         """As :meth:`everlearn.Memory.ask`."""
-        said = {"top": ALL if top is None else top, "remember": remember}
-        return _answers(self._json("POST", "ask", said | _sent(example)))
+        said = {"top": ALL if top is None else top, "remember": remember, "where": where}
+        return _answers(self._json("POST", "ask", said | box_field(box) | _sent(example)))
+
+    def find(
+        self, image: Any, *, top: int | None = 5, most: int = MOST, everything: bool = False
+    ) -> list[Thing]:
+        """As :meth:`everlearn.Memory.find`; vectors are not sent."""
+        said = {"top": ALL if top is None else top, "most": most, "everything": everything}
+        things = self._json("POST", "find", said | _sent(image))["things"]
+        return [read_thing(row) for row in things]
 
     def ask_many(
         self, examples: Iterable[Any], *, top: int | None = 5, remember: bool = False
@@ -196,9 +222,9 @@ class Client:
                     raise _named(said["error"]["kind"], said["error"]["message"], ServiceFailed)
                 yield _answers(said)
 
-    def why(self, example: Any, name: str | None = None, *, top: int = 5) -> Why:
+    def why(self, example: Any, name: str | None = None, *, box: Any = None, top: int = 5) -> Why:
         """As :meth:`everlearn.Memory.why`."""
-        said = {"top": top} | ({} if name is None else {"name": name})
+        said = {"top": top} | ({} if name is None else {"name": name}) | box_field(box)
         return read_why(self._json("POST", "why", said | _sent(example)))
 
     def report(self) -> Report:
@@ -297,7 +323,7 @@ class Client:
             most = PAGE if limit is None else min(PAGE, limit - len(found))
             start = offset + len(found)
             rows = self._json("GET", "teachings", name=name, limit=most, offset=start)
-            found += [Teaching(**row) for row in rows]
+            found += [read_teaching(row) for row in rows]
             if len(rows) < most:
                 break
         return found
@@ -434,6 +460,7 @@ def _answers(said: dict[str, Any]) -> Answers:
         threshold=np.inf if nothing else said["threshold"],
         p_value=said["p_value"],
         ignored=said["ignored"],
+        box=None if said.get("box") is None else Box(*said["box"]),
     )
 
 

@@ -11,9 +11,21 @@ import numpy as np
 
 from everlearn.errors import CannotReach, EverlearnError, MissingPackage
 from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
+from everlearn.memory.answers import Answer, Answers
+from everlearn.memory.finding import Thing
 from everlearn.memory.insight.evaluate import Evaluation
 from everlearn.memory.insight.report import Accuracy, Report, Suspect
 from everlearn.memory.insight.why import Effect, Why
+from everlearn.memory.storage.journal import Teaching
+from everlearn.regions.boxes import Box
+
+
+def box_field(box: Any) -> dict[str, str]:
+    """A box as a form or JSON holds it; nothing where there is none."""
+    if box is None:
+        return {}
+    return {"box": box if isinstance(box, str) else ",".join(repr(float(n)) for n in box)}
+
 
 # A request with examples to evaluate is at most about this long, and has at most so many.
 REQUEST_BYTES = 8 * 1024 * 1024
@@ -28,12 +40,31 @@ def read_why(said: dict[str, Any]) -> Why:
             | {
                 "score_without": _or(row["score_without"], -np.inf),
                 "effect": _or(row["effect"], np.inf),
+                "box": None if row.get("box") is None else Box(*row["box"]),
             }
         )
         for row in said["effects"]
     )
     without = {int(count): name for count, name in said["answer_without"].items()}
     return Why(said["name"], said["score"], effects, said["decisive"], without)
+
+
+def read_teaching(said: dict[str, Any]) -> Teaching:
+    return Teaching(**said | {"box": None if said.get("box") is None else Box(*said["box"])})
+
+
+def read_thing(said: dict[str, Any]) -> Thing:
+    """A thing that was found; its vector stays with the service."""
+    box = Box(*said["box"])
+    answers = Answers(
+        [Answer(**answer) for answer in said["answers"]],
+        unknown=said["unknown"],
+        familiarity=float("nan"),
+        threshold=float("nan"),
+        ignored=said["ignored"],
+        box=box,
+    )
+    return Thing(box, answers, said["score"], np.empty(0, dtype=np.float32))
 
 
 def read_report(said: dict[str, Any], thumbnails: dict[int, bytes | None]) -> Report:

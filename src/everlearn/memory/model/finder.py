@@ -6,10 +6,10 @@ With G and b_k the Gram matrix and the sums of the named vectors, as the classif
     A = G + Ĝ + λ I,    w_k = (N / n_k)^½ A⁻¹ b_k,    N = Σ n_k + n₀
 
 so that a name costs no second statistics: naming in a picture is another reading of the same sums.
-λ is 1, chosen on training pictures of the pack ``scenes``.
+λ is 1; it and the weight below were chosen on training pictures of the pack ``scenes``.
 
-The score of a box for a name is its ridge score plus ¼ of the logarithm of the proposer's score:
-both a name that fits and a box that holds a whole thing count.
+The score of a box for a name is its ridge score plus 0.35 times the logarithm of the proposer's
+score: both a name that fits and a box that holds a whole thing count.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from everlearn.memory.model.head import mapped_features
 REGULARIZATION = 1.0
 RECODING = 0.5
 # What a logarithm of the proposer's score weighs beside a score.
-PROPOSER_WEIGHT = 0.25
+PROPOSER_WEIGHT = 0.35
 
 
 class FindHead:

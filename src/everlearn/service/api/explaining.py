@@ -40,6 +40,7 @@ class OneEffect(BaseModel):
     score_with: float
     score_without: float | None
     effect: float | None
+    box: list[float] | None = Field(None, description="The part of the image that was taught.")
 
 
 class Explained(BaseModel):
@@ -57,6 +58,7 @@ class Explained(BaseModel):
                 name=e.name,
                 source=e.source,
                 score_with=e.score_with,
+                box=None if e.box is None else list(e.box),
                 score_without=finite(e.score_without),
                 effect=finite(e.effect),
             )
@@ -172,7 +174,9 @@ class Evaluated(BaseModel):
 async def why(request: Request, served: Chosen) -> Explained:
     """Which teachings carried the answer, by their exact effect, and what without them."""
     sent = await received(request, WhyRequest)
-    found = await served.question(lambda memory: memory.why(sent.example, sent.name, top=sent.top))
+    found = await served.question(
+        lambda memory: memory.why(sent.example, sent.name, box=sent.box, top=sent.top)
+    )
     return Explained.of(found)
 
 

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import math
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -54,6 +54,22 @@ Image = Annotated[
 ]
 
 
+def _four_numbers(value: Any) -> Any:
+    """In a form or an address a box is four numbers with commas; in JSON a list."""
+    if not isinstance(value, str) or value == "auto":
+        return value
+    try:
+        return [float(word) for word in value.split(",")]
+    except ValueError:
+        raise ValueError("a box is left,top,right,bottom in pixels or shares, or auto") from None
+
+
+GivenBox = Annotated[
+    Literal["auto"] | Annotated[list[float], Field(min_length=4, max_length=4)],
+    BeforeValidator(_four_numbers),
+]
+
+
 class Sent(BaseModel):
     """What a client sends holds nothing we do not know."""
 
@@ -65,6 +81,9 @@ class OneExample(Sent):
 
     vector: Annotated[list[Number], Field(min_length=1, max_length=WIDEST)] | None = None
     image: Image | None = None
+    box: GivenBox | None = Field(
+        None, description="A part of the image: left, top, right, bottom in pixels or shares."
+    )
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -92,6 +111,7 @@ class CorrectRequest(OneExample):
 
 
 class AskRequest(OneExample):
+    where: bool = Field(False, description="Ask about the surest thing, and say where it is.")
     top: Annotated[int, Field(ge=1, le=10_000)] | None = 5
     remember: bool = False
 
@@ -151,10 +171,12 @@ class Answered(BaseModel):
     p_value: float = Field(description="The share of taught things that look less familiar.")
     ignored: bool = Field(description="Whether it resembles strangers that are to be ignored.")
     answers: list[OneAnswer] = Field(description="The best first.")
+    box: list[float] | None = Field(None, description="The part of the image it is about.")
 
     @classmethod
     def of(cls, answers: Answers) -> Self:
         return cls(
+            box=None if answers.box is None else list(answers.box),
             unknown=answers.unknown,
             familiarity=finite(answers.familiarity),
             threshold=finite(answers.threshold),
@@ -213,6 +235,7 @@ class OneTeaching(BaseModel):
     source: str
     taught_at: float
     has_thumbnail: bool
+    box: list[float] | None = Field(None, description="The part of the image that was taught.")
 
 
 class Verified(BaseModel):

@@ -48,6 +48,7 @@ async def teach(request: Request, served: Chosen, key: ChangeKey) -> Taught:
         new = memory.teach(
             sent.example,
             sent.name,
+            box=sent.box,
             source=sent.source,
             again=sent.again,
             also=sent.also,
@@ -65,7 +66,7 @@ async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected
     sent = await received(request, CorrectRequest)
 
     def work(memory: Memory) -> Corrected:
-        done = memory.correct(sent.example, sent.name, also=sent.also)
+        done = memory.correct(sent.example, sent.name, box=sent.box, also=sent.also)
         served.tell("corrected", name=done.name, moved_from=list(done.moved_from))
         return Corrected(name=done.name, moved_from=list(done.moved_from), taught=done.taught)
 
@@ -83,7 +84,9 @@ async def answered(served: Served, sent: AskRequest) -> Answered:
     """The answer to one question; whoever listens is told."""
 
     def ask(memory: Memory) -> Answers:
-        return memory.ask(sent.example, top=sent.top, remember=sent.remember)
+        return memory.ask(
+            sent.example, box=sent.box, where=sent.where, top=sent.top, remember=sent.remember
+        )
 
     answers = await (served.change(ask) if sent.remember else served.question(ask))
     if answers.unknown and not answers.ignored:
@@ -255,7 +258,7 @@ async def export(served: Chosen) -> Response:
 )
 async def events(request: Request, served: Chosen) -> StreamingResponse:
     """What happens from now on: taught, corrected, forgotten, erased, renamed, undone, redone,
-    named, ignored, dropped, unknown; and progress of a check.
+    named, ignored, dropped, unknown, track; and progress of a check.
     """
     heard = service_of(request).events.listen(served.name)
     return StreamingResponse(heard, media_type="text/event-stream")

@@ -7,6 +7,7 @@ import * as explaining from "./explaining.js";
 import * as service from "./service.js";
 import { $, chosen, offer, pause, pictures, progress, say, trying, turnOf, within, working } from "./shared.js";
 import * as strangers from "./strangers.js";
+import * as things from "./things.js";
 
 const FRAME_PAUSE = 120;
 const TEACH_PAUSE = 130;
@@ -76,7 +77,12 @@ async function answer(image) {
 
 async function look() {
   const source = state.looking;
-  if (!source || document.hidden || source !== $("video")) return;
+  if (!source || document.hidden) return;
+  if (things.on()) {
+    if (source === $("video")) await things.look(source);
+    return;
+  }
+  if (source !== $("video")) return;
   const image = await camera.frame(source);
   if (image) await answer(image);
 }
@@ -117,6 +123,10 @@ const teachWhileHeld = () => working(teachHeld);
 // What is taught between pressing and letting go is one operation, which one Undo takes back.
 async function teachHeld() {
   const name = typedName();
+  if (things.chosen()) {
+    await things.teach(name);
+    return;
+  }
   if (state.teaching || !name || !state.looking) return;
   const group = service.newKey();
   state.teaching = true;
@@ -153,6 +163,7 @@ function readyToTeach() {
   $("hold").disabled = !typedName() || !state.looking;
   $("correct").disabled = !typedName() || !state.shown;
   $("hold").textContent = state.looking === $("still") ? "Teach this picture" : "Hold to teach";
+  if (things.chosen()) $("hold").textContent = "Teach this box";
 }
 
 // Camera and pictures.
@@ -163,6 +174,8 @@ function showSource(source) {
   $("still").hidden = source !== $("still");
   $("empty").hidden = source !== null;
   $("camera-off").hidden = source === null;
+  $("find").hidden = source === null;
+  things.stop();
   $("camera-off").textContent = source === $("still") ? "Close picture" : "Stop camera";
   $("view").classList.toggle("full", source !== null);
   readyToTeach();
@@ -202,7 +215,8 @@ async function askAbout(file) {
   still.src = URL.createObjectURL(file);
   await still.decode();
   showSource(still);
-  await answer(await camera.frame(still));
+  if (things.on()) await things.look(still);
+  else await answer(await camera.frame(still));
   readyToTeach();
 }
 
@@ -305,6 +319,14 @@ function connect() {
   dropping.connect($("view"), () => ({ ask: askAbout, name: typedName() }));
   explaining.connect(() => state.shown, names.showReport);
   strangers.connect();
+  things.connect(() => {
+    $("bars").replaceChildren();
+    $("why").hidden = $("wrong").hidden = true;
+    readyToTeach();
+    if (state.looking === $("still")) {
+      trying(async () => (things.on() ? things.look($("still")) : answer(await camera.frame($("still")))));
+    }
+  });
 }
 
 function connectHolding(hold) {

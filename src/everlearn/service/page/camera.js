@@ -36,6 +36,21 @@ export function frame(source) {
   return new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.9));
 }
 
+const LONG = 640;
+const whole = document.createElement("canvas");
+
+// All of a video or an image, its long side 640 pixels, as a JPEG.
+export function wholeFrame(source) {
+  const width = source.videoWidth || source.naturalWidth;
+  const height = source.videoHeight || source.naturalHeight;
+  if (!width || !height) return Promise.resolve(null);
+  const shrink = Math.min(1, LONG / Math.max(width, height));
+  whole.width = Math.round(width * shrink);
+  whole.height = Math.round(height * shrink);
+  whole.getContext("2d").drawImage(source, 0, 0, whole.width, whole.height);
+  return new Promise((resolve) => whole.toBlob(resolve, "image/jpeg", 0.9));
+}
+
 // What the last drawn frame looks like at a glance.
 export function glance() {
   const pen = small.getContext("2d", { willReadFrequently: true });

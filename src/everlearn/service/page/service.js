@@ -86,7 +86,12 @@ export const dropStrangers = (group) => changeJson("strangers/drop", { group });
 export const strangerThumbnail = (id) => address(`strangers/${id}/thumbnail`);
 export const teach = (image, name, source, group) =>
   change("teach", form(image, { name, source, group }));
-export const correct = (image, name) => change("correct", form(image, { name }));
+export const correct = (image, name, box) =>
+  change("correct", form(image, box ? { name, box: box.join(",") } : { name }));
+// A few boxes, so that several frames a second are looked at.
+const FEW = 8;
+export const find = (image) =>
+  send("find", { method: "POST", body: image, headers: JPEG_KIND, query: { most: FEW } });
 export const rename = (old, wanted) => changeJson("rename", { old, new: wanted });
 export const forget = (name, erase) => changeJson("forget", { name, erase });
 export const forgetOne = (id) => changeJson("forget", { id });

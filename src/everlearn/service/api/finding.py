@@ -1,0 +1,167 @@
+"""Things in a picture, and over the frames of a stream.
+
+    POST /v1/find             one picture: its things, each with a box and answers
+    WebSocket /v1/find/stream frames one after the other: tracks, named by all of their frames
+
+    client  a binary message: an image
+    service a text message for each, in order: {"things": […], "events": […]}, or an error
+
+A stream has tracks of its own; they end with it. When the name of a track is settled or changes,
+whoever listens is told (``track``).
+"""
+
+import asyncio
+import time
+from functools import partial
+from typing import Annotated, Any, Self
+
+from fastapi import Request, WebSocket, WebSocketDisconnect
+from pydantic import BaseModel, Field
+
+from everlearn.errors import EverlearnError, InvalidInput
+from everlearn.images.decode import decode
+from everlearn.memory.finding import Thing
+from everlearn.memory.following import FollowedFrame, Following
+from everlearn.memory.memory import Memory
+from everlearn.regions.boxes import MOST_BOXES
+from everlearn.regions.proposals import FEW, MOST
+from everlearn.service.api.addresses import Chosen, new_router, takes
+from everlearn.service.api.bodies import received
+from everlearn.service.api.failures import body_of
+from everlearn.service.api.models import Image, OneAnswer, Sent
+from everlearn.service.api.stream import BUSY, REFUSED, SILENT
+from everlearn.service.served import Served, Service
+
+router = new_router()
+
+
+class FindRequest(Sent):
+    image: Image
+    top: Annotated[int, Field(ge=1, le=10_000)] | None = 5
+    most: Annotated[int, Field(ge=1, le=MOST_BOXES)] = MOST
+    everything: bool = False
+
+
+class OneThing(BaseModel):
+    box: list[float] = Field(description="Left, top, right, bottom, in shares of the picture.")
+    name: str | None = Field(description="The best name; null for unknown.")
+    score: float = Field(description="How sure it is; for comparing things of one Memory.")
+    unknown: bool
+    ignored: bool
+    answers: list[OneAnswer] = Field(description="The best first.")
+
+    @classmethod
+    def of(cls, thing: Thing) -> Self:
+        return cls(
+            box=list(thing.box),
+            name=thing.name,
+            score=thing.score,
+            unknown=thing.answers.unknown,
+            ignored=thing.answers.ignored,
+            answers=[OneAnswer(name=a.name, probability=a.probability) for a in thing.answers],
+        )
+
+
+class Found(BaseModel):
+    things: list[OneThing] = Field(description="The surest first.")
+
+
+@router.post("/find", openapi_extra=takes(FindRequest, bare=True))
+async def find(request: Request, served: Chosen) -> Found:
+    """Which things are in this picture, and where?"""
+    sent = await received(request, FindRequest)
+
+    def look(memory: Memory) -> list[Thing]:
+        return memory.find(sent.image, top=sent.top, most=sent.most, everything=sent.everything)
+
+    return Found(things=[OneThing.of(thing) for thing in await served.question(look)])
+
+
+@router.websocket("/find/stream")
+async def stream(socket: WebSocket, memory: str | None = None) -> None:
+    """Follow things over frames until the client goes."""
+    service: Service = socket.app.state.service
+    try:
+        served = service.find(memory)
+    except EverlearnError as error:
+        await socket.accept()
+        await socket.close(REFUSED, str(error)[:100])
+        return
+    await socket.accept()
+    if service.streams >= service.settings.listeners:
+        await socket.close(BUSY, f"{service.streams} streams are open already; close one")
+        return
+    service.streams += 1
+    try:
+        await _follow_frames(socket, served, service.settings.stream_seconds)
+    except TimeoutError:
+        await socket.close(SILENT, "nothing was sent, or the answer was not read, for too long")
+    except WebSocketDisconnect:
+        pass
+    finally:
+        service.streams -= 1
+
+
+async def _follow_frames(socket: WebSocket, served: Served, seconds: float) -> None:
+    following = served.memory.following(most=FEW)
+    start = time.monotonic()
+    while True:
+        async with asyncio.timeout(seconds):
+            message = await socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return
+        try:
+            frame = message.get("bytes")
+            if frame is None:
+                raise InvalidInput("a frame is a binary message: an image")
+            at = time.monotonic() - start
+            seen = await served.question(partial(_followed, following, frame, at))
+            for event in seen.events:
+                served.tell("track", track=event.track, name=event.name, before=event.before)
+            answer = _described(seen).model_dump_json()
+        except EverlearnError as error:
+            answer = body_of(type(error).__name__, str(error)).decode()
+        async with asyncio.timeout(seconds):
+            await socket.send_text(answer)
+
+
+def _followed(following: Following, frame: bytes, seconds: float, _: Memory) -> FollowedFrame:
+    return following.frame(decode(frame), seconds, "camera")
+
+
+class OneTrack(BaseModel):
+    track: int
+    box: list[float]
+    name: str | None
+    probability: float
+    settled: bool
+
+
+class OneTrackEvent(BaseModel):
+    track: int
+    name: str | None
+    before: str | None
+    first: bool
+
+
+class FollowedTracks(BaseModel):
+    things: list[OneTrack]
+    events: list[OneTrackEvent]
+
+
+def _described(seen: FollowedFrame) -> FollowedTracks:
+    things: list[Any] = [
+        OneTrack(
+            track=thing.id,
+            box=list(thing.box),
+            name=thing.name,
+            probability=thing.probability,
+            settled=thing.settled,
+        )
+        for thing in seen.things
+    ]
+    events = [
+        OneTrackEvent(track=e.track, name=e.name, before=e.before, first=e.first)
+        for e in seen.events
+    ]
+    return FollowedTracks(things=things, events=events)

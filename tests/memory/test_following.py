@@ -1,0 +1,179 @@
+"""Things over frames: one track per thing, one event per name, views to teach; and the commands."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from everlearn.cli.app import app
+from everlearn.errors import EverlearnError, InvalidInput
+from everlearn.images.video import read_frames
+from everlearn.regions import looking
+from everlearn.regions.annotations import read_annotations
+from tests.memory.test_regions import SquareFinder, SquareProposer, memory_in, scene, square
+
+
+@pytest.fixture(autouse=True)
+def no_networks(monkeypatch):
+    monkeypatch.setattr(looking, "Proposer", SquareProposer)
+    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with memory_in(tmp_path / "memory") as opened:
+        for seed in range(3):
+            opened.teach(scene(seed, ("red", 5 * seed, 60)), "red", box=square(5 * seed, 60))
+            opened.teach(scene(9 + seed, ("blue", 70, 4 * seed)), "blue", box=square(70, 4 * seed))
+        yield opened
+
+
+def moving(count: int):
+    return [scene(70, ("red", 6 * step, 75), ("blue", 78 - 6 * step, 5)) for step in range(count)]
+
+
+def test_things_keep_their_tracks_and_are_told_once(memory) -> None:
+    frames = list(memory.follow(moving(8)))
+    tracks = {"red": set(), "blue": set()}
+    for frame in frames[2:]:
+        for thing in frame.things:
+            if thing.name in tracks and thing.settled:
+                tracks[thing.name].add(thing.id)
+    assert len(tracks["red"]) == 1
+    assert len(tracks["blue"]) == 1
+    told = [event for frame in frames for event in frame.events if event.name in tracks]
+    assert sorted(event.name for event in told) == ["blue", "red"]
+    assert all(event.first for event in told)
+
+
+def test_a_track_is_taught_by_the_frames_that_differ(memory) -> None:
+    last = list(memory.follow([scene(71, ("green", 40, 40))] * 6))[-1]
+    (thing,) = [t for t in last.things if t.box == pytest.approx((1 / 3, 1 / 3, 2 / 3, 2 / 3))]
+    # Six frames that are the same are one view.
+    assert len(thing.views) == 1
+    summary = memory.teach_many([(view, "green") for view in thing.views])
+    assert summary.taught == 1
+    assert memory.teachings("green")[0].box == thing.box
+    assert memory.ask(scene(72, ("green", 0, 0)), box=square(0, 0))[0].name == "green"
+    assert memory.verify().ok
+
+
+def test_motion_finds_what_the_proposer_is_not_asked_for(memory, monkeypatch) -> None:
+    def never(self, picture):
+        raise AssertionError("the proposer was asked")
+
+    monkeypatch.setattr(SquareProposer, "propose", never)
+    frames = list(memory.follow([scene(73), *moving(6)], motion=True))
+    assert any(thing.name == "red" for frame in frames for thing in frame.things)
+
+
+def test_bad_numbers_are_named(memory, tmp_path) -> None:
+    for wrong in ({"most": 0}, {"patience": -1}):
+        with pytest.raises(InvalidInput):
+            memory.follow([], **wrong)
+    with pytest.raises(EverlearnError):
+        list(memory.follow(tmp_path / "missing.mp4"))
+    with pytest.raises(EverlearnError):
+        list(memory.follow("rtsp://127.0.0.1:9/nothing"))
+
+
+def test_a_video_that_breaks_off_gives_its_frames_and_then_its_error(memory, tmp_path) -> None:
+    pytest.importorskip("av", reason="videos are read by PyAV")
+    from everlearn.regions.drawing import VideoFile
+
+    with VideoFile(tmp_path / "clip.avi", 10) as video:
+        for frame in moving(12):
+            video.write(frame)
+    whole = list(read_frames(tmp_path / "clip.avi", 0.1))
+    assert len(whole) == 12
+    assert whole[3].opened().shape == (120, 120, 3)
+    data = (tmp_path / "clip.avi").read_bytes()
+    (tmp_path / "half.avi").write_bytes(data[: len(data) // 2])
+    seen = 0
+    try:
+        for _ in memory.follow(tmp_path / "half.avi", every=0.1):
+            seen += 1
+    except EverlearnError:
+        pass
+    assert 0 < seen < 12
+    assert memory.verify().ok
+
+
+def ask(folder, *words):
+    arguments = ["-m", str(folder), *map(str, words)]
+    return CliRunner().invoke(app, arguments)
+
+
+def test_annotations_are_taught_found_drawn_and_exported(tmp_path) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    annotations = []
+    for number, (name, left) in enumerate([("red", 0), ("red", 20), ("blue", 60), ("blue", 75)]):
+        Image.fromarray(scene(number, (name, left, 30))).save(pictures / f"{number}.png")
+        annotations.append(
+            {"id": number, "image_id": number, "category_id": 1 + (name == "blue"),
+             "bbox": [left, 30, 40, 40]}
+        )  # fmt: skip
+    images = [
+        {"id": number, "file_name": f"{number}.png", "width": 120, "height": 120}
+        for number in range(4)
+    ]
+    categories = [{"id": 1, "name": "red"}, {"id": 2, "name": "blue"}]
+    file = pictures / "boxes.json"
+    file.write_text(
+        json.dumps({"images": images, "categories": categories, "annotations": annotations})
+    )
+    folder = tmp_path / "m"
+    with memory_in(folder) as memory:
+        memory.teach(scene(90, ("green", 40, 40)), "green", box=square(40, 40))
+    planned = ask(folder, "teach", "--boxes", file, "--plan", "--json")
+    assert json.loads(planned.stdout)["names"] == {"red": 2, "blue": 2}
+    done = ask(folder, "teach", "--boxes", file, "--json")
+    assert json.loads(done.stdout)["taught"] == 4
+    info = json.loads(ask(folder, "info", "--json").stdout)
+    assert (info["regions"], info["teachings"]) == ("things", 5)
+    refused = ask(folder, "--network", "pixels-6", "find", pictures / "0.png")
+    assert "WrongEmbedder" in str(refused.exception) or refused.exit_code == 1
+    both = tmp_path / "both.png"
+    Image.fromarray(scene(60, ("red", 5, 70), ("blue", 75, 5))).save(both)
+    found = ask(folder, "find", both, "--json", "--out", tmp_path / "drawn")
+    (said,) = json.loads(found.stdout)
+    assert {thing["answers"][0]["name"] for thing in said["things"][:2]} == {"red", "blue"}
+    drawn = np.asarray(Image.open(tmp_path / "drawn" / "both.png"))
+    assert (drawn != scene(60, ("red", 5, 70), ("blue", 75, 5))).any()
+    for kind in ("coco", "voc", "yolo"):
+        target = tmp_path / (f"out.{kind}.json" if kind == "coco" else f"out-{kind}")
+        assert ask(folder, "export", "--boxes", kind, target).exit_code == 0
+        again = read_annotations(target, images=pictures)
+        assert sorted(name for picture in again for name, _ in picture.things) == [
+            "blue", "blue", "red", "red",
+        ]  # fmt: skip
+    where = json.loads(ask(folder, "ask", "--where", both, "--json").stdout)
+    assert where[0]["box"]
+    part = json.loads(ask(folder, "ask", "--box", "5,70,45,110", both, "--json").stdout)
+    assert part[0]["answers"][0]["name"] == "red"
+    one = ask(folder, "teach", both, "--as", "red", "--box", "5,70,45,110", "--json")
+    assert json.loads(one.stdout)["taught"] == 1
+    compared = json.loads(ask(folder, "compare-regions", "--json").stdout)
+    assert {row["regions"] for row in compared} == {"whole", "main"}
+    assert ask(folder, "reembed").exit_code == 2
+    assert ask(folder, "reembed", "--regions", "main").exit_code == 0
+    missing = ask(folder, "find", tmp_path / "nothing.png", "--json")
+    assert missing.exit_code == 1
+    assert "error" in json.loads(missing.stdout)[0]
+
+
+def test_the_command_follows_a_video(tmp_path, memory) -> None:
+    pytest.importorskip("av", reason="videos are read by PyAV")
+    from everlearn.regions.drawing import VideoFile
+
+    with VideoFile(tmp_path / "clip.avi", 10) as video:
+        for frame in moving(6):
+            video.write(frame)
+    memory.close()
+    words = ["follow", tmp_path / "clip.avi", "--every", "0.1", "--out", tmp_path / "seen.avi"]
+    done = ask(memory.path, *words, "--frames", "5")
+    assert done.exit_code == 0, done.output
+    assert len(list(read_frames(tmp_path / "seen.avi", 0.01))) == 5
