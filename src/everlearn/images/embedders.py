@@ -41,6 +41,7 @@ from everlearn.images.onnx_files import (
     required,
     written_preparation,
 )
+from everlearn.images.onnx_weights import with_weights
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -288,7 +289,7 @@ class OnnxEmbedder(NetworkEmbedder):
 
     @property
     def model(self) -> bytes:
-        """The file."""
+        """The file, with all its weights inside."""
         return _read_model(self._path)
 
     @property
@@ -400,10 +401,12 @@ def _per_channel(value: float | Sequence[float]) -> Vectors:
 
 
 def _read_model(path: Path) -> bytes:
+    """The file with its weights, also those that it keeps in other files beside it."""
     try:
-        return path.read_bytes()
+        model = path.read_bytes()
     except OSError as error:
         raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
+    return with_weights(model, path)
 
 
 def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:

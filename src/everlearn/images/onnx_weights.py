@@ -1,0 +1,188 @@
+"""Weights that an ONNX file keeps in other files, read into it.
+
+Exporters of large networks write ``model.onnx`` and the weights beside it, ``model.onnx.data``: a
+tensor then says in which file, where and how long its numbers are. onnxruntime, given the bytes of
+a model, looks for that file in the working directory. Here it is looked for beside the model and
+nowhere else, and its numbers are put into the tensors, so that a model is one thing: with one
+digest, whole where it is exported again, and never the weights of another file of that name.
+
+Only what leads to tensors is read of the file (the fields of ModelProto, GraphProto, NodeProto,
+AttributeProto and TensorProto in onnx.proto); everything else stays as it is, byte by byte.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from everlearn.errors import CannotRead, NotAModel
+
+# What a file of protobuf can hold, and onnxruntime can be given.
+MOST_BYTES = (1 << 31) - 1
+DEEPEST = 32
+
+# Which fields of which message lead to which message.
+CHILDREN = {
+    "model": {7: "graph", 25: "function"},
+    "function": {7: "node"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+RAW_DATA, EXTERNAL_DATA, DATA_LOCATION, EXTERNAL = 9, 13, 14, 1
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+
+class _NotProtobuf(Exception):
+    """Bytes that are not a message."""
+
+
+def with_weights(model: bytes, path: Path) -> bytes:
+    """A model with all its weights; the same bytes where it has them already.
+
+    Parameters
+    ----------
+    model : bytes
+        The contents of ``path``.
+    path : Path
+        Weights are looked for in its folder.
+    """
+    try:
+        reader = _Weights(path.resolve().parent, path)
+        return reader.message("model", model, 0)
+    except (_NotProtobuf, IndexError, UnicodeDecodeError):
+        # Not a model, or a damaged one: for onnxruntime to say.
+        return model
+
+
+class _Weights:
+    """Files of weights beside a model, each read once."""
+
+    def __init__(self, folder: Path, model: Path) -> None:
+        self._folder = folder
+        self._model = model
+        self._files: dict[str, bytes] = {}
+        self._added = 0
+
+    def message(self, kind: str, body: bytes, depth: int) -> bytes:
+        """A message with the tensors inside made whole; the same object where nothing changes."""
+        if depth > DEEPEST:
+            raise NotAModel(f"{self._model} nests graphs more than {DEEPEST} deep")
+        if kind == "tensor":
+            return self._tensor(body)
+        children, parts, changed = CHILDREN[kind], [], False
+        for field, wire, start, end, content in _fields(body):
+            inside = children.get(field) if wire == BYTES else None
+            whole = body[content:end]
+            made = whole if inside is None else self.message(inside, whole, depth + 1)
+            if made is whole:
+                parts.append(body[start:end])
+            else:
+                changed = True
+                parts.append(_varint(field << 3 | BYTES) + _varint(len(made)) + made)
+        return b"".join(parts) if changed else body
+
+    def _tensor(self, body: bytes) -> bytes:
+        external, said, kept = False, dict[str, str](), []
+        for field, wire, start, end, content in _fields(body):
+            if field == DATA_LOCATION and wire == VARINT:
+                external = _read_varint(body, content)[0] == EXTERNAL
+            elif field == EXTERNAL_DATA and wire == BYTES:
+                key, value = _entry(body[content:end])
+                said[key] = value
+            else:
+                kept.append(body[start:end])
+        if not external:
+            return body
+        data = self._data(said)
+        return b"".join(kept) + _varint(RAW_DATA << 3 | BYTES) + _varint(len(data)) + data
+
+    def _data(self, said: dict[str, str]) -> bytes:
+        name = said.get("location", "")
+        whole = self._file(name)
+        try:
+            offset = int(said.get("offset", "0"))
+            length = int(said.get("length", str(len(whole) - offset)))
+        except ValueError:
+            raise NotAModel(f"{self._model} does not say where in {name!r} weights are") from None
+        if offset < 0 or length < 0 or offset + length > len(whole):
+            raise NotAModel(
+                f"{self._model} looks for weights at {offset} to {offset + length} of {name!r}, "
+                f"which has {len(whole)} bytes; it is cut off, or belongs to another model"
+            )
+        self._added += length
+        if self._added > MOST_BYTES:
+            raise NotAModel(f"{self._model} has more than {MOST_BYTES:,} bytes of weights")
+        return whole[offset : offset + length]
+
+    def _file(self, name: str) -> bytes:
+        if name in self._files:
+            return self._files[name]
+        path = self._folder / name
+        inside = bool(name) and "\0" not in name and path.resolve().parent == self._folder
+        if not inside or path.is_symlink():
+            raise NotAModel(
+                f"{self._model} keeps weights in {name!r}, which is not a file beside it; only "
+                "files in the same folder are read"
+            )
+        try:
+            if path.stat().st_size > MOST_BYTES:
+                raise NotAModel(f"{path} has more than {MOST_BYTES:,} bytes")
+            data = path.read_bytes()
+        except OSError as error:
+            raise CannotRead(
+                f"{path}, which has the weights of {self._model.name}, cannot be read: "
+                f"{error.strerror}; keep the two in one folder"
+            ) from None
+        self._files[name] = data
+        return data
+
+
+def _entry(body: bytes) -> tuple[str, str]:
+    """Key and value of a StringStringEntryProto."""
+    words = {1: "", 2: ""}
+    for field, wire, _, end, content in _fields(body):
+        if wire == BYTES and field in words:
+            words[field] = body[content:end].decode()
+    return words[1], words[2]
+
+
+def _fields(body: bytes) -> Iterator[tuple[int, int, int, int, int]]:
+    """Number and wire type of each field, where it starts and ends, and its content starts."""
+    at = 0
+    while at < len(body):
+        start = at
+        tag, at = _read_varint(body, at)
+        wire, content = tag & 7, at
+        if wire == VARINT:
+            _, at = _read_varint(body, at)
+        elif wire == BYTES:
+            length, content = _read_varint(body, at)
+            at = content + length
+        elif wire in (FIXED64, FIXED32):
+            at += 8 if wire == FIXED64 else 4
+        else:
+            raise _NotProtobuf
+        if at > len(body):
+            raise _NotProtobuf
+        yield tag >> 3, wire, start, at, content
+
+
+def _read_varint(body: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise _NotProtobuf
+
+
+def _varint(value: int) -> bytes:
+    parts = []
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
