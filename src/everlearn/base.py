@@ -265,6 +265,17 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         shares: Array = softmax(scores / self.temperature_)
         return shares
 
+    @property
+    def exact_in_order(self) -> bool:
+        """Whether examples, in the same order, lead to the same bits in whatever batches they come.
+
+        Batches of at most a few hundred; also with questions in between.
+        """
+        return False
+
+    def _settle(self) -> None:
+        """Be as after saving and loading: nothing waits to be added."""
+
     def _as_it_is(self) -> Self:
         """Whom to ask: the learner itself, or a picture of it that teaching leaves alone."""
         return self

@@ -294,6 +294,16 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
             rows = transformer.transform(rows)
         return rows
 
+    @property
+    def exact_in_order(self) -> bool:
+        maps = all(getattr(step, "row_by_row", False) for _, step in self.steps[:-1])
+        return maps and bool(getattr(self.steps[-1][1], "exact_in_order", False))
+
+    def _settle(self) -> None:
+        learner = self._steps_now()[-1][1]
+        if isinstance(learner, StreamingClassifier):
+            learner._settle()
+
     def _learn_vector(self, x: ArrayLike, y: Label) -> None:
         learner = self._steps_now()[-1][1]
         ours = self._is_begun() and isinstance(learner, StreamingClassifier)

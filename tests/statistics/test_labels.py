@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from everlearn.errors import InvalidLabel, UnknownLabel
 from everlearn.statistics.labels import Labels
@@ -106,3 +108,30 @@ def test_whole_numbers_around_two_to_the_63_stay_apart(labels):
     registry.extend(new)
     assert registry.classes.tolist() == sorted(labels)
     assert [registry.slot(label) for label in labels] == slots.tolist()
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["new", "new", "forget", "look"]), st.integers(0, 40)),
+        max_size=60,
+    ),
+    st.sampled_from([int, lambda n: f"{'x' * (n % 7)}{n}"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_labels_are_sorted_however_often_somebody_looks(steps, make):
+    labels, known = Labels(), set()
+    for step, number in steps:
+        label = make(number)
+        if step == "new" and label not in known:
+            slots, new = labels.encode([label])
+            labels.extend(new)
+            known.add(label)
+            assert labels.by_slot[slots[0]] == label
+        elif step == "forget" and label in known:
+            labels.release([labels.slot(label)])
+            known.discard(label)
+        elif step == "look":
+            assert labels.classes.tolist() == sorted(known)
+    assert labels.classes.tolist() == sorted(known)
+    assert [labels.by_slot[slot] for slot in labels.order] == sorted(known)
+    assert [labels.rank[slot] for slot in labels.order] == list(range(len(known)))

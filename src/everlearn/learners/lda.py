@@ -209,6 +209,10 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         with self._lock:
             return self.coef_, self.intercept_
 
+    @property
+    def exact_in_order(self) -> bool:
+        return not self.class_scatter and not self._fades
+
     def _check_parameters(self) -> None:
         require_flag("class_scatter", self.class_scatter)
         require_share("shrinkage", self.shrinkage, or_word="oas")

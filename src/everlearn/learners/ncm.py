@@ -111,6 +111,10 @@ class NearestClassMean(AdditiveClassifier):
             centroids = self.centroids_
         return centroids, -0.5 * np.einsum("ij,ij->i", centroids, centroids)
 
+    @property
+    def exact_in_order(self) -> bool:
+        return self.metric != "learned" and not self._fades
+
     def _check_parameters(self) -> None:
         require_one_of("metric", self.metric, ("euclidean", "cosine", "learned"))
         require_whole("rank", self.rank)

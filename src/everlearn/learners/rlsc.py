@@ -204,6 +204,20 @@ class RecursiveRLSC(AdditiveClassifier):
         with self._lock:
             return self.coef_, self.intercept_
 
+    def linear_question(self, x: Array) -> tuple[Array, float, Array]:
+        """What turns class means into scores of one vector: a_k (μ_k·z + c) by slot.
+
+        Returns
+        -------
+        z : ndarray of shape (n_features,)
+        c : float
+        a : ndarray of shape (n_slots,)
+        """
+        with self._lock:
+            solution = self._current()
+            z, offset, scale = solution.question(np.asarray(x, dtype=np.float64))
+            return z, offset, self.moments_.total**solution.recoding * scale
+
     @property
     def _chooses(self) -> bool:
         return isinstance(self.regularization, str) or isinstance(self.recoding, str)
@@ -211,6 +225,10 @@ class RecursiveRLSC(AdditiveClassifier):
     @property
     def _keeps_class_scatter(self) -> bool:
         return self.class_scatter or self.weighting == "rebalance"
+
+    @property
+    def exact_in_order(self) -> bool:
+        return not (self._chooses or self._keeps_class_scatter or self._fades)
 
     def _check_parameters(self) -> None:
         require_positive("regularization", self.regularization, or_word="auto")

@@ -18,7 +18,8 @@ from everlearn.memory.insight.taught import TaughtMatrix, everything_taught
 from everlearn.memory.insight.why import Why, explain
 from everlearn.memory.model.calibrated import CalibratedModel, familiarity_of
 from everlearn.memory.model.head import as_answers, unit
-from everlearn.memory.opened import OpenMemory
+from everlearn.memory.name_words import NameWords
+from everlearn.memory.opened import LOOKS, OpenMemory
 from everlearn.memory.storage.journal import Example
 from everlearn.memory.storage.regions import taught_boxes
 
@@ -37,7 +38,7 @@ class Answering:
         self._opened = opened
         self.accept = accept
         self.calibrated: CalibratedModel | None = None
-        self.names: dict[int, str] = {}
+        self.names = self._words()
         self.mode = "whole"
         self.read_at: tuple[int, int] | None = None
         self._kind: Kind = {}
@@ -64,8 +65,8 @@ class Answering:
         if not model.taught:
             self.calibrated = None
         elif self.calibrated is None or not self.calibrated.is_of(model):
-            self.calibrated = CalibratedModel(model, journal)
-        self.names = journal.name_ids()
+            self.calibrated = CalibratedModel(model, journal, self.calibrated)
+        self.names = self._words()
         self.note_mode()
         self._kind = kind_of_vectors(journal)
         self.read_at = journal.db.stamp()
@@ -80,24 +81,41 @@ class Answering:
 
     def answer(self, example: Example, top: int | None) -> Answers:
         with self._opened.guard:
-            calibrated = self.up_to_date()
-            require_alike(self._kind, example, str(self._opened.path))
-            if calibrated is None:
-                box = None if example.region is None else example.region.box
-                return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf, box=box)
-            x = unit(example.vector)
-            verdict = calibrated.answer(x)
-            acceptance = calibrated.judgement.acceptance
-            return as_answers(
-                verdict,
-                calibrated.classes,
-                self.names,
-                top=top,
-                accept=self.accept,
-                threshold=acceptance.threshold(self.accept, verdict.nearest),
-                ignored=lambda: self._opened.read(lambda: self.is_ignored(x)),
-                box=None if example.region is None else example.region.box,
-            )
+            for _ in range(LOOKS):
+                answers = self._answer(example, top)
+                # Words are looked up as they are needed, and belong to the same moment.
+                if not self._opened.read_only or self._opened.stamp() == self.read_at:
+                    break
+            return answers
+
+    def _words(self) -> NameWords:
+        def one(name: int) -> str:
+            return self._opened.read(lambda: self._opened.journal.word(name))
+
+        def every() -> dict[int, str]:
+            return self._opened.read(lambda: self._opened.journal.name_ids())
+
+        return NameWords(one, every)
+
+    def _answer(self, example: Example, top: int | None) -> Answers:
+        calibrated = self.up_to_date()
+        box = None if example.region is None else example.region.box
+        require_alike(self._kind, example, str(self._opened.path))
+        if calibrated is None:
+            return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf, box=box)
+        x = unit(example.vector)
+        verdict = calibrated.answer(x)
+        acceptance = calibrated.judgement.acceptance
+        return as_answers(
+            verdict,
+            calibrated.classes,
+            self.names,
+            top=top,
+            accept=self.accept,
+            threshold=acceptance.threshold(self.accept, verdict.nearest),
+            ignored=lambda: self._opened.read(lambda: self.is_ignored(x)),
+            box=box,
+        )
 
     def why(self, example: Example, name: str | None, top: int) -> Why:
         def look() -> Why:
@@ -141,7 +159,7 @@ class Answering:
             likely = None
             if self.calibrated is not None:
                 mean = unit(unit(np.stack([one.example.vector for one in group])).mean(axis=0))
-                likely = self.names[self.calibrated.answer(mean).nearest]
+                likely = self._opened.journal.word(self.calibrated.answer(mean).nearest)
             members = tuple(one.id for one in group)
             quiet = bool(group[0].ignored)
             described.append(Group(group[0].id, len(group), members, likely, quiet))

@@ -28,7 +28,7 @@ from everlearn.memory.edits.writing import write_request
 from everlearn.memory.model.calibrated import CalibratedModel, calibrate
 from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.model import Model
-from everlearn.memory.model.serving import has_head, write_head
+from everlearn.memory.model.serving import has_head, remove_prepared, write_head
 from everlearn.memory.storage.erase import finish
 from everlearn.memory.storage.integrity import require_sound
 from everlearn.memory.storage.interface import CannotReadNow, Storage
@@ -39,6 +39,9 @@ from everlearn.memory.storage.snapshot import SnapshotVanished
 LOOKS = 20
 # How much longer to wait each time it could not be read at all: two seconds in all.
 PAUSE_SECONDS = 0.01
+
+# A head of more numbers than this takes longer to write than to make anew.
+LARGEST_HEAD = 1 << 22
 
 Result = TypeVar("Result")
 
@@ -206,7 +209,11 @@ class OpenMemory:
 
     def _leave_prepared(self) -> None:
         """Leave behind what the next question needs."""
-        if self.journal.last_position == 0 or has_head(self.storage.caches, self.journal):
+        journal = self.journal
+        if journal.last_position == 0 or has_head(self.storage.caches, journal):
+            return
+        if 2 * journal.n_names * journal.n_features > LARGEST_HEAD:
+            remove_prepared(self.storage.caches)
             return
         model = self.history.opened()
         head = CalibratedModel(model, self.journal).head if model.taught else None

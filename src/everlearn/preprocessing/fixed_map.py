@@ -21,6 +21,9 @@ from everlearn.estimator import Promise, StreamingEstimator
 class FixedMap(TransformerMixin, StreamingEstimator):
     """What fixed transformers share; each says what it makes of rows in ``_map``."""
 
+    # Whether every bit of a row is the same in whatever batch it comes.
+    row_by_row = False
+
     @property
     def promises(self) -> frozenset[Promise]:
         return frozenset(Promise)

@@ -57,6 +57,8 @@ class PowerNormalizer(OneToOneFeatureMixin, FixedMap):
     [[0.6, -0.8]]
     """
 
+    row_by_row = True
+
     def __init__(self, *, power: float = 0.5, unit_length: bool = True) -> None:
         self.power = power
         self.unit_length = unit_length

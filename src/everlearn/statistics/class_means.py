@@ -210,10 +210,13 @@ class ClassMeans:
         self._recompute_total()
         self.changes.note_one(slot)
 
+    def settle(self) -> None:
+        """Add what waits to be added, as after saving and loading."""
+
     def state(self) -> dict[str, NDArray[Any]]:
         """The moments as named arrays; an example learned now weighs one."""
         # Of the class means, whatever was asked for on the way: equal states are equal bits.
-        self._mean_is_old = True
+        self._mean_is_old = self._mean_is_old or self._fading is None
         return {"counts": self._in_examples(self.counts), "means": self.means, "mean": self.mean}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:

@@ -19,6 +19,8 @@ Label = int | str | bool
 # So many whole numbers are worth a table.
 MANY_LABELS = 10_000
 WIDEST_TABLE = 2**16
+# So many new labels are put among sorted ones; for more, all are sorted again.
+FEW_LABELS = 64
 
 
 class Labels:
@@ -37,6 +39,8 @@ class Labels:
         # Released slots, a heap: the lowest is used again first.
         self._free = [slot for slot, label in enumerate(self._label_of) if label is None]
         self._sorted: tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]] | None = None
+        # Labels that came since they were last sorted, while they are few.
+        self._unsorted: list[Label] = []
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.classes[:6].tolist()))
@@ -151,6 +155,8 @@ class Labels:
                 slot = len(self._label_of)
                 self._label_of.append(label)
             self._slot_of[label] = slot
+            self._unsorted.append(label)
+        if len(self._unsorted) > FEW_LABELS:
             self._sorted = None
 
     def release(self, slots: Iterable[int]) -> None:
@@ -161,7 +167,7 @@ class Labels:
                 del self._slot_of[label]
                 self._label_of[slot] = None
                 heappush(self._free, slot)
-            self._sorted = None
+            self._sorted, self._unsorted = None, []
 
     def _slots_for(self, n_new: int) -> list[int]:
         """The slots that :meth:`extend` will give so many new labels."""
@@ -176,14 +182,28 @@ class Labels:
         return label
 
     def _view(self) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]]:
-        if self._sorted is None:
-            known = sorted(self._slot_of)
-            classes = _class_array(known)
-            order = np.array([self._slot_of[label] for label in known], dtype=np.intp)
+        if self._sorted is None or self._unsorted:
+            classes, order = self._sorted_labels()
             rank = np.full(len(self._label_of), len(self._label_of), dtype=np.intp)
             rank[order] = np.arange(len(order))
             self._sorted = classes, order, rank
+            self._unsorted = []
         return self._sorted
+
+    def _sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """The known labels and their slots; a few new ones are put among those sorted before."""
+        new = sorted(self._unsorted)
+        if self._sorted is not None and self._sorted[0].dtype.kind in "iU":
+            classes, order, _ = self._sorted
+            more = _class_array(new)
+            if more.dtype.kind == classes.dtype.kind:
+                places = np.searchsorted(classes, more)
+                wide = np.result_type(classes, more)
+                grown = np.insert(classes.astype(wide, copy=False), places, more)
+                return grown, np.insert(order, places, [self._slot_of[label] for label in new])
+        known = sorted(self._slot_of)
+        slots = np.fromiter(map(self._slot_of.__getitem__, known), np.intp, len(known))
+        return _class_array(known), slots
 
 
 def _class_array(known: list[Label]) -> NDArray[Any]:

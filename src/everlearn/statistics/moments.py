@@ -141,6 +141,9 @@ class Moments(ClassMeans):
         """T = S + Σ n_k (μ_k − m)(μ_k − m)ᵀ, scatter about the mean of all; its upper triangle."""
         return self._with_between(self.mean)
 
+    def settle(self) -> None:
+        self._flush()
+
     def state(self) -> dict[str, NDArray[Any]]:
         scatter = self.upper_scatter()
         peak = np.array([max(self._peak, float(scatter.trace()))])

@@ -142,6 +142,10 @@ class AdditiveClassifier(StreamingClassifier):
         self.moments_ = self._empty_moments(n_features)
         self._screened = ScreenedMeans()
 
+    def _settle(self) -> None:
+        if self._is_begun():
+            self.moments_.settle()
+
     def _contenders(self, x: Array) -> tuple[Slots, Array] | None:
         return None if self.moments_.n_slots < MANY_ROWS else self._screened_scores(x)
 

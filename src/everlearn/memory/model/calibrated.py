@@ -4,6 +4,7 @@ The *calibration*, a temperature and what taught examples score had they not bee
 from a sample of the journal. It is kept while little has changed, and in snapshots.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array
 from everlearn.errors import NotExportable
+from everlearn.learners.ncm import NearestClassMean
 from everlearn.memory.model.calibration import scores_by_class, temperature
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import Judgement, ServingHead, Verdict, unit
+from everlearn.memory.model.live import LiveProducts, has_live_products
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import Familiarity
 from everlearn.memory.storage.journal import Journal
@@ -32,34 +35,55 @@ class CalibratedModel:
     ----------
     model : Model
     journal : Journal
+    before : CalibratedModel, optional
+        Of the same model not long ago: what has not changed since is taken over.
     """
 
-    def __init__(self, model: Model, journal: Journal) -> None:
+    def __init__(
+        self, model: Model, journal: Journal, before: "CalibratedModel | None" = None
+    ) -> None:
         self.position = model.position
         self.classifier = model.classifier
         self.classes: NDArray[np.int64] = model.classifier.classes_
         self.familiar_names: NDArray[np.int64] = model.means.classes_
-        self.familiarity = familiarity_of(model)
+        self._means = model.means
+        self._live = _live_products(model, before)
         if not still_calibrated(model, journal):
             model.calibration = calibrated(model, journal, self.familiarity)
+        self._calibration = model.calibration
         self.temperature = float(model.calibration["temperature"])
-        facts = (
-            model.means.classes_,
-            np.asarray(model.calibration["scores"], dtype=np.float64),
-            np.asarray(model.calibration["nearest"], dtype=np.int64),
-        )
-        self.judgement = Judgement(self.temperature, *facts)
-        self.head = self._head(*facts)
+        self.judgement: Judgement
+        if before is not None and before._calibration is model.calibration:
+            self.judgement = before.judgement.with_names(self.familiar_names)
+        else:
+            self.judgement = Judgement(self.temperature, self.familiar_names, *self._ranks())
 
     def answer(self, unit_vector: Array) -> Verdict:
         """Probability of every class, in the order of ``classes``, and familiarity."""
         vector = unit_vector.astype(np.float32)
-        if self.head is None:
+        if self._live is not None:
+            scores, near = self._live.products(unit_vector)
+        elif self.head is None:
             scores = scores_by_class(self.classifier, unit_vector[None])[0]
             near = np.vecdot(self.familiarity.directions, unit_vector)
         else:
             scores, near = self.head.products(vector)
         return self.judgement.verdict(scores, near, vector)
+
+    @cached_property
+    def familiarity(self) -> Familiarity:
+        """The class directions."""
+        return familiarity_of_means(self._means)
+
+    @cached_property
+    def head(self) -> ServingHead | None:
+        """All of it as arrays, where the classifier is linear."""
+        return self._head(self.familiar_names, *self._ranks())
+
+    def _ranks(self) -> tuple[Array, NDArray[np.int64]]:
+        """What taught examples score had they not been taught, and the name each is nearest to."""
+        scores = np.asarray(self._calibration["scores"], dtype=np.float64)
+        return scores, np.asarray(self._calibration["nearest"], dtype=np.int64)
 
     def linear_head(self) -> tuple[float, Array, Array]:
         """The power through which the classifier sees vectors, its weights and its biases."""
@@ -84,8 +108,23 @@ class CalibratedModel:
 
 def familiarity_of(model: Model) -> Familiarity:
     """The class directions of a model."""
-    moments, order = model.means.moments_, model.means.registry_.order
+    return familiarity_of_means(model.means)
+
+
+def familiarity_of_means(means: NearestClassMean) -> Familiarity:
+    moments, order = means.moments_, means.registry_.order
     return Familiarity(moments.counts[order], moments.means[order])
+
+
+def _live_products(model: Model, before: CalibratedModel | None) -> LiveProducts | None:
+    """Those of before brought up to date, or new ones; ``None`` where there are none."""
+    if not has_live_products(model):
+        return None
+    known = None if before is None else before._live
+    if known is None or not known.is_of(model):
+        return LiveProducts(model)
+    known.follow()
+    return known
 
 
 def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict[str, Any]:
@@ -112,10 +151,19 @@ def still_calibrated(model: Model, journal: Journal) -> bool:
             float(known["temperature"]) > 0.0
             and len(known["scores"]) == len(known["nearest"])
             and model.means.moments_.total <= GROWTH * float(known["total"])
-            and not journal.taken_back_after(int(known["position"]))
+            and _nothing_taken_back(model, journal, int(known["position"]))
         )
     except (KeyError, TypeError, ValueError):
         return False
+
+
+def _nothing_taken_back(model: Model, journal: Journal, position: int) -> bool:
+    """Whether nothing was taken back after a position; looks at no entry of the log twice."""
+    start = max(position, model.looked_through)
+    if journal.taken_back_after(start):
+        return False
+    model.looked_through = model.position
+    return True
 
 
 def calibrate(model: Model, journal: Journal) -> bool:

@@ -6,6 +6,7 @@ anything. The model is the fold of the log from there; a snapshot lets the fold 
 
 import base64
 import binascii
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -22,18 +23,27 @@ from everlearn.errors import (
     InvalidParameter,
     NotAMemory,
 )
-from everlearn.memory.model.model import Model
+from everlearn.memory.model.model import Model, is_exact_in_order
 from everlearn.memory.model.serving import CLASSIFIER
 from everlearn.memory.storage.interface import Storage
-from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.journal import WINDOW, Journal
 from everlearn.memory.storage.snapshot import (
     SnapshotVanished,
     last_window,
+    latest_calibration,
     latest_snapshot,
     snapshot_position,
+    write_calibration,
     write_snapshot,
 )
 from everlearn.persistence import digest_of, dumps, loads
+
+# Bytes of a snapshot that are written in the time that it takes to replay one entry of the log.
+BYTES_PER_ENTRY = 20_000
+# So many entries are replayed in about half a second, whatever a snapshot takes.
+MOST_REPLAYED = 4096
+# A snapshot of many names is made when this share of what the last one holds came since.
+SHARE = 16
 
 logger = logging.getLogger("everlearn")
 
@@ -150,21 +160,59 @@ class ModelFollower:
         """Make a snapshot if it saves replaying this many entries of the log.
 
         ``prepare`` may add to the model what is kept with it, and says whether it did; then the
-        snapshot is made in any case.
+        snapshot is made in any case. Not of many names, where it would take longer to write than
+        the entries since the last one take to replay.
         """
         last = last_window(self.journal.last_position)
         missing = last - self.snapshot_at
+        is_small = self._replayed_as_fast() <= WINDOW
+        if not is_small:
+            at_least = max(at_least, self._replayed_as_fast(), self.snapshot_at // SHARE)
         if not last or (missing < at_least and prepare is None):
             return
-        model = self._opened(patient=False, through=last)
         try:
-            model.follow(self.journal, last)
-            prepared = prepare is not None and prepare(model)
-            if missing < at_least and not prepared:
-                return
-            write_snapshot(self.storage.caches, model, self._untaught)
+            if missing < at_least and not is_small:
+                self._keep_calibration()
+            else:
+                self._make_snapshot(last, missing >= at_least, is_small, prepare)
         except CannotWrite as error:
             logger.warning("no snapshot was made, so opening will take longer: %s", error)
+
+    def _make_snapshot(
+        self, last: int, wanted: bool, is_small: bool, prepare: Callable[[Model], bool] | None
+    ) -> None:
+        model, live = self._nearest_before(last), self.model
+        if model is live:
+            self.model = None  # until it is where it should be
+        model.follow(self.journal, last)
+        with model.as_in_snapshot() if is_small else contextlib.nullcontext():
+            prepared = prepare is not None and is_small and prepare(model)
+            if wanted or prepared:
+                write_snapshot(self.storage.caches, model, self._untaught)
+        if live is None or model is live:
+            self.model, self._model_of = model, self._untaught
+
+    def _keep_calibration(self) -> None:
+        """Keep what the last questions learned of a model whose snapshot stays."""
+        if self.model is not None and self.model.has_new_calibration:
+            write_calibration(self.storage.caches, self.journal, self.model, self._untaught)
+
+    def _replayed_as_fast(self) -> int:
+        """How many entries are replayed in the time that writing a snapshot takes; a limit."""
+        size = 16 * self.journal.n_features * self.journal.n_names
+        return min(MOST_REPLAYED, size // BYTES_PER_ENTRY)
+
+    def _nearest_before(self, last: int) -> Model:
+        """A model at or before a position that leads to the same bits as any other."""
+        live = self.model
+        usable = (
+            live is not None
+            and self._model_of == self._untaught
+            and live.position <= last
+            and is_exact_in_order(live.classifier, self.journal)
+            and live.is_of(self.journal)
+        )
+        return live if live is not None and usable else self._opened(False, through=last)
 
     @property
     def snapshot_at(self) -> int:
@@ -181,7 +229,11 @@ class ModelFollower:
             if patient:
                 raise
             found = None
-        return found or Model(clone(untaught))
+        model = found or Model(clone(untaught))
+        newer = latest_calibration(self.storage.caches, self.journal, self._untaught, last)
+        if newer is not None:
+            model.take_calibration(newer)
+        return model
 
     def _require_same(self, classifier: Any) -> None:
         if classifier is None:

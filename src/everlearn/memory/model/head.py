@@ -6,6 +6,7 @@ per row, which stays on one thread. A product of matrices would wake the threads
 fraction of a millisecond's work and wait for them on a busy machine.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
@@ -62,6 +63,12 @@ class Judgement:
         self.temperature = temperature
         self.acceptance = Acceptance(scores, nearest)
         self._familiar_names = familiar_names
+
+    def with_names(self, familiar_names: NDArray[np.int64]) -> "Judgement":
+        """The same for other names; what taught examples score is kept."""
+        other = copy.copy(self)
+        other._familiar_names = familiar_names
+        return other
 
     def verdict(self, scores: Array, near: Array, vector: NDArray[np.float32]) -> Verdict:
         """Probabilities and familiarity, from the scores of classes and the nearness of names."""
@@ -146,6 +153,14 @@ def head_of(arrays: Arrays) -> ServingHead:
     return head
 
 
+def best_shares(shares: Array, top: int | None) -> NDArray[np.intp]:
+    """Where the largest shares are, the best first; among equals, in order."""
+    places = np.arange(len(shares))
+    if top is not None and 4 * top < len(shares):  # sorting all would take longer than asking
+        places = np.flatnonzero(shares >= np.partition(shares, -top)[-top])
+    return places[np.argsort(-shares[places], kind="stable")[:top]]
+
+
 def as_answers(
     verdict: Verdict,
     classes: NDArray[np.int64],
@@ -160,7 +175,7 @@ def as_answers(
     """The best names first; ``ignored`` is asked of what is unknown."""
     unknown = verdict.p_value <= 1.0 - accept
     shares = verdict.shares
-    best = np.argsort(-shares, kind="stable")[:top]
+    best = best_shares(shares, top)
     return Answers(
         [Answer(names[int(classes[i])], float(shares[i])) for i in best],
         unknown=unknown,

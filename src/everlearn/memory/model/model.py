@@ -4,32 +4,44 @@ Two learners follow the log together, both taught vectors at length one under th
 names: the classifier, and the class means from which familiarity is read. The model knows the chain
 of the log where it stands, so that it notices when the log before it is another one now.
 
-How the entries are dealt into batches moves the last bits of a sum. So it is fixed by the position
-alone: whole windows first, then whole parts of the window that is open, then single entries.
+Whenever it is asked, a model equals a replay from the beginning in every bit. Learners whose bits
+do not depend on how examples are dealt into batches (``exact_in_order``) are simply taught what
+came since; what is taken back is taken back entry by entry, and at the end of every window nothing
+is left waiting, as after reading a file.
+
+With others, how the entries are dealt into batches moves the last bits of a sum. So it is fixed by
+the position alone: whole windows first, then whole parts of the window that is open, then single
+entries.
 
     position 600 = 2 windows of 256 + 5 parts of 16 + 8 entries
 
 (A learner to which a batch is more than its rows, such as one that whitens by the first it sees, is
 given the open window whole, each time anew.)
 
-A model that is asked after every entry keeps the states at the ends of the last whole window and
-the last whole part, and goes on from the one that lies on the way. Whenever it is asked, it equals
-a replay from the beginning in every bit.
+Such a model that is asked after every entry keeps the states at the ends of the last whole window
+and the last whole part, and goes on from the one that lies on the way.
 """
 
+import contextlib
 import copy
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
+from everlearn.acceleration import COMPILED
+from everlearn.arrays import Array
 from everlearn.base import Promise
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.memory.model.head import unit
 from everlearn.memory.storage.checksums import BEGINNING
 from everlearn.memory.storage.journal import WINDOW, Journal
 from everlearn.persistence import digest_of
+from everlearn.statistics.waiting_rows import MANY_FEATURES
 
 # How many entries are folded at a time: all of a window, of a part of it, or one.
 STEPS = (WINDOW, 16, 1)
@@ -55,6 +67,39 @@ class Learned:
                 else:
                     learner.forget(X, run.names)
         self.position = through
+
+    def fold_in_order(self, journal: Journal, through: int) -> None:
+        """The same where bits do not depend on batches, windows at most."""
+        learners = self.classifier, self.means
+        while self.position < through:
+            stop = min(through, self.position // WINDOW * WINDOW + WINDOW)
+            for run in journal.runs(self.position, stop):
+                X = unit(run.vectors)
+                for learner in learners:
+                    if run.sign > 0:
+                        _teach(learner, X, run.names)
+                        continue
+                    for row in range(len(X)):
+                        learner.forget(X[row : row + 1], run.names[row : row + 1])
+            self.position = stop
+            if stop % WINDOW == 0:
+                for learner in learners:
+                    learner._settle()
+
+
+def is_exact_in_order(classifier: Any, journal: Journal) -> bool:
+    """Whether a classifier can be taught what comes as it comes.
+
+    Compiled loops add up in a fixed order; BLAS does not.
+    """
+    return COMPILED and bool(classifier.exact_in_order) and journal.n_features <= MANY_FEATURES
+
+
+def _teach(learner: Any, X: Array, names: NDArray[np.int64]) -> None:
+    if len(X) == 1:
+        learner.learn_one(X[0], int(names[0]))
+    else:
+        learner.partial_fit(X, names)
 
 
 class Model:
@@ -84,6 +129,9 @@ class Model:
         self._states = [learned] * len(STEPS)
         self.chain = chain
         self.calibration: dict[str, Any] = calibration or {}
+        # Nothing was taken back between the calibration and this position.
+        self.looked_through = 0
+        self._kept_calibration = self.calibration
 
     @property
     def classifier(self) -> Any:
@@ -99,6 +147,10 @@ class Model:
 
     def follow(self, journal: Journal, through: int) -> None:
         """Learn, and forget, what the log holds up to a position."""
+        if is_exact_in_order(self.classifier, journal):
+            self._states[0].fold_in_order(journal, through)
+            self.chain = journal.chain_at(through) or b""
+            return
         forgets = Promise.FORGET in self.classifier.promises
         if not forgets and self.position and journal.taken_back_after(self.position):
             self._states = [Learned(clone(self.classifier))] * len(STEPS)
@@ -121,6 +173,30 @@ class Model:
             state = copy.deepcopy(state)
         state.fold(journal, through, STEPS[level])
         self._states[level:] = [state] * (len(STEPS) - level)
+
+    @property
+    def has_new_calibration(self) -> bool:
+        """Whether it was calibrated since it was read."""
+        return bool(self.calibration) and self.calibration is not self._kept_calibration
+
+    def take_calibration(self, calibration: dict[str, Any]) -> None:
+        """Use a calibration that was kept."""
+        self.calibration = self._kept_calibration = calibration
+
+    @contextlib.contextmanager
+    def as_in_snapshot(self) -> Iterator[None]:
+        """Inside, the calibration is the one that snapshots hold.
+
+        Questions in between lead to others, which a snapshot, a function of the journal, must not.
+        """
+        live, self.calibration = self.calibration, self._kept_calibration
+        looked_through, self.looked_through = self.looked_through, 0
+        try:
+            yield
+        finally:
+            self._kept_calibration = self.calibration
+            self.calibration = live or self.calibration
+            self.looked_through = looked_through
 
     def is_of(self, journal: Journal) -> bool:
         """Whether the log is still the one that was followed."""

@@ -43,7 +43,7 @@ class Familiarity:
     def __init__(self, counts: Array, means: Array) -> None:
         self.counts = counts
         self.means = means
-        self.lengths = _direction_lengths(counts, means)
+        self.lengths = direction_lengths(counts, np.einsum("ij,ij->i", means, means))
         self.directions: Array = means / self.lengths[:, None]
 
     def leave_one_out(
@@ -76,10 +76,10 @@ class Familiarity:
         return nearest
 
 
-def _direction_lengths(counts: Array, means: Array) -> Array:
-    """|μ_k| of every class."""
+def direction_lengths(counts: Array, squares: Array) -> Array:
+    """|μ_k| of every class, from the squared lengths of their means."""
     pairs = counts * (counts - 1.0)
-    squares = counts**2 * np.einsum("ij,ij->i", means, means) - counts
+    squares = counts**2 * squares - counts
     overall = squares[pairs > 0].sum() / pairs.sum() if np.any(pairs > 0) else 1.0
     # Every pair of examples was counted twice, in both orders.
     shrunk = (squares * (pairs > 0) / 2.0 + PRIOR_PAIRS * overall) / (pairs / 2.0 + PRIOR_PAIRS)

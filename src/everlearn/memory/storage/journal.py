@@ -114,6 +114,11 @@ class Journal:
     # Reading.
 
     @property
+    def n_names(self) -> int:
+        """How many names there ever were."""
+        return int(self.db.value("SELECT MAX(id) FROM names") or 0)
+
+    @property
     def last_position(self) -> int:
         return int(self.db.value("SELECT MAX(position) FROM log") or 0)
 

@@ -7,9 +7,11 @@ snapshot belongs to what was taught and not to a number: one of another journal,
 was put back, or of another classifier is never used. It holds, after one line of JSON that
 says how long each is, the classifier and the class means as model files, and the calibration.
 
-Snapshots are made by folding the log from the snapshot before, never from the live model, and only
-at the end of a window: so a snapshot is a function of the journal, as is everything that starts
-from it. One that cannot be read is passed over; the log makes up for it.
+Snapshots are made only at the end of a window, by folding the log from the snapshot before or from
+a live model that leads to the same bits (model.py): so a snapshot is a function of the journal, as
+is everything that starts from it. (With many names a snapshot is made less often, and a calibration
+that questions led to meanwhile is kept beside it.) One that cannot be read, or that an earlier
+version made with sums in another order, is passed over; the log makes up for it.
 """
 
 import hashlib
@@ -33,6 +35,10 @@ from everlearn.persistence import digest_of, dumps, loads
 MAGIC = b"everlearn snapshot 1\n"
 LONGEST_HEADER = 4096
 NAME = re.compile(r"snapshot-(\d{1,18})-([0-9a-f]{32})")
+# Names how sums are made: models of another version differ in their last bits.
+SUMS = "snapshot 2"
+# Ends the name of a calibration that was made after the snapshot.
+CALIBRATION = ".calibration"
 PARTS = ("classifier", "means", "calibration")
 
 logger = logging.getLogger("everlearn")
@@ -47,7 +53,7 @@ def key_of(untaught: str, chain: bytes) -> str:
 
     Compiled loops and BLAS round differently, so each has snapshots of its own.
     """
-    kind = "snapshot" if COMPILED else "snapshot without compiled loops"
+    kind = SUMS if COMPILED else f"{SUMS} without compiled loops"
     return row_checksum(kind, untaught, chain).hex()
 
 
@@ -83,6 +89,39 @@ def write_snapshot(caches: Caches, model: Model, untaught: str) -> None:
     name = _name(model.position, key_of(untaught, model.chain))
     caches.write(name, MAGIC + json.dumps(header).encode() + b"\n" + body)
     remove_snapshots(caches, keep=name)
+
+
+def write_calibration(caches: Caches, journal: Journal, model: Model, untaught: str) -> None:
+    """Keep a calibration that is newer than the snapshot, and only this one."""
+    position = int(model.calibration["position"])
+    chain = journal.chain_at(position)
+    if chain is None:
+        return
+    name = _name(position, key_of(untaught, chain)) + CALIBRATION
+    data = json.dumps(model.calibration).encode()
+    caches.write(name, hashlib.sha256(data).digest() + data)
+    for other in caches.names("snapshot-"):
+        if other.endswith(CALIBRATION) and other != name:
+            caches.remove(other)
+
+
+def latest_calibration(
+    caches: Caches, journal: Journal, untaught: str, through: int
+) -> dict[str, Any] | None:
+    """A calibration that was kept beside the snapshot, if there is one of this journal."""
+    for name in caches.names("snapshot-"):
+        match = NAME.fullmatch(name.removesuffix(CALIBRATION)) if CALIBRATION in name else None
+        position = int(match[1]) if match else through + 1
+        chain = journal.chain_at(position) if position <= through else None
+        if chain is None or name != _name(position, key_of(untaught, chain)) + CALIBRATION:
+            continue
+        try:
+            data = caches.read(name)
+            if hashlib.sha256(data[32:]).digest() == data[:32]:
+                return _calibration(data[32:], name)
+        except (FileNotFoundError, EverlearnError, OSError) as error:
+            logger.info("a calibration is passed over: %s", error)
+    return None
 
 
 def remove_snapshots(caches: Caches, *, keep: str = "") -> None:

@@ -1,0 +1,113 @@
+"""A Memory of many names answers as one of few does, and follows each teaching."""
+
+import numpy as np
+import pytest
+
+from everlearn import Memory
+from everlearn.memory.model import follower, head, live
+from everlearn.memory.name_words import FEW, NameWords
+
+WIDTH = 12
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    monkeypatch.setattr(live, "MANY_NAMES", 2)
+
+
+def vector_of(rng, centres, name):
+    return centres[name] + 0.3 * rng.normal(size=WIDTH)
+
+
+def answers_of(memory, questions, top=4):
+    found = [memory.ask(x, top=top) for x in questions]
+    return [[(a.name, a.probability) for a in one] for one in found], [
+        (one.familiarity, one.unknown, one.p_value) for one in found
+    ]
+
+
+@pytest.mark.parametrize("classifier", ["ridge", "mean"])
+def test_the_answers_are_those_of_one_matrix_of_weights(rng, tmp_path, monkeypatch, classifier):
+    centres = rng.normal(size=(9, WIDTH))
+    questions = rng.normal(size=(25, WIDTH))
+
+    def taught(folder, many):
+        noise = np.random.default_rng(1)
+        monkeypatch.setattr(live, "MANY_NAMES", 2 if many else 10**9)
+        found = []
+        with Memory(folder, classifier=classifier) as memory:
+            for step in range(60):
+                name = int(noise.integers(1 + min(8, step // 4)))
+                memory.teach(vector_of(noise, centres, name), f"name {name}")
+                if step % 9 == 8:
+                    memory.forget(name=f"name {name}") if step % 2 else memory.undo()
+                if step % 3 == 0:
+                    found.append(answers_of(memory, questions[:3]))
+            memory.rename("name 3", "another word")
+            found.append(answers_of(memory, questions))
+            assert memory.verify().ok
+        return found
+
+    few, many = taught(tmp_path / "few", False), taught(tmp_path / "many", True)
+    for (ours, facts), (theirs, expected) in zip(many, few, strict=True):
+        assert [[name for name, _ in one] for one in ours] == [
+            [name for name, _ in one] for one in theirs
+        ]
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose([p for _, p in one], [p for _, p in other], rtol=1e-3)
+        for (a, unknown, p), (b, known, q) in zip(facts, expected, strict=True):
+            assert (a, p) == (pytest.approx(b, abs=1e-5), pytest.approx(q, abs=0.1))
+            assert unknown == known
+
+
+def test_a_memory_of_many_names_is_the_same_opened_anew(rng, tmp_path, few_are_many):
+    centres = rng.normal(size=(30, WIDTH))
+    questions = rng.normal(size=(10, WIDTH))
+    with Memory(tmp_path / "memory") as memory:
+        for step in range(300):
+            memory.teach(vector_of(rng, centres, step % 30), f"name {step % 30}")
+            if step % 50 == 0:
+                memory.ask(questions[0])
+        before = [one[0].name for one in map(memory.ask, questions)]
+        digest = memory.verify().model
+    with Memory(tmp_path / "memory", read_only=True) as memory:
+        assert [one[0].name for one in map(memory.ask, questions)] == before
+        assert memory.verify().model == digest
+
+
+def test_a_snapshot_of_many_names_waits_until_it_is_worth_it(rng, tmp_path, monkeypatch):
+    """What was taught since the last one is in the journal, and replayed."""
+    monkeypatch.setattr(follower, "BYTES_PER_ENTRY", 1)
+    centres = rng.normal(size=(5, WIDTH))
+    with Memory(tmp_path) as memory:
+        for step in range(600):
+            memory.teach(vector_of(rng, centres, step % 5), f"name {step % 5}")
+        x = rng.normal(size=WIDTH)
+        before = memory.ask(x)[0]
+    assert all(path.suffix == ".calibration" for path in tmp_path.glob("snapshot-*"))
+    with Memory(tmp_path) as memory:
+        again = memory.ask(x)[0]
+        assert (again.name, again.probability) == (before.name, pytest.approx(before.probability))
+        assert memory.verify().ok
+
+
+@pytest.mark.parametrize("top", [1, 3, None])
+def test_the_best_shares_are_those_of_a_stable_sort(rng, top):
+    for shares in (rng.random(200), rng.integers(0, 4, 200) / 4.0, np.zeros(50)):
+        expected = np.argsort(-shares, kind="stable")[:top]
+        np.testing.assert_array_equal(head.best_shares(shares, top), expected)
+
+
+def test_words_are_looked_up_one_by_one_until_they_are_many():
+    asked, words = [], {number: f"name {number}" for number in range(200)}
+
+    def one(number):
+        asked.append(number)
+        return words[number]
+
+    names = NameWords(one, lambda: dict(words))
+    assert [names[7], names[7], names[8]] == ["name 7", "name 7", "name 8"]
+    assert asked == [7, 8]
+    assert [names[number] for number in range(200)] == list(words.values())
+    assert len(asked) < FEW
+    assert dict(names) == words
