@@ -99,7 +99,7 @@ def pasted() -> Line:
 
 def turntable() -> Line:
     """Errors of single frames, and of tracks of ten frames that follow each other."""
-    features, labels, frames = packs.arrays("icub_camera50", "features", "labels", "frame")
+    features, labels, frames = packs.arrays(packs.TURNTABLE, "features", "labels", "frame")
     features = np.asarray(features, dtype=np.float32)
     wrong_frames = asked = wrong_tracks = tracks = 0
     with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:

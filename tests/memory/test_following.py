@@ -159,7 +159,7 @@ def test_annotations_are_taught_found_drawn_and_exported(tmp_path) -> None:
     compared = json.loads(ask(folder, "compare-regions", "--json").stdout)
     assert {row["regions"] for row in compared} == {"whole", "main"}
     assert ask(folder, "reembed").exit_code == 2
-    assert ask(folder, "reembed", "--regions", "main").exit_code == 0
+    assert ask(folder, "reembed", "--regions", "main", "--yes").exit_code == 0
     missing = ask(folder, "find", tmp_path / "nothing.png", "--json")
     assert missing.exit_code == 1
     assert "error" in json.loads(missing.stdout)[0]

@@ -3,7 +3,7 @@
 
 import * as camera from "./camera.js";
 import * as service from "./service.js";
-import { $, remember, say, trying } from "./shared.js";
+import { $, say, trying } from "./shared.js";
 
 // A drag shorter than this many pixels is a tap.
 const SHORTEST = 12;
@@ -106,8 +106,7 @@ export async function teach(name) {
   const image = state.shown;
   if (!box || !image || !name) return;
   await trying(async () => {
-    const done = await service.correct(image, name, box);
-    remember(done.taught || done.moved_from.length ? 1 : 0);
+    await service.correct(image, name, box);
     say(`Learned: ${name}`);
     $("name").value = "";
     $("name").dispatchEvent(new Event("input"));
