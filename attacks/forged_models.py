@@ -65,7 +65,7 @@ def makers() -> dict[str, Any]:
         "RecursiveRLSC": e.RecursiveRLSC(),
         "RecursiveRLSC, auto": e.RecursiveRLSC(regularization="auto", recoding="auto"),
         "RecursiveRLSC, rebalanced": e.RecursiveRLSC(weighting="rebalance", fit_intercept=True),
-        "ExStream": e.ExStream(prototypes=3),
+        "ExStream": e.ExStream(n_prototypes=3),
         "InitialWhitening": e.InitialWhitening(),
         "ClassWhitening": e.ClassWhitening(),
         "StreamingPCA": e.StreamingPCA(n_components=3, keep_coefficients=True),

@@ -60,7 +60,7 @@ def learners() -> dict[str, Any]:
     prior = LeastSquaresSVM().fit(X[two], y[two])
     made: dict[str, Any] = {
         "auto": AutoClassifier(),
-        "exstream": ExStream(prototypes=3),
+        "exstream": ExStream(n_prototypes=3),
         "fixed-lda": FixedCovarianceLDA(),
         "lda": StreamingLDA(),
         "lda-oas-by-class": StreamingLDA(shrinkage="oas", class_scatter=True),

@@ -8,6 +8,7 @@ import pytest
 import safetensors.numpy
 from sklearn.base import clone
 
+import everlearn
 from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA, load, persistence, save
 from everlearn.errors import (
     CannotRead,
@@ -15,6 +16,7 @@ from everlearn.errors import (
     CannotWrite,
     DamagedModel,
     EverlearnError,
+    InvalidParameter,
     NewerFormat,
     NotAModel,
 )
@@ -218,3 +220,27 @@ def test_what_is_not_plain_data_cannot_be_saved(tmp_path):
     with pytest.raises(CannotSave, match="object"):
         save(object(), tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_learner_of_ones_own_is_loaded_after_it_is_registered(tmp_path):
+    class Shelf(NearestClassMean):
+        pass
+
+    learner = Shelf().learn_one([0.0, 1.0], "cup").learn_one([1.0, 0.0], "hat")
+    with pytest.raises(CannotSave, match="register"):
+        everlearn.save(learner, tmp_path / "shelf")
+    assert everlearn.register(Shelf) is Shelf
+    everlearn.save(learner, tmp_path / "shelf")
+    loaded = everlearn.load(tmp_path / "shelf")
+    assert type(loaded) is Shelf
+    assert loaded.predict_one([0.1, 0.9]) == "cup"
+
+
+def test_a_registered_name_is_the_only_one(tmp_path):
+    class StreamingLDA(NearestClassMean):
+        pass
+
+    with pytest.raises(InvalidParameter, match="there is a StreamingLDA already"):
+        everlearn.register(StreamingLDA)
+    with pytest.raises(InvalidParameter, match="a class that extends a learner"):
+        everlearn.register(dict)

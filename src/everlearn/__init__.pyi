@@ -16,6 +16,7 @@ from .learners.rlsc import RecursiveRLSC as RecursiveRLSC
 from .learners.window import SlidingWindow as SlidingWindow
 from .memory.memory import Memory as Memory
 from .persistence import load as load
+from .persistence import register as register
 from .persistence import save as save
 from .pipeline import StreamPipeline as StreamPipeline
 from .preprocessing.class_whitening import ClassWhitening as ClassWhitening

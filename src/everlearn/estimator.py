@@ -55,6 +55,11 @@ class StreamingEstimator(BaseEstimator):
         estimator._lock = RLock()
         return estimator
 
+    @staticmethod
+    def _converted_parameter(name: str, value: Any) -> Any:
+        """What a value under the old name of a parameter is under the new one."""
+        return value
+
     @property
     def promises(self) -> frozenset[Promise]:
         """What this estimator, with these parameters, promises beyond the contract."""

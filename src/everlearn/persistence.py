@@ -20,26 +20,31 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-import everlearn
+from everlearn.deprecation import DEPRECATED, under_todays_names
 from everlearn.errors import (
     CannotRead,
     CannotSave,
     CannotWrite,
     DamagedModel,
     EverlearnError,
+    InvalidParameter,
     NewerFormat,
     NotAModel,
 )
+from everlearn.public_names import public_homes
 
 FORMAT_VERSION = 1
 
+Kind = TypeVar("Kind")
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -196,10 +201,11 @@ def _cause(error: Exception) -> str:
 def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
     """A learner as plain values; its arrays go to ``arrays`` under ``prefix``."""
     name = type(learner).__name__
-    if name not in everlearn.__all__ or _class_named(name) is not type(learner):
+    known = name in _own_learners() or name in _REGISTERED
+    if not known or _class_named(name) is not type(learner):
         raise CannotSave(
             f"{name} is not one of everlearn's learners, so a file of it could not be loaded "
-            "without running code"
+            "without running code; a learner of your own is saved after everlearn.register"
         )
     own, notes = learner._state()
     for key, value in own.items():
@@ -209,7 +215,7 @@ def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
         "parameters": {
             key: _plain(value, arrays, f"{prefix}parameter.{key}.")
             for key, value in learner.get_params(deep=False).items()
-            if not (key in learner._renamed_parameters and isinstance(value, str))
+            if not (isinstance(value, str) and value == DEPRECATED)
         },
         "notes": {key: _plain(value, arrays, f"{prefix}{key}.") for key, value in notes.items()},
         "arrays": {key: f"{prefix}{key}" for key in own},
@@ -218,24 +224,66 @@ def _describe(learner: Any, arrays: Arrays, prefix: str) -> dict[str, Any]:
 
 def _rebuild(description: dict[str, Any], arrays: Arrays) -> Any:
     cls = _class_named(description["learner"])
-    # A file of an earlier version may hold parameters under names that they had then.
-    named = {key: cls._renamed_parameters.get(key, key) for key in description["parameters"]}
-    learner = cls(
-        **{
-            named[key]: _revived(value, arrays)
-            for key, value in description["parameters"].items()
-            if named[key] is not None
-        }
-    )
+    given = {key: _revived(value, arrays) for key, value in description["parameters"].items()}
+    learner = cls(**under_todays_names(cls, given))
     own = {key: arrays[stored] for key, stored in description["arrays"].items()}
     notes = {key: _revived(value, arrays) for key, value in description["notes"].items()}
     learner._restore(own, notes)
     return learner
 
 
+def register(kind: type[Kind]) -> type[Kind]:
+    """Let files name a learner of one's own; for use as a decorator.
+
+    A file names classes and never holds code or a path to import, so only what a program has
+    registered itself, and everlearn's own learners, can be built from one.
+
+    Parameters
+    ----------
+    kind : class
+        A learner that extends one of everlearn's and whose constructor arguments are plain values.
+
+    Raises
+    ------
+    InvalidParameter
+        If it is no such class, or its name is that of another.
+
+    Examples
+    --------
+    >>> import everlearn
+    >>> @everlearn.register
+    ... class ShapeLDA(everlearn.StreamingLDA):
+    ...     pass
+    >>> from everlearn.persistence import dumps, loads
+    >>> loads(dumps(ShapeLDA().learn_one([1.0, 0.0], "cup"))).predict_one([1.0, 0.0])
+    'cup'
+    """
+    if not (isinstance(kind, type) and hasattr(kind, "_state")):
+        raise InvalidParameter(f"register takes a class that extends a learner, not {kind!r:.80}")
+    name = kind.__name__
+    taken = _REGISTERED.get(name)
+    known = (taken.__module__, taken.__qualname__) if taken is not None else None
+    if name in _own_learners() or known not in (None, (kind.__module__, kind.__qualname__)):
+        raise InvalidParameter(
+            f"there is a {name} already, and a file names learners by their class; rename one"
+        )
+    _REGISTERED[name] = kind
+    return kind
+
+
+_REGISTERED: dict[str, type[Any]] = {}
+
+
+@cache
+def _own_learners() -> dict[str, str]:
+    """The module of each public name, as the list of public names has it."""
+    return public_homes()
+
+
 def _class_named(name: str) -> type[Any]:
-    """One of everlearn's own learners; nothing else is ever built from a file."""
-    cls = getattr(everlearn, name) if name in everlearn.__all__ else None
+    """One of everlearn's own learners, or a registered one; nothing else is built from a file."""
+    home = _own_learners().get(name)
+    cls = _REGISTERED.get(name) if home is None else getattr(import_module(home), name)
     if not isinstance(cls, type) or not hasattr(cls, "_state"):
         raise ValueError(f"{name} is not a learner")
     return cls

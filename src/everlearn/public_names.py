@@ -14,6 +14,15 @@ from typing import Any
 LIST = Path(__file__).with_name("__init__.pyi")
 
 
+def public_homes() -> dict[str, str]:
+    """The module in which each public name of everlearn is defined."""
+    listed = LIST.read_text(encoding="utf-8")
+    return {
+        name: f"everlearn.{module}"
+        for module, name in re.findall(r"^from \.([\w.]+) import (\w+) as", listed, re.M)
+    }
+
+
 def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package such as ``everlearn.learners``."""
     inside = re.escape(package.partition(".")[2])

@@ -8,7 +8,6 @@ with a sentence that says what the argument is and what was given.
 
 import math
 import operator
-import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -36,8 +35,6 @@ PART = 10_000
 DENSE_KINDS = tuple(
     np.dtype(kind) for kind in ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?"]
 )
-# The default of a constructor argument under an old name, as scikit-learn has it.
-DEPRECATED = "deprecated"
 PLAIN_NUMBERS = "features must be plain real numbers in a dense array"
 
 
@@ -148,17 +145,6 @@ def squares_are_finite(x: AnyArray) -> bool:
     if all(math.isfinite(dot(x[i : i + part], x[i : i + part])) for i in range(0, len(x), part)):
         return True
     return x.dtype == np.float32 and squares_are_finite(x.astype(np.float64))
-
-
-def warn_of_unused(estimator: Any, name: str) -> None:
-    """Warn where a constructor argument is given that has no effect any more."""
-    if getattr(estimator, name) != DEPRECATED:
-        warnings.warn(
-            f"{name} of {type(estimator).__name__} has no effect any more and will be removed; "
-            "leave it out",
-            FutureWarning,
-            stacklevel=2,
-        )
 
 
 def require_one_of(name: str, value: Any, allowed: Iterable[object]) -> None:

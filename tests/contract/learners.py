@@ -17,7 +17,7 @@ from everlearn import (
 
 LEARNERS = [
     AutoClassifier(sample_size=60),
-    ExStream(prototypes=4, learning_rate=0.1),
+    ExStream(n_prototypes=4, learning_rate=0.1),
     NearestClassMean(),
     NearestClassMean(metric="cosine"),
     NearestClassMean(metric="learned"),

@@ -22,7 +22,7 @@ LEARNERS = [
     StreamingLDA(),
     FixedCovarianceLDA(),
     RecursiveRLSC(),
-    ExStream(prototypes=3, learning_rate=0.1),
+    ExStream(n_prototypes=3, learning_rate=0.1),
     StreamPipeline([("whiten", InitialWhitening()), ("learner", StreamingLDA())]),
 ]
 

@@ -58,7 +58,7 @@ def test_long_classes_are_not(rng):
 @pytest.mark.parametrize("origin", [0.0, 1e3])
 def test_the_choice_does_not_depend_on_scale_and_origin(rng, scale, origin):
     X, y = blobs(rng, 400, spread=1.0)
-    linear = AutoClassifier(memory=0)
+    linear = AutoClassifier(memory_mb=0)
     plain, moved = clone(linear).fit(X, y), linear.fit(scale * (X + origin), y)
     assert plain.choice_.reading == moved.choice_.reading
     assert plain.choice_.regularization == moved.choice_.regularization
@@ -87,11 +87,11 @@ def one_by_one(learner, X):
     return [learner.predict_one(x) for x in X]
 
 
-@pytest.mark.parametrize("memory", [0, 512])
-def test_the_fast_path_follows_every_example(rng, memory):
+@pytest.mark.parametrize("memory_mb", [0, 512])
+def test_the_fast_path_follows_every_example(rng, memory_mb):
     """While the choice stays the same, single answers are those of a batch."""
     X, y = blobs(rng, 430, spread=1.5)
-    learner = AutoClassifier(memory=memory).fit(X[:400], y[:400])
+    learner = AutoClassifier(memory_mb=memory_mb).fit(X[:400], y[:400])
     before = chosen(learner)
     learner.predict_one(X[0])
     for x, label in zip(X[400:420], y[400:420].tolist(), strict=True):
@@ -117,12 +117,12 @@ def test_a_class_cannot_be_taken_out_of_a_pooled_scatter(rng):
 
 def test_many_features_are_chosen_by_factors_as_few_by_eigenvectors(rng, monkeypatch):
     X, y = blobs(rng, 300, spread=1.0)
-    narrow = AutoClassifier(memory=0).fit(X, y)
+    narrow = AutoClassifier(memory_mb=0).fit(X, y)
     narrow_ridge = dict(narrow.choice_.right)[selection.RIDGE]
     monkeypatch.setattr("everlearn.learners.closed_form.leave_one_out.MANY_FEATURES", 5)
     monkeypatch.setattr(selection, "MANY_FEATURES", 5)
     monkeypatch.setattr(selection, "RANDOM_FEATURE_RIDGES", selection.RIDGES)
-    wide = AutoClassifier(memory=0).fit(X, y)
+    wide = AutoClassifier(memory_mb=0).fit(X, y)
     assert wide.choice_.reading == selection.RIDGE
     assert dict(wide.choice_.right)[selection.RIDGE] == pytest.approx(narrow_ridge)
 
@@ -138,7 +138,7 @@ def rings(rng):
 
 def test_what_no_plane_tells_apart_is_read_by_a_kernel_and_then_by_random_features(rings):
     X, y = rings
-    linear = AutoClassifier(memory=0).fit(X[:600], y[:600])
+    linear = AutoClassifier(memory_mb=0).fit(X[:600], y[:600])
     kernel = AutoClassifier().fit(X[:600], y[:600])
     wide = AutoClassifier(sample_size=100).fit(X[:600], y[:600])
     assert linear.score(X[600:], y[600:]) < 0.8
@@ -276,7 +276,7 @@ def test_memory_and_time_decide_how_many_examples_a_kernel_reads():
 def test_features_begin_where_the_kernel_ends(rings, tmp_path):
     """With memory for a kernel of 100 examples, the 101st starts the random features."""
     X, y = rings
-    small = AutoClassifier(memory=8 * 100**2 / 1e6).fit(X[:100], y[:100])
+    small = AutoClassifier(memory_mb=8 * 100**2 / 1e6).fit(X[:100], y[:100])
     assert "wide_counts" not in in_file(small, tmp_path)
     small.partial_fit(X[100:300], y[100:300])
     assert in_file(small, tmp_path)["wide_counts"].sum() == 300

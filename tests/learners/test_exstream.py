@@ -33,7 +33,7 @@ def naive_prototypes(X, y, b):
 
 def test_prototypes_are_those_of_the_naive_buffers(stream):
     X, y = stream
-    learner = ExStream(prototypes=4).fit(X, y)
+    learner = ExStream(n_prototypes=4).fit(X, y)
     for label, expected in naive_prototypes(X, y, 4).items():
         own = learner._owners == learner.registry_.slot(label)
         np.testing.assert_allclose(
@@ -44,7 +44,7 @@ def test_prototypes_are_those_of_the_naive_buffers(stream):
 
 def test_merging_keeps_the_mean_and_number_of_examples(stream):
     X, y = stream
-    learner = ExStream(prototypes=2).fit(X, y)
+    learner = ExStream(n_prototypes=2).fit(X, y)
     for label in range(3):
         own = learner._owners == learner.registry_.slot(label)
         assert own.sum() == 2
@@ -78,13 +78,13 @@ def test_old_classes_survive_new_ones(rng):
     centres = 4.0 * rng.normal(size=(5, 8))
     y = np.repeat(np.arange(5), 40)
     X = centres[y] + rng.normal(size=(200, 8))
-    learner = ExStream(prototypes=5, learning_rate=0.05).partial_fit(X, y)
+    learner = ExStream(n_prototypes=5, learning_rate=0.05).partial_fit(X, y)
     assert learner.score(X, y) > 0.95
 
 
 def test_a_loaded_learner_goes_on_alike(stream, tmp_path):
     X, y = stream
-    learner = ExStream(prototypes=3).fit(X[:40], y[:40])
+    learner = ExStream(n_prototypes=3).fit(X[:40], y[:40])
     save(learner, tmp_path / "model")
     again = load(tmp_path / "model")
     learner.partial_fit(X[40:], y[40:])
@@ -100,7 +100,7 @@ def test_what_it_cannot_do_it_says(stream):
         learner.forget(X[:1], y[:1])
     with pytest.raises(NotMergeable):
         learner.merge(ExStream().fit(X, y))
-    for wrong in ({"prototypes": 0}, {"momentum": 1.0}, {"learning_rate": 0.0}):
+    for wrong in ({"n_prototypes": 0}, {"momentum": 1.0}, {"learning_rate": 0.0}):
         with pytest.raises(InvalidParameter):
             ExStream(**wrong).fit(X, y)
 
@@ -108,7 +108,7 @@ def test_what_it_cannot_do_it_says(stream):
 @pytest.mark.parametrize("size", [1e16, 1e20, 1e150])
 def test_what_single_precision_cannot_hold_is_refused(stream, size):
     X, y = stream
-    learner = ExStream(prototypes=3).fit(X, y)
+    learner = ExStream(n_prototypes=3).fit(X, y)
     before = learner.decision_function(X)
     for teach in (
         lambda: learner.partial_fit(size * X, y),
@@ -117,4 +117,6 @@ def test_what_single_precision_cannot_hold_is_refused(stream, size):
         with pytest.raises(NotFinite, match="scale the features"):
             teach()
     np.testing.assert_array_equal(learner.decision_function(X), before)
-    assert np.all(np.isfinite(ExStream(prototypes=3).fit(1e14 * X, y).decision_function(1e14 * X)))
+    assert np.all(
+        np.isfinite(ExStream(n_prototypes=3).fit(1e14 * X, y).decision_function(1e14 * X))
+    )

@@ -280,7 +280,7 @@ def test_another_classifier_learns_everything_from_the_journal(tmp_path, cluster
 
 def test_a_classifier_that_cannot_forget_is_taught_anew(tmp_path, clusters):
     X, names = clusters()
-    rehearsing = ExStream(prototypes=4, learning_rate=0.1)
+    rehearsing = ExStream(n_prototypes=4, learning_rate=0.1)
     with Memory(tmp_path, classifier=rehearsing) as memory:
         memory.teach_many(zip(X, names, strict=True))
         memory.ask(X[0])

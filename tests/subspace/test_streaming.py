@@ -21,6 +21,9 @@ from everlearn.errors import (
 
 from .oracles import batch_pca, published_incremental_pca, subspace_distance
 
+# Images count for 0.9 as much with every further one.
+FADING = np.log(0.5) / np.log(0.9)
+
 
 def faint_tail(rng, n_images=60, n_features=40):
     """Images whose directions fade quickly, as those of real images do, far from the origin."""
@@ -137,7 +140,7 @@ def test_whole_weights_count_as_repetitions(seed):
 
 def test_forgetting_is_a_geometric_weight(rng):
     X = faint_tail(rng, n_images=30, n_features=8)
-    pca = StreamingPCA(n_components=None, forgetting=0.9).fit(X)
+    pca = StreamingPCA(n_components=None, half_life=FADING).fit(X)
     weights = 0.9 ** np.arange(29, -1, -1)
     mean, components, scatter = batch_pca(X, weights=weights)
     np.testing.assert_allclose(pca.mean_, mean, rtol=1e-12)
@@ -149,7 +152,7 @@ def test_forgetting_is_a_geometric_weight(rng):
 def test_forgetting_follows_a_change_of_scene(rng):
     before, after = np.eye(10)[:2], np.eye(10)[5:7]
     X = np.vstack([rng.normal(size=(200, 2)) @ before, rng.normal(size=(60, 2)) @ after])
-    forgetful = StreamingPCA(n_components=2, forgetting=0.9).fit(X)
+    forgetful = StreamingPCA(n_components=2, half_life=FADING).fit(X)
     faithful = StreamingPCA(n_components=2).fit(X)
     assert subspace_distance(after, forgetful.components_) < 0.1
     assert subspace_distance(before, faithful.components_) < 0.2
@@ -348,8 +351,8 @@ def test_wrong_sizes_are_refused(rng):
         {"n_components": True},
         {"guard": -1},
         {"guard": 1.5},
-        {"forgetting": 0.0},
-        {"forgetting": 1.1},
+        {"half_life": 0.0},
+        {"half_life": -1.0},
         {"residual_threshold": -1.0},
         {"residual_threshold": float("nan")},
         {"axes": "turning"},

@@ -30,7 +30,9 @@ WITHOUT_PRIORS = [
     TROLPlus(),
     TROLPlus(sources="each"),
     TransferClassifier(),
-    TransferClassifier(base=PassiveAggressive(variant="pa"), memory=2, replay=3, average_over=1),
+    TransferClassifier(
+        base=PassiveAggressive(variant="pa"), n_exemplars=2, replay=3, average_over=1
+    ),
 ]
 
 VECTORS = [np.array([0.1, 0.0, -0.2, 0.0, 0.0, 0.1]), (np.full(6, 0.05), -0.1)]

@@ -21,7 +21,7 @@ LEARNERS = [
     OnlineTransfer(prior_models=PRIORS),
     TROL(prior_models=PRIORS, online=PassiveAggressive(kernel="rbf")),
     TROLPlus(prior_models=PRIORS),
-    TransferClassifier(memory=2),
+    TransferClassifier(n_exemplars=2),
 ]
 
 
@@ -38,10 +38,10 @@ def test_arrays_of_another_shape_are_refused(rng, learner):
 
 def test_more_exemplars_than_there_is_room_for_are_refused(rng):
     X, signs = two_classes(rng, 20)
-    arrays, notes = TransferClassifier(memory=2).fit(X, signs)._state()
+    arrays, notes = TransferClassifier(n_exemplars=2).fit(X, signs)._state()
     lying = arrays | {"exemplar_counts": arrays["exemplar_counts"] + 1000}
     with pytest.raises(ValueError, match="exemplar_counts holds a value above 2"):
-        TransferClassifier(memory=2)._restore(lying, notes)
+        TransferClassifier(n_exemplars=2)._restore(lying, notes)
 
 
 def test_slots_of_no_label_are_refused(rng):

@@ -24,7 +24,7 @@ def one_after_the_other(rng, n_classes=12, d=40, m=4, noise=0.6):
     return X, y, centres[y_new] + noise * rng.normal(size=(len(y_new), d)), y_new
 
 
-def naive(X, y, *, memory, replay, average_over, max_rivals=50, opening=20):
+def naive(X, y, *, n_exemplars, replay, average_over, max_rivals=50, warm_up=20):
     """The three steps and the average, written down with lists."""
     W, b, averages, history, means, counts, exemplars = [], [], [], [], [], [], []
     cursor, squares = 0, []
@@ -52,12 +52,12 @@ def naive(X, y, *, memory, replay, average_over, max_rivals=50, opening=20):
             averages.append(None)
         counts[k] += 1
         means[k] = means[k] + (x - means[k]) / counts[k]
-        if len(exemplars[k]) < memory:
+        if len(exemplars[k]) < n_exemplars:
             exemplars[k].append(x)
         others = [j for j in range(len(W)) if j != k]
         others = sorted(others, key=lambda j: np.sum((means[j] - means[k]) ** 2))[:max_rivals]
         others.sort()
-        if counts[k] <= opening and others:
+        if counts[k] <= warm_up and others:
             own, weights = list(exemplars[k]), [1.0] * len(exemplars[k])
             if counts[k] > len(own):
                 own.append(means[k])
@@ -75,9 +75,9 @@ def naive(X, y, *, memory, replay, average_over, max_rivals=50, opening=20):
         rival_step(x, k)
         stored = sum(map(len, exemplars))
         for _ in range(min(replay, stored)):
-            cursor %= len(W) * memory
+            cursor %= len(W) * n_exemplars
             while cursor // len(W) >= len(exemplars[cursor % len(W)]):
-                cursor = (cursor + 1) % (len(W) * memory)
+                cursor = (cursor + 1) % (len(W) * n_exemplars)
             j = cursor % len(W)
             rival_step(exemplars[j][cursor // len(W)], j)
             cursor += 1
@@ -95,11 +95,11 @@ def naive(X, y, *, memory, replay, average_over, max_rivals=50, opening=20):
 @pytest.mark.parametrize(
     "words",
     [
-        {"memory": 3, "replay": 7, "average_over": 1.5},
-        {"memory": 2, "replay": 0, "average_over": 0},
-        {"memory": 0, "replay": 5, "average_over": 1},
-        {"memory": 1, "replay": 4, "average_over": 3, "opening": 2},
-        {"memory": 2, "replay": 3, "average_over": 10, "max_rivals": 3},
+        {"n_exemplars": 3, "replay": 7, "average_over": 1.5},
+        {"n_exemplars": 2, "replay": 0, "average_over": 0},
+        {"n_exemplars": 0, "replay": 5, "average_over": 1},
+        {"n_exemplars": 1, "replay": 4, "average_over": 3, "warm_up": 2},
+        {"n_exemplars": 2, "replay": 3, "average_over": 10, "max_rivals": 3},
     ],
 )
 def test_follows_the_three_steps(rng, words):
@@ -163,7 +163,7 @@ def test_zero_vectors_are_learned_as_a_class(rng):
 
 def test_is_saved_with_its_base(rng, tmp_path):
     X, y, X_new, _ = one_after_the_other(rng)
-    learner = TransferClassifier(base=TROL(penalty="ball"), memory=2).fit(X, y)
+    learner = TransferClassifier(base=TROL(penalty="ball"), n_exemplars=2).fit(X, y)
     save(learner, tmp_path / "classifier")
     loaded = load(tmp_path / "classifier")
     assert loaded.base.penalty == "ball"
@@ -189,8 +189,8 @@ def test_says_what_it_cannot_do(rng):
         ({"base": TROL(online=PassiveAggressive(kernel="rbf"))}, "linear kernel"),
         ({"base": TROL(prior_models=[np.ones(40)])}, "no prior_models"),
         ({"base": TROL(batch_C=-1.0)}, "batch_C"),
-        ({"opening": 0}, "opening"),
-        ({"memory": -1}, "memory"),
+        ({"warm_up": 0}, "warm_up"),
+        ({"n_exemplars": -1}, "n_exemplars"),
         ({"replay": 1.5}, "replay"),
         ({"max_rivals": 0}, "max_rivals"),
         ({"average_over": -1}, "average_over"),

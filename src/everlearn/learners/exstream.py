@@ -15,13 +15,14 @@ there, so ``forget_class`` is refused too.
 """
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from everlearn.arrays import Array, Slots, State
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
+from everlearn.deprecation import DEPRECATED, parameter, warn_of_old_parameters
 from everlearn.errors import NotFinite
 from everlearn.learners.softmax import Descent, SoftmaxLayer
 from everlearn.statistics.labels import Label
@@ -39,15 +40,19 @@ class ExStream(StreamingClassifier):
 
     Parameters
     ----------
-    prototypes : int, default=20
+    n_prototypes : int, default=20
         b: the most prototypes a class keeps.
     learning_rate : float, default=0.01
     momentum : float in [0, 1), default=0.9
     weight_decay : float, default=1e-4
     batch_size : int, default=256
         Prototypes per step of gradient descent.
-    random_state : int, default=0
-        Seed of the order in which prototypes are rehearsed.
+    random_state : int, optional
+        Seed of the order in which prototypes are rehearsed; None is a fixed one.
+    prototypes : int
+        The old name of ``n_prototypes``.
+
+        .. deprecated:: 0.2
 
     Attributes
     ----------
@@ -78,7 +83,7 @@ class ExStream(StreamingClassifier):
     >>> import numpy as np
     >>> from everlearn.learners.exstream import ExStream
     >>> rng = np.random.default_rng(0)
-    >>> learner = ExStream(prototypes=5, learning_rate=0.1)
+    >>> learner = ExStream(n_prototypes=5, learning_rate=0.1)
     >>> for name, centre in [("cup", 0.0), ("chair", 3.0)]:
     ...     for example in centre + rng.normal(size=(20, 4)):
     ...         _ = learner.learn_one(example, name)
@@ -86,22 +91,26 @@ class ExStream(StreamingClassifier):
     'chair'
     """
 
+    _renamed_parameters: ClassVar[dict[str, str | None]] = {"prototypes": "n_prototypes"}
+
     def __init__(
         self,
         *,
-        prototypes: int = 20,
+        n_prototypes: int = 20,
         learning_rate: float = 0.01,
         momentum: float = 0.9,
         weight_decay: float = 1e-4,
         batch_size: int = 256,
-        random_state: int = 0,
+        random_state: int | None = None,
+        prototypes: int | str = DEPRECATED,
     ) -> None:
-        self.prototypes = prototypes
+        self.n_prototypes = n_prototypes
         self.learning_rate = learning_rate
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.batch_size = batch_size
         self.random_state = random_state
+        self.prototypes = prototypes
 
     @property
     def promises(self) -> frozenset[Promise]:
@@ -136,9 +145,10 @@ class ExStream(StreamingClassifier):
             return self.coef_, self.intercept_
 
     def _check_parameters(self) -> None:
-        require_whole("prototypes", self.prototypes)
+        warn_of_old_parameters(self)
+        require_whole("n_prototypes", parameter(self, "n_prototypes"))
         require_whole("batch_size", self.batch_size)
-        require_whole("random_state", self.random_state, least=0)
+        require_whole("random_state", self.random_state, least=0, or_none=True)
         require_positive("learning_rate", self.learning_rate)
         require_number("momentum", self.momentum, least=0.0, below=1.0)
         require_number("weight_decay", self.weight_decay, least=0.0)
@@ -162,7 +172,7 @@ class ExStream(StreamingClassifier):
 
     def _store(self, x: Array, slot: int) -> None:
         own = np.flatnonzero(self._owners == slot)
-        if len(own) < self.prototypes:
+        if len(own) < parameter(self, "n_prototypes"):
             self._prototypes = np.concatenate([self._prototypes, x[None].astype(np.float32)])
             self._owners = np.append(self._owners, slot)
             self._counts = np.append(self._counts, 1.0)
@@ -182,7 +192,7 @@ class ExStream(StreamingClassifier):
         self._layer.grow(int(self._owners.max()) + 1)
         descent = Descent(self.learning_rate, self.momentum, self.weight_decay, self.batch_size)
         # A generator of its own for every step, so that a learner read from a file goes on alike.
-        rng = np.random.default_rng([self.random_state, self._steps])
+        rng = np.random.default_rng([self.random_state or 0, self._steps])
         self._layer.sweep(self._prototypes, self._owners, descent, rng)
         self._steps += 1
 

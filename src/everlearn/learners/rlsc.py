@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array, Slots, State, as_numpy
 from everlearn.base import BOUNDED, EXACT, Promise
+from everlearn.deprecation import DEPRECATED, warn_of_old_parameters
 from everlearn.device.backend import device_backend
 from everlearn.device.device import Device
 from everlearn.device.moments import DeviceMoments
@@ -44,13 +45,11 @@ from everlearn.learners.closed_form.sparse import sparse_backend
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products_one
 from everlearn.validation import (
-    DEPRECATED,
     require_flag,
     require_number,
     require_one_of,
     require_positive,
     require_whole,
-    warn_of_unused,
 )
 
 # ``predict_one`` chooses λ and α anew when this share of examples has come in since it last did.
@@ -236,7 +235,7 @@ class RecursiveRLSC(AdditiveClassifier):
         require_one_of("weighting", self.weighting, ("recode", "rebalance"))
         require_flag("fit_intercept", self.fit_intercept)
         require_flag("class_scatter", self.class_scatter)
-        warn_of_unused(self, "hold_out_every")
+        warn_of_old_parameters(self)
         require_whole("validation_size", self.validation_size)
         require_number("half_life", self.half_life, least=1.0, or_none=True)
         if self._fades and self._chooses:

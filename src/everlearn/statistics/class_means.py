@@ -328,7 +328,9 @@ class ClassMeans:
         # From the class means, not by subtraction: removing leaves no rounding behind.
         if not self.total:
             return np.zeros(self.n_features)
-        mean: Array = self.counts @ self.means / self.total
+        # In units of the latest example, as a file has them: equal states have equal bits.
+        counts = self._in_examples(self.counts)
+        mean: Array = counts @ self.means / float(counts.sum())
         return mean
 
     def _require_learned(

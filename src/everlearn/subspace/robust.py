@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from everlearn.arrays import Array, Mask, State
+from everlearn.deprecation import DEPRECATED
 from everlearn.errors import DamagedModel, InvalidParameter, NothingVisible, WrongShape
 from everlearn.statistics.stored import stored, stored_flag, stored_number, stored_whole
 from everlearn.subspace.eigenspace import LARGEST, Eigenspace
@@ -58,10 +59,14 @@ class RobustStreamingPCA(EigenspaceTransformer):
         An image with a larger share of outliers is rejected: it is not learned.
     guard : int, default=8
         As in :class:`StreamingPCA`.
-    forgetting : float, default=1.0
+    half_life : float, optional
         As in :class:`StreamingPCA`.
-    random_state : int, default=0
-        Chooses the pixels of the hypotheses, the same for all images.
+    random_state : int, optional
+        Chooses the pixels of the hypotheses, the same for all images; None is a fixed choice.
+    forgetting : float
+        As in :class:`StreamingPCA`.
+
+        .. deprecated:: 0.2
 
     Attributes
     ----------
@@ -132,8 +137,9 @@ class RobustStreamingPCA(EigenspaceTransformer):
         seed_images: int = 50,
         most_outliers: float = 0.6,
         guard: int = 8,
-        forgetting: float = 1.0,
-        random_state: int = 0,
+        half_life: float | None = None,
+        random_state: int | None = None,
+        forgetting: float | str = DEPRECATED,
     ) -> None:
         self.n_components = n_components
         self.image_shape = image_shape
@@ -145,6 +151,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.seed_images = seed_images
         self.most_outliers = most_outliers
         self.guard = guard
+        self.half_life = half_life
         self.forgetting = forgetting
         self.random_state = random_state
 
@@ -385,7 +392,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
                 self.n_hypotheses,
                 self.image_shape,
                 self.window,
-                self.random_state,
+                self.random_state or 0,
             ),
             image_shape=self.image_shape,
             smoothing=self.smoothing,
@@ -400,7 +407,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
             n_features,
             n_components=self._wanted(),
             guard=int(self.guard),
-            forgetting=self.forgetting,
+            forgetting=self._forgetting(),
         )
 
     def _check_parameters(self) -> None:
@@ -409,7 +416,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         require_whole("n_hypotheses", self.n_hypotheses, most=MOST_HYPOTHESES)
         require_whole("seed_images", self.seed_images)
         require_whole("smoothing", self.smoothing)
-        require_whole("random_state", self.random_state, least=0)
+        require_whole("random_state", self.random_state, least=0, or_none=True)
         require_number("window", self.window, above=0.0, most=1.0)
         require_number("most_outliers", self.most_outliers, above=0.0, most=1.0)
         require_positive("threshold", self.threshold, or_none=True)

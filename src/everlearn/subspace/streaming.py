@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from everlearn.arrays import Array, like
+from everlearn.deprecation import DEPRECATED
 from everlearn.device.device import Device, device_of, mapped
 from everlearn.errors import NotFinite, WrongWidth
 from everlearn.subspace.eigenspace import Eigenspace
@@ -36,9 +37,8 @@ class StreamingPCA(EigenspaceTransformer):
     residual_threshold : float, default=0.0
         An image opens a new direction only if its residual (root mean square over the pixels)
         is larger than this.
-    forgetting : float, default=1.0
-        Before each new image the weight of all earlier ones is multiplied with this. At 0.99 an
-        image has lost half of its weight after 69 further ones.
+    half_life : float, optional
+        After so many further images an image counts for half as much. By default all count alike.
     axes : {"principal", "steady"}, default="principal"
         Along which axes ``transform`` measures: the components, or axes of the same subspace that
         turn as little as possible while it is learned. Components change devices and signs, and
@@ -48,6 +48,10 @@ class StreamingPCA(EigenspaceTransformer):
     keep_coefficients : bool, default=False
         Maintain the coefficients of every image learned, so that the images can be thrown away.
         It costs k numbers an image.
+    forgetting : float
+        Replaced by ``half_life``: f stands for a half-life of 1 / log₂(1/f).
+
+        .. deprecated:: 0.2
 
     Attributes
     ----------
@@ -112,13 +116,15 @@ class StreamingPCA(EigenspaceTransformer):
         n_components: int | float | None = 16,
         guard: int = 8,
         residual_threshold: float = 0.0,
-        forgetting: float = 1.0,
+        half_life: float | None = None,
         axes: str = "principal",
         keep_coefficients: bool = False,
+        forgetting: float | str = DEPRECATED,
     ) -> None:
         self.n_components = n_components
         self.guard = guard
         self.residual_threshold = residual_threshold
+        self.half_life = half_life
         self.forgetting = forgetting
         self.axes = axes
         self.keep_coefficients = keep_coefficients
@@ -237,7 +243,7 @@ class StreamingPCA(EigenspaceTransformer):
             n_components=int(n) if isinstance(n, np.integer) else n,
             guard=int(self.guard),
             opening=self.residual_threshold,
-            forgetting=self.forgetting,
+            forgetting=self._forgetting(),
             keep_coefficients=self.keep_coefficients,
         )
 

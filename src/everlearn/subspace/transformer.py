@@ -1,6 +1,6 @@
 """What the two eigenspace learners share: an eigenspace read as a scikit-learn transformer."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +8,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from everlearn.arrays import Array, State
+from everlearn.deprecation import warn_of_old_parameters
 from everlearn.errors import InvalidParameter, NotMergeable, WrongWidth
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
 from everlearn.subspace.eigenspace import Eigenspace
@@ -23,7 +24,9 @@ class EigenspaceTransformer(
 
     n_components: int | float | None
     guard: int
-    forgetting: float
+    half_life: float | None
+    forgetting: float | str
+    _renamed_parameters: ClassVar[dict[str, str | None]] = {"forgetting": "half_life"}
     keep_coefficients: bool
     axes: str
     _takes_missing = False
@@ -195,6 +198,17 @@ class EigenspaceTransformer(
     def _empty_eigenspace(self, n_features: int) -> Eigenspace:
         raise NotImplementedError
 
+    @staticmethod
+    def _converted_parameter(name: str, value: Any) -> Any:
+        """A half-life for the factor by which earlier images counted less with each image."""
+        return None if value == 1.0 else float(np.log(0.5) / np.log(value))
+
+    def _forgetting(self) -> float:
+        """By what the weight of all earlier images is multiplied before each new one."""
+        if not isinstance(self.forgetting, str):
+            return self.forgetting
+        return 1.0 if self.half_life is None else float(0.5 ** (1.0 / self.half_life))
+
     def _check_eigenspace_parameters(self) -> None:
         n = self.n_components
         if isinstance(n, (bool, np.bool_)) or not (
@@ -207,8 +221,10 @@ class EigenspaceTransformer(
                 f"0 and 1, or None for all directions, not {n!r}"
             )
         require_whole("guard", self.guard, least=0)
-        # At one nothing is forgotten.
-        require_number("forgetting", self.forgetting, above=0.0, most=1.0)
+        warn_of_old_parameters(self)
+        require_number("half_life", self.half_life, above=0.0, or_none=True)
+        if not isinstance(self.forgetting, str):
+            require_number("forgetting", self.forgetting, above=0.0, most=1.0)
         require_flag("keep_coefficients", self.keep_coefficients)
 
     def _is_begun(self) -> bool:

@@ -20,12 +20,13 @@ and n rivals; memory is (m + 3) K d numbers for m exemplars a class. Sequential:
 on the order of the stream, so it is neither mergeable nor forgettable.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from everlearn.base import BOUNDED, Array, Promise, Slots, State, StreamingClassifier
+from everlearn.deprecation import DEPRECATED, parameter, warn_of_old_parameters
 from everlearn.errors import InvalidParameter
 from everlearn.transfer.detectors import Detectors
 from everlearn.transfer.multi_kt import multi_kt
@@ -33,7 +34,7 @@ from everlearn.transfer.passive_aggressive import PassiveAggressive
 from everlearn.transfer.trol import TROL
 from everlearn.validation import require_whole
 
-LEAST = {"opening": 1, "memory": 0, "replay": 0, "max_rivals": 1}
+LEAST = {"warm_up": 1, "n_exemplars": 0, "replay": 0, "max_rivals": 1}
 
 
 class TransferClassifier(StreamingClassifier):
@@ -48,10 +49,10 @@ class TransferClassifier(StreamingClassifier):
         How a detector begins and learns: ``TROL`` (the default) starts a new class by Multi-KT from
         the detectors known, ``PassiveAggressive`` from zero. Used are C and variant, of TROL those
         of its ``online`` part and batch_C, penalty and ridge; both C are in units of 1/‖x‖².
-    opening : int, default=20
-        For how many examples of a class its detector is worked out afresh from what is remembered
-        of it; afterwards it only learns on.
-    memory : int, default=5
+    warm_up : int, default=20
+        For how many examples of a class its detector is refitted from what is remembered of it;
+        afterwards it only learns on.
+    n_exemplars : int, default=5
         Exemplars kept of each class, its first examples. Zero keeps none, and replays none.
     replay : int, default=50
         Exemplars replayed after each example.
@@ -61,6 +62,10 @@ class TransferClassifier(StreamingClassifier):
         Answers come from an average of the detectors over the latest examples, about as many as
         so many classes have; that is steadier than the detectors after the last one. Zero for no
         average.
+    opening, memory : int
+        The old names of ``warm_up`` and ``n_exemplars``.
+
+        .. deprecated:: 0.2
 
     Attributes
     ----------
@@ -90,22 +95,31 @@ class TransferClassifier(StreamingClassifier):
     ['cup', 'hat', 'key']
     """
 
+    _renamed_parameters: ClassVar[dict[str, str | None]] = {
+        "opening": "warm_up",
+        "memory": "n_exemplars",
+    }
+
     def __init__(
         self,
         *,
         base: TROL | PassiveAggressive | None = None,
-        opening: int = 20,
-        memory: int = 5,
+        warm_up: int = 20,
+        n_exemplars: int = 5,
         replay: int = 50,
         max_rivals: int = 50,
         average_over: float = 20.0,
+        opening: int | str = DEPRECATED,
+        memory: int | str = DEPRECATED,
     ) -> None:
         self.base = base
-        self.opening = opening
-        self.memory = memory
+        self.warm_up = warm_up
+        self.n_exemplars = n_exemplars
         self.replay = replay
         self.max_rivals = max_rivals
         self.average_over = average_over
+        self.opening = opening
+        self.memory = memory
 
     @property
     def promises(self) -> frozenset[Promise]:
@@ -141,8 +155,9 @@ class TransferClassifier(StreamingClassifier):
                 "base has a linear kernel and no prior_models or start of its own: detectors are "
                 "linear, and what a new one starts from are the other detectors"
             )
+        warn_of_old_parameters(self)
         for name, least in LEAST.items():
-            require_whole(name, getattr(self, name), least=least, most=2**31 - 1)
+            require_whole(name, parameter(self, name), least=least, most=2**31 - 1)
         if not (np.isfinite(self.average_over) and self.average_over >= 0):
             raise InvalidParameter(
                 f"average_over is a number, zero or more, not {self.average_over!r}"
@@ -157,7 +172,7 @@ class TransferClassifier(StreamingClassifier):
         return base.online_part() if isinstance(base, TROL) else base
 
     def _begin(self, n_features: int) -> None:
-        self._detectors = Detectors(n_features, int(self.memory))
+        self._detectors = Detectors(n_features, int(parameter(self, "n_exemplars")))
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         for row, slot in enumerate(slots):
@@ -169,7 +184,7 @@ class TransferClassifier(StreamingClassifier):
     def _teach(self, x: Array, slot: int, weight: float) -> None:
         base, steps, known = self._base(), self._steps(), self._detectors
         known.remember(x, slot, weight)
-        if isinstance(base, TROL) and known.counts[slot] <= self.opening:
+        if isinstance(base, TROL) and known.counts[slot] <= parameter(self, "warm_up"):
             self._start_detector(base, slot)
         known.learn(x, slot, steps.C * weight, steps.variant)
         known.rehearse(self.replay, steps.C, steps.variant)

@@ -18,12 +18,13 @@ examples, whenever a tenth more was learned (``predict_one``) or anything was (`
 d² + K d + m d numbers, and what the budget allows for heads on random features.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import BOUNDED, EXACT, Promise
+from everlearn.deprecation import DEPRECATED, parameter, warn_of_old_parameters
 from everlearn.errors import NotForgettable
 from everlearn.learners.auto.arc_cosine import KernelPath, KernelSquares
 from everlearn.learners.auto.random_features import RandomFeatureMoments
@@ -60,13 +61,17 @@ class AutoClassifier(AdditiveClassifier):
     sample_size : int, default=8000
         The most examples kept, to choose by and for the kernel; beyond it the largest classes give
         theirs up.
-    memory : float, default=512
+    memory_mb : float, default=512
         Megabytes that heads on random features may take beside the linear ones; 0 for linear ones
         alone. A kernel of n examples takes 8 n² bytes while they are asked, D features 16 D² bytes
         always: 512 MB are 8,000 examples and 5,600 features, 2 GB are 16,000 (with a
         ``sample_size`` of as many) and 11,000.
     microseconds : float, optional
         What an example may cost heads on random features, at 20 billion operations a second.
+    memory : float
+        The old name of ``memory_mb``.
+
+        .. deprecated:: 0.2
 
     Attributes
     ----------
@@ -119,16 +124,20 @@ class AutoClassifier(AdditiveClassifier):
     'arc-cosine kernel ridge regression'
     """
 
+    _renamed_parameters: ClassVar[dict[str, str | None]] = {"memory": "memory_mb"}
+
     def __init__(
         self,
         *,
         sample_size: int = 8000,
-        memory: float = 512.0,
+        memory_mb: float = 512.0,
         microseconds: float | None = None,
+        memory: float | str = DEPRECATED,
     ) -> None:
         self.sample_size = sample_size
-        self.memory = memory
+        self.memory_mb = memory_mb
         self.microseconds = microseconds
+        self.memory = memory
 
     @property
     def promises(self) -> frozenset[Promise]:
@@ -149,7 +158,8 @@ class AutoClassifier(AdditiveClassifier):
 
     def _check_parameters(self) -> None:
         require_whole("sample_size", self.sample_size)
-        require_number("memory", self.memory, least=0.0)
+        warn_of_old_parameters(self)
+        require_number("memory_mb", parameter(self, "memory_mb"), least=0.0)
         require_number("microseconds", self.microseconds, least=0.0, or_none=True)
 
     def _empty_moments(self, n_features: int) -> Moments:
@@ -159,7 +169,7 @@ class AutoClassifier(AdditiveClassifier):
         super()._begin(n_features)
         self._sample = Sample(n_features, int(self.sample_size))
         self._random_features = RandomFeatureMoments(
-            n_features, int(self.sample_size), self.memory, self.microseconds
+            n_features, int(self.sample_size), parameter(self, "memory_mb"), self.microseconds
         )
         self._exact = _Chosen()
         self._running = _Following(n_features)

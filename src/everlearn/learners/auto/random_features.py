@@ -34,10 +34,10 @@ class RandomFeatureMoments:
     """ReLU features of examples, added up once there are too many examples to keep."""
 
     def __init__(
-        self, n_features: int, kept: int, memory: float, microseconds: float | None
+        self, n_features: int, kept: int, memory_mb: float, microseconds: float | None
     ) -> None:
-        self.width = width_within(n_features, memory, microseconds)
-        self._keeps = kept_within(kept, memory, microseconds)
+        self.width = width_within(n_features, memory_mb, microseconds)
+        self._keeps = kept_within(kept, memory_mb, microseconds)
         self.moments: Moments | None = None
         # A file of before there were heads on random features holds none: they begin with all, or
         # never.
@@ -105,17 +105,17 @@ class RandomFeatureMoments:
         self.missed = not known or (bool(self.width) and not own and not is_all)
 
 
-def width_within(n_features: int, memory: float, microseconds: float | None) -> int:
+def width_within(n_features: int, memory_mb: float, microseconds: float | None) -> int:
     """The widest features that a budget of megabytes and of time allows; 0 if too narrow."""
-    width = min(float(WIDEST * n_features), math.sqrt(memory * 1e6 / BYTES_A_NUMBER))
+    width = min(float(WIDEST * n_features), math.sqrt(memory_mb * 1e6 / BYTES_A_NUMBER))
     if microseconds is not None:
         width = min(width, math.sqrt(n_features**2 + NOMINAL * microseconds) - n_features)
     return int(width) if width >= NARROWEST * n_features else 0
 
 
-def kept_within(kept: int, memory: float, microseconds: float | None) -> int:
+def kept_within(kept: int, memory_mb: float, microseconds: float | None) -> int:
     """Up to how many of the examples kept a kernel may read them; 0 if not worth it."""
-    most = math.sqrt(memory * 1e6 / BYTES_A_PAIR)
+    most = math.sqrt(memory_mb * 1e6 / BYTES_A_PAIR)
     if microseconds is not None:
         most = min(most, math.sqrt(NOMINAL * microseconds / 4.0))
     return kept if kept <= most else int(most)
