@@ -22,14 +22,14 @@ def network(seed=0):
     constant = numpy_helper.from_array(np.array([0, -1], dtype=np.int64), "shape")
     nodes = [
         helper.make_node("Constant", [], ["shape"], value=constant),
-        helper.make_node("Reshape", ["pixels", "shape"], ["flat"]),
+        helper.make_node("Reshape", ["image", "shape"], ["flat"]),
         helper.make_node("MatMul", ["flat", "W"], ["product"]),
         helper.make_node("Add", ["product", "b"], ["vectors"]),
     ]
     graph = helper.make_graph(
         nodes,
         "network",
-        [helper.make_tensor_value_info("pixels", onnx.TensorProto.FLOAT, ("n", 3, 8, 8))],
+        [helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ("n", 3, 8, 8))],
         [helper.make_tensor_value_info("vectors", onnx.TensorProto.FLOAT, ("n", 5))],
         [numpy_helper.from_array(W, "W"), numpy_helper.from_array(b, "b")],
     )

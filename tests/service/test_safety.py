@@ -99,6 +99,15 @@ def test_wrong_tokens_are_slowed_down_and_right_ones_are_not_confused(serve):
     statuses = [api.get("/v1/names", headers=wrong).status_code for _ in range(12)]
     assert statuses[0] == 401
     assert statuses[-1] == 429
+    # Behind a proxy everybody has one address: who has the token is not locked out by others.
+    assert api.get("/v1/names").status_code == 200
+    assert api.get(f"/?token={TOKEN}", follow_redirects=False).status_code == 303
+
+
+def test_many_fields_in_the_address_are_refused_by_name(api):
+    del api.headers["authorization"]
+    fields = "&".join(f"a{number}=1" for number in range(9))
+    assert kind_of(api.get(f"/?{fields}", follow_redirects=False)) == (401, "NotAllowed")
 
 
 def test_too_many_requests_are_told_to_wait(serve):

@@ -19,6 +19,8 @@ WORDS = {"efficientnet-lite0": "float32", "efficientnet-lite0-int8": "int8"}
 _PIXELS_WORD = re.compile(r"pixels(?:-(\d+))?")
 
 MIRROR = " mirror"
+# A name may come from a file that somebody sent: a side of 60,000 would take all memory.
+WIDEST_PIXELS = 512
 _NUMBERS = r"[-+.\de]+|\([-+.\de, ]+\)|\[[-+.\de, ]+\]"
 # Stem, digest, size, crop, mean and scale, as OnnxEmbedder writes them.
 _FILE = re.compile(rf".+ [0-9a-f]{{16}} (\d+) ([.\d]+) ({_NUMBERS}) ({_NUMBERS})")
@@ -43,7 +45,10 @@ def embedder_for(
     if str(word) in WORDS:
         return EfficientNetLite0(precision=WORDS[str(word)])  # type: ignore[arg-type]
     if pixels := _PIXELS_WORD.fullmatch(str(word)):
-        return Pixels(size=size or int(pixels[1] or 16))
+        side = size or int(pixels[1] or 16)
+        if not 0 < side <= WIDEST_PIXELS:
+            raise InvalidParameter(f"pixels have a side of 1 to {WIDEST_PIXELS}, not {side}")
+        return Pixels(size=side)
     if not str(word).endswith(".onnx") and not os.path.exists(word):
         raise InvalidParameter(
             f"{str(word)!r} is no embedder; give {', '.join(map(repr, WORDS))}, 'pixels-16' or the "
@@ -57,6 +62,8 @@ def embedder_called(name: str | None) -> Embedder | None:
     name = name or ""
     plain = name.removesuffix(MIRROR)
     if pixels := _PIXELS.fullmatch(name):
+        if not 0 < int(pixels[1][:6]) <= WIDEST_PIXELS:
+            return None
         return Pixels(size=int(pixels[1]), colour=pixels[2] == "colour")
     for precision, stem in SHIPPED.items():
         if plain.split(" ")[0] == stem:

@@ -14,11 +14,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from everlearn.errors import DamagedJournal, EverlearnError
-from everlearn.memory.model.calibrated import CalibratedModel
+from everlearn.memory.model.calibrated import (
+    CalibratedModel,
+    calibrated,
+    familiarity_of,
+    still_calibrated,
+)
 from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.head import ServingHead
+from everlearn.memory.model.model import Model
 from everlearn.memory.model.serving import read_head
 from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.integrity import damaged, require_sound
@@ -171,6 +178,7 @@ def _model_as_replayed(history: ModelFollower) -> str:
             f"a snapshot in {place} is not what the journal leads to; remove the files "
             "named snapshot-*, they are made anew"
         )
+    _require_calibration(history, model)
     head = read_head(history.storage.caches, history.journal)
     if head is not None and not _same(head, CalibratedModel(model, history.journal).head):
         raise DamagedJournal(
@@ -182,6 +190,30 @@ def _model_as_replayed(history: ModelFollower) -> str:
             f"the model of {place} in use is not what the journal leads to; open it again"
         )
     return digest
+
+
+def _require_calibration(history: ModelFollower, model: Model) -> None:
+    """The calibration that a snapshot brought is what the journal leads to, from where it was made.
+
+    One that would not be used any more (much was taught since, or something was taken back) is not
+    looked at; it is made anew before it is used.
+    """
+    kept = model.calibration
+    if not kept or not model.taught or not still_calibrated(model, history.journal):
+        return
+    again = Model(clone(history.classifier()))
+    again.follow(history.journal, int(kept["position"]))
+    fresh = calibrated(again, history.journal, familiarity_of(again)) if again.taught else {}
+    arrays = ("temperature", "scores", "nearest", "total")
+    if not fresh or not all(_alike(_array(kept[key]), _array(fresh[key])) for key in arrays):
+        raise DamagedJournal(
+            f"the calibration of a snapshot in {history.storage.path} is not what the journal "
+            "leads to; remove the files named snapshot-*, they are made anew"
+        )
+
+
+def _array(value: Any) -> NDArray[Any]:
+    return np.atleast_1d(np.asarray(value, dtype=np.float64))
 
 
 def _same(one: ServingHead, other: ServingHead | None) -> bool:

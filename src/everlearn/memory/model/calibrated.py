@@ -148,12 +148,15 @@ def still_calibrated(model: Model, journal: Journal) -> bool:
     known = model.calibration
     try:
         return (
-            float(known["temperature"]) > 0.0
+            0.0 < float(known["temperature"]) < np.inf
             and len(known["scores"]) == len(known["nearest"])
+            and bool(np.isfinite(np.asarray(known["scores"], dtype=np.float64)).all())
+            and 0 < int(known["position"]) <= model.position
+            and float(known["total"]) >= 0.0
             and model.means.moments_.total <= GROWTH * float(known["total"])
             and _nothing_taken_back(model, journal, int(known["position"]))
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return False
 
 

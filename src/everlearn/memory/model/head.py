@@ -18,6 +18,9 @@ from everlearn.memory.answers import Answer, Answers
 from everlearn.memory.model.conformal import Acceptance, tie_of
 from everlearn.regions.boxes import Box
 
+LARGEST_SCORE = 1e30
+LARGEST_SHARE = 1e290
+
 Arrays = dict[str, NDArray[np.generic]]
 
 
@@ -148,6 +151,11 @@ def head_of(arrays: Arrays) -> ServingHead:
         raise ValueError("arrays that do not fit together")
     if not head.temperature[0] > 0.0:
         raise ValueError("a temperature that is none")
+    # No score of a vector of length one, divided by the temperature, leaves the numbers.
+    width = np.sqrt(head.rows.shape[1])
+    largest = float(np.abs(head.rows).max(initial=0.0)) * width + float(np.abs(head.bias).max())
+    if not largest < LARGEST_SCORE or not largest / float(head.temperature[0]) < LARGEST_SHARE:
+        raise ValueError("scores beyond all numbers")
     if not 0.0 < head.power[0] <= 1.0:
         raise ValueError("a power that is none")
     return head

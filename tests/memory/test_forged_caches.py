@@ -1,0 +1,99 @@
+"""Caches that were forged: answers do not change unnoticed, and are always numbers."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from everlearn import Memory
+from everlearn.errors import InvalidParameter
+from everlearn.images.by_name import embedder_called, embedder_for
+from everlearn.memory.model.serving import MAGIC, prepared_answers
+from everlearn.memory.storage import snapshot
+
+
+@pytest.fixture
+def closed(tmp_path, clusters):
+    X, names = clusters(n_classes=4, each=80)
+    with Memory(tmp_path / "m") as memory:
+        memory.teach_many(zip(X, names, strict=True))
+    return tmp_path / "m", X
+
+
+def forge_calibration(folder, change):
+    (path,) = folder.glob("snapshot-*")
+    data = path.read_bytes()
+    start = data.find(b"\n", len(snapshot.MAGIC)) + 1
+    header, body = json.loads(data[len(snapshot.MAGIC) : start]), data[start:]
+    end = sum(header["lengths"][:2])
+    calibration = json.loads(body[end:])
+    change(calibration)
+    forged = json.dumps(calibration).encode()
+    header["lengths"][2] = len(forged)
+    body = body[:end] + forged
+    header["sha256"] = hashlib.sha256(body).hexdigest()
+    path.write_bytes(snapshot.MAGIC + json.dumps(header).encode() + b"\n" + body)
+    for prepared in folder.glob("prepared-*"):
+        prepared.unlink()
+
+
+def test_a_calibration_as_it_was_made_is_verified(closed):
+    folder, _ = closed
+    with Memory(folder, read_only=True) as memory:
+        assert memory.verify().ok
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda c: c.update(scores=[-1.0] * len(c["scores"])),
+        lambda c: c.update(temperature=c["temperature"] * 50),
+        lambda c: c.update(nearest=[c["nearest"][0]] * len(c["nearest"])),
+        lambda c: c.update(position=1),
+    ],
+)
+def test_a_forged_calibration_does_not_pass(closed, forge):
+    folder, _ = closed
+    forge_calibration(folder, forge)
+    with Memory(folder, read_only=True) as memory:
+        assert "the calibration of a snapshot" in " ".join(memory.verify().problems)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0, "much", None])
+def test_a_calibration_that_makes_no_sense_is_made_anew(closed, value):
+    folder, X = closed
+    with Memory(folder, read_only=True) as memory:
+        expected = memory.ask(X[0])[0].probability
+    forge_calibration(folder, lambda c: c.update(temperature=value))
+    with Memory(folder, read_only=True) as memory:
+        assert memory.ask(X[0])[0].probability == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("temperature", 1e-300), ("rows", 3e38), ("bias", 1e308), ("power", 1e-300)]
+)
+def test_a_forged_head_gives_numbers_or_is_passed_over(closed, key, value):
+    folder, X = closed
+    (path,) = folder.glob("prepared-*")
+    arrays = safetensors.numpy.load(path.read_bytes()[len(MAGIC) + 32 :])
+    arrays[key] = np.full_like(arrays[key], value)
+    body = safetensors.numpy.save(arrays)
+    path.write_bytes(MAGIC + hashlib.sha256(body).digest() + body)
+    ready = prepared_answers(folder)
+    if ready is not None:
+        (answers,) = ready.ask_many([X[0]])
+        assert all(np.isfinite(answer.probability) for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "name", ["pixels 60000 grey", "pixels 0 grey", "pixels 99999999999 colour"]
+)
+def test_a_forged_name_of_an_embedder_takes_no_memory(name):
+    assert embedder_called(name) is None
+
+
+def test_a_side_beyond_reason_is_refused():
+    with pytest.raises(InvalidParameter, match="side of 1 to 512"):
+        embedder_for("pixels-60000")
