@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
 
 INTRODUCTION = """# The command line
 
-    pip install 'everlearn[cli]'
+    pip install '.[cli]'
     everlearn teach photos/        # a folder of folders: the folder's name is the class
     everlearn ask new.jpg
 

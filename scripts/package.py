@@ -1,6 +1,7 @@
 """Distributions, checked: python scripts/package.py COMMAND
 
-all [TAG]      everything below; with a tag, the version has to be that of the tag
+all [TAG]      build, check, install and sbom, then what to do next; with a tag, the version has to
+               be that of the tag
 build          all distributions, twice, which has to give the same bytes
 check          twine and check-wheel-contents
 install DIST   the wheels of a folder into an empty environment, and a first success there;
@@ -105,7 +106,7 @@ def sbom() -> None:
 def sizes() -> None:
     """A table of packages for the site: whose the weight of an environment is."""
     wheel = next(DIST.glob("everlearn-[0-9]*.whl"))
-    for extra in ("", "[cli]", "[serve]", "[all]"):
+    for extra in ("", "[cli]", "[cli,fast]", "[serve]", "[all]"):
         with tempfile.TemporaryDirectory() as place:
             binary = environment(Path(place), None, f"everlearn{extra} @ {wheel.as_uri()}")
             packages = binary.parents[1].rglob("site-packages")
@@ -170,6 +171,16 @@ def size_of(entry: Path) -> int:
     return sum(f.stat().st_size for f in entry.rglob("*") if f.is_file()) or entry.stat().st_size
 
 
+def say_what_is_next() -> None:
+    """A dry run: what would be uploaded, and how. Nothing is."""
+    print("nothing was uploaded; the workflow release.yml would upload:")
+    for path in files():
+        print(f"  {path.name}")
+    print(
+        "push the tag v<version> to have it do so, or, by hand: twine upload dist/*.whl dist/*.gz"
+    )
+
+
 def same_as_tag(tag: str) -> None:
     version = re.search(r'__version__ = "(.+)"', (ROOT / "src/everlearn/__init__.py").read_text())
     if version is None or tag != f"v{version[1]}":
@@ -184,6 +195,7 @@ def main(command: str, *given: str) -> None:
         check()
         install(DIST)
         sbom()
+        say_what_is_next()
     elif command == "install":
         install(Path(given[0]))
     elif command in ("build", "check", "sbom", "sizes", "oldest"):

@@ -177,3 +177,33 @@ def test_every_route_is_described(api):
     for path, methods in schema["paths"].items():
         for operation in methods.values():
             assert operation["description"], path
+
+
+def test_a_service_is_ready_while_its_memories_answer(serve, memories):
+    api = serve(waiting=8)
+    for path, status in (("/healthz", "ok"), ("/readyz", "ready")):
+        answer = api.get(path, headers={"authorization": ""})
+        assert (answer.status_code, answer.json()) == (200, {"status": status})
+    memories["garden"].close()
+    later = serve(waiting=8).get("/readyz", headers={"authorization": ""})
+    assert (later.status_code, later.json()) == (503, {"status": "not ready"})
+    assert api.get("/healthz").status_code == 200
+
+
+def test_durations_are_histograms_that_add_up(api):
+    for _ in range(3):
+        api.post("/v1/teach", json={"vector": [0, 1], "name": "cup"})
+    api.post("/v1/ask", json={"vector": [0, 1]})
+    text = api.get("/metrics").text
+    for series, count in (
+        ('everlearn_request_seconds_{}{{route="/v1/teach"{}}}', 3),
+        ('everlearn_request_seconds_{}{{route="/v1/ask"{}}}', 1),
+        ('everlearn_queue_seconds_{}{{memory="home"{}}}', 3),
+    ):
+        assert f"{series.format('count', '')} {count}" in text
+        last = series.format("bucket", ',le="+Inf"')
+        assert f"{last} {count}" in text
+        start = series.partition("{}")[0] + "bucket{" + series.split("{{")[1].partition("{}")[0]
+        found = [int(line.split()[-1]) for line in text.splitlines() if line.startswith(start)]
+        assert found == sorted(found)
+        assert len(found) == 14

@@ -70,7 +70,7 @@ def label_studio(tmp_path_factory):
             stdout=log, stderr=log, env=environment,
         )  # fmt: skip
     address = f"http://127.0.0.1:{port}"
-    for _ in range(600):
+    for _ in range(2400):  # its first start makes a database
         assert process.poll() is None, (folder / "log").read_text()[-2000:]
         try:
             urllib.request.urlopen(f"{address}/health", timeout=5).close()

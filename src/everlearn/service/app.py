@@ -1,5 +1,7 @@
 """The application: routes, page, health and metrics, behind the gate."""
 
+import math
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
@@ -7,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp
@@ -17,7 +20,7 @@ from everlearn.memory.memory import Memory
 from everlearn.service.api import explaining, finding, routes, stream, unknowns
 from everlearn.service.api.bodies import Bodies
 from everlearn.service.api.failures import body_of, headers_of, status_of
-from everlearn.service.gate import HEALTH, Gate
+from everlearn.service.gate import HEALTH, READY, Gate
 from everlearn.service.served import Service
 from everlearn.service.settings import Settings
 
@@ -94,6 +97,17 @@ def _serve_health(app: FastAPI, service: Service) -> None:
     async def healthz() -> dict[str, str]:
         """Whether the service answers; needs no token and tells nothing else."""
         return {"status": "ok"}
+
+    latest = [-math.inf, False]
+
+    @app.get(READY)
+    async def readyz() -> Response:
+        """Whether every Memory answers and takes changes; looked at once a second at most."""
+        if time.monotonic() - latest[0] > 1.0:
+            ready = all([await served.ready() for served in service.served.values()])
+            latest[:] = time.monotonic(), ready
+        said = {"status": "ready" if latest[1] else "not ready"}
+        return JSONResponse(said, 200 if latest[1] else 503)
 
     @app.get("/metrics", response_class=Response)
     async def metrics() -> Response:

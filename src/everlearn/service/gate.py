@@ -5,7 +5,7 @@
     Origin    has to be the page's own, so that no other site, nor another port of this machine,
               can send requests through a browser
     token     as ``Authorization: Bearer``, or as the cookie that the page was given for the
-              address printed at the start; for everything but ``/healthz``
+              address printed at the start; for all but ``/healthz`` and ``/readyz``
     rate      of requests, and more narrowly of wrong tokens, for each address
 
 The cookie is derived from the token and is not the token: browsers send cookies to every port of a
@@ -31,6 +31,7 @@ from everlearn.service.settings import Settings
 LOG = logging.getLogger("everlearn.service")
 
 HEALTH = "/healthz"
+READY = "/readyz"
 COOKIE_DAYS = 30
 # So many addresses are told apart; the one not heard of for longest is forgotten first.
 ADDRESSES = 4096
@@ -140,7 +141,7 @@ class Gate:
         _require_own_origin(scope, headers)
         if not self._rate.take(address):
             raise Refused(429, "TooBusy", "too many requests from this address; wait a second")
-        if scope["path"] == HEALTH:
+        if scope["path"] in (HEALTH, READY):
             await self._app(scope, receive, answer.send)
         elif scope["path"] == "/" and scope["query_string"]:
             await self._exchange(scope, address, answer)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from everlearn.errors import InvalidParameter, TooBusy, UnknownMemory
+from everlearn.errors import EverlearnError, InvalidParameter, TooBusy, UnknownMemory
 from everlearn.memory.memory import Memory
 from everlearn.service.events import Events, Follower
 from everlearn.service.metrics import Metrics
@@ -21,6 +21,8 @@ from everlearn.service.writer import Key, WriteQueue
 Result = TypeVar("Result")
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+# How long a Memory may take to answer and still be called ready.
+READY_SECONDS = 5.0
 # More threads than this do not decode and embed faster; they only wait for each other.
 ASKERS = max(2, min(4, os.cpu_count() or 2))
 
@@ -35,9 +37,12 @@ class Served:
     memory : Memory
     settings : Settings
     events : Events
+    metrics : Metrics
     """
 
-    def __init__(self, name: str, memory: Memory, settings: Settings, events: Events) -> None:
+    def __init__(
+        self, name: str, memory: Memory, settings: Settings, events: Events, metrics: Metrics
+    ) -> None:
         self.name = name
         self.memory = memory
         self._events = events
@@ -45,7 +50,11 @@ class Served:
         self._asking = 0
         self._alone = asyncio.Lock()
         self._answered: tuple[str | None, ...] = ()
-        self.writer = WriteQueue(settings.waiting, settings.kept_keys)
+        self.writer = WriteQueue(
+            settings.waiting,
+            settings.kept_keys,
+            lambda seconds: metrics.queue_seconds.observe(name, seconds),
+        )
         self._askers = ThreadPoolExecutor(ASKERS, thread_name_prefix="everlearn asker")
 
     async def change(self, work: Callable[[Memory], Result], key: Key | None = None) -> Result:
@@ -62,6 +71,15 @@ class Served:
             return await loop.run_in_executor(self._askers, work, self.memory)
         finally:
             self._asking -= 1
+
+    async def ready(self) -> bool:
+        """Whether questions are answered and changes taken."""
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await self.question(lambda memory: memory.names())
+        except (EverlearnError, OSError):
+            return False
+        return self.writer.waiting < self._most
 
     async def aside(self, work: Callable[[Memory], Result]) -> Result:
         """Ask something long, from a second look at the folder, so that nobody waits for it."""
@@ -114,7 +132,8 @@ class Service:
         self.events = Events(settings.listeners)
         self.metrics = Metrics()
         self.served = {
-            name: Served(name, memory, settings, self.events) for name, memory in memories.items()
+            name: Served(name, memory, settings, self.events, self.metrics)
+            for name, memory in memories.items()
         }
 
     def find(self, name: str | None) -> Served:

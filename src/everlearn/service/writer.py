@@ -7,6 +7,7 @@ the process is the Memory's own rule that the same image under the same name is 
 
 import queue
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -33,6 +34,7 @@ class WriteJob:
     work: Callable[[], Any]
     key: Key | None
     done: "Future[Any]"
+    queued: float
 
 
 class WriteQueue:
@@ -44,9 +46,14 @@ class WriteQueue:
         How many changes may wait.
     kept_keys : int
         How many keys are remembered.
+    waited : callable, optional
+        Told for each change how many seconds it waited.
     """
 
-    def __init__(self, waiting: int, kept_keys: int) -> None:
+    def __init__(
+        self, waiting: int, kept_keys: int, waited: Callable[[float], None] | None = None
+    ) -> None:
+        self._waited = waited or (lambda seconds: None)
         self._jobs: queue.Queue[WriteJob | None] = queue.Queue(waiting)
         self._kept_keys = kept_keys
         self._answers: OrderedDict[str, tuple[bytes, Any]] = OrderedDict()
@@ -67,7 +74,7 @@ class WriteQueue:
             if self._closed:
                 raise TooBusy("the service is stopping; nothing was changed")
             try:
-                self._jobs.put_nowait(WriteJob(work, key, done))
+                self._jobs.put_nowait(WriteJob(work, key, done, time.monotonic()))
             except queue.Full:
                 raise TooBusy(
                     f"{self._jobs.maxsize} changes are waiting already; nothing was changed, "
@@ -85,6 +92,7 @@ class WriteQueue:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
+            self._waited(time.monotonic() - job.queued)
             if not job.done.set_running_or_notify_cancel():
                 continue
             try:

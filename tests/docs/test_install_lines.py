@@ -1,0 +1,96 @@
+"""Install lines of the documentation: one kind on every page, and they work."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.install_lines import EXTRAS, PUBLISHED, pages, rewritten
+from tests.docs.blocks import ROOT
+from tests.docs.photographs import fill
+
+REALLY = os.environ.get("EVERLEARN_INSTALL_TESTS") == "1"
+really = pytest.mark.skipif(
+    not REALLY, reason="EVERLEARN_INSTALL_TESTS=1 is not set, so nothing was installed"
+)
+
+
+def lines() -> list[str]:
+    """Every different install line of ours with an extra, as somebody would type it."""
+    return sorted({m[0] for page in pages() for m in EXTRAS.finditer(page.read_text("utf-8"))})
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_page_says_the_same(page):
+    text = page.read_text("utf-8")
+    assert rewritten(text) == text, "run python scripts/install_lines.py"
+
+
+def test_the_switch_goes_both_ways():
+    text = "pip install '.[cli]' and pip install . ./papers"
+    other = rewritten(text, published=True)
+    assert other == "pip install 'everlearn[cli]' and pip install everlearn-papers"
+    assert rewritten(other, published=False) == text
+
+
+def test_the_readme_leads_with_what_works():
+    text = (ROOT / "README.md").read_text("utf-8")
+    first = re.search(r"```console\n\$ (.+)", text)
+    assert first is not None
+    assert first[1].startswith("pip install 'everlearn[") is PUBLISHED
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """An empty environment with the README's first install line."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    text = (ROOT / "README.md").read_text("utf-8")
+    install(folder, EXTRAS.search(text)[0])
+    return folder
+
+
+def install(folder: Path, line: str, *more: str) -> str:
+    program, *rest = shlex.split(line)
+    done = subprocess.run(
+        [folder / "bin" / program, *rest, *more, "--disable-pip-version-check"],
+        cwd=ROOT,
+        env=bare(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def bare() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "EVERLEARN_"))}
+
+
+@really
+def test_the_first_line_is_enough_to_teach_and_ask(environment, tmp_path):
+    fill(tmp_path)
+    program = environment / "bin" / "everlearn"
+    for words, said in ((["teach", "photos"], "taught"), (["ask", "cup.jpg"], "cup.jpg")):
+        done = subprocess.run(
+            [program, *words], cwd=tmp_path, env=bare(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert said in done.stdout
+    python = environment / "bin" / "python"
+    listed = subprocess.run([python, "-m", "pip", "list"], capture_output=True, text=True)
+    assert "numba" not in listed.stdout
+
+
+@really
+def test_the_line_for_mqtt_brings_the_service_too(environment):
+    """Torch and the engines of a cluster are large: their lines are only read."""
+    line = next(line for line in lines() if EXTRAS.search(line)[1] == "mqtt")
+    install(environment, line, "--quiet")
+    program = "import everlearn.service.server, everlearn.service.mqtt, paho.mqtt.client"
+    subprocess.run([environment / "bin" / "python", "-c", program], env=bare(), check=True)
