@@ -8,9 +8,10 @@ import numpy as np
 from PIL import Image
 
 from everlearn import Memory, NearestClassMean
-from everlearn.deep.consolidate import consolidation, helps
+from everlearn.deep.consolidate import consolidation
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.errors import CannotRead, WrongEmbedder
+from everlearn.evaluation.metrics import better_than_chance
 from everlearn.images.embedders import Pixels
 from everlearn.workflows.consolidate import consolidate, embedder_of
 from tests.deep.small import SIZE, quick, striped, tiny
@@ -71,14 +72,14 @@ def test_consolidation_that_does_not_help_changes_nothing(memory, monkeypatch):
 def test_consolidation_has_to_help_by_more_than_chance():
     before = np.zeros(100, dtype=bool)
     after = before.copy()
-    assert not helps(before, after)
+    assert not better_than_chance(before, after)
     after[:1] = True
-    assert not helps(before, after), "one picture is chance"
+    assert not better_than_chance(before, after), "one picture is chance"
     after[:16] = True
     before[90:] = True  # 16 became right and 10 wrong: 6 is more than the root of 26
-    assert helps(before, after)
+    assert better_than_chance(before, after)
     before[80:] = True
-    assert not helps(before, after)
+    assert not better_than_chance(before, after)
 
 
 def test_killed_consolidation_goes_on(memory):

@@ -1,5 +1,6 @@
 """The commands, and what they have in common."""
 
+import itertools
 import sys
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -81,9 +82,13 @@ class App(click.Group):
                 if as_json:
                     print_json({"error": error.format_message(), "kind": "WrongUsage"})
                 raise
-            except KeyboardInterrupt:
-                say("everlearn: interrupted; everything acknowledged is kept", err=True)
+            except KeyboardInterrupt as stopped:
+                say(str(stopped) or "Stopped. Everything that was taught is saved.", err=True)
                 sys.exit(130)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Options of the program itself may stand after the command as well."""
+        return super().parse_args(ctx, _hoisted(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *sorted(entry_points(group="everlearn.commands").names)]
@@ -96,6 +101,23 @@ class App(click.Group):
             return command
         joined = entry_points(group="everlearn.commands", name=cmd_name)
         return next(iter(joined)).load() if joined else None
+
+
+def _hoisted(args: list[str]) -> list[str]:
+    """``-m FOLDER`` from wherever it stands, first."""
+    own: list[str] = []
+    rest: list[str] = []
+    remaining = iter(args)
+    for word in remaining:
+        if word == "--":
+            rest += [word, *remaining]
+        elif word in ("-m", "--memory"):
+            own += [word, *itertools.islice(remaining, 1)]
+        elif word.startswith("--memory="):
+            own.append(word)
+        else:
+            rest.append(word)
+    return own + rest
 
 
 def _words(ctx: click.Context) -> list[str]:

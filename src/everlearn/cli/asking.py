@@ -1,6 +1,9 @@
 """Commands that ask a Memory and leave it as it is."""
 
+import csv
+import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +12,30 @@ import click
 from everlearn.cli.context import BOX, image_limits, network, opened, with_image_limits
 from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
 from everlearn.errors import EverlearnError
-from everlearn.images.folders import ORDINARY, survey
+from everlearn.images.folders import ORDINARY, image_files, survey
 from everlearn.memory.answers import Answers
 from everlearn.memory.export.annotations import annotations_of
 from everlearn.memory.insight.evaluate import Evaluation, plot_confusion
 from everlearn.memory.insight.evaluate import evaluate as evaluate_files
+from everlearn.memory.insight.sorting import sorted_into
 from everlearn.memory.model.serving import prepared_answers
+from everlearn.memory.words import counted
+from everlearn.persistence import replace_file
 from everlearn.regions.annotations import FORMATS, write_annotations
 from everlearn.regions.looking import Region
 
+PATH = click.Path(path_type=Path)
 # So many mistakes are listed.
 MOST_MISTAKES = 10
 MOST_FILES = 3
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE|DIR...")
+@click.option("--csv", "table", type=PATH, help="Write the answers to this file as CSV.")
+@click.option(
+    "--sort-into", type=PATH, metavar="DIR", help="Copy each file to a folder of its name in DIR."
+)
 @click.option(
     "--top", type=click.IntRange(1), default=3, show_default=True, help="How many answers each."
 )
@@ -39,13 +50,16 @@ MOST_FILES = 3
 def ask(
     ctx: click.Context,
     files: tuple[Path, ...],
+    table: Path | None,
+    sort_into: Path | None,
     top: int,
     remember: bool,
     where: bool,
     box: tuple[float, ...] | str | None,
     as_json: bool,
 ) -> None:
-    """What is on these images?"""
+    """What is on these images, or on those in a folder?"""
+    files = tuple(image_files(files))
     prepared = None if remember or where else prepared_answers(ctx.obj, network(ctx))
     asked = [file if box is None else Region(file, box) for file in files]
     results: list[Answers | Exception]
@@ -65,8 +79,28 @@ def ask(
             for file, found in zip(files, results, strict=True)
         ]
         print_table(["file", "answer", "also possible"], rows)
+    if table is not None:
+        _write_csv(table, files, results)
+    if sort_into is not None:
+        copied = sorted_into(sort_into, zip(files, results, strict=True))
+        say(f"copied {counted(copied, 'file')} into {sort_into}", err=True)
     if any(isinstance(found, Exception) for found in results):
         sys.exit(1)
+
+
+def _write_csv(path: Path, files: Sequence[Path], results: Sequence[Answers | Exception]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["file", "answer", "probability", "most like", "error"])
+    for file, found in zip(files, results, strict=True):
+        if isinstance(found, Exception):
+            writer.writerow([file, "", "", "", found])
+        elif found.unknown:
+            like = found[0].name if found else ""
+            writer.writerow([file, "ignored" if found.ignored else "unknown", "", like, ""])
+        else:
+            writer.writerow([file, found[0].name, f"{found[0].probability:.4f}", "", ""])
+    replace_file(path, text.getvalue().encode("utf-8", "backslashreplace"))
 
 
 def _where(memory: Any, file: Path, top: int, remember: bool) -> Answers | Exception:
@@ -239,5 +273,6 @@ def _verdict(found: Answers | Exception) -> str:
 def _alternatives(found: Answers | Exception) -> str:
     if isinstance(found, Exception):
         return ""
-    rest = found if found.unknown else found[1:]
-    return ", ".join(f"{answer.name} {answer.probability:.0%}" for answer in rest)
+    if found.unknown:  # probabilities are conditional on being known
+        return f"most like {', '.join(answer.name for answer in found)}" if found else ""
+    return ", ".join(f"{answer.name} {answer.probability:.0%}" for answer in found[1:])

@@ -39,12 +39,21 @@ def compare_classifiers(ctx: click.Context, classifiers: tuple[str, ...], as_jso
         return
     now = word_of(memory.classifier)
     rows = [
-        [s.classifier, f"{s.accuracy:.1%}", str(s.asked), "in use" if s.classifier == now else ""]
+        [
+            s.classifier,
+            f"{s.accuracy:.1%}",
+            str(s.asked),
+            f"{s.seconds:.1f} s",
+            "in use" if s.classifier == now else "",
+        ]
         for s in found
     ]
-    print_table(["classifier", "right, held out", "teachings asked", ""], rows)
-    best = [s.classifier for s in found if s.accuracy == found[0].accuracy]
-    if now in best:
-        say(f"none does better than {now}, which is in use")
-    else:
-        say(f"everlearn use {best[0]} switches to the best")
+    columns = ["classifier", "right, held out", "teachings asked", "first answer after a change"]
+    print_table([*columns, ""], rows)
+    better = [s.classifier for s in found if s.better]
+    if not better:
+        say(f"none is better than {now or 'the one in use'} by more than chance")
+        return
+    say(f"everlearn use {better[0]} switches to it")
+    if better[0] != "ridge":
+        say("note: why and check explain answers of ridge only")

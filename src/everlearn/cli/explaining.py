@@ -6,8 +6,10 @@ from pathlib import Path
 import click
 
 from everlearn.cli.context import opened
+from everlearn.cli.naming import confirmed_name, new_name
 from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
 from everlearn.errors import EverlearnError
+from everlearn.memory.words import counted
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 # So many suspects and pairs are listed.
@@ -21,7 +23,7 @@ MOST = 10
 @as_json
 @click.pass_context
 def why(ctx: click.Context, file: Path, name: str | None, top: int, as_json: bool) -> None:
-    """Which teachings carried the answer, and what without them?"""
+    """Which pictures led to this answer, and what would it be without them?"""
     found = opened(ctx, read_only=True).why(file, name, top=top)
     without = {str(count): found.answer_without(count) for count in (1, 2, 5)}
     if as_json:
@@ -43,20 +45,25 @@ def why(ctx: click.Context, file: Path, name: str | None, top: int, as_json: boo
     print_table(["teaching", "name", "effect", "score without it", "source"], rows)
     say(f"{found.name}, score {found.score:.4f}")
     for count, answer in without.items():
-        say(f"without the first {count}: {answer or 'nothing'}")
+        which = "that picture" if count == "1" else f"the first {count} pictures"
+        say(f"without {which}: {answer or 'nothing'}")
     if found.decisive:
-        say("one single teaching decides this answer")
+        say("a single picture decides this answer")
 
 
 @click.command()
 @click.argument("file", type=FILE)
 @click.argument("name")
 @click.option("--also", is_flag=True, help="Keep the names it has as well.")
+@new_name
 @as_json
 @click.pass_context
-def correct(ctx: click.Context, file: Path, name: str, also: bool, as_json: bool) -> None:
+def correct(
+    ctx: click.Context, file: Path, name: str, also: bool, new: bool, as_json: bool
+) -> None:
     """Say what FILE really is: teaches it, or moves it to NAME."""
-    done = opened(ctx).correct(file, name, also=also)
+    memory = opened(ctx)
+    done = memory.correct(file, confirmed_name(memory, name, new=new), also=also)
     if as_json:
         print_json(vars(done))
     else:
@@ -106,11 +113,17 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: boo
         if suspects:
             rows = [[str(s.id), s.name, s.looks_like, s.source] for s in suspects]
             print_table(["teaching", "name", "looks like", "source"], rows, "perhaps mislabelled")
+        sources = {t.id: t.source or f"teaching {t.id}" for t in memory.teachings()}
         for what, numbers in (("blurred", found.blurred), ("dark", found.dark)):
             if numbers:
-                say(f"{what}: {', '.join(map(str, numbers[:MOST]))}")
+                more = len(numbers) - MOST
+                say(f"{counted(len(numbers), 'picture')} may be too {what} to learn from:")
+                for number in numbers[:MOST]:
+                    say(f"  {number}  {sources.get(number, '')}")
+                if more > 0:
+                    say(f"  and {more} more")
         if found.near_duplicates:
-            say(f"{len(found.near_duplicates)} pairs show the same thing twice")
+            say(f"{counted(len(found.near_duplicates), 'pair')} of pictures look the same")
     failed = False
     for path, write in ((html, found.to_html), (plot, found.plot)):
         if path is not None:

@@ -23,6 +23,10 @@ CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
 
 
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C in a command that knows how far it came; its words are what is printed."""
+
+
 def spelled_out(words: str) -> str:
     """Words on one line, in which what is not printable is written as its escape sequence."""
     if words.isprintable():

@@ -1,8 +1,10 @@
 """The command that serves Memories to browsers and programs."""
 
 import contextlib
+import errno
 import ipaddress
 import os
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,10 +118,31 @@ def serve(
             certificate=certificate,
             key=key,
         )
+        listener = _listener(host, port)
+        port = int(listener.getsockname()[1])
         _send_outward(open_memories, server.service, webhooks, mqtt, tls=mqtt_tls)
         _welcome(host, port, settings.token, secure=certificate is not None, as_json=as_json)
-        server.run()
+        server.run(sockets=[listener])
     say("stopped; everything acknowledged is kept", err=True)
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """A socket bound to the address, before anything says that it can be opened."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        reason = (
+            f"port {port} of {host} is in use; stop what listens there, or choose another with "
+            "--port"
+            if error.errno == errno.EADDRINUSE
+            else f"{host}:{port} cannot be listened on: {error.strerror}; check --host and --port"
+        )
+        raise InvalidParameter(reason) from None
+    return listener
 
 
 def _send_outward(

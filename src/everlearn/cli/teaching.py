@@ -16,12 +16,14 @@ from everlearn.cli.context import (
     opened,
     with_image_limits,
 )
-from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.cli.naming import confirmed_name, new_name
+from everlearn.cli.output import Stopped, as_json, print_json, print_table, progress, say
 from everlearn.cli.teaching_boxes import teach_boxes
 from everlearn.images import video
 from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, FolderWatch, LabelledFile, Survey, survey
 from everlearn.memory.answers import Outcome
+from everlearn.memory.words import counted
 from everlearn.regions.looking import MODES, Region
 
 # So many folders or files are spelled out.
@@ -64,6 +66,7 @@ also = click.option(
 )
 @click.option("--plan", is_flag=True, help="Say what would be taught, and teach nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask; for programs.")
+@new_name
 @again
 @also
 @keep_images
@@ -82,6 +85,7 @@ def teach(
     regions: str | None,
     plan: bool,
     yes: bool,
+    new: bool,
     again: bool,
     also: bool,
     as_json: bool,
@@ -101,20 +105,32 @@ def teach(
         if not yes and sys.stdin.isatty() and sys.stderr.isatty():
             click.confirm("go on?", default=True, abort=True, err=True)
     failures: list[Outcome] = []
+    saved = 0
     with progress("teaching", len(found.files)) as step:
 
         def acknowledge(outcome: Outcome) -> None:
+            nonlocal saved
             step()
+            saved += outcome.error is None
             if outcome.error is not None:
                 failures.append(outcome)
 
         memory = opened(ctx, regions=regions)
-        summary = memory.teach_many(
-            _with_frames(found.files, every, image_limits(ctx), box),
-            again=again,
-            also=also,
-            acknowledge=acknowledge,
-        )
+        if name is not None:
+            confirmed = confirmed_name(memory, name, new=new)
+            found.files = [(path, confirmed) for path, _ in found.files]
+        try:
+            summary = memory.teach_many(
+                _with_frames(found.files, every, image_limits(ctx), box),
+                again=again,
+                also=also,
+                acknowledge=acknowledge,
+            )
+        except KeyboardInterrupt:
+            raise Stopped(
+                f"Stopped. {saved} of {counted(len(found.files), 'picture')} are saved; run the "
+                "same command to continue."
+            ) from None
     if as_json:
         print_json(
             {
@@ -129,7 +145,7 @@ def teach(
             say(f"not taught: {failure.error}", err=True)
         names = len({name for _, name in found.files})
         repeated = f", {summary.repeated} known already" if summary.repeated else ""
-        say(f"taught {summary.taught} images of {names} names{repeated}")
+        say(f"taught {counted(summary.taught, 'image')} of {counted(names, 'name')}{repeated}")
         if not found.is_unusual and found.left_out:
             say(f"left out: {_counts(found)}", err=True)
     if failures:
@@ -154,7 +170,8 @@ def _with_frames(
 def _say_plan(found: Survey) -> None:
     """What will be taught, and what not, where the folders are not as usual."""
     names = Counter(name for _, name in found.files)
-    say(f"{len(found.files)} images of {len(names)} names will be taught", err=True)
+    images, kinds = counted(len(found.files), "image"), counted(len(names), "name")
+    say(f"will teach {images} of {kinds}", err=True)
     for name, folders in list(found.nested.items())[:MOST_SHOWN]:
         inside = ", ".join(f"{folder} {count}" for folder, count in folders.most_common(MOST_SHOWN))
         say(

@@ -3,7 +3,9 @@
 import click
 
 from everlearn.cli.context import opened
+from everlearn.cli.naming import confirmed_name, new_name
 from everlearn.cli.output import as_json, print_json, print_table, say
+from everlearn.memory.words import counted, listed
 
 
 @click.command()
@@ -23,20 +25,30 @@ def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json:
         print_json([vars(group) for group in groups])
         return
     rows = [
-        [str(g.id), str(g.count), g.likely or "", "ignored" if g.ignored else ""] for g in groups
+        [
+            str(g.id),
+            str(g.count),
+            g.likely or "",
+            "ignored" if g.ignored else "",
+            listed(g.sources),
+        ]
+        for g in groups
     ]
-    print_table(["group", "pictures", "resembles most", ""], rows)
+    print_table(["group", "pictures", "most like", "", "files"], rows)
 
 
 @click.command()
 @click.argument("group", type=int)
 @click.argument("name")
+@new_name
 @as_json
 @click.pass_context
-def name(ctx: click.Context, group: int, name: str, as_json: bool) -> None:
+def name(ctx: click.Context, group: int, name: str, new: bool, as_json: bool) -> None:
     """Teach a GROUP of strangers as NAME."""
-    count = opened(ctx).name_unknowns(group, name)
+    memory = opened(ctx)
+    name = confirmed_name(memory, name, new=new)
+    count = memory.name_unknowns(group, name)
     if as_json:
         print_json({"taught": count, "name": name})
     else:
-        say(f"taught {count} pictures as {name}; everlearn undo takes it back")
+        say(f"taught {counted(count, 'picture')} as {name}; everlearn undo takes it back")

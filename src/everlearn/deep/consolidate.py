@@ -9,7 +9,6 @@ standard deviation of a fair coin. What becomes of a Memory is in ``workflows/co
 
 import copy
 import logging
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from everlearn.deep.embedding import DeepEmbedder
 from everlearn.deep.pictures import Pictures, require_trainable
 from everlearn.deep.streaming import StreamingNetwork
 from everlearn.deep.trainer import BaseTrainer, Epoch
+from everlearn.evaluation.metrics import better_than_chance
 
 # A network that knows much already is not shaken as one that knows nothing.
 CONSOLIDATION = Recipe(epochs=30, batch_size=256, learning_rate=0.1, label_smoothing=0.0)
@@ -97,21 +97,10 @@ def consolidation(
         _held_out_hits(StreamingNetwork(each, clone(learner), unit=unit), pictures, held)
         for each in (embedder, trained)
     )
-    taken = helps(before, after)
+    taken = better_than_chance(before, after)
     return Consolidation(
         trained if taken else embedder, float(before.mean()), float(after.mean()), taken
     )
-
-
-def helps(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
-    """Whether answers became right more often than chance would have it.
-
-    With w answers that became right and l that became wrong, w − l > √(w + l); √(w + l) is the
-    standard deviation of w − l where neither is likelier (McNemar 1947).
-    """
-    won = int(np.count_nonzero(after & ~before))
-    lost = int(np.count_nonzero(before & ~after))
-    return won - lost > math.sqrt(won + lost)
 
 
 def trained_further(

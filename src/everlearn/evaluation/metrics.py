@@ -4,6 +4,7 @@ Accuracies over time are arrays with one value per checkpoint; ``by_task[t, i]``
 task (or class) i after learning task t.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,23 @@ def _tasks(by_task: ArrayLike) -> Array:
             f"accuracies by task have shape {table.shape}; give a square table of at least 2 tasks"
         )
     return table
+
+
+def better_than_chance(
+    before: NDArray[np.bool_], after: NDArray[np.bool_], *, deviations: float = 1.0
+) -> bool:
+    """Whether answers became right more often than chance would have it.
+
+    With w answers that became right and l that became wrong, w − l is compared with √(w + l), its
+    standard deviation where neither is likelier (McNemar 1947).
+
+    Parameters
+    ----------
+    before, after : bool arrays of shape (n_examples,)
+        Which examples are answered right, the same examples in both.
+    deviations : float, default=1.0
+        By how many standard deviations it must be better.
+    """
+    won = int(np.count_nonzero(after & ~before))
+    lost = int(np.count_nonzero(before & ~after))
+    return won - lost > deviations * math.sqrt(won + lost)

@@ -89,7 +89,7 @@ def essence(data: bytes, name: str) -> Essence:
     if kind in ("AVIF", "HEIF"):
         return Essence(kind, data)
     raise NotAnImage(
-        f"{name} is {'a ' + kind + ' file' if kind else 'not an image'}, which cannot be read; "
+        f"{name} is {f'a {kind} file, which is not read' if kind else 'not an image'}; "
         f"formats are JPEG, PNG, WebP, GIF, BMP, AVIF and HEIC"
     )
 

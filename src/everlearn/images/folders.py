@@ -113,6 +113,19 @@ def labelled_files(paths: Iterable[Path], name: str | None = None) -> Iterator[L
     return iter(survey(paths, name).files)
 
 
+def image_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """Files as they are given, and for a folder every image below it, in a fixed order."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        found = Survey()
+        images = [file for file in _walk(found, path) if _reason_against(file, False) is None]
+        if not images:
+            raise InvalidInput(f"{path} holds no images{_counted(found)}")
+        yield from images
+
+
 def _look_through(
     found: Survey, folder: Path, name: str | None, by_innermost: bool, videos: bool
 ) -> None:

@@ -162,7 +162,8 @@ class Answering:
                 likely = self._opened.journal.word(self.calibrated.answer(mean).nearest)
             members = tuple(one.id for one in group)
             quiet = bool(group[0].ignored)
-            described.append(Group(group[0].id, len(group), members, likely, quiet))
+            sources = tuple(one.example.source for one in group)
+            described.append(Group(group[0].id, len(group), members, likely, quiet, sources))
         return described
 
     def _likeness(self) -> float:

@@ -38,6 +38,7 @@ from everlearn.memory.edits.correcting import Correction
 from everlearn.memory.edits.editor import Editor
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.naming import Spelling
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.reembed import (
     Comparison,
@@ -558,7 +559,14 @@ class Memory(FindsThings):
         progress : callable
             Called for every fifth of every classifier.
         """
-        return self._opened.read(lambda: standings(self._opened.journal, classifiers, progress))
+        return self._opened.read(
+            lambda: standings(
+                self._opened.journal,
+                classifiers,
+                progress,
+                in_use=self._opened.history.classifier(),
+            )
+        )
 
     # Kept unknown images.
 
@@ -575,6 +583,7 @@ class Memory(FindsThings):
         """Teach a group of unknown images their name; returns how many were taught."""
         require_name(name)
         with self._opened.one_change() as journal:
+            name = Spelling(journal)(name)
             found = find_group(self._answering.unknown_groups(), group)
             operation = operations.begin(journal, "name")
             new = [one for one in found if not journal.same(one.example, name)]

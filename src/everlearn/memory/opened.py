@@ -222,7 +222,7 @@ class OpenMemory:
         try:
             write_head(self.storage.caches, self.journal, head)
         except (CannotWrite, NotAllowed) as error:
-            logger.warning("nothing was prepared for the next question: %s", error)
+            logger.warning("the next question will take longer to answer: %s", error)
 
     def _order_inbox(self) -> None:
         """Give positions to what other processes left in the inbox; not while this one is busy."""

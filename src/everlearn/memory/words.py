@@ -8,8 +8,13 @@ from everlearn.errors import InvalidInput
 MOST_NAMES = 5
 
 
+def counted(count: int, noun: str) -> str:
+    """A number and its noun: 1 picture, 3 pictures."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def teachings(count: int) -> str:
-    return "1 teaching" if count == 1 else f"{count} teachings"
+    return counted(count, "teaching")
 
 
 def listed(names: Iterable[str]) -> str:

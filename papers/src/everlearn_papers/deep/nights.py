@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.deep.consolidate import CONSOLIDATION, helps, trained_further
+from everlearn.deep.consolidate import CONSOLIDATION, trained_further
+from everlearn.evaluation.metrics import better_than_chance
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn_papers.deep.cifar import Scale, base_embedder, pictures
 from everlearn_papers.deep.incremental import Pictured
@@ -60,7 +61,7 @@ def nights(
         rested = _taught(trained, in_store)
         before = _hits(embedder, learner, asked.of(known))
         after = _hits(trained, rested, asked.of(known))
-        taken = helps(before, after)
+        taken = better_than_chance(before, after)
         record["nights"].append(
             {
                 "before": float(before.mean()),

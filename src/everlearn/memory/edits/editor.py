@@ -16,6 +16,7 @@ from everlearn.memory.edits.before_reembed import keep_before, remove_before, un
 from everlearn.memory.edits.correcting import Correction, correct
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.naming import Spelling
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.reembed import (
     Progress,
@@ -64,9 +65,10 @@ class Editor:
         require_name(name)
         operations.require_group(group)
         with self._opened.changing() as journal:
+            spelled = Spelling(journal)(name)
             taken = self.intake.one(example, source)
             writer = TeachingWriter(journal, "teach", again=again, also=also, group=group)
-            outcome = writer.write([(name, taken)])[0]
+            outcome = writer.write([(spelled, taken)])[0]
             self._snapshot()
             if not isinstance(outcome, bool):
                 raise outcome
@@ -84,7 +86,7 @@ class Editor:
         tell = acknowledge or (lambda outcome: None)
         with self._opened.changing() as journal:
             writer = TeachingWriter(journal, "teach", again=again, also=also)
-            for part in in_parts(self.intake.many(_with_checked_names(examples))):
+            for part in in_parts(self.intake.many(_spelled(examples, Spelling(journal)))):
                 good = [(name, taken) for name, taken in part if isinstance(taken, Example)]
                 outcomes = iter(writer.write(good))
                 for name, taken in part:
@@ -101,9 +103,10 @@ class Editor:
     def correct(self, example: Any, name: str, *, also: bool) -> Correction:
         require_name(name)
         with self._opened.changing() as journal:
+            spelled = Spelling(journal)(name)
             taken = self.intake.one(example)
             with journal.transaction():
-                return correct(journal, taken, name, also=also)
+                return correct(journal, taken, spelled, also=also)
 
     def forget(self, selection: TeachingSelection) -> Forgotten:
         with self._opened.one_change() as journal:
@@ -204,10 +207,9 @@ def _found_in_history(selection: TeachingSelection, journal: Any, intake: Intake
     return selection.found(journal, intake, forgotten=True)
 
 
-def _with_checked_names(examples: Iterable[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
+def _spelled(examples: Iterable[tuple[Any, str]], spelling: Spelling) -> Iterator[tuple[Any, str]]:
     for example, name in examples:
-        require_name(name)
-        yield example, name
+        yield example, spelling(name)
 
 
 def _as_text(source: Any) -> str:

@@ -48,6 +48,8 @@ class Group:
     likely : str or None
         The known name it resembles most.
     ignored : bool
+    sources : tuple of str
+        Where its members came from, in the order of ``examples``; empty where it is not known.
     """
 
     id: int
@@ -55,6 +57,7 @@ class Group:
     examples: tuple[int, ...]
     likely: str | None
     ignored: bool
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,7 @@ from everlearn.images.decode import decode
 from everlearn.images.embedders import WEIGHTS
 from everlearn.images.folders import labelled_files
 
-ROOT = Path(__file__).parents[1]
-PAGES = (
-    "tutorial.md",
-    "memory.md",
-    "service.md",
-    "cluster.md",
-    "papers/README.md",
-    "how-to/many-machines.md",
-)
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +174,7 @@ def test_classifiers_are_compared_and_switched(run, photos):
     found = as_json(run("compare-classifiers", "--json"))
     assert {standing["classifier"] for standing in found} == {"ridge", "lda", "mean", "auto"}
     assert all(standing["asked"] == 12 for standing in found)
-    assert "ridge, which is in use" in run("compare-classifiers", "ridge").stdout
+    assert "none is better than ridge by more than chance" in run("compare-classifiers", "ridge").stdout
     assert "everlearn use" in run("compare-classifiers", "lda", "mean").stdout
     assert "all 12 teachings" in run("use", "lda").stdout
     assert "StreamingLDA" in as_json(run("info", "--json"))["classifier"]
@@ -257,7 +249,7 @@ def test_wrong_usage_is_exit_code_two(words):
 
 def test_help_fits_one_screen():
     shown = CliRunner().invoke(app, ["--help"]).stdout
-    assert len(shown.splitlines()) <= 56
+    assert len(shown.splitlines()) <= 60
     assert max(map(len, shown.splitlines())) <= 100
 
 
@@ -287,8 +279,9 @@ def test_the_reference_is_what_the_commands_say():
     assert script.PAGE.read_text() == script.page(), "run python scripts/command_line_docs.py"
 
 
-def test_every_command_is_in_the_tutorial_or_the_page_on_memory():
-    pages = "".join((ROOT / "docs" / page).read_text() for page in PAGES)
+def test_every_command_is_shown_on_a_page_for_people():
+    written = set((ROOT / "docs").rglob("*.md")) - {ROOT / "docs" / "command-line.md"}
+    pages = "".join(page.read_text("utf-8") for page in written)
     missing = [
         name for name, _ in every_command() if not re.search(rf"everlearn (-m \S+ )?{name}", pages)
     ]

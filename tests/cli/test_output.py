@@ -86,7 +86,7 @@ def strange(tmp_path):
 
 def test_one_bad_name_never_stops_the_others(tmp_path, strange):
     result = run(tmp_path, "teach", strange)
-    assert "taught 2 images of 1 names" in result.stdout
+    assert "taught 2 images of 1 name" in result.stdout
     assert "left out: 3 in a folder whose name cannot be a name" in result.stderr
     assert "\x1b" not in result.output
     run(tmp_path, "ask", *sorted((strange / "good").iterdir()))
@@ -153,7 +153,7 @@ def test_limits_are_options(tmp_path):
     result = run(tmp_path, "teach", "--as", "wall", tmp_path / "large.png", expect=1)
     assert "5100 x 5000 pixels" in result.stderr
     command = ("teach", "--as", "wall", "--most-megapixels", "26", tmp_path / "large.png")
-    assert "taught 1 images" in run(tmp_path, *command).stdout
+    assert "taught 1 image of 1 name" in run(tmp_path, *command).stdout
 
 
 def everlearn(*words, **how):

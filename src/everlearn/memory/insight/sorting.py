@@ -1,0 +1,42 @@
+"""Files sorted into folders by what they were answered to be."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from everlearn.errors import CannotWrite
+from everlearn.memory.answers import Answers
+
+UNKNOWN = "unknown"
+
+
+def sorted_into(folder: Path, answered: Iterable[tuple[Path, Answers | Exception]]) -> int:
+    """Copy each file into a folder of its name; returns how many were copied.
+
+    What is unknown goes into the folder ``unknown``, what could not be read stays where it is. A
+    file is never overwritten: one of the same name gets a number.
+    """
+    copied = 0
+    for file, found in answered:
+        if isinstance(found, Exception):
+            continue
+        name = UNKNOWN if found.unknown else found[0].name
+        target = folder / name.replace("/", "_").replace("\\", "_").strip(".")
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, _free(target / file.name))
+        except OSError as error:
+            raise CannotWrite(
+                f"{file} cannot be copied to {target}: {error.strerror}; {copied} were copied"
+            ) from None
+        copied += 1
+    return copied
+
+
+def _free(path: Path) -> Path:
+    """The path, or with a number where there is such a file already."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.stem} {number}{path.suffix}")
+    return free

@@ -1,0 +1,89 @@
+"""``everlearn ask``: folders, tables, files sorted by their answers."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from everlearn import Memory
+from everlearn.cli.app import app
+from everlearn.images.embedders import Pixels
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A Memory that tells dark from light, and a folder of three pictures and a broken one."""
+    rng = np.random.default_rng(0)
+
+    def picture(name, low, high):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(low, high, (16, 16, 3), dtype=np.uint8)).save(path)
+        return path
+
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        for number in range(4):
+            memory.teach(picture(f"taught/dark/{number}.png", 0, 60), "dark")
+            memory.teach(picture(f"taught/light/{number}.png", 190, 255), "light")
+    picture("asked/a.png", 0, 60)
+    picture("asked/deeper/b.png", 190, 255)
+    (tmp_path / "asked" / "notes.txt").write_text("no picture")
+    return tmp_path
+
+
+def run(folder, *words, expect=0):
+    result = CliRunner().invoke(
+        app, ["--network", "pixels-4", *map(str, words), "-m", str(folder / "memory")]
+    )
+    assert result.exit_code == expect, result.output
+    return result
+
+
+def test_a_folder_is_all_its_pictures_and_the_memory_may_be_named_last(folder):
+    answers = json.loads(run(folder, "ask", folder / "asked", "--json").stdout)
+    assert [one["file"].rpartition("/")[2] for one in answers] == ["a.png", "b.png"]
+
+
+def test_answers_are_written_as_a_table(folder):
+    run(folder, "ask", folder / "asked", "--csv", folder / "out.csv")
+    with open(folder / "out.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    shown = json.loads(run(folder, "ask", folder / "asked", "--json").stdout)
+    for row, answer in zip(rows, shown, strict=True):
+        said = "unknown" if answer["unknown"] else answer["answers"][0]["name"]
+        assert (row["file"], row["answer"]) == (answer["file"], said)
+
+
+def test_files_are_copied_by_their_answers_and_never_overwritten(folder):
+    shown = json.loads(run(folder, "ask", folder / "asked", "--json").stdout)
+    for _ in range(2):
+        run(folder, "ask", folder / "asked", "--sort-into", folder / "sorted")
+    for answer in shown:
+        said = "unknown" if answer["unknown"] else answer["answers"][0]["name"]
+        stem = answer["file"].rpartition("/")[2].removesuffix(".png")
+        copies = [folder / "sorted" / said / f"{stem}{more}.png" for more in ("", " 2")]
+        with open(answer["file"], "rb") as file:
+            data = file.read()
+        assert [copy.read_bytes() for copy in copies] == [data, data]
+
+
+def test_unknown_is_shown_without_a_probability(folder, monkeypatch):
+    """It would be conditional on being known."""
+    noise = folder / "noise.png"
+    gradient = np.tile(np.linspace(0, 255, 16, dtype=np.uint8)[:, None, None], (1, 16, 3))
+    Image.fromarray(gradient).save(noise)
+    shown = json.loads(run(folder, "ask", noise, "--json").stdout)[0]
+    line = run(folder, "ask", noise).stdout.splitlines()[1]
+    if shown["unknown"]:
+        assert "most like" in line
+        assert "%" not in line
+    else:
+        assert "%" in line
+
+
+def test_a_folder_without_pictures_says_so(folder):
+    (folder / "empty").mkdir()
+    assert "holds no images" in run(folder, "ask", folder / "empty", expect=1).output

@@ -1,0 +1,18 @@
+"""``everlearn serve``: the address is announced when it can be opened, and not before."""
+
+import socket
+
+from click.testing import CliRunner
+
+from everlearn.cli.app import app
+
+
+def test_a_port_in_use_is_said_before_any_address(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(app, ["-m", str(tmp_path / "m"), "serve", "--port", str(port)])
+    assert result.exit_code == 1
+    assert f"port {port} of 127.0.0.1 is in use" in result.output
+    assert "Open http" not in result.output

@@ -1,0 +1,44 @@
+"""Names do not fork by capitals or spaces, and words of answers are no names."""
+
+import pytest
+
+from everlearn import Memory
+from everlearn.errors import InvalidLabel
+from everlearn.memory.edits.naming import misspelled
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with Memory(tmp_path / "memory") as opened:
+        opened.teach([1.0, 0.0], "Purple Finch")
+        yield opened
+
+
+@pytest.mark.parametrize("spelled", ["purple finch", "  Purple Finch ", "PURPLE  FINCH"])
+def test_a_name_is_spelled_as_the_first_time(memory, spelled):
+    memory.teach([0.9, 0.1], spelled)
+    memory.teach_many([([0.8, 0.2], spelled)])
+    memory.correct([0.7, 0.3], spelled)
+    assert {name: record.count for name, record in memory.names().items()} == {"Purple Finch": 4}
+
+
+@pytest.mark.parametrize("word", ["unknown", " Unknown", "ignored", "background"])
+def test_words_of_answers_are_no_names(memory, word):
+    before = memory.info()["log_entries"]
+    for teach in (memory.teach, memory.correct):
+        with pytest.raises(InvalidLabel, match="choose another"):
+            teach([0.5, 0.5], word)
+    assert memory.info()["log_entries"] == before
+
+
+def test_new_names_in_one_batch_are_one(memory):
+    memory.teach_many([([0.0, 1.0], "Wren"), ([0.1, 1.0], "wren")])
+    assert memory.names()["Wren"].count == 2
+
+
+def test_misspellings_are_noticed_and_other_names_are_not():
+    known = ["Purple Finch", "House Sparrow", "Cardinal"]
+    assert misspelled("Purpel Finch", known) == "Purple Finch"
+    assert misspelled("cardinl", known) == "Cardinal"
+    assert misspelled("purple finch", known) is None, "the same name"
+    assert misspelled("Blue Jay", known) is None
