@@ -346,3 +346,14 @@ def test_mutated_images_give_named_errors():
             refused += 1
     assert decoded > 300
     assert refused > 300
+
+
+def test_a_phone_s_photograph_is_decoded_at_a_fraction_of_its_size():
+    """48 megapixels are within the limit where a fraction of them is enough, and not else."""
+    data = saved(Image.new("RGB", (8064, 6048), (200, 30, 60)), "JPEG")
+    small = decode(data, at_least=448)
+    assert min(small.shape[:2]) >= 448
+    assert small.shape[0] * small.shape[1] <= 2_000_000
+    assert np.abs(small.mean(axis=(0, 1)) - (200, 30, 60)).max() < 3
+    with pytest.raises(ImageTooLarge, match="--most-megapixels"):
+        decode(data)

@@ -48,6 +48,8 @@ SUFFIXES = frozenset(
 )
 # Formats whose decoder holds several copies of the picture at a time count as that much larger.
 COPIES = {"WEBP": 2}
+# How many times as many pixels a JPEG may have that is decoded at a fraction of its size.
+REDUCED = 2.5
 SANDBOXED = ("AVIF", "HEIF")
 
 
@@ -61,7 +63,9 @@ class Limits:
         Size of the file.
     pixels : int
         Width times height; the default is that of a 24-megapixel camera. WebP, whose decoder
-        keeps several copies of the picture, may have half as many.
+        keeps several copies of the picture, may have half as many. A JPEG that is decoded at a
+        fraction of its size, as it is to be embedded, may have two and a half times as many: a
+        phone's 48 megapixels cost no more memory than 12.
     side : int
         Width or height; the default is the most that JPEG can have.
     work : int
@@ -121,14 +125,18 @@ def opened_picture(
             data, parts.kind, name, pixels=limits.pixels, side=limits.side
         )
         return upright(as_rgb(stored), orientation)
-    _require_within(parts.size, parts, name, limits)
+    reduced = at_least is not None and parts.kind == "JPEG"
+    _require_within(parts.size, parts, name, limits, reduced)
     image = _opened(parts, name)
-    _require_within(image.size, parts, name, limits)
+    _require_within(image.size, parts, name, limits, reduced)
     try:
-        if at_least is not None and parts.kind == "JPEG":
+        if at_least is not None and reduced:
             image.draft("RGB", (at_least, at_least))
+            _require_within(image.size, parts, name, limits, False)
         image.load()
         return upright(as_rgb(image), parts.orientation)
+    except ImageTooLarge:
+        raise
     except Exception as error:
         raise DamagedImage(
             f"{name} is damaged ({_reason(error)}); open and save it again with an image editor"
@@ -184,7 +192,7 @@ def _opened(parts: Essence, name: str) -> "Image.Image":
 
 
 def _require_within(
-    size: tuple[int, int] | None, parts: Essence, name: str, limits: Limits
+    size: tuple[int, int] | None, parts: Essence, name: str, limits: Limits, reduced: bool
 ) -> None:
     if size is None:
         return
@@ -192,10 +200,12 @@ def _require_within(
     if width < 1 or height < 1:
         raise DamagedImage(f"{name} is damaged: it declares a size of {width} x {height} pixels")
     most = limits.pixels // COPIES.get(parts.kind, 1)
+    if reduced:
+        most = int(most * REDUCED)
     if width * height > most or max(size) > limits.side:
         raise ImageTooLarge(
             f"{name} has {width} x {height} pixels; allowed are {most:,}, and {limits.side:,} on a "
-            "side. Make it smaller, or raise the limit"
+            "side. Make it smaller, or raise the limit (--most-megapixels on the command line)"
         )
     if parts.passes * width * height > limits.work:
         raise ImageTooLarge(

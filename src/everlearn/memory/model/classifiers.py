@@ -93,7 +93,7 @@ def standings(
 ) -> list[Standing]:
     """The classifiers, the best first; ``progress`` is called for every part that was held out.
 
-    Each is compared with the one ``in_use``, which is asked the same teachings if it is among them.
+    Each is compared with the one ``in_use``, which is asked the same teachings.
     """
     _, names, _, vectors = journal.everything()
     parts = [part for part in folds(names, FOLDS) if part.any()]
@@ -101,7 +101,9 @@ def standings(
         raise NeverLearned("no name was taught twice yet, so nothing can be held out and asked")
     X, now = unit(vectors), None if in_use is None else word_of(in_use)
     found: dict[str, tuple[Hits, float]] = {}
-    for one in meant:
+    candidates = list(meant)
+    baseline = [] if now is None or now in candidates else [now]
+    for one in [*candidates, *baseline]:
         classifier = classifier_for(one)
         require_usable(classifier)
         hits, seconds = [], 0.0
@@ -124,5 +126,6 @@ def standings(
             used is not None and better_than_chance(used, hits, deviations=2.0),
         )
         for word, (hits, seconds) in found.items()
+        if word not in baseline
     ]
     return sorted(table, key=lambda standing: -standing.accuracy)
