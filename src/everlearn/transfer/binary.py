@@ -17,6 +17,7 @@ from everlearn.base import StreamingClassifier
 from everlearn.errors import InvalidLabel, TooManyLabels
 from everlearn.statistics.labels import Label, Labels
 from everlearn.transfer.kept_examples import SolvedFromExamples
+from everlearn.transfer.kernel import OF_HISTOGRAMS, Kernel
 from everlearn.transfer.online import LearnedOnline
 
 # Fitted models among the parameters: a clone forgets what it learned, not what these know.
@@ -44,7 +45,9 @@ class BinaryClassifier(StreamingClassifier):
         """
         with self._lock:
             self._require_fitted()
-            margins: Array = self._core.margins(self._rows(X))
+            rows = self._rows(X)
+            Kernel(self._kernel_name()).require(rows)
+            margins: Array = self._core.margins(rows)
             return margins
 
     @property
@@ -76,7 +79,7 @@ class BinaryClassifier(StreamingClassifier):
 
     @property
     def gamma_(self) -> float | None:
-        """γ of the rbf kernel: as given, or as the examples have it; None for other kernels."""
+        """γ of the rbf or χ² kernel: as given, or as the examples have it; None for others."""
         self._require_fitted()
         gamma: float | None = self._core.kernel.gamma
         return gamma
@@ -105,12 +108,15 @@ class BinaryClassifier(StreamingClassifier):
         self.signs_ = self._signs(after)
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        Kernel(self._kernel_name()).require(X)
         self._core.learn(X, slots, self.signs_, np.ones(len(X)) if weights is None else weights)
 
     def _learn_one(self, x: Array, slot: int) -> None:
+        Kernel(self._kernel_name()).require(x)
         self._core.learn_one(x, slot, self.signs_)
 
     def _scores(self, X: Array) -> Array:
+        Kernel(self._kernel_name()).require(X)
         scores: Array = 0.5 * self._core.margins(X)[:, None] * self.signs_
         return scores
 
@@ -147,4 +153,5 @@ class BinaryClassifier(StreamingClassifier):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.input_tags.pairwise = self._kernel_name() == "precomputed"
+        tags.input_tags.positive_only = self._kernel_name() in OF_HISTOGRAMS
         return tags

@@ -2,21 +2,31 @@
 
     linear        k(x, z) = x·z
     rbf           k(x, z) = exp(−γ ‖x − z‖²)
+    chi2          k(x, z) = exp(−γ Σ_j (x_j − z_j)² / (x_j + z_j))        histograms
+    intersection  k(x, z) = Σ_j min(x_j, z_j)                             histograms
     precomputed   rows are kernel values already: column i belongs to the i-th example taught
 
 γ is one over the mean squared distance between the examples at hand unless it is given, so that
 scaling all features changes nothing. Tommasi et al. (2012) write exp(−‖x − z‖² / δ) with δ "the
 mean of the pairwise distances"; squared ones are meant here, which have the unit of what δ divides.
+Of the χ² kernel it is the mean χ² distance. The two kernels of histograms take no negative
+features: without that they are no kernels. They cost O(d) a pair, without a matrix product.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from everlearn.arrays import Array
+from everlearn.errors import InvalidInput
 from everlearn.validation import require_one_of, require_positive
 
-KERNELS = ("linear", "rbf", "precomputed")
+KERNELS = ("linear", "rbf", "chi2", "intersection", "precomputed")
+# Those that keep examples, with a γ, and of histograms.
+OF_EXAMPLES = ("rbf", "chi2", "intersection")
+WITH_GAMMA = ("rbf", "chi2")
+OF_HISTOGRAMS = ("chi2", "intersection")
 
 
 @dataclass(frozen=True)
@@ -34,11 +44,22 @@ class Kernel:
 
     @property
     def lacks_gamma(self) -> bool:
-        return self.name == "rbf" and self.gamma is None
+        return self.name in WITH_GAMMA and self.gamma is None
+
+    def require(self, X: Array) -> None:
+        """Refuse examples that the kernel is not made for."""
+        if self.name in OF_HISTOGRAMS and X.size and X.min() < 0.0:
+            raise InvalidInput(
+                f"the kernel {self.name!r} compares histograms, whose entries are not negative; "
+                f"the least here is {X.min():.3g}; use kernel='rbf' for such features"
+            )
 
     def for_examples(self, X: Array, weights: Array | None = None) -> "Kernel":
         """The same kernel, with γ taken from these examples where it was not given."""
-        return Kernel("rbf", 1.0 / mean_squared_distance(X, weights)) if self.lacks_gamma else self
+        if not self.lacks_gamma:
+            return self
+        mean = mean_squared_distance if self.name == "rbf" else mean_chi2_distance
+        return Kernel(self.name, 1.0 / mean(X, weights))
 
     def between(self, X: Array, kept: Array) -> Array:
         """k(x_i, z_j) of all rows with the examples kept, which came first of all."""
@@ -46,8 +67,16 @@ class Kernel:
             return X[:, : len(kept)]
         if self.name == "linear":
             return X @ kept.T
+        if self.name == "intersection":
+            return _pairs(X, kept, lambda rows, z: np.minimum(rows, z).sum(axis=1))
         assert self.gamma is not None
+        if self.name == "chi2":
+            return np.exp(-self.gamma * chi2_distances(X, kept))
         return rbf(X, kept, self.gamma)
+
+    def own(self, X: Array) -> Array:
+        """k(x, x) of every row, for kernels that keep examples."""
+        return X.sum(axis=1) if self.name == "intersection" else np.ones(len(X))
 
 
 def mean_squared_distance(X: Array, weights: Array | None = None) -> float:
@@ -63,6 +92,36 @@ def mean_squared_distance(X: Array, weights: Array | None = None) -> float:
     squares = np.einsum("ij,ij->i", centred, centred)
     distance = 2.0 * float(squares.sum() if weights is None else squares @ weights) / (total - 1)
     return distance if distance > 0 else 1.0
+
+
+def mean_chi2_distance(X: Array, weights: Array | None = None) -> float:
+    """The mean χ² distance over pairs i ≠ j, in O(n² d); weights and exceptions as above."""
+    counts = np.ones(len(X)) if weights is None else weights
+    total = float(counts.sum())
+    if len(X) < 2 or total <= 1.0:
+        return 1.0
+    distance = float(counts @ chi2_distances(X, X) @ counts) / (total * (total - 1.0))
+    return distance if distance > 0 else 1.0
+
+
+def chi2_distances(A: Array, B: Array) -> Array:
+    """Σ_j (a_j − b_j)² / (a_j + b_j) for all pairs of rows; 0 / 0 counts as 0."""
+
+    def one(rows: Array, z: Array) -> Array:
+        sums = rows + z
+        shares = np.divide((rows - z) ** 2, sums, out=np.zeros_like(sums), where=sums > 0)
+        distances: Array = shares.sum(axis=1)
+        return distances
+
+    return _pairs(A, B, one)
+
+
+def _pairs(A: Array, B: Array, one: Callable[[Array, Array], Array]) -> Array:
+    """What ``one`` gives for all rows of A with each row of B, a column each."""
+    values = np.empty((len(A), len(B)))
+    for column, z in enumerate(B):
+        values[:, column] = one(A, z)
+    return values
 
 
 def rbf(A: Array, B: Array, gamma: float) -> Array:

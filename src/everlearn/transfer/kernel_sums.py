@@ -1,7 +1,7 @@
 """Σ_i c_i k(x_i, x): what each kernel keeps of the examples in a sum that grows.
 
-The linear kernel keeps w = Σ c_i x_i, the precomputed one a coefficient per column, the rbf one the
-support vectors themselves, at most ``budget`` of them.
+The linear kernel keeps w = Σ c_i x_i, the precomputed one a coefficient per column, the others
+the support vectors themselves, at most ``budget`` of them.
 """
 
 import numpy as np
@@ -66,11 +66,10 @@ class ColumnSum(LinearSum):
 
 
 class SupportSum:
-    """Σ c_i exp(−γ ‖x − x_i‖²) over at most ``budget`` support vectors.
+    """Σ c_i k(x_i, x) over at most ``budget`` support vectors.
 
-    A full budget makes room by dropping the support vector that came first, or the one whose
-    coefficient is smallest and whose loss therefore changes f least (‖c_i k(x_i, ·)‖ = |c_i|); of
-    equal ones the oldest.
+    A full budget makes room by dropping the support vector that came first, or the one whose loss
+    changes f least, ‖c_i k(x_i, ·)‖ = |c_i| √k(x_i, x_i); of equal ones the oldest.
     """
 
     def __init__(self, n_features: int, kernel: Kernel, budget: int | None, drop: str) -> None:
@@ -92,6 +91,8 @@ class SupportSum:
         return values
 
     def value_and_norm(self, x: Array) -> tuple[float, float]:
+        if self.kernel.name != "rbf":
+            return float(self.values(x[None])[0]), float(self.kernel.own(x[None])[0])
         gamma = self.kernel.gamma
         assert gamma is not None
         return rbf_score(x, self.supports, self.coefficients, self.count, gamma), 1.0
@@ -124,7 +125,7 @@ class SupportSum:
         if self.budget is not None and self.count >= self.budget:
             if self.drop == "oldest":
                 return int(self.arrivals.argmin())
-            sizes = np.abs(self.coefficients)
+            sizes = np.abs(self.coefficients) * np.sqrt(self.kernel.own(self.supports))
             smallest = np.flatnonzero(sizes == sizes.min())
             return int(smallest[self.arrivals[smallest].argmin()])
         if self.count == len(self.supports):

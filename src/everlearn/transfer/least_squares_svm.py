@@ -83,8 +83,9 @@ class LeastSquaresSVM(BinaryClassifier):
     ----------
     C : float, default=1.0
         The weight of the squared errors against the norm of w.
-    kernel : {"linear", "rbf", "precomputed"}, default="linear"
-        With "precomputed", rows are kernel values and column i belongs to the i-th example taught.
+    kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"}, default="linear"
+        "chi2" and "intersection" compare histograms. With "precomputed", rows are kernel values
+        and column i belongs to the i-th example taught.
     gamma : float, optional
         γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the examples.
     max_examples : int, default=5000

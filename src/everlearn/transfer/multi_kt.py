@@ -145,8 +145,9 @@ class MultiKT(BinaryClassifier):
         decision function, or functions of X. Without any this is a ``LeastSquaresSVM``.
     C : float, default=1.0
         The weight of the squared errors against the distance from the prior models.
-    kernel : {"linear", "rbf", "precomputed"}, default="linear"
-        With "precomputed", rows are kernel values and column i belongs to the i-th example taught.
+    kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"}, default="linear"
+        "chi2" and "intersection" compare histograms. With "precomputed", rows are kernel values
+        and column i belongs to the i-th example taught.
     gamma : float, optional
         γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the examples.
     penalty : {"ridge", "ball"}, default="ridge"

@@ -19,7 +19,7 @@ from everlearn.base import BOUNDED, Promise
 from everlearn.errors import InvalidParameter
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kernel import Kernel
+from everlearn.transfer.kernel import OF_EXAMPLES, Kernel
 from everlearn.transfer.online import GoneOnFrom, LearnedOnline, StepRules
 from everlearn.transfer.prior_models import PriorModels, check_prior_models
 from everlearn.validation import require_one_of, require_positive, require_whole
@@ -39,8 +39,9 @@ class PassiveAggressive(BinaryClassifier):
         The most that one example may move the hypothesis (PA-I), or how little its loss is forgiven
         (PA-II).
     variant : {"pa1", "pa", "pa2"}, default="pa1"
-    kernel : {"linear", "rbf", "precomputed"}, default="linear"
-        With "precomputed", rows are kernel values and column i belongs to the i-th example taught.
+    kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"}, default="linear"
+        "chi2" and "intersection" compare histograms. With "precomputed", rows are kernel values
+        and column i belongs to the i-th example taught.
     gamma : float, optional
         γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the first ten
         examples.
@@ -123,8 +124,8 @@ class PassiveAggressive(BinaryClassifier):
     @property
     def promises(self) -> frozenset[Promise]:
         loop = frozenset({Promise.BATCH_IS_LOOP})
-        # An rbf kernel without a budget keeps every example that taught it something.
-        return loop if self.kernel == "rbf" and self.budget is None else loop | BOUNDED
+        # Such a kernel without a budget keeps every example that taught it something.
+        return loop if self.kernel in OF_EXAMPLES and self.budget is None else loop | BOUNDED
 
     @property
     def coef_(self) -> Array:
