@@ -40,6 +40,7 @@ BY_NAME: tuple[str, ...] = (
     "regions_main",
     "memory_classifier",
     "memory_questions",
+    "unknown",
     "service_speed",
     "service_page",
     "service_load",

@@ -1,4 +1,4 @@
-"""Why, leave-one-out, the promise of *unknown*, mislabelled teachings."""
+"""Why, leave-one-out, mislabelled teachings; the promise of *unknown* is in unknown.py."""
 
 import multiprocessing
 import os
@@ -13,19 +13,15 @@ import numpy as np
 from PIL import Image
 
 from benchmarks.side_by_side import Line
+from benchmarks.unknown import FILES, pack_of
 from everlearn import Memory, RecursiveRLSC
 from everlearn.memory.insight.influence import Influence
-from everlearn.memory.model.conformal import Acceptance, tie_of
 from everlearn.memory.model.head import unit
-from everlearn.memory.model.unknown import Familiarity
 
 N, NAMES, WIDTH = 10_000, 200, 1_280
 RETRAINED = 200
-SPLITS = 200
 PHOTOGRAPHS, PHOTOGRAPHED_NAMES = 6_000, 200
 STARTS = 9
-LEVELS = (0.90, 0.95, 0.99)
-PACKS = ("caltech101_effnetlite0.npz", "cifar100_small_effnetlite0.npz", "icub_camera50.npz")
 
 
 def ridge() -> RecursiveRLSC:
@@ -77,80 +73,8 @@ def exactness() -> Iterator[Line]:
     )
 
 
-def pack_of(name: str) -> tuple[np.ndarray, np.ndarray]:
-    with np.load(Path(os.environ["EVERLEARN_DATA"], name)) as pack:
-        end = "" if "features" in pack else "_train"
-        return unit(pack[f"features{end}"]), np.asarray(pack[f"labels{end}"])
-
-
-def coverage(X: np.ndarray, y: np.ndarray) -> dict[float, float]:
-    """The share of new examples accepted, mean of many random splits of random classes."""
-    rng = np.random.default_rng(2)
-    accepted: dict[float, list[float]] = {level: [] for level in LEVELS}
-    rows_of = {k: np.flatnonzero(y == k) for k in np.unique(y)}
-    for _ in range(SPLITS):
-        chosen = rng.choice(list(rows_of), min(20, len(rows_of)), replace=False)
-        taught, asked = [], []
-        for k in chosen:
-            rows = rng.permutation(rows_of[k])
-            count = int(rng.integers(3, min(40, len(rows) // 2 + 4)))
-            # New pictures come as the taught ones came: as many of each name, in proportion.
-            taught += [(row, k) for row in rows[:count]]
-            asked += [(row, k) for row in rows[count : count + max(1, count // 2)]]
-        names = np.searchsorted(np.sort(chosen), [k for _, k in taught])
-        U = X[[row for row, _ in taught]]
-        counts = np.bincount(names).astype(float)
-        means = np.array([U[names == k].mean(axis=0) for k in range(len(counts))])
-        familiarity = Familiarity(counts, means)
-        acceptance = Acceptance(*familiarity.leave_one_out(U, names))
-        scores = X[[row for row, _ in asked]] @ familiarity.directions.T
-        nearest = scores.argmax(axis=1)
-        p = [
-            acceptance.p_value(s[k], int(k), tie_of(X[row].astype(np.float32)))
-            for s, k, (row, _) in zip(scores, nearest, asked, strict=True)
-        ]
-        for level in LEVELS:
-            accepted[level].append(float(np.mean(np.array(p) > 1.0 - level)))
-    return {level: float(np.mean(shares)) for level, shares in accepted.items()}
-
-
-def promise() -> Iterator[Line]:
-    for name in PACKS:
-        found = coverage(*pack_of(name))
-        yield Line(
-            f"share of new pictures of taught things accepted, {SPLITS} splits of {name}",
-            ", ".join(f"{share:.3f} at {level}" for level, share in found.items()),
-            "within 0.01",
-        )
-
-
-def strangers() -> Iterator[Line]:
-    """50 known and 51 unknown classes of Caltech-101, 5 and 10 shots."""
-    X, y = pack_of(PACKS[0])
-    for shots in (5, 10):
-        areas, rates = [], []
-        for seed in range(10):
-            rng = np.random.default_rng(seed)
-            known = rng.permutation(np.unique(y))[:50]
-            rows = [rng.permutation(np.flatnonzero(y == k)) for k in known]
-            U = X[np.concatenate([r[:shots] for r in rows])]
-            means = U.reshape(50, shots, -1).mean(axis=1)
-            familiarity = Familiarity(np.full(50, float(shots)), means)
-            inside = familiarity.of(X[np.concatenate([r[shots : shots + 20] for r in rows])])
-            outside = familiarity.of(X[~np.isin(y, known)])
-            ranks = np.searchsorted(np.sort(outside), inside) / len(outside)
-            areas.append(ranks.mean())
-            rates.append(np.mean(outside >= np.quantile(inside, 0.05)))
-        yield Line(
-            f"unknown classes told from known ones, 50 known, 51 unknown, {shots} shots",
-            f"AUROC {100 * np.mean(areas):.1f}, false accepts at 95 % accepted "
-            f"{100 * np.mean(rates):.0f} %",
-            "91.8, 35 %" if shots == 5 else "92.5, 32 %",
-        )
-
-
 def mislabelled() -> Iterator[Line]:
-    X, y = pack_of(PACKS[0])
+    X, y = pack_of(FILES[0])
     found = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
@@ -292,5 +216,3 @@ def lines() -> Iterator[Line]:
     if "EVERLEARN_DATA" in os.environ:
         yield from taught_and_asked()
         yield from mislabelled()
-        yield from strangers()
-        yield from promise()

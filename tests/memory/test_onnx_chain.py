@@ -52,12 +52,8 @@ def test_the_file_answers_like_ask(exported):
         assert name == answers[0].name
         for answer in answers:
             assert shares[answer.name] == pytest.approx(answer.probability, abs=2e-3)
-        # p is the middle of a step; within the step ask draws a lot.
-        n_ranked = 24
-        assert p == pytest.approx(answers.p_value, abs=0.5 / (n_ranked + 1) + 1e-6)
-        if abs(p - 0.05) > 0.5 / (n_ranked + 1):
-            assert unknown == answers.unknown
-        assert unknown == (p <= np.float32(0.05))
+        assert p == pytest.approx(answers.p_value, abs=1e-6)
+        assert unknown == answers.unknown
 
 
 def test_many_pictures_at_once_are_answered_as_one_by_one(exported):
@@ -75,15 +71,17 @@ def test_many_pictures_at_once_are_answered_as_one_by_one(exported):
 
 
 def test_ranks_in_a_table_are_those_of_the_acceptance(rng):
-    scores, nearest = rng.normal(size=80), np.repeat([3, 5, 9], [40, 30, 10])
+    scores, nearest = rng.normal(size=240), np.repeat([3, 5, 9], [120, 110, 10])
     acceptance = Acceptance(scores, nearest)
     names = np.array([3, 4, 5, 9])
     group, ranks, counts = acceptance.table(names)
     for score in rng.normal(size=20):
         for place, name in enumerate(names):
-            below = (ranks[group[place]] < score).sum()
-            middle = (below + 0.5) / (counts[group[place]] + 1)
-            assert middle == pytest.approx(acceptance.p_value(score, int(name), 0.5))
+            through = (ranks[group[place]] <= score).sum()
+            p = (through + 1) / (counts[group[place]] + 1)
+            assert p == pytest.approx(acceptance.p_value(score, int(name)))
+            low = score < acceptance.thresholds(0.9)[group[place]]
+            assert low == (score < acceptance.threshold(0.9, int(name)))
 
 
 def test_what_is_no_onnx_file_is_refused(tmp_path):

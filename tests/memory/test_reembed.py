@@ -121,7 +121,7 @@ def test_embedders_are_compared_by_leaving_out(tmp_path, photos):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
         before = coefficients(memory)
-        found = memory.compare_embedders([Pixels(size=1), Pixels(size=8, colour=True)])
+        found = memory.compare_networks([Pixels(size=1), Pixels(size=8, colour=True)])
         assert found[0].embedder == "pixels 8 colour"
         assert found[0].accuracy == 1.0 > found[1].accuracy
         assert np.array_equal(coefficients(memory), before)
@@ -244,7 +244,7 @@ def test_collected_vectors_are_not_believed(tmp_path, photos, forge):
     new = Pixels(size=8)
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
-        memory.compare_embedders([new])
+        memory.compare_networks([new])
         (side,) = memory.path.glob("reembed-*")
         db = sqlite3.connect(side)
         forge(db)
@@ -259,7 +259,7 @@ def test_collected_vectors_follow_no_link(tmp_path, photos):
     new = Pixels(size=8)
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
-        memory.compare_embedders([new])
+        memory.compare_networks([new])
         (side,) = memory.path.glob("reembed-*")
         side.unlink()
         side.symlink_to(tmp_path / "elsewhere")
@@ -271,7 +271,7 @@ def test_a_disk_that_is_full_while_vectors_are_collected_has_a_name(tmp_path, ph
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
         new = Pixels(size=8)
-        memory.compare_embedders([new])
+        memory.compare_networks([new])
         (side,) = memory.path.glob("reembed-*")
         side.unlink()
         side.mkdir()

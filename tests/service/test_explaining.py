@@ -14,7 +14,7 @@ COLOURS = {"red": (200, 0, 0), "green": (0, 190, 0), "blue": (0, 0, 200)}
 @pytest.fixture
 def client(live, memories):
     for name, colour in COLOURS.items():
-        for shift in range(0, 24, 4):
+        for shift in range(0, 28, 4):
             memories["home"].teach(picture(*colour, shift=shift), name, source=f"{name}{shift}")
     with Client(live, token=TOKEN) as client:
         yield client
@@ -143,6 +143,6 @@ def test_a_check_tells_its_progress_and_blocks_nobody(client, own, tmp_path):
     report = client.report()
     with Memory(tmp_path / "other", embedder=Pixels(size=8, colour=True)) as memory:
         for name, colour in COLOURS.items():
-            for shift in range(0, 24, 4):
+            for shift in range(0, 28, 4):
                 memory.teach(picture(*colour, shift=shift), name, source=f"{name}{shift}")
         assert memory.report().per_name == report.per_name

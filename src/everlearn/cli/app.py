@@ -24,6 +24,7 @@ Exit codes: 0 done, 1 something could not be done, 2 wrong usage, 130 interrupte
 # Where each command lives; a command's packages are imported when it is called. Other distributions
 # add theirs through the entry points "everlearn.commands".
 COMMANDS = {
+    "init": "everlearn.cli.settling",
     "teach": "everlearn.cli.teaching",
     "ingest": "everlearn.cli.ingesting",
     "ask": "everlearn.cli.asking",
@@ -48,8 +49,9 @@ COMMANDS = {
     "info": "everlearn.cli.asking",
     "reembed": "everlearn.cli.embedding",
     "relocate": "everlearn.cli.embedding",
-    "compare-embedders": "everlearn.cli.embedding",
+    "compare-networks": "everlearn.cli.embedding",
     "compare-regions": "everlearn.cli.finding",
+    "strictness": "everlearn.cli.settling",
     "use": "everlearn.cli.classifying",
     "compare-classifiers": "everlearn.cli.classifying",
     "verify": "everlearn.cli.maintenance",

@@ -256,6 +256,7 @@ def _described(file: Path, found: Answers | Exception) -> dict[str, Any]:
         "file": str(file),
         "unknown": found.unknown,
         "ignored": found.ignored,
+        "probably": found.probably,
         "familiarity": found.familiarity if found else None,
         "answers": [vars(answer) for answer in found],
         **({} if found.box is None else {"box": list(found.box)}),
@@ -267,7 +268,7 @@ def _verdict(found: Answers | Exception) -> str:
         return f"error: {found}"
     if found.unknown:
         return "ignored" if found.ignored else "unknown"
-    return f"{found[0].name} {found[0].probability:.0%}"
+    return f"{'probably ' if found.probably else ''}{found[0].name} {found[0].probability:.0%}"
 
 
 def _alternatives(found: Answers | Exception) -> str:

@@ -66,7 +66,11 @@ def reembed(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Change to another network (an ONNX file, efficientnet-lite0 or pixels) or to other parts."""
+    """Change to another network, or to other parts of the pictures.
+
+    MODEL is a word (fast, balanced, best), an ONNX file, a name of another package (timm:NAME), or
+    several of these with + between them.
+    """
     if model is None and regions is None:
         raise click.UsageError("name a network, or say --regions")
     memory = opened(ctx)
@@ -115,12 +119,12 @@ def relocate(ctx: click.Context, old: str, new: str, as_json: bool) -> None:
     say(f"{done.moved} teachings have their new path, {len(done.missing)} keep the old one")
 
 
-@click.command("compare-embedders")
+@click.command("compare-networks")
 @click.argument("models", nargs=-1, required=True)
 @of_an_onnx_file
 @as_json
 @click.pass_context
-def compare_embedders(
+def compare_networks(
     ctx: click.Context,
     models: tuple[str, ...],
     size: int | None,
@@ -128,15 +132,35 @@ def compare_embedders(
     scale: Numbers | None,
     as_json: bool,
 ) -> None:
-    """Which network would know the names best? ONNX files, or words."""
+    """Which network would know the names best, and what would it cost?
+
+    MODELS are words (fast, balanced, best), ONNX files, names of other packages (timm:NAME), or
+    several of these with + between them.
+    """
     memory = opened(ctx)
     embedders = [
         embedder_for(word, size=size, mean=_plain(mean), scale=_plain(scale)) for word in models
     ]
-    with progress("embedding", len(embedders) * memory.info()["teachings"]) as step:
-        found = memory.compare_embedders(embedders, progress=lambda *_: step())
+    words = {embedder.name: word for embedder, word in zip(embedders, models, strict=True)}
+    with progress("embedding", memory.info()["teachings"]) as step:
+        found = memory.compare_networks(embedders, progress=lambda *_: step())
     if as_json:
-        print_json([vars(comparison) for comparison in found])
+        print_json([{**vars(c), "network": words[c.embedder], "cost": vars(c.cost)} for c in found])
         return
-    rows = [[c.embedder, f"{c.accuracy:.1%}", str(c.teachings), str(c.left_out)] for c in found]
-    print_table(["embedder", "right, each left out", "teachings", "not readable"], rows)
+    rows = []
+    for c in found:
+        about = [words[c.embedder], f"{c.accuracy:.1%}", str(c.teachings), str(c.left_out)]
+        cost = c.cost
+        costs = ["", "", ""] if cost is None else [
+            f"{cost.milliseconds:.0f}", _duration(cost.switch_seconds), f"{cost.megabytes:.0f}"
+        ]  # fmt: skip
+        rows.append(about + costs)
+    titles = ["network", "right, each left out", "teachings", "not readable",
+              "ms a picture", "to switch", "MB on disk"]  # fmt: skip
+    print_table(titles, rows)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3600.0 else f"{seconds / 3600:.1f} h"

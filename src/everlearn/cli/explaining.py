@@ -87,6 +87,7 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: boo
                 "accuracy": found.accuracy.share,
                 "interval": found.accuracy.interval,
                 "teachings": found.accuracy.of,
+                "strangers_noticed": found.strangers_noticed,
                 "per_name": {
                     name: {"right": a.right, "of": a.of, "interval": a.interval}
                     for name, a in found.per_name.items()
@@ -102,6 +103,8 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: boo
         )
     else:
         say(str(found.accuracy))
+        for sentence in found.about_strangers():
+            say(sentence)
         print_table(
             ["name", "teachings", "right", "what to show next"],
             [

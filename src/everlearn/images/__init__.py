@@ -7,6 +7,8 @@ from everlearn.images.embedders import (
     OnnxEmbedder,
     Pixels,
 )
+from everlearn.images.shipped import PPLCNetV2
+from everlearn.images.side_by_side import SideBySide
 from everlearn.images.torch_embedder import TorchEmbedder
 
 __all__ = [
@@ -14,7 +16,9 @@ __all__ = [
     "Embedder",
     "Limits",
     "OnnxEmbedder",
+    "PPLCNetV2",
     "Pixels",
+    "SideBySide",
     "TorchEmbedder",
     "decode",
 ]

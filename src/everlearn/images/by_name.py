@@ -2,20 +2,35 @@
 
 Vectors carry the name of the embedder they came from. Those that come with everlearn are found by
 it alone, so that whoever opens a Memory later looks with the same eyes. An ONNX file has to be at
-hand; how pictures are prepared for it stands in the name, where the file does not say it.
+hand; how pictures are prepared for it stands in the name, where the file does not say it. Words and
+files joined by ``+`` stand side by side.
 """
 
 import os
 import re
+from collections.abc import Callable
 
 from everlearn.errors import InvalidParameter
 from everlearn.images.embedders import SHIPPED, EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
+from everlearn.images.hub_models import HUBS, hub_embedder, hub_of
 from everlearn.images.onnx_files import Numbers
+from everlearn.images.shipped import LCNET, PPLCNetV2
+from everlearn.images.side_by_side import SideBySide, parts_in
 
 Given = str | os.PathLike[str]
 
-# What is said on a command line, and the precision it stands for.
-WORDS = {"efficientnet-lite0": "float32", "efficientnet-lite0-int8": "int8"}
+# What is said on a command line or to a Memory, and what it stands for.
+WORDS: dict[str, Callable[[], Embedder]] = {
+    "fast": lambda: EfficientNetLite0(precision="int8"),
+    "balanced": EfficientNetLite0,
+    "best": lambda: SideBySide([EfficientNetLite0(), PPLCNetV2()]),
+    "efficientnet-lite0": EfficientNetLite0,
+    "efficientnet-lite0-int8": lambda: EfficientNetLite0(precision="int8"),
+    "pp-lcnetv2": PPLCNetV2,
+}
+# What a new Memory looks with.
+DEFAULT = "balanced"
+BESIDE = "+"
 _PIXELS_WORD = re.compile(r"pixels(?:-(\d+))?")
 
 MIRROR = " mirror"
@@ -23,7 +38,9 @@ MIRROR = " mirror"
 WIDEST_PIXELS = 512
 _NUMBERS = r"[-+.\de]+|\([-+.\de, ]+\)|\[[-+.\de, ]+\]"
 # Stem, digest, size, crop, mean and scale, as OnnxEmbedder writes them.
-_FILE = re.compile(rf".+ [0-9a-f]{{16}} (\d+) ([.\d]+) ({_NUMBERS}) ({_NUMBERS})")
+_FILE = re.compile(
+    rf".+ [0-9a-f]{{16}} (\d+) ([.\d]+) ({_NUMBERS}) ({_NUMBERS})(?: (mean|first|rest))?"
+)
 _PIXELS = re.compile(r"pixels (\d+) (grey|colour)")
 
 
@@ -38,38 +55,64 @@ def embedder_for(
 
     Parameters
     ----------
-    word : {"efficientnet-lite0", "efficientnet-lite0-int8", "pixels", "pixels-N"} or path-like
+    word : str or path-like
+        ``fast``, ``balanced`` or ``best``; ``efficientnet-lite0``, ``efficientnet-lite0-int8``,
+        ``pp-lcnetv2``, ``pixels`` or ``pixels-N``; ``timm:NAME``, ``torchvision:NAME``,
+        ``open_clip:NAME/WEIGHTS`` or ``transformers:NAME``; the path of an ONNX file; or several of
+        these with ``+`` between them.
     size, mean, scale : optional
         As for :class:`OnnxEmbedder`; ``size`` for pixels as well.
     """
+    parts = _side_by_side(word)
+    if len(parts) > 1:
+        if (size, mean, scale) != (None, None, None):
+            raise InvalidParameter(
+                f"size, mean and scale are of one file, but {word!r} names {len(parts)} networks; "
+                "put a preprocessor_config.json beside the file"
+            )
+        return SideBySide([embedder_for(part) for part in parts])
     if str(word) in WORDS:
-        return EfficientNetLite0(precision=WORDS[str(word)])  # type: ignore[arg-type]
+        return WORDS[str(word)]()
     if pixels := _PIXELS_WORD.fullmatch(str(word)):
         side = size or int(pixels[1] or 16)
         if not 0 < side <= WIDEST_PIXELS:
             raise InvalidParameter(f"pixels have a side of 1 to {WIDEST_PIXELS}, not {side}")
         return Pixels(size=side)
+    if hub_of(str(word)):
+        return hub_embedder(str(word))
     if not str(word).endswith(".onnx") and not os.path.exists(word):
+        hubs = ", ".join(f"{hub}:NAME" for hub in HUBS)
         raise InvalidParameter(
-            f"{str(word)!r} is no embedder; give {', '.join(map(repr, WORDS))}, 'pixels-16' or the "
-            "path of an ONNX file"
+            f"{str(word)!r} is no network; give {', '.join(map(repr, WORDS))}, 'pixels-16', the "
+            f"path of an ONNX file, or a name of another package: {hubs}"
         )
     return OnnxEmbedder(word, size=size, mean=mean, scale=scale)
+
+
+def as_embedder(meant: Embedder | Given) -> Embedder:
+    """What a word or a file stands for; an embedder stands for itself."""
+    return meant if isinstance(meant, Embedder) else embedder_for(meant)
 
 
 def embedder_called(name: str | None) -> Embedder | None:
     """The embedder with this name, if it comes with everlearn."""
     name = name or ""
+    if parts := parts_in(name):
+        found = [part for own, _ in parts if (part := embedder_called(own)) is not None]
+        return SideBySide(found) if len(found) == len(parts) else None
     plain = name.removesuffix(MIRROR)
     if pixels := _PIXELS.fullmatch(name):
         if not 0 < int(pixels[1][:6]) <= WIDEST_PIXELS:
             return None
         return Pixels(size=int(pixels[1]), colour=pixels[2] == "colour")
-    for precision, stem in SHIPPED.items():
-        if plain.split(" ")[0] == stem:
-            ours = EfficientNetLite0(precision=precision, mirror=plain != name)  # type: ignore[arg-type]
-            return ours if ours.name == name else None
-    return None
+    stem, mirror = plain.split(" ")[0], plain != name
+    ours: Embedder | None = None
+    for precision, file in SHIPPED.items():
+        if stem == file:
+            ours = EfficientNetLite0(precision=precision, mirror=mirror)  # type: ignore[arg-type]
+    if stem == LCNET:
+        ours = PPLCNetV2(mirror=mirror)
+    return ours if ours is not None and ours.name == name else None
 
 
 def prepared_as(name: str | None, given: Given) -> Embedder:
@@ -78,11 +121,16 @@ def prepared_as(name: str | None, given: Given) -> Embedder:
     Whether it is the embedder with that name is for its own name to say.
     """
     name = name or ""
+    parts, known = _side_by_side(given), [own for own, _ in parts_in(name)]
+    if len(parts) > 1:
+        # The names of as many networks say how pictures are prepared for each.
+        known = known if len(known) == len(parts) else [""] * len(parts)
+        return SideBySide([prepared_as(*pair) for pair in zip(known, parts, strict=True)])
     plain = name.removesuffix(MIRROR)
     said = _FILE.fullmatch(plain)
-    if said is None or str(given) in WORDS:
+    if said is None or not os.path.isfile(given):
         return embedder_for(given)
-    size, crop, mean, scale = said.groups()
+    size, crop, mean, scale, tokens = said.groups()
     return OnnxEmbedder(
         given,
         size=int(size),
@@ -90,7 +138,14 @@ def prepared_as(name: str | None, given: Given) -> Embedder:
         mean=_numbers(mean),
         scale=_numbers(scale),
         mirror=plain != name,
+        tokens=tokens,  # type: ignore[arg-type]
     )
+
+
+def _side_by_side(given: Given) -> list[str]:
+    """The networks that are named; a file may have the sign in its own name."""
+    word = str(given)
+    return [word] if os.path.exists(word) else [part.strip() for part in word.split(BESIDE)]
 
 
 def _numbers(written: str) -> Numbers:

@@ -54,6 +54,7 @@ WEIGHTS = resources.files("everlearn.images") / "weights"
 # The files of the network that everlearn brings along.
 SHIPPED = {"float32": "efficientnet_lite0", "int8": "efficientnet_lite0_int8"}
 DEFAULT_PRECISION: Literal["float32", "int8"] = "float32"
+TOKENS = (None, "mean", "first", "rest")
 
 
 class Embedder(ABC):
@@ -219,11 +220,17 @@ class OnnxEmbedder(NetworkEmbedder):
     mirror : bool, default=False
         Average the vectors of a picture and of its mirror image: a little more accurate, for twice
         the time.
+    tokens : {"mean", "first", "rest"}, optional
+        Of a model that gives tokens, (n, tokens, features): their mean, the first (CLS), or the
+        mean of all others (patches). By default a vector is taken if the model gives one beside
+        them, else the mean.
     sha256 : str, optional
         What the file must have; ``DamagedModel`` if it has not.
 
     Notes
     -----
+    A model of pictures and words (CLIP) may be given whole; it gets words that mean nothing.
+
     A file that :func:`everlearn.deep.embedding.export_onnx` wrote says itself how pictures are
     prepared for it, and has the name of the embedder it was made from: vectors of the one can be
     compared with vectors of the other. What is given here goes before what the file says, and
@@ -258,8 +265,11 @@ class OnnxEmbedder(NetworkEmbedder):
         scale: Numbers | None = None,
         threads: int = 1,
         mirror: bool = False,
+        tokens: Literal["mean", "first", "rest"] | None = None,
         sha256: str | None = None,
     ) -> None:
+        if tokens not in TOKENS:
+            raise InvalidParameter(f"tokens is 'mean', 'first' or 'rest', not {tokens!r}")
         model = _read_model(Path(path))
         digest = hashlib.sha256(model).hexdigest()
         if sha256 is not None and digest != sha256:
@@ -269,10 +279,10 @@ class OnnxEmbedder(NetworkEmbedder):
             )
         self._path = Path(path)
         self._session = onnx_session(model, Path(path), threads=threads)
-        self._input = picture_input(self._session, Path(path), size)
-        self._output = picture_output(self._session, Path(path))
         written = written_preparation(self._session, Path(path))
-        as_written = crop is None and mean is None and scale is None
+        self._input = picture_input(self._session, Path(path), size, written.size)
+        self._output = picture_output(self._session, Path(path), tokens)
+        as_written = crop is None and mean is None and scale is None and tokens is None
         crop = crop if crop is not None else written.crop or USUAL_CROP
         if self._input.kind == np.uint8:
             # Such a model scales pixels itself.
@@ -281,8 +291,11 @@ class OnnxEmbedder(NetworkEmbedder):
         scale = required(Path(path), scale, written.scale, "scale")
         super().__init__(self._input.side, crop, mean, scale)
         self.mirror = mirror
+        self.tokens = tokens
         own_name = f"{Path(path).stem} {digest[:16]} {self.size} {crop} {mean} {scale}"
         self.name = written.name if as_written and written.name else own_name
+        if tokens is not None:
+            self.name += f" {tokens}"
         if mirror:
             self.name += " mirror"
         self.n_features = self._probed_width()
@@ -297,7 +310,8 @@ class OnnxEmbedder(NetworkEmbedder):
         """Whether it takes float32 planes and its one output is vectors."""
         outputs = self._session.get_outputs()
         takes_planes = self._input.kind == np.float32 and not self._input.channels_last
-        return takes_planes and len(outputs) == 1 and len(outputs[0].shape) == 2
+        alone = not self._input.others and not self._input.one_at_a_time
+        return takes_planes and alone and len(outputs) == 1 and len(outputs[0].shape) == 2
 
     def run(self, batch: Vectors) -> Vectors:
         vectors = self._through_model(batch)
@@ -309,8 +323,12 @@ class OnnxEmbedder(NetworkEmbedder):
     def _through_model(self, batch: Vectors) -> Vectors:
         pictures = batch.transpose(0, 2, 3, 1) if self._input.channels_last else batch
         pictures = np.ascontiguousarray(pictures).astype(self._input.kind, copy=False)
-        (output,) = self._session.run([self._output], {self._input.name: pictures})
-        vectors: Vectors = as_vectors(output, self._output)
+        parts = np.split(pictures, len(pictures)) if self._input.one_at_a_time else [pictures]
+        found = []
+        for part in parts:
+            (output,) = self._session.run([self._output], self._input.fed(part))
+            found.append(as_vectors(output, self._output, self.tokens))
+        vectors: Vectors = found[0] if len(found) == 1 else np.concatenate(found)
         return vectors
 
 

@@ -25,6 +25,14 @@ ONNX_METADATA = "everlearn.embedder"
 BESIDE = "preprocessor_config.json"
 USUAL_CROP = 0.875
 KINDS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
+# Of inputs that are not about pictures.
+OTHER_KINDS = {
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(bool)": np.bool_,
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+}
 # Outputs that are vectors of whole pictures, where a model has several.
 VECTORS = ("image_embeds", "pooler_output", "embedding", "embeddings", "features")
 LONGEST_CONFIG = 1 << 20
@@ -34,12 +42,27 @@ Numbers = float | Sequence[float]
 
 @dataclass(frozen=True)
 class PictureInput:
-    """What a model takes: the input's name, the side of the square, layout and kind of numbers."""
+    """What a model takes: the input's name, the side of the square, layout and kind of numbers.
+
+    ``others`` are inputs that are not about pictures (words, masks), with their shape and kind;
+    ``one_at_a_time`` says that the model takes batches of one picture only.
+    """
 
     name: str
     side: int
     channels_last: bool
     kind: Any
+    others: tuple[tuple[str, tuple[Any, ...], Any], ...] = ()
+    one_at_a_time: bool = False
+
+    def fed(self, pictures: Any) -> dict[str, Any]:
+        """All inputs for a batch of pictures: words that mean nothing beside them."""
+        feed = {self.name: pictures}
+        for name, shape, kind in self.others:
+            sides = [len(pictures), *([1] * (len(shape) - 1))] if shape else []
+            said = [b if isinstance(b, int) else a for a, b in zip(sides, shape, strict=True)]
+            feed[name] = np.full(said, 1 if "mask" in name.lower() else 0, dtype=kind)
+        return feed
 
 
 @dataclass(frozen=True)
@@ -50,35 +73,49 @@ class Preparation:
     crop: float | None = None
     mean: Numbers | None = None
     scale: Numbers | None = None
+    size: int | None = None
 
 
-def picture_input(session: Any, path: Path, size: int | None) -> PictureInput:
-    """The one input of a model, which has to take RGB pictures."""
+def picture_input(
+    session: Any, path: Path, size: int | None, written: int | None = None
+) -> PictureInput:
+    """The input of a model that takes RGB pictures; ``written`` is the size said beside it."""
     inputs = session.get_inputs()
-    if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in KINDS:
+    taking = [i for i in inputs if len(i.shape) == 4 and i.type in KINDS]
+    others = [i for i in inputs if i not in taking]
+    if len(taking) != 1 or any(other.type not in OTHER_KINDS for other in others):
         found = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs)
         raise NotAModel(
             f"{path} does not take one batch of RGB pictures, (n, 3, height, width) or "
             f"(n, height, width, 3); it takes {found or 'nothing'}. Export the part of it that "
             "sees pictures alone"
         )
-    shape = inputs[0].shape
+    shape = taking[0].shape
     last = shape[3] == 3 and shape[1] != 3
     if not last and isinstance(shape[1], int) and shape[1] != 3:
         raise NotAModel(f"{path} does not take RGB pictures: its input has the shape {shape}")
     sides = [side for side in (shape[1:3] if last else shape[2:]) if isinstance(side, int)]
+    size = size or (None if sides else written)
     known = {*sides, *([size] if size else [])}
     if len(known) != 1:
         raise InvalidParameter(
             f"{path} takes pictures of {' x '.join(map(str, sides)) or 'any size'}, size={size}; "
             "give the size of the square it should get (size=, --size)"
         )
-    return PictureInput(inputs[0].name, int(known.pop()), last, KINDS[inputs[0].type])
+    beside = tuple((other.name, tuple(other.shape), OTHER_KINDS[other.type]) for other in others)
+    kind, single = KINDS[taking[0].type], shape[0] == 1
+    return PictureInput(taking[0].name, int(known.pop()), last, kind, beside, single)
 
 
-def picture_output(session: Any, path: Path) -> str:
-    """The output that is one vector a picture; of several the one called so, or of two axes."""
+def picture_output(session: Any, path: Path, tokens: str | None = None) -> str:
+    """The output that is one vector a picture; of several the one called so, or of two axes.
+
+    Where ``tokens`` are asked for, the first with three axes.
+    """
     outputs = session.get_outputs()
+    if tokens is not None:
+        outputs = [output for output in outputs if len(output.shape) == 3] or outputs
+        return str(outputs[0].name)
     named = [output for output in outputs if output.name in VECTORS]
     flat = [output for output in outputs if len(output.shape) == 2]
     for group in (named, flat, outputs):
@@ -87,12 +124,21 @@ def picture_output(session: Any, path: Path) -> str:
     raise NotAModel(f"{path} gives nothing")
 
 
-def as_vectors(output: Any, name: str) -> Any:
+def as_vectors(output: Any, name: str, tokens: str | None = None) -> Any:
     """One row a picture: tokens are averaged, and so is what lies beyond the second axis."""
     vectors = np.asarray(output, dtype=np.float32)
     if vectors.ndim < 2:
         raise NotAModel(f"the model gives shape {vectors.shape}; it should give one row each")
-    if vectors.ndim == 3 and "hidden_state" in name:
+    if tokens is not None and vectors.ndim != 3:
+        raise InvalidParameter(
+            f"tokens={tokens!r} is for models that give tokens, (n, tokens, features); the output "
+            f"{name} has the shape {vectors.shape}"
+        )
+    if tokens == "first":
+        return np.ascontiguousarray(vectors[:, 0])
+    if tokens == "rest":
+        return vectors[:, 1:].mean(axis=1)
+    if tokens == "mean" or (vectors.ndim == 3 and "hidden_state" in name):
         return vectors.mean(axis=1)
     return vectors.mean(axis=tuple(range(2, vectors.ndim))) if vectors.ndim > 2 else vectors
 
@@ -132,11 +178,22 @@ def _written_beside(path: Path) -> Preparation:
     if not path.is_file() or path.stat().st_size > LONGEST_CONFIG:
         return Preparation()
     said = json.loads(path.read_text())
+    size = _side(said)
     if not said.get("do_normalize", True):
-        return Preparation(mean=0.0, scale=1.0 / float(said.get("rescale_factor", 1 / 255)))
+        scale = 1.0 / float(said.get("rescale_factor", 1 / 255))
+        return Preparation(mean=0.0, scale=scale, size=size)
     if "image_mean" not in said or "image_std" not in said:
-        return Preparation()
-    return Preparation(None, _crop(said), *_of_pixels(said["image_mean"], said["image_std"]))
+        return Preparation(size=size)
+    scaled = _of_pixels(said["image_mean"], said["image_std"])
+    return Preparation(None, _crop(said), *scaled, size=size)
+
+
+def _side(said: dict[str, Any]) -> int | None:
+    """The side of the square that a model gets, where it is said."""
+    size = said.get("crop_size") if said.get("do_center_crop", False) else said.get("size")
+    if isinstance(size, dict):
+        size = size.get("height") or size.get("shortest_edge")
+    return int(size) if isinstance(size, int) and size > 0 else None
 
 
 def _crop(said: dict[str, Any]) -> float | None:

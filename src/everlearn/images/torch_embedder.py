@@ -2,7 +2,7 @@
 
 import hashlib
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,13 +22,18 @@ class TorchEmbedder(NetworkEmbedder):
     Parameters
     ----------
     module : torch.nn.Module or str
-        Takes float32 NCHW. A name is looked up in timm, with its pretrained weights, which are
-        fetched from Hugging Face if they are not in its cache.
+        Takes NCHW. Of a feature map or of tokens the mean is taken. A name is looked up in timm,
+        with its pretrained weights, which are fetched from Hugging Face if they are not in its
+        cache.
     name : str, optional
         What to call it; by default the class and a digest of the weights.
+    prefix : str, optional
+        What to put in place of the class there.
     size, crop, mean, scale
         As in :class:`OnnxEmbedder`; the defaults are those of ImageNet models in torch.
     device : str, default="cpu"
+    through : callable, optional
+        Gives the vectors of a batch, ``through(module, batch)``; by default the module does.
 
     Notes
     -----
@@ -54,11 +59,13 @@ class TorchEmbedder(NetworkEmbedder):
         module: Any,
         *,
         name: str | None = None,
+        prefix: str | None = None,
         size: int = 224,
         crop: float = 0.875,
         mean: float | Sequence[float] = (123.675, 116.28, 103.53),
         scale: float | Sequence[float] = (58.395, 57.12, 57.375),
         device: str = "cpu",
+        through: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         try:
             import torch
@@ -71,14 +78,23 @@ class TorchEmbedder(NetworkEmbedder):
         self._module = (_timm_model(module) if isinstance(module, str) else module).eval()
         self._module.to(device)
         self.device = device
-        weights = _digest_of_weights(self._module)
-        self.name = name or f"{type(self._module).__name__} {weights} {size} {crop} {mean} {scale}"
+        self._through = through
+        # Networks in half precision take pictures in half precision.
+        floats = (p.dtype for p in self._module.parameters() if p.is_floating_point())
+        self._kind = next(floats, torch.float32)
+        weights, kind = _digest_of_weights(self._module), prefix or type(self._module).__name__
+        self.name = name or f"{kind} {weights} {size} {crop} {mean} {scale}"
         self.n_features = self._probed_width()
 
     def run(self, batch: Vectors) -> Vectors:
         with self._torch.inference_mode():
-            output = self._module(self._torch.from_numpy(batch).to(self.device))
-        if output.ndim > 2:
+            pictures = self._torch.from_numpy(batch).to(self.device, self._kind)
+            through = self._through
+            output = self._module(pictures) if through is None else through(self._module, pictures)
+        if output.ndim == 3:
+            # Tokens: one vector for each part of the picture.
+            output = output.mean(1)
+        elif output.ndim > 3:
             output = output.flatten(2).mean(2)
         return np.asarray(output.float().cpu().numpy())
 
@@ -91,7 +107,7 @@ def _timm_model(name: str) -> Any:
             f"{name!r} is looked up in timm, which is not installed; pip install timm, "
             "or pass the module itself"
         ) from None
-    with _without_waiting_for_a_network():
+    with without_waiting_for_a_network():
         try:
             return timm.create_model(name, pretrained=True, num_classes=0)
         except Exception as error:
@@ -103,7 +119,7 @@ def _timm_model(name: str) -> Any:
 
 
 @contextmanager
-def _without_waiting_for_a_network() -> Iterator[None]:
+def without_waiting_for_a_network() -> Iterator[None]:
     """Let the hub of weights use its cache alone where it cannot be reached.
 
     It would try again and again, for most of a minute.

@@ -18,6 +18,7 @@ from everlearn.memory.insight.taught import TaughtMatrix, everything_taught
 from everlearn.memory.insight.why import Why, explain
 from everlearn.memory.model.calibrated import CalibratedModel, familiarity_of
 from everlearn.memory.model.head import as_answers, unit
+from everlearn.memory.model.strictness import USUAL_ACCEPT, accept_of
 from everlearn.memory.name_words import NameWords
 from everlearn.memory.opened import LOOKS, OpenMemory
 from everlearn.memory.storage.journal import Example
@@ -30,13 +31,20 @@ class Answering:
     Parameters
     ----------
     opened : OpenMemory
-    accept : float
-        The share of familiar things that should not be called unknown.
+    accept : float, optional
+        The share of familiar things that should not be called unknown; by default what the folder
+        says.
+    randomised : bool
+        Whether to decide by p-values with a draw in them.
     """
 
-    def __init__(self, opened: OpenMemory, accept: float) -> None:
+    def __init__(
+        self, opened: OpenMemory, accept: float | None = None, randomised: bool = False
+    ) -> None:
         self._opened = opened
-        self.accept = accept
+        self._given_accept = accept
+        self.accept = accept or USUAL_ACCEPT
+        self.randomised = randomised
         self.calibrated: CalibratedModel | None = None
         self.names = self._words()
         self.mode = "whole"
@@ -58,6 +66,10 @@ class Answering:
             self._opened.read(self.refresh)
         return self.calibrated
 
+    def chosen_accept(self) -> float:
+        """What was given, or what the folder says; inside :meth:`OpenMemory.read`."""
+        return self._given_accept or accept_of(self._opened.journal)
+
     def refresh(self) -> None:
         """Follow the journal to its end; inside :meth:`OpenMemory.read`."""
         self.read_at = None
@@ -66,6 +78,7 @@ class Answering:
             self.calibrated = None
         elif self.calibrated is None or not self.calibrated.is_of(model):
             self.calibrated = CalibratedModel(model, journal, self.calibrated)
+        self.accept = self.chosen_accept()
         self.names = self._words()
         self.note_mode()
         self._kind = kind_of_vectors(journal)
@@ -115,6 +128,7 @@ class Answering:
             threshold=acceptance.threshold(self.accept, verdict.nearest),
             ignored=lambda: self._opened.read(lambda: self.is_ignored(x)),
             box=box,
+            randomised=self.randomised,
         )
 
     def why(self, example: Example, name: str | None, top: int) -> Why:
@@ -141,8 +155,10 @@ class Answering:
             self.refresh()
             if self.calibrated is None:
                 raise NeverLearned("nothing was taught yet, so there is nothing to report on")
-            T = self.calibrated.temperature
-            return report_on(self._taught(), self._opened.journal, T, progress)
+            T, noticed = self.calibrated.temperature, self.calibrated.noticed(self.accept)
+            report = report_on(self._taught(), self._opened.journal, T, progress)
+            report.strangers_noticed = noticed
+            return report
 
         return self._opened.read(look)
 

@@ -25,12 +25,15 @@ class Answers(Sequence[Answer]):
         Whether the example resembles nothing that was taught. The answers then say what it comes
         closest to.
     familiarity : float
-        How much it resembles the nearest class; well below ``threshold`` it is unknown.
+        How well it fits what was taught; below ``threshold`` it is unknown.
     threshold : float
+    probably : bool
+        Whether it is known, but only just: were twice as much refused, it would be unknown.
     ignored : bool
         Whether it is unknown and resembles strangers that are to be ignored.
     p_value : float
-        The share of taught things that look less familiar; unknown is what has at most 1 − accept.
+        The share of taught things that look no more familiar; unknown is what has at most
+        1 − accept.
     box : Box or None
         The part of the picture that the answers are about; ``None`` for all of it.
     """
@@ -45,6 +48,7 @@ class Answers(Sequence[Answer]):
         p_value: float = 0.0,
         ignored: bool = False,
         box: Box | None = None,
+        probably: bool = False,
     ) -> None:
         self._answers = tuple(answers)
         self.unknown = unknown
@@ -53,6 +57,7 @@ class Answers(Sequence[Answer]):
         self.p_value = p_value
         self.ignored = ignored
         self.box = box
+        self.probably = probably
 
     @overload
     def __getitem__(self, index: int) -> Answer: ...

@@ -8,7 +8,7 @@ what the proposer is sure of and the Memory takes for background.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from everlearn.memory.model.background import Background
 from everlearn.memory.model.calibrated import CalibratedModel
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.finder import PROPOSER_WEIGHT, FindHead
-from everlearn.memory.model.head import Verdict, as_answers, unit
+from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.journal import Example
 from everlearn.regions.boxes import MOST_BOXES, Box, Boxes, merged, rounded, suppressed
@@ -141,8 +141,7 @@ class Finding:
     ) -> Answers:
         """Names with the shares of the head; known or unknown as ``ask`` says, or as told."""
         plain = calibrated.answer(x)
-        p_value = 0.0 if strange else plain.p_value
-        verdict = Verdict(shares, plain.familiarity, plain.nearest, p_value)
+        verdict = replace(plain, shares=shares, p_value=0.0 if strange else plain.p_value)
         acceptance, accept = calibrated.judgement.acceptance, self._answering.accept
         return as_answers(
             verdict,
@@ -150,9 +149,10 @@ class Finding:
             self._answering.names,
             top=top,
             accept=accept,
-            threshold=acceptance.threshold(accept, verdict.nearest),
+            threshold=np.inf if strange else acceptance.threshold(accept, verdict.nearest),
             ignored=lambda: self._opened.read(lambda: self._answering.is_ignored(x)),
             box=box,
+            randomised=self._answering.randomised,
         )
 
     def _nameless(self, boxes: Boxes, scores: Array, vectors: NDArray[np.float32]) -> list[Thing]:

@@ -18,16 +18,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from sklearn.base import clone
-
 from everlearn.deprecation import renamed_attribute
 from everlearn.errors import (
+    AlreadyThere,
     InvalidParameter,
     NeverLearned,
     NotExportable,
     NotMergeable,
 )
-from everlearn.images.by_name import Given
+from everlearn.images.by_name import Given, as_embedder
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
@@ -40,12 +39,11 @@ from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.naming import Spelling
 from everlearn.memory.edits.operations import Change
+from everlearn.memory.edits.part_vectors import compare_all
 from everlearn.memory.edits.reembed import (
     Comparison,
     Progress,
     Reembedding,
-    compare,
-    embed_anew,
     taught_image,
 )
 from everlearn.memory.edits.relocating import Relocation
@@ -64,6 +62,7 @@ from everlearn.memory.model.classifiers import (
     default_classifier,
     standings,
 )
+from everlearn.memory.model.strictness import ACCEPT, require_share
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.backup import write_backup
 from everlearn.memory.storage.erase import UNFINISHED
@@ -85,6 +84,7 @@ _RENAMED = {
     "name_strangers": "name_unknowns",
     "ignore_strangers": "ignore_unknowns",
     "drop_strangers": "drop_unknowns",
+    "compare_embedders": "compare_networks",
 }
 
 
@@ -103,11 +103,18 @@ class Memory(FindsThings):
         everlearn, and EfficientNet-Lite0 for a new folder. Also a word, such as
         ``"efficientnet-lite0-int8"``, or the path of an ONNX file, whose pictures are prepared as
         they were when the folder was taught.
+    network : {"fast", "balanced", "best"} or path-like, optional
+        The same by a word that says what is wanted; everything that ``embedder`` takes but an
+        embedder itself.
     classifier : an everlearn learner or a word, optional
         The classifier of a new folder; words are those of :meth:`use`. A folder that exists keeps
         its own.
-    accept : float in (0, 1), default=0.95
-        The share of familiar things that should not be called unknown.
+    accept : float in (0, 1), optional
+        The share of familiar things that should not be called unknown, at least; by default what
+        :meth:`set_accept` wrote into the folder, or 0.95.
+    randomised : bool, default=False
+        Call unknown by a p-value with a draw in it, so that exactly ``accept`` is accepted on
+        average; the same picture always gets the same answer, but frames of one scene may not.
     read_only : bool, default=False
         Open to be asked, beside a process that teaches.
     limits : Limits
@@ -126,7 +133,7 @@ class Memory(FindsThings):
     A change is on disk when its method returns. Vectors are taught and asked at length one.
 
     *Promises*: what was acknowledged survives a crash; forgetting is exact, erasing exact to the
-    bit; of new pictures of taught things the share ``accept`` is not called unknown.
+    bit; of new pictures of taught things at least the share ``accept`` is not called unknown.
 
     Examples
     --------
@@ -146,21 +153,24 @@ class Memory(FindsThings):
         *,
         name: str | None = None,
         embedder: Embedder | Given | None = None,
+        network: Given | None = None,
         classifier: Any = None,
-        accept: float = 0.95,
+        accept: float | None = None,
+        randomised: bool = False,
         read_only: bool = False,
         limits: Limits = DEFAULT_LIMITS,
         keep_images: str = "thumbnail",
         regions: str | None = None,
     ) -> None:
-        if not 0.0 < accept < 1.0:
-            raise InvalidParameter(f"accept is a share between 0 and 1, not {accept!r}")
+        if accept is not None:
+            require_share(accept)
+        if network is not None and embedder is not None:
+            raise InvalidParameter("network and embedder say the same; give one of them")
         storage = storage_at(path, name)
         self.path = storage.path
-        self.accept = accept
         self.read_only = read_only
         self._intake = Intake(
-            embedder,
+            network if embedder is None else embedder,
             limits,
             keep_images,
             known=lambda: self._opened.read(lambda: self._opened.journal.fact("embedder")),
@@ -170,9 +180,14 @@ class Memory(FindsThings):
             storage, classifier_for(classifier), default_classifier, read_only=read_only
         )
         self._editor = Editor(self._opened, self._intake)
-        self._answering = Answering(self._opened, accept)
+        self._answering = Answering(self._opened, accept, randomised)
         self._finding = Finding(self._opened, self._answering, self._intake)
         self._settle_regions(regions)
+
+    @property
+    def accept(self) -> float:
+        """The share of familiar things that should not be called unknown, at least."""
+        return self._opened.read(lambda: self._answering.chosen_accept())
 
     def __getattr__(self, name: str) -> Any:
         return renamed_attribute(self, name, _RENAMED)
@@ -375,7 +390,7 @@ class Memory(FindsThings):
 
     def reembed(
         self,
-        embedder: Embedder | None = None,
+        embedder: Embedder | Given | None = None,
         progress: Progress | None = None,
         *,
         regions: str | None = None,
@@ -387,11 +402,12 @@ class Memory(FindsThings):
         from. Where one can no longer be read nothing is changed (``PicturesMissing``; see
         :meth:`relocate`), unless ``drop`` says that such teachings may go. Names, history, undo and
         boxes that were given stay, and :meth:`undo` puts everything back as it was. Killed
-        meanwhile, the old state stays and the work goes on the next time.
+        meanwhile, the old state stays and the work goes on the next time. Of networks side by side
+        only those that have not seen the images look at them.
 
         Parameters
         ----------
-        embedder : Embedder, optional
+        embedder : Embedder, or a word or file as for ``network``, optional
             By default the one in use.
         progress : callable, optional
             Told how many teachings are done, and of how many.
@@ -402,8 +418,8 @@ class Memory(FindsThings):
         """
         mode = self.regions if regions is None else regions
         require_mode(mode)
-        embedder = embedder or self._intake.embedder
-        done = self._editor.reembed(embedder, progress, mode, drop=drop)
+        chosen = self._intake.embedder if embedder is None else as_embedder(embedder)
+        done = self._editor.reembed(chosen, progress, mode, drop=drop)
         self._opened.read(self._answering.note_mode)
         return done
 
@@ -423,6 +439,38 @@ class Memory(FindsThings):
             A file, or a folder with all that is in it.
         """
         return self._editor.relocate(os.path.abspath(old), os.path.abspath(new))
+
+    def set_accept(self, accept: float) -> None:
+        """Write into the folder how strict *unknown* is.
+
+        Parameters
+        ----------
+        accept : float in (0, 1)
+            The share of familiar things that should not be called unknown, at least.
+        """
+        require_share(accept)
+        with self._opened.one_change() as journal:
+            journal.set_fact(ACCEPT, repr(float(accept)))
+
+    def set_network(self) -> str:
+        """Write into a new folder which network it looks with; its name.
+
+        A folder that was taught keeps its own; :meth:`reembed` changes it.
+        """
+        embedder = self._intake.embedder
+        with self._opened.one_change() as journal:
+            known = journal.fact("embedder")
+            if known not in (None, embedder.name):
+                raise AlreadyThere(
+                    f"{self.path} looks with {known!r}; everlearn reembed changes the network"
+                )
+            if journal.n_features not in (0, embedder.n_features):
+                raise AlreadyThere(
+                    f"{self.path} was taught vectors of {journal.n_features} numbers"
+                )
+            journal.set_fact("embedder", embedder.name)
+            journal.set_fact("n_features", str(embedder.n_features))
+        return embedder.name
 
     def use(self, *, classifier: Any) -> None:
         """Switch to another classifier and teach it everything in the journal.
@@ -520,28 +568,32 @@ class Memory(FindsThings):
         """
         return self._answering.report(progress)
 
-    def compare_embedders(
-        self, embedders: Iterable[Embedder], progress: Progress | None = None
+    def compare_networks(
+        self, networks: Iterable[Embedder | Given], progress: Progress | None = None
     ) -> list[Comparison]:
-        """How well the names would be known with each embedder, by leave-one-out, the best first.
+        """How well the names would be known with each network, by leave-one-out, the best first.
 
-        Changes nothing; vectors that were made are used again by :meth:`reembed`.
+        Changes nothing; vectors that were made are used again by :meth:`reembed`. Each image is
+        read once for all networks.
+
+        Parameters
+        ----------
+        networks : embedders, or words or files as for ``network``
+        progress : callable, optional
+            Told how many teachings are done, and of how many; once for each pass over the images.
         """
-        return self._compared([(embedder, self.regions) for embedder in embedders], progress)
+        embedders = [as_embedder(network) for network in networks]
+        return self._compared(embedders, (self.regions,), progress)
 
     def _compared(
-        self, ways: Iterable[tuple[Embedder, str]], progress: Progress | None
+        self, embedders: list[Embedder], modes: tuple[str, ...], progress: Progress | None
     ) -> list[Comparison]:
-        found = []
+        for mode in modes:
+            require_mode(mode)
         caches = self._opened.storage.caches
         with self._opened.changing() as journal:
-            for embedder, mode in ways:
-                require_mode(mode)
-                classifier = clone(self._opened.history.classifier())
-                limits = self._intake.limits
-                anew = embed_anew(caches, journal, embedder, limits, progress, mode)
-                found.append(compare(journal, classifier, embedder, anew, mode))
-        return sorted(found, key=lambda comparison: -comparison.accuracy)
+            classifier, limits = self._opened.history.classifier(), self._intake.limits
+            return compare_all(caches, journal, classifier, embedders, limits, progress, modes)
 
     def compare_classifiers(
         self,
@@ -665,6 +717,7 @@ class Memory(FindsThings):
                 "features": journal.n_features,
                 "embedder": journal.fact("embedder"),
                 "regions": journal.fact("regions") or "whole",
+                "accept": self._answering.chosen_accept(),
                 "classifier": " ".join(repr(self._opened.history.classifier()).split()),
                 "erase_pending": journal.fact(UNFINISHED) is not None,
                 "bytes": self._opened.storage.size(),

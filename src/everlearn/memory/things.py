@@ -36,7 +36,7 @@ class FindsThings:
         raise NotImplementedError
 
     def _compared(
-        self, ways: Iterable[tuple[Embedder, str]], progress: Progress | None
+        self, embedders: list[Embedder], modes: tuple[str, ...], progress: Progress | None
     ) -> list[Comparison]:
         raise NotImplementedError
 
@@ -119,7 +119,7 @@ class FindsThings:
     ) -> list[Comparison]:
         """How well the names would be known by other parts of the pictures, the best first.
 
-        As :meth:`compare_embedders`; boxes that were given stay in every mode. ``"things"`` knows
+        As :meth:`compare_networks`; boxes that were given stay in every mode. ``"things"`` knows
         names as ``"main"`` does, and takes longer.
         """
-        return self._compared([(self._intake.embedder, mode) for mode in regions], progress)
+        return self._compared([self._intake.embedder], tuple(regions), progress)

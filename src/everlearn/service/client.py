@@ -461,6 +461,7 @@ def _answers(said: dict[str, Any]) -> Answers:
         p_value=said["p_value"],
         ignored=said["ignored"],
         box=None if said.get("box") is None else Box(*said["box"]),
+        probably=said.get("probably", False),
     )
 
 

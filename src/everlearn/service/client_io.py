@@ -83,6 +83,7 @@ def read_report(said: dict[str, Any], thumbnails: dict[int, bytes | None]) -> Re
         said["advice"],
         said["ranking"],
         {number: jpeg for number, jpeg in thumbnails.items() if jpeg is not None},
+        said.get("strangers_noticed"),
     )
 
 

@@ -18,10 +18,10 @@ from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.naming import Spelling
 from everlearn.memory.edits.operations import Change
+from everlearn.memory.edits.part_vectors import embed_missing
 from everlearn.memory.edits.reembed import (
     Progress,
     Reembedding,
-    embed_anew,
     replace_vectors,
     require_all_there,
 )
@@ -183,7 +183,7 @@ class Editor:
     ) -> Reembedding:
         caches = self._opened.storage.caches
         with self._opened.changing() as journal, journal.db.exclusive():
-            anew = embed_anew(caches, journal, embedder, self.intake.limits, progress, mode)
+            anew = embed_missing(caches, journal, embedder, self.intake.limits, progress, mode)
             if not drop:
                 require_all_there(journal, anew)
             keep_before(caches, journal)

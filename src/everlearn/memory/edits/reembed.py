@@ -24,7 +24,7 @@ import numpy as np
 from everlearn.errors import EverlearnError, NeverLearned, NotFinite, PicturesMissing
 from everlearn.images.batches import Embedded, Unreadable, embed_sources
 from everlearn.images.decode import Limits, read_bytes
-from everlearn.images.embedders import Embedder
+from everlearn.images.embedders import Embedder, Vectors
 from everlearn.memory.edits import operations
 from everlearn.memory.insight.influence import Influence
 from everlearn.memory.model.feature_map import power_and_learner
@@ -71,6 +71,25 @@ class Reembedding:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What an embedder costs.
+
+    Attributes
+    ----------
+    milliseconds : float
+        Of one core for one picture.
+    switch_seconds : float
+        To embed anew what has to be, on all cores.
+    megabytes : float
+        On disk: vectors, and statistics in a snapshot.
+    """
+
+    milliseconds: float
+    switch_seconds: float
+    megabytes: float
+
+
+@dataclass(frozen=True)
 class Comparison:
     """How well a Memory would know its names with an embedder.
 
@@ -83,6 +102,8 @@ class Comparison:
         How many could be read, and how many could not.
     regions : str
         Which part of a picture was meant where no box was given.
+    cost : Cost, optional
+        What a switch to it takes.
     """
 
     embedder: str
@@ -90,6 +111,7 @@ class Comparison:
     teachings: int
     left_out: int
     regions: str = "whole"
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True)
@@ -211,18 +233,35 @@ def _replace_parts(journal: Journal, number: int, digest: bytes, pictures: int, 
     return pictures
 
 
+def is_collected(caches: Caches, embedder: Embedder) -> bool:
+    """Whether an earlier run collected vectors of an embedder, of whole pictures."""
+    with contextlib.closing(caches.collected(_key(embedder, "whole"))) as side:
+        return bool(side.known())
+
+
+def collect(
+    caches: Caches, journal: Journal, embedder: Embedder, vectors: dict[int, Vectors]
+) -> None:
+    """Keep new vectors of whole pictures, by teaching, as if :func:`embed_anew` had made them."""
+    digests = dict(journal.db.rows("SELECT id, digest FROM teachings"))
+    with contextlib.closing(caches.collected(_key(embedder, "whole"))) as side:
+        for number, vector in vectors.items():
+            side.add(digests[number], _written(Anew(vector.astype("<f4").tobytes())))
+
+
 def compare(
     journal: Journal,
     classifier: Any,
     embedder: Embedder,
     anew: dict[int, Anew],
     mode: str = "whole",
+    cost: Cost | None = None,
 ) -> Comparison:
     """Accuracy by leave-one-out with the vectors of another embedder, or of other parts."""
     ids, named, _, _ = journal.everything()
     chosen = [index for index, number in enumerate(ids) if number in anew]
     if not chosen:
-        return Comparison(embedder.name, float("nan"), 0, len(ids), mode)
+        return Comparison(embedder.name, float("nan"), 0, len(ids), mode, cost)
     rows = b"".join(anew[ids[i]].vector for i in chosen)
     X = unit(np.frombuffer(rows, "<f4").reshape(len(chosen), -1))
     y = np.unique(named[chosen], return_inverse=True)[1]
@@ -230,7 +269,7 @@ def compare(
     X = mapped_features(power, X)
     right = Influence(learner.fit(X, y), X, y).all_leave_one_out().argmax(axis=1) == y
     left_out = len(ids) - len(chosen)
-    return Comparison(embedder.name, float(right.mean()), len(chosen), left_out, mode)
+    return Comparison(embedder.name, float(right.mean()), len(chosen), left_out, mode, cost)
 
 
 @dataclass(frozen=True)

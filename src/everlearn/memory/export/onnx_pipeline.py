@@ -5,10 +5,9 @@
                    → · Dᵀ → familiarity, the class it is with → its rank among left-out scores
                                                               → p_value, unknown
 
-W, b and the temperature are those of the classifier, which sees a vector as onnx_head.py says; D
-are the class directions (unknown.py), and ranks are those of conformal.py. There is one departure:
-where a picture ranks within the step that decides, ``ask`` draws a lot from the digest of the
-picture; the file takes the middle of the step.
+W, b and the temperature are those of the classifier, which sees a vector as onnx_classifier.py
+says; D are the class directions (unknown.py), familiarity is the blend of familiar.py, and ranks
+are those of conformal.py. The file says *unknown* of what ``ask`` says it of.
 
 The embedder's graph is taken over as it is, its bytes unread but for the names of input and output.
 """
@@ -77,7 +76,7 @@ def chain_model(
         *network.body,
         *_features(network, power),
         *_named(weights / reading.temperature, bias / reading.temperature, names),
-        *_unknown(reading, 1.0 - accept),
+        *_unknown(reading, accept),
         text(2, "everlearn"),
         message(INPUT, value("pixels", ("n", embedder.size, embedder.size, 3), UINT8)),
         message(OUTPUT, value("name", ("n",), STRING)),
@@ -157,31 +156,47 @@ def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
     ]
 
 
-def _unknown(reading: CalibratedModel, alpha: float) -> list[bytes]:
-    """The middle of p = (#{s_i < s} + U) / (m + 1), and whether it is at most alpha."""
-    group, ranks, counts = reading.judgement.acceptance.table(reading.familiar_names)
+def _unknown(reading: CalibratedModel, accept: float) -> list[bytes]:
+    """Familiarity, p = (1 + #{s_i ≤ s}) / (m + 1), and whether it is below the threshold."""
+    acceptance = reading.judgement.acceptance
+    group, ranks, counts = acceptance.table(reading.familiar_names)
+    likeness, average, score, offset = reading.judgement.blend.coefficients
+    directions = reading.familiarity.directions
     return [
-        tensor("our:directions", reading.familiarity.directions.T),
+        tensor("our:directions", directions.T),
+        tensor("our:average_direction", average * directions.mean(axis=0)[:, None]),
+        tensor("our:likeness_weight", np.array(likeness)),
+        # Scores were divided by the temperature.
+        tensor("our:score_weight", np.array(score * reading.temperature)),
+        tensor("our:offset", np.array(offset)),
         tensor("our:group", group),
         tensor("our:ranks", ranks),
         tensor("our:places", counts[:, None] + 1.0),
+        tensor("our:thresholds", acceptance.thresholds(accept)[:, None]),
         tensor("our:one", np.array([1])),
-        tensor("our:half", np.array(0.5)),
-        tensor("our:alpha", np.array(alpha)),
+        tensor("our:unity", np.array(1.0)),
         node("MatMul", ["our:unit", "our:directions"], "our:near"),
-        node("TopK", ["our:near", "our:one"], "our:familiarity", "our:nearest", axis=1),
+        node("TopK", ["our:near", "our:one"], "our:likeness", "our:nearest", axis=1),
+        node("TopK", ["our:scores", "our:one"], "our:best_score", "our:best_class", axis=1),
+        node("MatMul", ["our:unit", "our:average_direction"], "our:averaged"),
+        node("Mul", ["our:likeness", "our:likeness_weight"], "our:weighted_likeness"),
+        node("Mul", ["our:best_score", "our:score_weight"], "our:weighted_score"),
+        node("Sum", ["our:weighted_likeness", "our:averaged", "our:weighted_score", "our:offset"],
+             "our:familiarity"),
         node("Squeeze", ["our:nearest", "our:one"], "our:class"),
         node("Gather", ["our:group", "our:class"], "our:among", axis=0),
         node("Gather", ["our:ranks", "our:among"], "our:others", axis=0),
-        node("Less", ["our:others", "our:familiarity"], "our:lower"),
+        node("LessOrEqual", ["our:others", "our:familiarity"], "our:lower"),
         node("Cast", ["our:lower"], "our:counted", to=FLOAT),
         node("ReduceSum", ["our:counted", "our:one"], "our:below", keepdims=1),
-        node("Add", ["our:below", "our:half"], "our:rank"),
+        node("Add", ["our:below", "our:unity"], "our:rank"),
         node("Gather", ["our:places", "our:among"], "our:of", axis=0),
         node("Div", ["our:rank", "our:of"], "our:p"),
         node("Squeeze", ["our:p", "our:one"], "p_value"),
-        node("LessOrEqual", ["p_value", "our:alpha"], "unknown"),
-    ]
+        node("Gather", ["our:thresholds", "our:among"], "our:threshold", axis=0),
+        node("Less", ["our:familiarity", "our:threshold"], "our:strange"),
+        node("Squeeze", ["our:strange", "our:one"], "unknown"),
+    ]  # fmt: skip
 
 
 def _of(parts: list[tuple[int, Any]], wanted: int) -> Any:

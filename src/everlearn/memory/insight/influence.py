@@ -57,7 +57,7 @@ class Ridge:
 
     def scores(self, x: Array) -> Array:
         """The score of every class, without the factor N^α that all classes share."""
-        return self._recoded(1.0, self.counts) * (self.weights @ x)
+        return self.recoded(1.0, self.counts) * (self.weights @ x)
 
     def leverages(self, rows: Array) -> Array:
         """x·A⁻¹x of every row."""
@@ -68,13 +68,24 @@ class Ridge:
             found[part] = np.einsum("ij,ij->j", half, half)
         return found
 
-    def leave_one_out(self, rows: Array, y: Classes, leverages: Array | None = None) -> Array:
-        """The scores of taught examples under the model that was not taught them, a row each."""
+    def leave_one_out(
+        self, rows: Array, y: Classes, leverages: Array | None = None, fits: Array | None = None
+    ) -> Array:
+        """The scores of taught examples under the model that was not taught them, a row each.
+
+        ``fits``, the plain scores of the rows, are overwritten.
+        """
         h = self.leverages(rows) if leverages is None else leverages
-        fits = rows @ self.weights.T
+        fits = rows @ self.weights.T if fits is None else fits
         return leave_one_out_scores(fits, h, y, np.ones(len(y)), self.counts, self.recoding)
 
-    def _recoded(self, total: float, counts: Array) -> Array:
+    def solve(self, columns: Array) -> Array:
+        """A⁻¹ times some columns."""
+        solved: Array = cho_solve(self._factor, columns)
+        return solved
+
+    def recoded(self, total: float, counts: Array) -> Array:
+        """(total / n_k)^α of every class; zero for an empty one."""
         known = counts > 0
         return np.where(known, (total / np.where(known, counts, 1.0)) ** self.recoding, 0.0)
 
@@ -112,7 +123,7 @@ class Influence(Ridge):
         moved = plain + fits * along / room
         moved[own] = (plain - along + (fits - self.h) * along / room)[own]
         counts = np.where(own, self.counts[target] - 1.0, self.counts[target])
-        scale = self._recoded(1.0, counts)
+        scale = self.recoded(1.0, counts)
         without: Array = scale * moved
         return without
 
@@ -125,7 +136,7 @@ class Influence(Ridge):
         counts = self.counts - np.bincount(self.y[gone], minlength=len(self.counts))
         plain = self.sums @ z
         np.subtract.at(plain, self.y[gone], rows @ z)
-        scores: Array = self._recoded(1.0, counts) * plain
+        scores: Array = self.recoded(1.0, counts) * plain
         return np.where(counts > 0, scores, -np.inf)
 
 

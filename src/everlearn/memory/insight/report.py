@@ -93,6 +93,9 @@ class Report:
         One sentence a name: what to show next.
     ranking : list of int
         Every teaching, the least likely to have its right name first.
+    strangers_noticed : float or None
+        The share of things of names never taught that would be called unknown: each name was made
+        one in turn. ``None`` where too little was taught to say.
     """
 
     accuracy: Accuracy
@@ -106,9 +109,20 @@ class Report:
     advice: dict[str, str] = field(default_factory=dict)
     ranking: list[int] = field(default_factory=list)
     thumbnails: dict[int, bytes] = field(default_factory=dict, repr=False)
+    strangers_noticed: float | None = None
 
     def __str__(self) -> str:
-        return "\n".join([str(self.accuracy), *(f"{n}: {a}" for n, a in self.advice.items())])
+        advice = [f"{name}: {sentence}" for name, sentence in self.advice.items()]
+        return "\n".join([str(self.accuracy), *self.about_strangers(), *advice])
+
+    def about_strangers(self) -> list[str]:
+        """One sentence on what was never taught, if there is something to say."""
+        if self.strangers_noticed is None:
+            return []
+        return [
+            f"about {self.strangers_noticed:.0%} of things never taught would be called unknown, "
+            "if they differ from your names as these do from each other"
+        ]
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """One page with pictures in it that needs nothing else."""

@@ -1,7 +1,8 @@
 """What is read off a model when it is asked: scores, probabilities, familiarity.
 
-The *calibration*, a temperature and what taught examples score had they not been taught, is learned
-from a sample of the journal. It is kept while little has changed, and in snapshots.
+The *calibration*, a temperature, a blend of familiarity scores (familiar.py) and what taught
+examples score had they not been taught, is learned from a sample of the journal. It is kept while
+little has changed, and in snapshots.
 """
 
 from functools import cached_property
@@ -13,9 +14,17 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array
 from everlearn.errors import NotExportable
 from everlearn.learners.ncm import NearestClassMean
-from everlearn.memory.model.calibration import scores_by_class, temperature
+from everlearn.memory.model.blend import Blend
+from everlearn.memory.model.calibration import ridge_of, scores_by_class, temperature_of
+from everlearn.memory.model.familiar import choose
 from everlearn.memory.model.feature_map import power_and_learner
-from everlearn.memory.model.head import Judgement, ServingHead, Verdict, unit
+from everlearn.memory.model.head import (
+    Judgement,
+    ServingHead,
+    Verdict,
+    mapped_features,
+    unit,
+)
 from everlearn.memory.model.live import LiveProducts, has_live_products
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import Familiarity
@@ -23,7 +32,11 @@ from everlearn.memory.storage.journal import Journal
 
 # How many teachings the temperature is learned from, and how many familiarity, at most.
 SAMPLE = 512
-RANKED = 4096
+RANKED = 2048
+# What looking at those may cost: products of numbers, K d for each; no fewer than SAMPLE are taken.
+MOST_PRODUCTS = 2e10
+# How many pretended strangers are remembered.
+REMEMBERED = 1024
 # Both are learned anew when this many times as much has been taught as when they were.
 GROWTH = 1.25
 
@@ -52,11 +65,13 @@ class CalibratedModel:
             model.calibration = calibrated(model, journal, self.familiarity)
         self._calibration = model.calibration
         self.temperature = float(model.calibration["temperature"])
+        blend = blend_of(model)
         self.judgement: Judgement
         if before is not None and before._calibration is model.calibration:
-            self.judgement = before.judgement.with_names(self.familiar_names)
+            self.judgement = before.judgement.with_names(self.familiar_names, blend)
         else:
-            self.judgement = Judgement(self.temperature, self.familiar_names, *self._ranks())
+            ranks = self._ranks()
+            self.judgement = Judgement(self.temperature, self.familiar_names, *ranks, blend)
 
     def answer(self, unit_vector: Array) -> Verdict:
         """Probability of every class, in the order of ``classes``, and familiarity."""
@@ -78,12 +93,21 @@ class CalibratedModel:
     @cached_property
     def head(self) -> ServingHead | None:
         """All of it as arrays, where the classifier is linear."""
-        return self._head(self.familiar_names, *self._ranks())
+        return self._head(self.familiar_names, *self._ranks(), self.judgement.blend)
 
     def _ranks(self) -> tuple[Array, NDArray[np.int64]]:
         """What taught examples score had they not been taught, and the name each is nearest to."""
         scores = np.asarray(self._calibration["scores"], dtype=np.float64)
         return scores, np.asarray(self._calibration["nearest"], dtype=np.int64)
+
+    def noticed(self, accept: float) -> float | None:
+        """The share of strangers that would be called unknown, were each name one in turn.
+
+        ``None`` where too little was taught to say.
+        """
+        scores = np.asarray(self._calibration["strangers"], dtype=np.float64)
+        nearest = np.asarray(self._calibration["strangers_nearest"], dtype=np.int64)
+        return self.judgement.acceptance.refused(scores, nearest, accept) if len(scores) else None
 
     def linear_head(self) -> tuple[float, Array, Array]:
         """The power through which the classifier sees vectors, its weights and its biases."""
@@ -94,7 +118,9 @@ class CalibratedModel:
     def is_of(self, model: Model) -> bool:
         return self.classifier is model.classifier and self.position == model.position
 
-    def _head(self, familiar_names: Any, scores: Array, nearest: Any) -> ServingHead | None:
+    def _head(
+        self, familiar_names: Any, scores: Array, nearest: Any, blend: Blend
+    ) -> ServingHead | None:
         """All of it as arrays, where the classifier is linear."""
         try:
             power, weights, bias = self.linear_head()
@@ -103,7 +129,10 @@ class CalibratedModel:
         rows = np.concatenate([weights, self.familiarity.directions]).astype(np.float32)
         bias, T = np.asarray(bias, dtype=np.float64), np.array([self.temperature])
         names, P = np.asarray(familiar_names, dtype=np.int64), np.array([power])
-        return ServingHead(np.asarray(self.classes), rows, bias, names, scores, nearest, T, P)
+        blended = blend.coefficients
+        return ServingHead(
+            np.asarray(self.classes), rows, bias, names, scores, nearest, T, P, blended
+        )
 
 
 def familiarity_of(model: Model) -> Familiarity:
@@ -128,19 +157,38 @@ def _live_products(model: Model, before: CalibratedModel | None) -> LiveProducts
 
 
 def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict[str, Any]:
-    """A temperature, and what taught examples score had they not been taught."""
-    vectors, names = journal.sample(RANKED, model.position)
+    """A temperature, a blend, and what taught examples score had they not been taught."""
+    affordable = int(MOST_PRODUCTS / max(1, familiarity.directions.size))
+    vectors, names = journal.sample(min(RANKED, max(SAMPLE, affordable)), model.position)
     sample = unit(vectors)
     known = model.means.classes_
-    scores, nearest = familiarity.leave_one_out(sample, np.searchsorted(known, names))
+    power, learner = power_and_learner(model.classifier)
+    ridge = ridge_of(learner)
+    mapped = mapped_features(power, sample)
+    chosen = choose(familiarity, sample, mapped, np.searchsorted(known, names), ridge)
     some = np.linspace(0, len(sample) - 1, min(SAMPLE, len(sample))).astype(np.intp)
+    few = np.linspace(0, len(chosen.strangers) - 1, min(REMEMBERED, len(chosen.strangers)))
+    strangers = few.astype(np.intp)
     return {
-        "temperature": temperature(model.classifier, sample[some], names[some]),
-        "scores": scores.tolist(),
-        "nearest": known[nearest].tolist(),
+        "temperature": temperature_of(learner, mapped[some], names[some], ridge),
+        "scores": chosen.known.tolist(),
+        "nearest": known[chosen.known_nearest].tolist(),
+        "blend": chosen.blend.coefficients.tolist(),
+        "strangers": chosen.strangers[strangers].tolist(),
+        "strangers_nearest": known[chosen.strangers_nearest[strangers]].tolist(),
         "position": model.position,
         "total": float(model.means.moments_.total),
     }
+
+
+def blend_of(model: Model) -> Blend:
+    """The blend of a calibrated model, for scores as its classifier gives them now."""
+    coefficients = np.array(model.calibration["blend"], dtype=np.float64)
+    _, learner = power_and_learner(model.classifier)
+    if coefficients[2]:
+        # Ridge regression multiplies all scores by N^α, which grows with what is taught.
+        coefficients[2] /= float(model.means.moments_.total) ** float(learner.recoding)
+    return Blend(coefficients)
 
 
 def still_calibrated(model: Model, journal: Journal) -> bool:
@@ -153,6 +201,9 @@ def still_calibrated(model: Model, journal: Journal) -> bool:
             and bool(np.isfinite(np.asarray(known["scores"], dtype=np.float64)).all())
             and 0 < int(known["position"]) <= model.position
             and float(known["total"]) >= 0.0
+            and len(known["strangers"]) == len(known["strangers_nearest"])
+            and np.asarray(known["blend"], dtype=np.float64).shape == (4,)
+            and bool(np.isfinite([*known["blend"], *known["strangers"]]).all())
             and model.means.moments_.total <= GROWTH * float(known["total"])
             and _nothing_taken_back(model, journal, int(known["position"]))
         )

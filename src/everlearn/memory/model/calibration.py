@@ -40,9 +40,21 @@ WIDEST = 1e4
 def temperature(learner: Any, sample: Array, names: Names) -> float:
     """T for a learner, from a sample of what it was taught."""
     power, learner = power_and_learner(learner)
-    sample = mapped_features(power, sample)
+    return temperature_of(learner, mapped_features(power, sample), names, ridge_of(learner))
+
+
+def ridge_of(learner: Any) -> Ridge | None:
+    """The learner's formulas for what it would say had it not been taught something, if any."""
+    try:
+        return Ridge(learner)
+    except NotExplainable:
+        return None
+
+
+def temperature_of(learner: Any, sample: Array, names: Names, ridge: Ridge | None) -> float:
+    """T for a learner that sees the sample as it is; ``ridge`` are its formulas."""
     prior = float(learner.temperature_)
-    scores = _unseen_scores(learner, sample, names)
+    scores = _unseen_scores(learner, sample, names, ridge)
     if not scores:
         return prior
 
@@ -62,11 +74,11 @@ def scores_by_class(learner: Any, X: Array) -> Array:
     return scores if scores.ndim == 2 else np.column_stack([np.zeros(len(scores)), scores])
 
 
-def _unseen_scores(learner: Any, sample: Array, names: Names) -> list[tuple[Array, Array]]:
+def _unseen_scores(
+    learner: Any, sample: Array, names: Names, ridge: Ridge | None
+) -> list[tuple[Array, Array]]:
     """Scores of examples as if they had not been taught: for their own class, and for all."""
-    try:
-        ridge = Ridge(learner)
-    except NotExplainable:
+    if ridge is None:
         held_out = [fold for fold in folds(names, FOLDS) if fold.any()]
         return [_held_out_scores(learner, sample, names, fold) for fold in held_out]
     y = np.searchsorted(learner.classes_, names)

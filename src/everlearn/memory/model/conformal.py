@@ -1,22 +1,32 @@
-"""*Unknown* with a promise: of new pictures of taught things, the share ``accept`` is accepted.
+"""*Unknown* with a promise: of new pictures of taught things, at least ``accept`` are accepted.
 
 Whatever the scores are, a new example of a taught thing is as likely to have the lowest, the second
 lowest or any other rank among the scores of the m examples taught before, had each of them been
 left out (Vovk, Gammerman and Shafer, *Algorithmic Learning in a Random World*, 2005; with left-out
-scores, Barber et al., *Predictive inference with the jackknife+*, 2021). So its p-value
+scores, Barber et al., *Predictive inference with the jackknife+*, 2021). So with
+
+    p = (1 + #{s_i ≤ s}) / (m + 1)
+
+calling unknown what has p ≤ 1 − accept is wrong with probability 1 − accept at most. That is the
+same as s < t, where t is the k-th lowest score, k = ⌊(1 − accept)(m + 1)⌋: a verdict that depends
+on the score alone, and changes once as the score grows. Since k is a whole number, the share
+accepted is 1 − k / (m + 1): above ``accept`` by less than 1 / (m + 1), so by less than one point
+from 99 examples on.
+
+A statistician who wants the share exactly takes the randomised p-value
 
     p = (#{s_i < s} + U (1 + #{s_i = s})) / (m + 1),    U uniform on (0, 1)
 
-is uniform, and calling unknown what has p ≤ 1 − accept is wrong with probability 1 − accept: no
-more, and, since U breaks the steps between ranks, no less. U is drawn from the digest of the
-example itself, so the same picture always gets the same answer. What is assumed is that new
-pictures come the way the taught ones came (exchangeability), and nothing else.
+with U drawn from the digest of the example, so that the same picture always gets the same answer;
+two pictures that are almost alike may then get different ones. What is assumed is that new pictures
+come the way the taught ones came (exchangeability), and nothing else.
 
 Ranks are taken among the examples that resemble the same name most. Names with fewer than
 ``FEWEST`` such examples share theirs.
 """
 
 import hashlib
+import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +34,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-FEWEST = 19
+FEWEST = 99
+# 1 − 0.9 is a little less than 0.1 in binary; a rank is not lost to that.
+ROUNDING = 1e-9
 
 
 class Acceptance:
@@ -39,27 +51,37 @@ class Acceptance:
     """
 
     def __init__(self, scores: Array, nearest: NDArray[Any]) -> None:
-        self._own: dict[int, Array] = {}
-        shared: list[Array] = []
-        for name in np.unique(nearest).tolist():
-            members = np.sort(scores[nearest == name])
-            if len(members) >= FEWEST:
-                self._own[name] = members
-            else:
-                shared.append(members)
+        order = np.lexsort((scores, nearest))
+        names, starts = np.unique(nearest[order], return_index=True)
+        members = np.split(scores[order], starts[1:]) if len(names) else []
+        self._own: dict[int, Array] = {
+            name: own
+            for name, own in zip(names.tolist(), members, strict=True)
+            if len(own) >= FEWEST
+        }
+        shared = [own for own in members if len(own) < FEWEST]
         self._shared: Array = np.sort(np.concatenate(shared)) if shared else np.zeros(0)
 
-    def p_value(self, score: float, nearest: int, tie: float) -> float:
-        """The share of taught things that would score lower; ``tie`` is U."""
+    def p_value(self, score: float, nearest: int, tie: float | None = None) -> float:
+        """The share of taught things that would score no higher; randomised where ``tie`` is U."""
         ranks = self._among(nearest)
+        if tie is None:
+            through = int(np.searchsorted(ranks, score, side="right"))
+            return (1 + through) / (len(ranks) + 1)
         below, through = np.searchsorted(ranks, [score, np.nextafter(score, np.inf)])
         return float((below + tie * (1 + through - below)) / (len(ranks) + 1))
 
     def threshold(self, accept: float, nearest: int) -> float:
-        """The score at which something begins to be called unknown; −∞ if nothing is."""
+        """What scores lower is called unknown; −∞ if nothing is."""
         ranks = self._among(nearest)
-        lowest = int((1.0 - accept) * (len(ranks) + 1))
+        lowest = math.floor((1.0 - accept) * (len(ranks) + 1) + ROUNDING)
         return float(ranks[lowest - 1]) if lowest >= 1 else -np.inf
+
+    def refused(self, scores: Array, nearest: NDArray[Any], accept: float) -> float:
+        """The share of some examples that would be called unknown."""
+        names, index = np.unique(nearest, return_inverse=True)
+        thresholds = np.array([self.threshold(accept, name) for name in names.tolist()])
+        return float(np.mean(scores < thresholds[index])) if len(scores) else float("nan")
 
     def table(self, names: NDArray[np.int64]) -> tuple[NDArray[np.intp], Array, Array]:
         """All ranks as arrays: for each name its row, the rows (∞ at their ends), their lengths."""
@@ -70,6 +92,11 @@ class Acceptance:
             place[: len(row)] = row
         groups = np.array([row_of.get(name, 0) for name in names.tolist()], dtype=np.intp)
         return groups, ranks, np.array([len(row) for row in rows], dtype=np.float64)
+
+    def thresholds(self, accept: float) -> Array:
+        """The threshold of every row of :meth:`table`."""
+        own = [self.threshold(accept, name) for name in self._own]
+        return np.array([self.threshold(accept, -1), *own])
 
     def _among(self, nearest: int) -> Array:
         return self._own.get(nearest, self._shared)

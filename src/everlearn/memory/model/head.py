@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import AnyArray, Array, signed_power, softmax, unit_rows
 from everlearn.memory.answers import Answer, Answers
-from everlearn.memory.model.conformal import Acceptance, tie_of
+from everlearn.memory.model.blend import Blend
+from everlearn.memory.model.conformal import ROUNDING, Acceptance, tie_of
 from everlearn.regions.boxes import Box
 
 LARGEST_SCORE = 1e30
 LARGEST_SHARE = 1e290
 
 Arrays = dict[str, NDArray[np.generic]]
+
+# What is accepted, but would not be if so many times as much were refused, is only probably known.
+PROBABLY = 2.0
 
 
 def unit(vectors: NDArray[np.generic]) -> Array:
@@ -42,6 +46,7 @@ class Verdict:
     familiarity: float
     nearest: int
     p_value: float
+    randomised_p_value: float
 
 
 class Judgement:
@@ -54,6 +59,8 @@ class Judgement:
         The names, as numbers, that familiarity is measured with.
     scores, nearest : ndarray
         What taught examples score had they not been taught, and the name each resembles most.
+    blend : Blend
+        What familiarity is made of.
     """
 
     def __init__(
@@ -62,23 +69,29 @@ class Judgement:
         familiar_names: NDArray[np.int64],
         scores: Array,
         nearest: NDArray[np.int64],
+        blend: Blend,
     ) -> None:
         self.temperature = temperature
         self.acceptance = Acceptance(scores, nearest)
+        self.blend = blend
         self._familiar_names = familiar_names
 
-    def with_names(self, familiar_names: NDArray[np.int64]) -> "Judgement":
+    def with_names(self, familiar_names: NDArray[np.int64], blend: Blend) -> "Judgement":
         """The same for other names; what taught examples score is kept."""
         other = copy.copy(self)
         other._familiar_names = familiar_names
+        other.blend = blend
         return other
 
     def verdict(self, scores: Array, near: Array, vector: NDArray[np.float32]) -> Verdict:
-        """Probabilities and familiarity, from the scores of classes and the nearness of names."""
+        """Probabilities and familiarity, from the scores of classes and the likeness to names."""
         nearest = int(near.argmax())
-        name, score = int(self._familiar_names[nearest]), float(near[nearest])
-        p = self.acceptance.p_value(score, name, tie_of(vector))
-        return Verdict(softmax(scores / self.temperature), score, name, p)
+        name = int(self._familiar_names[nearest])
+        averages = float(near.mean(dtype=np.float64))
+        familiarity = float(self.blend.of(float(near[nearest]), averages, float(scores.max())))
+        p = self.acceptance.p_value(familiarity, name)
+        exact = self.acceptance.p_value(familiarity, name, tie_of(vector))
+        return Verdict(softmax(scores / self.temperature), familiarity, name, p, exact)
 
 
 @dataclass(frozen=True)
@@ -98,6 +111,8 @@ class ServingHead:
     temperature : ndarray of shape (1,)
     power : ndarray of shape (1,)
         Through which the weights see a vector; the directions see it as it is.
+    blend : ndarray of shape (4,)
+        What familiarity is made of.
     """
 
     classes: NDArray[np.int64]
@@ -108,10 +123,11 @@ class ServingHead:
     nearest: NDArray[np.int64]
     temperature: Array
     power: Array
+    blend: Array
 
     def judgement(self) -> Judgement:
-        T = float(self.temperature[0])
-        return Judgement(T, self.familiar_names, self.scores, self.nearest)
+        T, blend = float(self.temperature[0]), Blend(self.blend)
+        return Judgement(T, self.familiar_names, self.scores, self.nearest, blend)
 
     def products(self, vector: NDArray[np.float32]) -> tuple[Array, Array]:
         """Scores of all classes, and nearness to all names."""
@@ -134,7 +150,7 @@ def head_of(arrays: Arrays) -> ServingHead:
         raise ValueError("other arrays than those of a head")
     head = ServingHead(**arrays)  # type: ignore[arg-type]
     whole = (head.classes, head.familiar_names, head.nearest)
-    exact = (head.bias, head.scores, head.temperature, head.power)
+    exact = (head.bias, head.scores, head.temperature, head.power, head.blend)
     kinds = {np.dtype(np.int64): whole, np.dtype(np.float64): exact}
     if head.rows.dtype != np.float32 or head.rows.ndim != 2:
         raise ValueError("rows of another kind")
@@ -146,6 +162,7 @@ def head_of(arrays: Arrays) -> ServingHead:
         len(head.familiar_names) > 0,
         len(head.scores) == len(head.nearest),
         len(head.temperature) == len(head.power) == 1,
+        len(head.blend) == 4,
     )
     if not all(sizes) or not all(np.isfinite(a).all() for a in (head.rows, *exact)):
         raise ValueError("arrays that do not fit together")
@@ -179,9 +196,15 @@ def as_answers(
     threshold: float,
     ignored: Callable[[], bool],
     box: Box | None = None,
+    randomised: bool = False,
 ) -> Answers:
-    """The best names first; ``ignored`` is asked of what is unknown."""
-    unknown = verdict.p_value <= 1.0 - accept
+    """The best names first; ``ignored`` is asked of what is unknown.
+
+    ``randomised`` decides by the randomised p-value (conformal.py) instead of the threshold.
+    """
+    p_value = verdict.randomised_p_value if randomised else verdict.p_value
+    low = verdict.familiarity < threshold
+    unknown = p_value <= 1.0 - accept + ROUNDING if randomised else low
     shares = verdict.shares
     best = best_shares(shares, top)
     return Answers(
@@ -190,6 +213,7 @@ def as_answers(
         ignored=unknown and ignored(),
         familiarity=verdict.familiarity,
         threshold=threshold,
-        p_value=verdict.p_value,
+        p_value=p_value,
+        probably=not unknown and p_value <= PROBABLY * (1.0 - accept),
         box=box,
     )

@@ -21,13 +21,14 @@ from everlearn.memory.answers import Answers
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.writing import kind_of_vectors, require_alike
 from everlearn.memory.model.head import ServingHead, as_answers, head_of, unit
+from everlearn.memory.model.strictness import accept_of
 from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.integrity import require_sound
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Example, Journal
 from everlearn.memory.storage.locations import storage_at
 
-MAGIC = b"everlearn head 2\n"
+MAGIC = b"everlearn head 3\n"
 PREFIX = "prepared-"
 CLASSIFIER = "classifier"
 DIGEST_BYTES = 32
@@ -85,6 +86,8 @@ class PreparedAnswers:
         A word, or the ONNX file of the embedder if it is none of everlearn's.
     mode : str
         Which part of a picture is meant.
+    accept : float
+        The share of familiar things that should not be called unknown.
     """
 
     def __init__(
@@ -95,8 +98,10 @@ class PreparedAnswers:
         kind: Any,
         network: str | None,
         mode: str,
+        accept: float,
     ) -> None:
         self._memory = memory
+        self._accept = accept
         self._head = head
         self._judgement = head.judgement()
         self._names = names
@@ -109,7 +114,7 @@ class PreparedAnswers:
         examples: Iterable[Any],
         *,
         top: int | None = 5,
-        accept: float = 0.95,
+        accept: float | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Iterator[Answers | Exception]:
         """As :meth:`Memory.ask_many`."""
@@ -117,7 +122,10 @@ class PreparedAnswers:
             self._network, limits, known=lambda: self._kind["embedder"], mode=lambda: self._mode
         )
         for _, taken in intake.many((example, "") for example in examples):
-            yield self._answer(taken, top, accept) if isinstance(taken, Example) else taken.error
+            if isinstance(taken, Example):
+                yield self._answer(taken, top, accept or self._accept)
+            else:
+                yield taken.error
 
     def _answer(self, example: Example, top: int | None, accept: float) -> Answers:
         require_alike(self._kind, example, self._memory)
@@ -151,6 +159,7 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
                 head = read_head(storage.caches, journal)
                 names, kind = journal.name_ids(), kind_of_vectors(journal)
                 mode = journal.fact("regions") or "whole"
+                accept = accept_of(journal)
                 quiet = journal.db.value("SELECT 1 FROM strangers WHERE ignored != 0 LIMIT 1")
             if head is None or quiet is not None or journal.db.moved_on():
                 return None
@@ -162,7 +171,7 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
         head.rows.shape[1]
     ):
         return None
-    return PreparedAnswers(str(path), head, names, kind, network, mode)
+    return PreparedAnswers(str(path), head, names, kind, network, mode, accept)
 
 
 def _name(journal: Journal) -> str:

@@ -1,7 +1,7 @@
 """Does this look like anything that was taught?
 
 With u the example at length one and M_k the mean of the class's examples at length one, each, the
-familiarity of u with class k is
+*likeness* of u to class k is
 
     f_k(u) = u · M_k / |μ_k|
 
@@ -14,9 +14,9 @@ is therefore estimated without bias, from pairs of different examples,
 and drawn towards the average over classes with the weight of ``PRIOR_PAIRS`` pairs. A class of one
 example takes that average.
 
-What a taught example would score had it not been taught is its familiarity with its own class
-without itself (Σ u_i − u, over n_k − 1 examples) or with another class, whichever is higher. From
-these scores follows which new ones are too low (conformal.py).
+What a taught example would score had it not been taught is its likeness to its own class without
+itself (in Σ u_i, in n_k and in |μ_k|; the average over classes stays) or to another class,
+whichever is higher. How likeness becomes familiarity: familiar.py.
 """
 
 import numpy as np
@@ -43,45 +43,58 @@ class Familiarity:
     def __init__(self, counts: Array, means: Array) -> None:
         self.counts = counts
         self.means = means
-        self.lengths = direction_lengths(counts, np.einsum("ij,ij->i", means, means))
+        self._squares = counts**2 * np.einsum("ij,ij->i", means, means)
+        within = self._squares - counts
+        self._overall = _overall(counts, within)
+        self.lengths = _lengths(counts, within, self._overall)
         self.directions: Array = means / self.lengths[:, None]
 
-    def leave_one_out(
-        self, sample: Array, classes: NDArray[np.intp]
-    ) -> tuple[Array, NDArray[np.intp]]:
-        """Familiarity of taught examples had they not been taught, and the class it is with.
+    def near(self, unit: Array) -> Array:
+        """Likeness of each row to every class."""
+        likeness: Array = unit @ self.directions.T
+        return likeness
 
-        Examples that are the only one of their class are left away.
+    def near_left_out(self, near: Array, sample: Array, classes: NDArray[np.intp]) -> Array:
+        """The same for taught examples had they not been taught; −∞ for the only one of a class.
 
         Parameters
         ----------
+        near : ndarray
+            What :meth:`near` gives for them; it is left as it is.
         sample : ndarray
             Some of the taught examples at length one.
         classes : ndarray
             The class of each, a row of ``means``.
         """
-        several = self.counts[classes] > 1
-        sample, classes = sample[several], classes[several]
-        scores = sample @ self.directions.T
-        rows = np.arange(len(sample))
+        rows, counts = np.arange(len(sample)), self.counts[classes]
         own = np.einsum("ij,ij->i", sample, sample)
-        sums = scores[rows, classes] * self.lengths[classes] * self.counts[classes]
-        scores[rows, classes] = (sums - own) / (self.counts[classes] - 1.0) / self.lengths[classes]
-        nearest = scores.argmax(axis=1)
-        return scores[rows, nearest], nearest
-
-    def of(self, unit: Array) -> Array:
-        """Familiarity with the nearest class, for each row."""
-        nearest: Array = (unit @ self.directions.T).max(axis=1)
-        return nearest
+        along = near[rows, classes] * self.lengths[classes] * counts
+        left = counts - 1.0
+        squares = self._squares[classes] - 2.0 * along + own
+        lengths = _lengths(left, squares - left, self._overall)
+        without = near.copy()
+        several = np.where(left > 0, left, 1.0)
+        without[rows, classes] = np.where(left > 0, (along - own) / several / lengths, -np.inf)
+        return without
 
 
 def direction_lengths(counts: Array, squares: Array) -> Array:
     """|μ_k| of every class, from the squared lengths of their means."""
+    within = counts**2 * squares - counts
+    return _lengths(counts, within, _overall(counts, within))
+
+
+def _overall(counts: Array, within: Array) -> float:
+    """|μ_k|² on average over classes; ``within`` are sums over pairs."""
     pairs = counts * (counts - 1.0)
-    squares = counts**2 * squares - counts
-    overall = squares[pairs > 0].sum() / pairs.sum() if np.any(pairs > 0) else 1.0
+    several = pairs > 0
+    return float(within[several].sum() / pairs.sum()) if several.any() else 1.0
+
+
+def _lengths(counts: Array, within: Array, overall: float) -> Array:
+    """|μ_k| of classes of so many examples."""
+    pairs = counts * (counts - 1.0)
     # Every pair of examples was counted twice, in both orders.
-    shrunk = (squares * (pairs > 0) / 2.0 + PRIOR_PAIRS * overall) / (pairs / 2.0 + PRIOR_PAIRS)
-    lengths: Array = np.sqrt(np.maximum(shrunk, SHORTEST))
+    shrunk = within * (pairs > 0) / 2.0 + PRIOR_PAIRS * overall
+    lengths: Array = np.sqrt(np.maximum(shrunk / (pairs / 2.0 + PRIOR_PAIRS), SHORTEST))
     return lengths

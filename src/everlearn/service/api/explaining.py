@@ -108,6 +108,10 @@ class Checked(BaseModel):
     advice: dict[str, str] = Field(description="One sentence a name: what to show next.")
     ranking: list[int]
     pictured: list[int] = Field(description="Teachings worth a look that have a thumbnail.")
+    strangers_noticed: float | None = Field(
+        description="The share of things never taught that would be called unknown, were each name "
+        "one of them in turn; null where too little was taught to say."
+    )
 
     @classmethod
     def of(cls, report: Report) -> Self:
@@ -123,6 +127,7 @@ class Checked(BaseModel):
             advice=report.advice,
             ranking=report.ranking,
             pictured=sorted(report.thumbnails),
+            strangers_noticed=report.strangers_noticed,
         )
 
 

@@ -168,7 +168,8 @@ class Answered(BaseModel):
     unknown: bool = Field(description="Whether it resembles nothing that was taught.")
     familiarity: float | None
     threshold: float | None
-    p_value: float = Field(description="The share of taught things that look less familiar.")
+    p_value: float = Field(description="The share of taught things that look no more familiar.")
+    probably: bool = Field(description="Whether it is known, but only just.")
     ignored: bool = Field(description="Whether it resembles strangers that are to be ignored.")
     answers: list[OneAnswer] = Field(description="The best first.")
     box: list[float] | None = Field(None, description="The part of the image it is about.")
@@ -181,6 +182,7 @@ class Answered(BaseModel):
             familiarity=finite(answers.familiarity),
             threshold=finite(answers.threshold),
             p_value=answers.p_value,
+            probably=answers.probably,
             ignored=answers.ignored,
             answers=[OneAnswer(name=a.name, probability=a.probability) for a in answers],
         )

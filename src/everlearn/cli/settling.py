@@ -1,0 +1,58 @@
+"""Commands that settle how a Memory looks and how strict it is."""
+
+import click
+
+from everlearn.cli.context import opened
+from everlearn.cli.output import as_json, print_json, say
+
+
+class Share(click.FloatRange):
+    """A number between 0 and 1, both left out."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, max=1, min_open=True, max_open=True)
+
+
+@click.command("init")
+@click.option(
+    "--network",
+    "word",
+    metavar="WORD|FILE",
+    help="fast, balanced or best; a file; see everlearn reembed.  [default: balanced]",
+)
+@click.option("--accept", type=Share(), help="Of familiar things, the share to accept at least.")
+@as_json
+@click.pass_context
+def init(ctx: click.Context, word: str | None, accept: float | None, as_json: bool) -> None:
+    """Make a Memory that looks with a certain network."""
+    if word is not None:
+        ctx.meta["network"] = word
+    memory = opened(ctx)
+    if accept is not None:
+        memory.set_accept(accept)
+    name = memory.set_network()
+    if as_json:
+        print_json({"path": str(memory.path), "embedder": name, "accept": memory.accept})
+        return
+    say(
+        f"{memory.path} looks with {name} and accepts at least {memory.accept:.0%} of what it knows"
+    )
+
+
+@click.command()
+@click.argument("accept", type=Share(), required=False)
+@as_json
+@click.pass_context
+def strictness(ctx: click.Context, accept: float | None, as_json: bool) -> None:
+    """Say, or change, how readily a picture is called unknown.
+
+    ACCEPT is the share of pictures of familiar things that are recognised as familiar, at least:
+    0.99 calls less unknown, 0.9 more.
+    """
+    memory = opened(ctx, read_only=accept is None)
+    if accept is not None:
+        memory.set_accept(accept)
+    if as_json:
+        print_json({"accept": memory.accept})
+        return
+    say(f"at least {memory.accept:.1%} of new pictures of taught things are not called unknown")

@@ -1,0 +1,176 @@
+"""Vectors of networks side by side, made of what is known already and what is missing.
+
+A network's vector of an image is known where the Memory was taught with that network, alone or side
+by side with others, or where an earlier run collected it (reembed.py). Only what is missing is
+embedded, and each image is read and decoded once for all networks that miss it. So a Memory moves
+back from two networks to one without reading an image.
+"""
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from everlearn.images.decode import Limits
+from everlearn.images.embedders import Embedder, Vectors, as_picture
+from everlearn.images.side_by_side import SideBySide, Together, joined, taken_apart
+from everlearn.memory.edits.reembed import (
+    Anew,
+    Comparison,
+    Cost,
+    Progress,
+    collect,
+    compare,
+    embed_anew,
+    is_collected,
+)
+from everlearn.memory.storage.interface import Caches
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.regions import taught_boxes
+
+# How often a network is timed; the fastest counts.
+ROUNDS = 3
+
+# Vectors of one network by the number of the teaching.
+OfNetwork = dict[int, Vectors]
+
+
+def networks_of(embedder: Embedder) -> list[Embedder]:
+    """The networks that an embedder is made of."""
+    return list(embedder.parts) if isinstance(embedder, SideBySide) else [embedder]
+
+
+def embed_missing(
+    caches: Caches,
+    journal: Journal,
+    embedder: Embedder,
+    limits: Limits,
+    progress: Progress | None,
+    mode: str = "whole",
+) -> dict[int, Anew]:
+    """New vectors by teaching, of all that is known or can be read.
+
+    Parts of pictures (``mode``, or a box that was given) are looked at anew.
+    """
+    if not _whole_pictures(journal, mode):
+        return embed_anew(caches, journal, embedder, limits, progress, mode)
+    networks = networks_of(embedder)
+    by_name = _taught_with(journal, networks)
+    missing = []
+    for network in networks:
+        if network.name in by_name:
+            continue
+        if is_collected(caches, network):
+            vectors = embed_anew(caches, journal, network, limits, progress)
+            by_name[network.name] = _rows(vectors, network.n_features)
+        else:
+            missing.append(network)
+    if len(missing) == len(networks):
+        return embed_anew(caches, journal, embedder, limits, progress)
+    if missing:
+        by_name |= _together(caches, journal, missing, limits, progress)
+    return _assembled([by_name[network.name] for network in networks])
+
+
+def compare_all(
+    caches: Caches,
+    journal: Journal,
+    classifier: Any,
+    embedders: Sequence[Embedder],
+    limits: Limits,
+    progress: Progress | None,
+    modes: Sequence[str] = ("whole",),
+) -> list[Comparison]:
+    """How well the names would be known with each embedder in each mode, the best first."""
+    networks = {n.name: n for embedder in embedders for n in networks_of(embedder)}
+    known = _taught_with(journal, list(networks.values()))
+    missing = [n for name, n in networks.items() if name not in known]
+    missing = [network for network in missing if not is_collected(caches, network)]
+    if len(missing) > 1 and any(_whole_pictures(journal, mode) for mode in modes):
+        _together(caches, journal, missing, limits, progress)
+    found = []
+    for mode in modes:
+        for embedder in embedders:
+            anew = embed_missing(caches, journal, embedder, limits, progress, mode)
+            fresh = [n for n in networks_of(embedder) if n.name not in known]
+            cost = _cost(embedder, fresh, len(anew))
+            found.append(compare(journal, clone(classifier), embedder, anew, mode, cost))
+    return sorted(found, key=lambda comparison: -comparison.accuracy)
+
+
+def _whole_pictures(journal: Journal, mode: str) -> bool:
+    """Whether whole pictures were taught, and whole pictures are wanted."""
+    before = journal.fact("regions") or "whole"
+    return before == mode == "whole" and not taught_boxes(journal)
+
+
+def _taught_with(journal: Journal, networks: Sequence[Embedder]) -> dict[str, OfNetwork]:
+    """The vectors of those networks that the journal's own vectors came from."""
+    current = journal.fact("embedder")
+    wanted = {network.name: network.n_features for network in networks}
+    found: dict[str, OfNetwork] = {}
+    if current is None:
+        return found
+    for number, stored in journal.db.rows("SELECT teaching, vector FROM vectors"):
+        for name, piece in taken_apart(current, np.frombuffer(stored, "<f4")[None]).items():
+            if wanted.get(name) == piece.shape[1]:
+                found.setdefault(name, {})[number] = piece[0]
+    return found
+
+
+def _together(
+    caches: Caches,
+    journal: Journal,
+    networks: Sequence[Embedder],
+    limits: Limits,
+    progress: Progress | None,
+) -> dict[str, OfNetwork]:
+    """Vectors of several networks, each image decoded once; kept for each as if it were alone."""
+    together = networks[0] if len(networks) == 1 else Together(networks)
+    vectors = embed_anew(caches, journal, together, limits, progress)
+    ends = np.cumsum([network.n_features for network in networks])[:-1]
+    found: dict[str, OfNetwork] = {network.name: {} for network in networks}
+    for number, row in _rows(vectors, together.n_features).items():
+        for network, piece in zip(networks, np.split(row, ends), strict=True):
+            found[network.name][number] = piece
+    if len(networks) > 1:
+        for network in networks:
+            collect(caches, journal, network, found[network.name])
+    return found
+
+
+def _rows(anew: dict[int, Anew], width: int) -> OfNetwork:
+    return {n: np.frombuffer(new.vector, "<f4", count=width) for n, new in anew.items()}
+
+
+def _assembled(parts: Sequence[OfNetwork]) -> dict[int, Anew]:
+    """Vectors in a row, of teachings that all networks have seen."""
+    numbers = sorted(set.intersection(*(set(part) for part in parts)))
+    if not numbers:
+        return {}
+    stacked = [np.stack([part[number] for number in numbers]) for part in parts]
+    rows = joined(stacked) if len(stacked) > 1 else stacked[0]
+    return {n: Anew(row.astype("<f4").tobytes()) for n, row in zip(numbers, rows, strict=True)}
+
+
+def _cost(embedder: Embedder, fresh: Sequence[Embedder], teachings: int) -> Cost:
+    """What a switch takes; images are embedded by networks that have not seen them."""
+    picture = as_picture(np.zeros((480, 640, 3), dtype=np.uint8))
+    seconds = {network.name: _seconds(network, picture) for network in networks_of(embedder)}
+    anew = sum(seconds[network.name] for network in fresh) * teachings / (os.cpu_count() or 1)
+    numbers = 4 * teachings * embedder.n_features + 8 * embedder.n_features**2
+    return Cost(1e3 * sum(seconds.values()), anew, numbers / 1e6)
+
+
+def _seconds(network: Embedder, picture: Any) -> float:
+    """Of one core for one picture."""
+    best = math.inf
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        network.run(network.prepare(picture)[None])
+        best = min(best, time.perf_counter() - start)
+    return best

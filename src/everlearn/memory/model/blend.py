@@ -1,0 +1,29 @@
+"""Familiarity as a number: a linear blend of scores, which familiar.py chooses."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from everlearn.arrays import Array
+
+
+@dataclass(frozen=True)
+class Blend:
+    """familiarity = a · likeness + b · mean likeness + c · best score + d.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (4,)
+        a, b, c and d.
+    """
+
+    coefficients: Array
+
+    def of(self, likeness: Any, average: Any, score: Any) -> Any:
+        a, b, c, d = self.coefficients
+        return a * likeness + b * average + c * score + d
+
+
+# The cosine to the nearest name, and nothing else.
+LIKENESS = Blend(np.array([1.0, 0.0, 0.0, 0.0]))

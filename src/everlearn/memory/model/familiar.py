@@ -1,0 +1,239 @@
+"""Familiarity: several scores of how well something fits what was taught, made into one.
+
+Three scores, each read off the statistics that a Memory keeps anyway, so that they are exact after
+any order, merge and forgetting:
+
+    likeness    max_k f_k(u): the cosine to the nearest name                       (unknown.py)
+    contrast    likeness less its mean over all names: near one, or near all of them?
+    score       the highest score of the classifier, where that is ridge regression
+
+A *blend* is the mean of some of them, each standardised by what taught examples score had they not
+been taught (leave-one-out), and put back on the scale of the cosine. It is linear,
+
+    familiarity = a · likeness + b · mean likeness + c · score + d
+
+Which of them are taken is decided by the taught examples themselves. In turn, each name is made a
+stranger: its examples are asked of a model that was never taught that name (leave one class out),
+and the blend is taken that tells these strangers best from taught examples that were left out
+(area under the ROC curve). Ridge regression without class c follows from the whole one: with X_c
+its examples and P = X_c A⁻¹ X_cᵀ,
+
+    scores of X_c without c = (I − P)⁻¹ X_c A⁻¹ b_k    for all k ≠ c
+
+What the strangers score also says how many strangers of that kind would be noticed.
+
+*Cost*: O(m d² + m K d) for m examples and K names, in blocks: memory is linear in K.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from everlearn.arrays import Array
+from everlearn.memory.insight.influence import Ridge
+from everlearn.memory.model.blend import LIKENESS, Blend
+from everlearn.memory.model.unknown import Familiarity
+
+SCORES = ("likeness", "contrast", "score")
+# What may be blended, the simplest first: a later one has to be better by more than MARGIN.
+BLENDS = (
+    ("likeness",),
+    ("likeness", "score"),
+    ("likeness", "contrast"),
+    ("likeness", "contrast", "score"),
+)
+MARGIN = 0.002
+# With fewer names or examples than these nothing is said about strangers: likeness alone is taken.
+FEWEST_NAMES = 4
+FEWEST_EXAMPLES = 19
+# Rows of names that are looked at together: so many numbers at most.
+BLOCK = 1 << 22
+# Examples of a class that play strangers together, at most.
+MOST_STRANGERS = 256
+# Where only some examples of a class are at hand, this much of any direction stays in the model.
+LEAST_LEFT = 0.1
+
+Classes = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of some examples, a row each: likeness, mean likeness, best score; nearest class."""
+
+    scores: Array
+    nearest: Classes
+
+    def blended(self, blend: Blend) -> Array:
+        familiarity: Array = blend.of(*self.scores.T)
+        return familiarity
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A blend, and what it says of taught examples and of pretended strangers."""
+
+    blend: Blend
+    known: Array
+    known_nearest: Classes
+    strangers: Array
+    strangers_nearest: Classes
+
+
+def choose(
+    familiarity: Familiarity, sample: Array, mapped: Array, classes: Classes, ridge: Ridge | None
+) -> Chosen:
+    """The blend that tells pretended strangers best from taught examples.
+
+    Parameters
+    ----------
+    familiarity : Familiarity
+    sample : ndarray
+        Some of the taught examples, at length one.
+    mapped : ndarray
+        The same as the classifier sees them.
+    classes : ndarray
+        The class of each, a row of ``familiarity.means``; the same order as in ``ridge``.
+    ridge : Ridge, optional
+        The classifier, where it is ridge regression.
+    """
+    several = int(np.sum(familiarity.counts[classes] > 1))
+    if len(familiarity.counts) < FEWEST_NAMES or several < FEWEST_EXAMPLES:
+        known, _ = scored(familiarity, sample, mapped, classes, None)
+        nobody = np.zeros(0), np.zeros(0, dtype=np.intp)
+        return Chosen(LIKENESS, known.blended(LIKENESS), known.nearest, *nobody)
+    known, strangers = scored(familiarity, sample, mapped, classes, ridge)
+    blend, best = LIKENESS, -np.inf
+    for parts in BLENDS:
+        if "score" in parts and ridge is None:
+            continue
+        tried = _blend_of(parts, known.scores)
+        area = _area(known.blended(tried), strangers.blended(tried))
+        if area > best + MARGIN:
+            blend, best = tried, area
+    return Chosen(
+        blend,
+        known.blended(blend),
+        known.nearest,
+        strangers.blended(blend),
+        strangers.nearest,
+    )
+
+
+def scored(
+    familiarity: Familiarity, sample: Array, mapped: Array, classes: Classes, ridge: Ridge | None
+) -> tuple[Scored, Scored]:
+    """Taught examples, each left out; and the same as strangers, their whole class left out.
+
+    Examples that are the only one of their class are strangers alone.
+    """
+    several = familiarity.counts[classes] > 1
+    playing = _playing(classes)
+    known = np.zeros((len(sample), len(SCORES)))
+    strangers = np.zeros((len(sample), len(SCORES)))
+    nearest = np.zeros(len(sample), dtype=np.intp)
+    stranger_nearest = np.zeros(len(sample), dtype=np.intp)
+    for rows in _whole_classes(classes, len(familiarity.counts)):
+        part, own = sample[rows], classes[rows]
+        near = familiarity.near(part)
+        nearest[rows], known[rows, :2] = _of_names(familiarity.near_left_out(near, part, own))
+        near[np.arange(len(rows)), own] = -np.inf
+        stranger_nearest[rows], strangers[rows, :2] = _of_names(near)
+        if ridge is not None:
+            found = _ridge_scores(ridge, mapped[rows], own, playing[rows])
+            known[rows, 2], strangers[rows, 2] = found
+    unseen = Scored(known[several], nearest[several])
+    return unseen, Scored(strangers[playing], stranger_nearest[playing])
+
+
+def _of_names(near: Array) -> tuple[Classes, Array]:
+    """The nearest class of each row; likeness to it, and to all on average."""
+    nearest = near.argmax(axis=1)
+    there = np.isfinite(near)
+    average = np.where(there, near, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    return nearest, np.column_stack([near[np.arange(len(near)), nearest], average])
+
+
+def _playing(classes: Classes) -> NDArray[np.bool_]:
+    """Which rows play strangers: all of a class, or as many of it as may."""
+    order = np.argsort(classes, kind="stable")
+    starts = np.flatnonzero(np.diff(classes[order], prepend=-1))
+    nth = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    playing = np.zeros(len(classes), dtype=bool)
+    playing[order[nth < MOST_STRANGERS]] = True
+    return playing
+
+
+def _ridge_scores(
+    ridge: Ridge, rows: Array, classes: Classes, playing: NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """The best score of each row, without it and without its class; N^α left away."""
+    fits = rows @ ridge.weights.T
+    solved = ridge.solve(rows.T)
+    leverages = np.einsum("ij,ji->i", rows, solved)
+    scale = ridge.recoded(1.0, ridge.counts)
+    strangers = np.zeros(len(rows))
+    for name in np.unique(classes):
+        members = np.flatnonzero((classes == name) & playing)
+        left = _without(rows[members] @ solved[:, members], ridge.counts[name]) @ fits[members]
+        left *= scale
+        left[:, name] = -np.inf
+        strangers[members] = left.max(axis=1)
+    known = ridge.leave_one_out(rows, classes, leverages, fits).max(axis=1)
+    return known / (ridge.counts.sum() - 1.0) ** ridge.recoding, strangers
+
+
+def _without(P: Array, count: float) -> Array:
+    """(I − w P)⁻¹, where the rows of P stand for w times as many examples of their class."""
+    weight = max(count / len(P), 1.0)
+    values, vectors = np.linalg.eigh((P + P.T) / 2.0)
+    left = np.maximum(1.0 - weight * values, 1e-12 if weight == 1.0 else LEAST_LEFT)
+    inverse: Array = (vectors / left) @ vectors.T
+    return inverse
+
+
+def _whole_classes(classes: Classes, n_names: int) -> Iterator[Classes]:
+    """Rows in blocks that hold all rows of their classes."""
+    order = np.argsort(classes, kind="stable")
+    most = max(1, BLOCK // max(n_names, 1))
+    starts = np.flatnonzero(np.diff(classes[order], prepend=-1))
+    ends = np.append(starts[1:], len(order))
+    begin = 0
+    for place, end in enumerate(ends):
+        last = place == len(ends) - 1
+        if last or ends[place + 1] - begin > most:
+            yield order[begin:end]
+            begin = end
+
+
+def _blend_of(parts: tuple[str, ...], scores: Array) -> Blend:
+    """The mean of standardised scores, on the scale of the likeness."""
+    if parts == ("likeness",):
+        return LIKENESS
+    columns = {"likeness": scores[:, 0], "contrast": scores[:, 0] - scores[:, 1],
+               "score": scores[:, 2]}  # fmt: skip
+    centre, spread = float(np.mean(columns["likeness"])), float(np.std(columns["likeness"]))
+    coefficients = np.array([0.0, 0.0, 0.0, centre])
+    for part in parts:
+        deviation = float(np.std(columns[part]))
+        if deviation <= 0.0:
+            return LIKENESS
+        weight = spread / deviation / len(parts)
+        coefficients += weight * np.array(_WEIGHTS[part])
+        coefficients[3] -= weight * float(np.mean(columns[part]))
+    return Blend(coefficients)
+
+
+_WEIGHTS = {
+    "likeness": (1.0, 0.0, 0.0, 0.0),
+    "contrast": (1.0, -1.0, 0.0, 0.0),
+    "score": (0.0, 0.0, 1.0, 0.0),
+}
+
+
+def _area(known: Array, strangers: Array) -> float:
+    """How often a taught example is more familiar than a stranger; ties count half."""
+    ordered = np.sort(strangers)
+    below = np.searchsorted(ordered, known, side="left") + np.searchsorted(ordered, known, "right")
+    return float(below.mean() / 2.0 / max(len(strangers), 1))

@@ -1,0 +1,165 @@
+"""Networks side by side, against each network alone."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from everlearn.errors import InvalidParameter, MissingPackage
+from everlearn.images import EfficientNetLite0, Pixels, SideBySide
+from everlearn.images.batches import Embedded, embed_sources
+from everlearn.images.by_name import DEFAULT, WORDS, embedder_called, embedder_for, prepared_as
+from everlearn.images.embedders import Embedder
+from everlearn.images.side_by_side import Together, joined, parts_in, taken_apart
+
+
+@pytest.fixture
+def images(rng):
+    return [rng.integers(0, 256, (40, 50, 3), dtype=np.uint8) for _ in range(5)]
+
+
+@pytest.fixture
+def parts():
+    return [Pixels(size=4), Pixels(size=3, colour=True), Pixels(size=2)]
+
+
+def test_each_part_is_what_the_network_gives_alone_at_length_one(images, parts):
+    vectors = SideBySide(parts).embed(images)
+    assert vectors.shape == (5, 16 + 27 + 4)
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
+    start = 0
+    for part in parts:
+        alone = part.embed(images)
+        expected = alone / np.linalg.norm(alone, axis=1, keepdims=True) / np.sqrt(3)
+        assert np.allclose(vectors[:, start : start + part.n_features], expected, atol=1e-6)
+        start += part.n_features
+
+
+def test_identity_is_the_list_of_theirs(parts):
+    both = SideBySide(parts[:2])
+    assert parts_in(both.name) == [("pixels 4 grey", 16), ("pixels 3 colour", 27)]
+    assert SideBySide(parts[1::-1]).name != both.name
+    assert SideBySide([both, parts[2]]).name == SideBySide(parts).name
+    found = embedder_called(both.name)
+    assert isinstance(found, SideBySide)
+    assert found.name == both.name
+
+
+def test_vectors_are_taken_apart_as_they_were_joined(images, parts):
+    alone = {part.name: part.embed(images) for part in parts}
+    both = SideBySide(parts)
+    for name, rows in taken_apart(both.name, both.embed(images)).items():
+        lengths = np.linalg.norm(alone[name], axis=1, keepdims=True)
+        assert np.allclose(rows, alone[name] / lengths, atol=1e-6)
+    assert np.array_equal(joined(list(alone.values())), both.embed(images))
+    assert list(taken_apart("pixels 4 grey", alone["pixels 4 grey"])) == ["pixels 4 grey"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "side by side",
+        'side by side ["a", "b"]',
+        'side by side [["a", 3]]',
+        'side by side [["a", -3], ["b", 2]]',
+        'side by side [["a", true], ["b", 2]]',
+        "side by side {",
+        "side by side " + json.dumps([["a", 1]] * 9),
+        "side by side " + "[" * 100_000,
+    ],
+)
+def test_names_that_are_no_list_of_networks(name):
+    assert parts_in(name) == []
+    assert embedder_called(name) is None
+
+
+def test_a_zero_vector_stays_zero():
+    assert np.array_equal(joined([np.zeros((1, 2), np.float32), np.ones((1, 1), np.float32)]),
+                          np.array([[0.0, 0.0, np.sqrt(0.5)]], np.float32))  # fmt: skip
+
+
+def test_wrong_parts_are_refused(parts):
+    with pytest.raises(InvalidParameter, match="2 to 8"):
+        SideBySide(parts[:1])
+    with pytest.raises(InvalidParameter, match="twice"):
+        SideBySide([Pixels(size=4), Pixels(size=4)])
+
+
+class Watched(Embedder):
+    """Waits for another of its kind: two that run one after the other never meet."""
+
+    def __init__(self, name, barrier):
+        self.name, self.n_features, self._barrier = name, 1, barrier
+
+    def prepare(self, picture):
+        return np.ones(1, np.float32)
+
+    def run(self, batch):
+        self._barrier.wait(timeout=20)
+        return np.ones((len(batch), 1), np.float32)
+
+
+def test_networks_run_at_the_same_time(images, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    barrier = threading.Barrier(2)
+    SideBySide([Watched("a", barrier), Watched("b", barrier)]).embed(images[:1])
+
+
+def test_one_decoding_serves_all(tmp_path, images, parts, monkeypatch):
+    from PIL import Image
+
+    from everlearn.images import batches
+
+    files = []
+    for i, image in enumerate(images):
+        files.append(tmp_path / f"{i}.png")
+        Image.fromarray(image).save(files[-1])
+    opened, decode = [], batches.opened_picture
+
+    def counted(*given, **named):
+        opened.append(1)
+        return decode(*given, **named)
+
+    monkeypatch.setattr(batches, "opened_picture", counted)
+    found = list(embed_sources(SideBySide(parts), files))
+    assert len(opened) == len(files)
+    assert all(isinstance(one, Embedded) for one in found)
+    assert np.array_equal([one.vector for one in found], SideBySide(parts).embed(images))
+
+
+def test_together_leaves_vectors_as_they_are(images, parts):
+    expected = np.concatenate([part.embed(images) for part in parts], axis=1)
+    assert np.array_equal(Together(parts).embed(images), expected)
+
+
+def test_words_for_people():
+    assert {"fast", "balanced", "best"} <= set(WORDS)
+    assert embedder_for("fast").name == EfficientNetLite0(precision="int8").name
+    assert embedder_for(DEFAULT).name == EfficientNetLite0().name
+    joined_words = embedder_for("pixels-4+pixels-2")
+    assert parts_in(joined_words.name) == [("pixels 4 grey", 16), ("pixels 2 grey", 4)]
+    assert prepared_as(joined_words.name, "pixels-4 + pixels-2").name == joined_words.name
+    with pytest.raises(InvalidParameter, match="2 networks"):
+        embedder_for("pixels-4+pixels-2", size=7)
+    with pytest.raises(InvalidParameter, match="'best'"):
+        embedder_for("beast")
+
+
+def test_best_is_both_networks(images):
+    pytest.importorskip("everlearn_networks", reason="needs the distribution everlearn-networks")
+    best = embedder_for("best")
+    assert [part.name.split(" ")[0] for part in best.parts] == [
+        "efficientnet_lite0",
+        "pp_lcnetv2_base",
+    ]
+    assert embedder_called(best.name).name == best.name
+    first = best.embed(images[:1])[0, :1280]
+    alone = EfficientNetLite0().embed(images[:1])[0]
+    assert np.allclose(first, alone / np.linalg.norm(alone) / np.sqrt(2), atol=1e-6)
+
+
+def test_without_its_distribution_best_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "everlearn_networks", None)
+    with pytest.raises(MissingPackage, match=r"everlearn\[networks\]"):
+        embedder_for("best")
