@@ -1,7 +1,8 @@
-"""What commands share: the Memory they work on, and what an image may cost."""
+"""What commands share: the Memory they work on, what an image may cost, and names typed by hand."""
 
 import math
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -141,3 +142,21 @@ class BoxNumbers(click.ParamType[Any]):
 
 
 BOX = BoxNumbers()
+
+
+new_name = click.option("--new", is_flag=True, help="NAME is new, even if it resembles another.")
+
+
+def confirmed_name(memory: Any, name: str, *, new: bool) -> str:
+    """The name that is meant; asks where it looks like a misspelling of a known one."""
+    from everlearn.memory.edits.naming import misspelled
+
+    similar = None if new else misspelled(name, memory.names())
+    if similar is None:
+        return name
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(
+            f"{name!r} is not known; did you mean {similar!r}? Add --new if it is a new name."
+        )
+    question = f"{name!r} is not known. Teach it as {similar!r} (n: as a new name)?"
+    return similar if click.confirm(question, default=True, err=True) else name

@@ -11,12 +11,13 @@ import click
 from everlearn.cli.context import (
     BOX,
     POSITIVE,
+    confirmed_name,
     image_limits,
     keep_images,
+    new_name,
     opened,
     with_image_limits,
 )
-from everlearn.cli.naming import confirmed_name, new_name
 from everlearn.cli.output import Stopped, as_json, print_json, print_table, progress, say
 from everlearn.cli.teaching_boxes import teach_boxes
 from everlearn.images import video

@@ -2,8 +2,7 @@
 
 import click
 
-from everlearn.cli.context import opened
-from everlearn.cli.naming import confirmed_name, new_name
+from everlearn.cli.context import confirmed_name, new_name, opened
 from everlearn.cli.output import as_json, print_json, print_table, say
 from everlearn.memory.words import counted, listed
 
