@@ -66,10 +66,10 @@ class SquareProposer:
         pixels = np.asarray(picture).astype(int)
         boxes = []
         for colour in COLOURS.values():
-            rows, columns = np.nonzero(np.abs(pixels - colour).sum(axis=2) == 0)
+            rows, columns = np.nonzero(np.abs(pixels - colour).sum(axis=2) < 60)
             if len(rows):
                 ends = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
-                boxes.append(np.array(ends) / SIDE)
+                boxes.append(np.array(ends) / np.tile(picture.size, 2))
         seen = np.array([*boxes, *self.other], dtype=np.float64)
         scores = np.array([0.9] * len(boxes) + [0.2] * len(self.other))
         return Proposals(seen, scores, np.zeros(len(seen), dtype=np.intp))
@@ -395,6 +395,11 @@ def test_the_mode_changes_with_reembed_and_boxes_that_were_given_stay(tmp_path, 
         assert memory.verify().ok
         things = memory.find(scene(60, ("red", 70, 10)))
         assert things[0].name == "red"
+        memory.undo()
+        assert memory.regions == "whole"
+        assert [t.box for t in memory.teachings()][:4] == [None] * 4
+        memory.reembed(regions="things")
+        assert [t.box for t in memory.teachings()] == boxes
         memory.reembed(regions="whole")
         assert [t.box for t in memory.teachings()] == [None] * 4 + [Box(0.1, 0.2, 0.9, 0.8)]
         assert memory._opened.journal.db.value("SELECT COUNT(*) FROM proposals") == 0

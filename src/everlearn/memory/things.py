@@ -43,6 +43,8 @@ class FindsThings:
     @property
     def regions(self) -> str:
         """Which part of a picture is meant where no box is given."""
+        if not self.read_only and not self._opened.closed:
+            self._answering.note_mode()  # an undo may have changed it
         return self._answering.mode
 
     def _settle_regions(self, wanted: str | None) -> None:

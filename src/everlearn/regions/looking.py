@@ -159,8 +159,8 @@ class Looker:
     def _at_least(self, given: Any) -> int | None:
         """How many pixels a side has to have for the part to have enough of them."""
         enough = self.embedder.at_least
-        if enough is None:
-            return None
+        if enough is None or self.mode == "things":
+            return None  # what is seen beside the part must not depend on the part
         if given is None and self.mode == "whole":
             return enough
         if given is None or (isinstance(given, str) and given == AUTO):

@@ -1,0 +1,73 @@
+"""Boxes over the picture in a real browser: drawn, tapped, dragged, taught."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from everlearn import Memory, Pixels
+from everlearn.regions import looking
+from tests.memory.test_regions import SquareFinder, SquareProposer, scene, square
+from tests.service.conftest import TOKEN
+from tests.service.test_page import browse, browser_only, see
+
+__all__ = ["browse"]
+
+
+@pytest.fixture(autouse=True)
+def no_networks(monkeypatch):
+    monkeypatch.setattr(looking, "Proposer", SquareProposer)
+    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+
+
+@pytest.fixture
+def memories(tmp_path):
+    with Memory(tmp_path / "m", embedder=Pixels(size=6, colour=True), regions="things") as memory:
+        for seed in range(3):
+            memory.teach(scene(seed, ("red", 5 * seed, 60)), "red", box=square(5 * seed, 60))
+        yield {"home": memory}
+
+
+@browser_only
+def test_boxes_are_drawn_tapped_and_dragged(browse, live, memories, tmp_path):
+    file = tmp_path / "both.png"
+    stream = io.BytesIO()
+    Image.fromarray(scene(50, ("red", 70, 60), ("blue", 10, 20))).save(stream, "PNG")
+    file.write_bytes(stream.getvalue())
+    page = browse(camera=False)
+    page.goto(f"{live}/?token={TOKEN}")
+    page.set_input_files("#files", [file])
+    page.locator("#drop button[value=ask]").click()
+    page.locator("#bars button").first.wait_for()
+    page.get_by_role("button", name="Find things").click()
+    red = page.locator(".box", has_text="red").first
+    red.wait_for()
+    view, box = page.locator("#view").bounding_box(), red.bounding_box()
+    # The picture is a square that covers a view of four by three.
+    side = view["width"]
+    shown = np.array([box["x"] - view["x"], box["width"]]) / side
+    assert shown == pytest.approx(np.array([70, 40]) / 120, abs=0.03)
+
+    unknown = page.locator(".box.unknown").first
+    unknown.focus()
+    page.keyboard.press("Enter")
+    see(page.locator("#hold")).to_have_text("Teach this box")
+    page.locator("#name").fill("blue")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.locator(".called", has_text="blue").wait_for()
+    (taught,) = memories["home"].teachings("blue")
+    assert taught.box == pytest.approx(np.array(square(10, 20)) / 120, abs=0.02)
+
+    page.locator("#name").fill("corner")
+    start = view["x"] + 0.8 * view["width"], view["y"] + 0.1 * view["height"]
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(start[0] + 0.15 * view["width"], start[1] + 0.2 * view["height"], steps=4)
+    page.mouse.up()
+    page.locator(".called", has_text="corner").wait_for()
+    (drawn,) = memories["home"].teachings("corner")
+    assert drawn.box.left == pytest.approx(0.8, abs=0.02)
+    assert drawn.box.right == pytest.approx(0.95, abs=0.02)
+    assert page.problems == []
