@@ -43,6 +43,7 @@ COMMANDS = {
     "history": "everlearn.cli.forgetting",
     "rename": "everlearn.cli.teaching",
     "merge": "everlearn.cli.teaching",
+    "sync": "everlearn.cli.teaching",
     "evaluate": "everlearn.cli.asking",
     "watch": "everlearn.cli.teaching",
     "export": "everlearn.cli.asking",

@@ -24,6 +24,7 @@ from everlearn.images import video
 from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, FolderWatch, LabelledFile, Survey, survey
 from everlearn.memory.answers import Outcome
+from everlearn.memory.edits.merging import Merged
 from everlearn.memory.words import counted
 from everlearn.regions.looking import MODES, Region
 
@@ -225,11 +226,60 @@ def rename(ctx: click.Context, old: str, new: str, as_json: bool) -> None:
 @click.pass_context
 def merge(ctx: click.Context, other: Path, as_json: bool) -> None:
     """Learn everything another Memory was taught."""
-    count = opened(ctx).merge(other)
+    done = opened(ctx).merge(other)
     if as_json:
-        print_json({"taught": count})
+        print_json({"taught": int(done)} | _as_facts(done))
     else:
-        say(f"learned {count} teachings from {other}")
+        say(f"{done} from {other}")
+        _say_conflicts(done)
+
+
+@click.command()
+@click.argument("other", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--conflicts",
+    type=click.Choice(["list", "here", "there"]),
+    default="list",
+    show_default=True,
+    help="Which name a picture gets that has different ones.",
+)
+@as_json
+@click.pass_context
+def sync(ctx: click.Context, other: Path, conflicts: str, as_json: bool) -> None:
+    """Exchange with another Memory until both are equal."""
+    done = opened(ctx).sync(other, conflicts=conflicts)
+    if as_json:
+        sides = {"here": done.here, "there": done.there}
+        print_json(
+            {side: {"taught": int(m)} | _as_facts(m) for side, m in sides.items()}
+            | {"equal": done.equal}
+        )
+        return
+    say(f"here: {done.here}")
+    say(f"{other}: {done.there}")
+    if conflicts == "list":
+        _say_conflicts(done.here)
+    say("both are equal" if done.equal else "both are equal but for these pictures")
+
+
+def _as_facts(done: Merged) -> dict[str, object]:
+    listed = [
+        {"source": one.source, "here": list(one.here), "there": one.there} for one in done.conflicts
+    ]
+    return {
+        "forgotten": done.forgotten,
+        "erased": done.erased,
+        "kept_out": done.kept_out,
+        "conflicts": listed,
+    }
+
+
+def _say_conflicts(done: Merged) -> None:
+    for one in done.conflicts:
+        here = ", ".join(one.here)
+        say(f"{one.source or 'a picture'} is {here} here and {one.there} there", err=True)
+    if done.conflicts:
+        say("everlearn sync --conflicts here, or there, gives them one name", err=True)
 
 
 @click.command()

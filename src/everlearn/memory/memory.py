@@ -37,6 +37,7 @@ from everlearn.memory.edits.correcting import Correction
 from everlearn.memory.edits.editor import Editor
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.merging import Merged, Synced
 from everlearn.memory.edits.naming import Spelling
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.part_vectors import compare_all
@@ -374,8 +375,19 @@ class Memory(FindsThings):
         require_count("limit", limit)
         return self._opened.read(lambda: operations.history(self._opened.journal, limit))
 
-    def merge(self, other: "Memory | str | os.PathLike[str]") -> int:
-        """Learn everything that another Memory was taught; returns how many teachings were new."""
+    def merge(self, other: "Memory | str | os.PathLike[str]") -> Merged:
+        """Learn what another Memory was taught, and forget what it was told to forget.
+
+        Of a picture under a name the later word counts: what was forgotten or erased here after it
+        was taught there does not come back. A picture that has another name there keeps the names
+        it has here, and is listed. One operation for :meth:`undo`.
+
+        Returns
+        -------
+        Merged
+            How many teachings were new, a number, with ``forgotten``, ``kept_out`` and
+            ``conflicts``.
+        """
         if not isinstance(other, Memory):
             with Memory(other, read_only=True) as opened:
                 return self.merge(opened)
@@ -387,6 +399,33 @@ class Memory(FindsThings):
                 f"{self.regions!r}; change one of them with reembed(regions=...)"
             )
         return self._editor.merge(other._opened)
+
+    def sync(self, other: "Memory | str | os.PathLike[str]", *, conflicts: str = "list") -> Synced:
+        """Exchange with another Memory, both ways, until both are equal.
+
+        Parameters
+        ----------
+        other : Memory or path-like
+            Open to be taught.
+        conflicts : {"list", "here", "there"}, default="list"
+            Where one picture has different names: list it and leave both as they are, or give it
+            the name it has here, or there, in both.
+        """
+        if conflicts not in ("list", "here", "there"):
+            raise InvalidParameter(f"conflicts is 'list', 'here' or 'there', not {conflicts!r}")
+        if not isinstance(other, Memory):
+            with Memory(other) as opened:
+                return self.sync(opened, conflicts=conflicts)
+        here, there = self.merge(other), other.merge(self)
+        sides = {"here": (other, there), "there": (self, here)}
+        if conflicts in sides:
+            memory, merged = sides[conflicts]
+            for conflict in merged.conflicts:
+                memory._editor.move_pictures([conflict.digest], conflict.there)
+            self.merge(other)
+            other.merge(self)
+        equal = self._editor.counting() == other._editor.counting()
+        return Synced(here, there, equal)
 
     def reembed(
         self,

@@ -16,6 +16,7 @@ from everlearn.memory.edits.before_reembed import keep_before, remove_before, un
 from everlearn.memory.edits.correcting import Correction, correct
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.merging import Merged, merge
 from everlearn.memory.edits.naming import Spelling
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.part_vectors import embed_missing
@@ -33,6 +34,7 @@ from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
 from everlearn.memory.storage.backup import NETWORKS
 from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.tombstones import counting
 
 # A snapshot is made when the log has grown by this much since the last one.
 SNAPSHOT_EVERY = 4096
@@ -165,14 +167,23 @@ class Editor:
         with self._opened.one_change() as journal:
             return operations.redo(journal, id)
 
-    def merge(self, other: OpenMemory) -> int:
-        """Learn everything that another Memory was taught; returns how many teachings were new."""
+    def merge(self, other: OpenMemory) -> Merged:
+        """Learn and forget what another Memory was taught and told to forget."""
         with self._opened.changing() as journal, other.journal.db.one_view():
-            writer, new = TeachingWriter(journal, "merge", again=False, also=True), 0
-            for part in in_parts(other.journal.examples()):
-                new += sum(outcome is True for outcome in writer.write(part))
-                self._snapshot()
-            return new
+            return merge(journal, other.journal, self._snapshot)
+
+    def counting(self) -> set[tuple[bytes, str]]:
+        """Which pictures count, each under which name."""
+        return self._opened.read(lambda: set(counting(self._opened.journal)))
+
+    def move_pictures(self, digests: Iterable[bytes], name: str) -> None:
+        """Pictures under whatever names count under this one alone."""
+        with self._opened.one_change() as journal:
+            operation = operations.begin(journal, "correct")
+            for digest in digests:
+                first, *more = journal.find(digest=digest)
+                journal.take_back(operation, more)
+                journal.move(operation, [first], name)
 
     def relocate(self, old: str, new: str) -> Relocation:
         with self._opened.one_change() as journal:

@@ -16,6 +16,7 @@ anything behind for good. Networks that were trained on what was erased cannot b
 receipt (receipts.py) names them.
 """
 
+import time
 from collections.abc import Collection
 from typing import Any
 
@@ -30,6 +31,7 @@ from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import drop_boxes
 from everlearn.memory.storage.snapshot import remove_snapshots
+from everlearn.memory.storage.tombstones import bury, counting
 
 # What is still to be done; what follows the first state is known to the database.
 UNFINISHED = "erase_unfinished"
@@ -58,6 +60,7 @@ def erase(
     _remember_numbers(journal)
     for table in ("vectors", "thumbnails", "images"):
         journal.db.run_many(f"DELETE FROM {table} WHERE teaching = ?", dropped)
+    _leave_tombstones(journal, [row[0] for row in dropped])
     dropped_unknowns = drop_erased(journal, gone, resembling)
     for table in ("teachings", "names", "log"):
         journal.db.run(f"DELETE FROM {table}")
@@ -95,6 +98,18 @@ def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
     except CannotWrite:
         return False
     return True
+
+
+def _leave_tombstones(journal: Journal, dropped: Collection[int]) -> None:
+    """So that a merge does not bring back what nothing that stays still counts for."""
+    stays = counting(journal)
+    gone = set(dropped)
+    for teaching in journal.find():
+        if teaching in gone:
+            pair = journal.origin(teaching)[1], journal.name_of(teaching)
+            stays.pop(pair, None)
+    pairs = {(journal.origin(one)[1], journal.name_of(one)) for one in gone}
+    bury(journal, sorted(pairs - stays.keys()), time.time())
 
 
 def _caches_removed(caches: Caches) -> bool:

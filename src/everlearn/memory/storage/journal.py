@@ -358,8 +358,8 @@ class Journal:
             tables["log"].append((*entry, chain))
             source = as_kept(example.source)
             row = (
-                teaching, position, names[name], time.time(), source, example.digest, content,
-                pictures,
+                teaching, position, names[name], example.taught_at or time.time(), source,
+                example.digest, content, pictures,
             )  # fmt: skip
             require_row("teachings", row)
             tables["teachings"].append((*row, row_checksum("teachings", *row)))

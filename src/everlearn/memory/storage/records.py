@@ -18,7 +18,7 @@ class Example:
     """What is written down of one teaching; ``embedder`` is empty for a vector from outside.
 
     ``region`` is the part of the picture it is about, ``None`` for all of it; ``proposals`` are
-    what else was seen in the picture.
+    what else was seen in the picture. ``taught_at`` is when it was taught first, if not now.
     """
 
     vector: Vectors
@@ -29,6 +29,7 @@ class Example:
     image: bytes = b""
     region: TaughtBox | None = None
     proposals: PictureProposals | None = None
+    taught_at: float | None = None
 
     @property
     def same_as(self) -> Sameness:

@@ -1,0 +1,147 @@
+"""One Memory learns what another was taught, and what it was told to forget.
+
+For every picture and name the later word counts, here or there: taught after it was forgotten, it
+is taught; forgotten after it was taught, it is forgotten, also where it was erased. A picture that
+has another name there than here is a conflict: it keeps the names it has and is listed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from everlearn.errors import OtherName
+from everlearn.memory.edits.operations import begun, going_on
+from everlearn.memory.edits.writing import TeachingWriter, in_parts
+from everlearn.memory.storage.journal import Example, Journal
+from everlearn.memory.storage.tombstones import Tombstones, adopt, counting
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """One picture with different names in two Memories.
+
+    Attributes
+    ----------
+    source : str
+    here : tuple of str
+        The names it has here.
+    there : str
+        The name it has there, and was not given here.
+    digest : bytes
+        Of the picture.
+    """
+
+    source: str
+    here: tuple[str, ...]
+    there: str
+    digest: bytes
+
+
+class Merged(int):
+    """How many teachings were new; and what else a merge did.
+
+    Attributes
+    ----------
+    forgotten : int
+        Teachings that were forgotten or erased there after they were taught here.
+    erased : int
+        Of them, those that were erased there; here they are forgotten and can still be erased.
+    kept_out : int
+        Teachings that were forgotten or erased here after they were taught there.
+    conflicts : tuple of Conflict
+    """
+
+    forgotten: int
+    erased: int
+    kept_out: int
+    conflicts: tuple[Conflict, ...]
+
+    def __new__(
+        cls, taught: int, *, forgotten: int, erased: int, kept_out: int, conflicts: list[Conflict]
+    ) -> "Merged":
+        made = super().__new__(cls, taught)
+        made.forgotten, made.erased, made.kept_out = forgotten, erased, kept_out
+        made.conflicts = tuple(conflicts)
+        return made
+
+    def __str__(self) -> str:
+        words = [f"learned {int(self)} teachings"]
+        if self.forgotten:
+            erased = f" ({self.erased} of them erased there)" if self.erased else ""
+            words.append(f"forgot {self.forgotten} that were forgotten there{erased}")
+        if self.kept_out:
+            words.append(f"kept out {self.kept_out} that were forgotten here")
+        if self.conflicts:
+            words.append(f"{len(self.conflicts)} pictures have another name there")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What an exchange between two Memories did.
+
+    Attributes
+    ----------
+    here, there : Merged
+    equal : bool
+        Whether both count the same pictures under the same names now.
+    """
+
+    here: Merged
+    there: Merged
+    equal: bool
+
+
+def merge(journal: Journal, other: Journal, done: Callable[[], None]) -> Merged:
+    """Bring a journal up to date with another; ``done`` is called after every transaction."""
+    ours, theirs = counting(journal), counting(other)
+    buried, buried_there = Tombstones(journal), Tombstones(other)
+    names_there: dict[bytes, set[str]] = {}
+    for digest, name in theirs:
+        names_there.setdefault(digest, set()).add(name)
+    names_here: dict[bytes, set[str]] = {}
+    for digest, name in ours:
+        names_here.setdefault(digest, set()).add(name)
+    writer = TeachingWriter(journal, "merge", again=False, also=True)
+    taught = kept_out = 0
+    conflicts: list[Conflict] = []
+
+    def wanted() -> Iterator[tuple[str, Example]]:
+        nonlocal kept_out
+        for name, example in other.examples():
+            pair = example.digest, name
+            since = buried.since(pair)
+            if pair not in ours and since is not None and since >= theirs[pair]:
+                kept_out += 1
+            elif pair not in ours or example.region is not None:
+                yield name, replace(example, taught_at=theirs[pair])
+
+    for part in in_parts(wanted()):
+        for also in (True, False):
+            # Both names are meant where they were taught side by side, there or here.
+            some = [
+                (name, example)
+                for name, example in part
+                if (names_here.get(example.digest, set()) <= names_there[example.digest]) == also
+            ]
+            writer.also = also
+            for (name, example), outcome in zip(some, writer.write(some), strict=True):
+                taught += outcome is True
+                if isinstance(outcome, OtherName):
+                    known = tuple(sorted(names_here[example.digest]))
+                    conflicts.append(Conflict(example.source, known, name, example.digest))
+        done()
+    gone = [
+        pair
+        for pair, when in ours.items()
+        if pair not in theirs and (buried_there.since(pair) or float("-inf")) >= when
+    ]
+    with journal.transaction():
+        teachings = [one for digest, name in gone for one in journal.find(name=name, digest=digest)]
+        if teachings:
+            operation = going_on(journal, writer.operation) or begun(journal, "merge")
+            journal.take_back(int(operation[0]), teachings)
+        adopt(journal, buried_there.erased)
+    erased = sum(buried_there.was_erased(pair) for pair in gone)
+    return Merged(
+        taught, forgotten=len(teachings), erased=erased, kept_out=kept_out, conflicts=conflicts
+    )

@@ -1,0 +1,86 @@
+"""What was forgotten or erased, so that no other copy of a Memory brings it back.
+
+What was forgotten is still in the journal: a teaching that does not count, and when that was. What
+was erased leaves a *tombstone*, a fact
+
+    tombstone SALT HMAC(SALT, digest of the picture, name)  =  when
+
+which says nothing of the picture or the name to who does not have both already. Salts differ from
+Memory to Memory; a tombstone that another Memory brought keeps its own, so that it travels on.
+"""
+
+import hmac
+import secrets
+from collections.abc import Iterable
+
+from everlearn.memory.storage.journal import Journal
+
+PREFIX = "tombstone"
+SALT = "tombstone_salt"
+
+Pair = tuple[bytes, str]
+
+
+def counting(journal: Journal) -> dict[Pair, float]:
+    """When each picture under each name that counts was taught, the last time."""
+    rows = journal.db.rows(
+        "SELECT digest, names.name, MAX(time) FROM teachings "
+        "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL "
+        "GROUP BY digest, names.name"
+    )
+    return {(bytes(digest), name): float(when) for digest, name, when in rows}
+
+
+class Tombstones:
+    """What a journal no longer counts, and since when.
+
+    Parameters
+    ----------
+    journal : Journal
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        rows = journal.db.rows(
+            "SELECT digest, names.name, MAX(operations.time) FROM teachings "
+            "JOIN names ON names.id = teachings.name JOIN log ON log.teaching = teachings.id "
+            "JOIN operations ON operations.id = log.operation "
+            "WHERE teachings.position IS NULL GROUP BY digest, names.name"
+        )
+        self._forgotten = {(bytes(digest), name): float(when) for digest, name, when in rows}
+        self.erased: dict[tuple[str, str], float] = {}
+        query = "SELECT key FROM facts WHERE key >= ? AND key < ?"
+        for (key,) in journal.db.rows(query, f"{PREFIX} ", f"{PREFIX}!"):
+            _, salt, digest = key.split(" ")
+            self.erased[salt, digest] = float(journal.fact(key) or 0.0)
+        self._salts = {salt for salt, _ in self.erased}
+
+    def since(self, pair: Pair) -> float | None:
+        """When a picture under a name was forgotten or erased; ``None`` if neither."""
+        found = [self.erased.get((salt, _digest(salt, pair))) for salt in self._salts]
+        times = [when for when in (*found, self._forgotten.get(pair)) if when is not None]
+        return max(times, default=None)
+
+    def was_erased(self, pair: Pair) -> bool:
+        return any((salt, _digest(salt, pair)) in self.erased for salt in self._salts)
+
+
+def bury(journal: Journal, pairs: Iterable[Pair], when: float) -> None:
+    """Leave tombstones of what is erased; inside a transaction."""
+    salt = journal.fact(SALT)
+    for pair in pairs:
+        if salt is None:
+            salt = secrets.token_hex(16)
+            journal.set_fact(SALT, salt)
+        journal.set_fact(f"{PREFIX} {salt} {_digest(salt, pair)}", repr(when))
+
+
+def adopt(journal: Journal, erased: dict[tuple[str, str], float]) -> None:
+    """Keep tombstones of another Memory too; inside a transaction."""
+    for (salt, digest), when in erased.items():
+        key = f"{PREFIX} {salt} {digest}"
+        if float(journal.fact(key) or "-inf") < when:
+            journal.set_fact(key, repr(when))
+
+
+def _digest(salt: str, pair: Pair) -> str:
+    return hmac.digest(bytes.fromhex(salt), pair[0] + pair[1].encode(), "sha256").hex()

@@ -1,0 +1,138 @@
+"""Two Memories exchange: nothing forgotten or erased comes back, and the later word counts."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from everlearn import Memory
+from everlearn.cli.app import app
+
+
+@pytest.fixture
+def two(tmp_path):
+    with Memory(tmp_path / "a") as a, Memory(tmp_path / "b") as b:
+        yield a, b
+
+
+def vector(number):
+    return np.random.default_rng(number).normal(size=8).astype(np.float32)
+
+
+def teach(memory, numbers, name):
+    for number in numbers:
+        memory.teach(vector(number), name, source=f"/{number}")
+
+
+def counts(memory):
+    return {name: record.count for name, record in memory.names().items()}
+
+
+def digest_free(memory, name):
+    data = b"".join(path.read_bytes() for path in memory.path.iterdir())
+    return name.encode() not in data
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_what_was_forgotten_does_not_come_back_by_a_merge(two, erase):
+    a, b = two
+    teach(a, range(4), "cup")
+    teach(a, range(10, 13), "secret person")
+    b.merge(a)
+    a.forget(name="secret person", erase=erase)
+    done = a.merge(b)
+    assert (done, done.kept_out) == (0, 3)
+    assert counts(a) == {"cup": 4}
+    assert not erase or digest_free(a, "secret person")
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_a_forget_reaches_the_other(two, erase):
+    a, b = two
+    teach(a, range(4), "cup")
+    teach(a, range(10, 13), "pen")
+    b.merge(a)
+    a.forget(name="pen", erase=erase)
+    done = b.merge(a)
+    assert (done.forgotten, done.erased) == (3, 3 if erase else 0)
+    assert counts(b) == {"cup": 4}
+    assert b.verify().ok
+    b.undo()
+    assert counts(b) == {"cup": 4, "pen": 3}
+
+
+def test_a_tombstone_travels_on_to_a_third(two, tmp_path):
+    a, b = two
+    teach(a, range(3), "cup")
+    with Memory(tmp_path / "c") as c:
+        c.merge(a)
+        a.forget(name="cup", erase=True)
+        teach(b, range(5, 7), "pen")
+        b.merge(a)
+        assert c.merge(b).forgotten == 3
+        assert counts(c) == {"pen": 2}
+
+
+def test_what_is_taught_after_it_was_forgotten_counts(two):
+    a, b = two
+    teach(a, range(3), "cup")
+    b.merge(a)
+    a.forget(name="cup", erase=True)
+    teach(b, [7], "pen")
+    a.merge(b)
+    teach(a, range(3), "cup")
+    done = a.sync(b)
+    assert done.equal
+    assert counts(a) == counts(b) == {"cup": 3, "pen": 1}
+
+
+def test_sync_makes_both_equal(two):
+    a, b = two
+    teach(a, range(5), "cup")
+    teach(b, range(3, 9), "cup")
+    teach(b, range(20, 24), "pen")
+    done = a.sync(b)
+    assert (done.here, done.there, done.equal) == (8, 3, True)
+    assert counts(a) == counts(b) == {"cup": 9, "pen": 4}
+    again = a.sync(b)
+    assert (again.here, again.there, again.equal) == (0, 0, True)
+
+
+@pytest.mark.parametrize(("conflicts", "name"), [("list", None), ("here", "mug"), ("there", "cup")])
+def test_a_picture_with_two_names_is_a_conflict(two, conflicts, name):
+    a, b = two
+    teach(a, [1, 2], "mug")
+    teach(b, [1], "cup")
+    done = a.sync(b, conflicts=conflicts)
+    (conflict,) = done.here.conflicts
+    assert (conflict.source, conflict.here, conflict.there) == ("/1", ("mug",), "cup")
+    assert done.equal is (conflicts != "list")
+    if name is None:
+        assert (counts(a), counts(b)) == ({"mug": 2}, {"cup": 1, "mug": 1})
+    else:
+        expected = {"mug": 2} if name == "mug" else {"cup": 1, "mug": 1}
+        assert counts(a) == counts(b) == expected
+
+
+def test_two_names_that_were_meant_are_kept(two):
+    a, b = two
+    b.teach(vector(1), "cup")
+    b.teach(vector(1), "mug", also=True)
+    assert a.merge(b) == 2
+    assert counts(a) == {"cup": 1, "mug": 1}
+
+
+def test_the_command_exchanges_and_lists(two, tmp_path):
+    a, b = two
+    teach(a, [1, 2], "mug")
+    teach(b, [1, 5], "cup")
+    a.close()
+    b.close()
+    command = ["-m", str(tmp_path / "a"), "sync", str(tmp_path / "b")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "/1 is mug here and cup there" in result.stderr
+    assert "equal but for these pictures" in result.stdout
+    told = json.loads(CliRunner().invoke(app, [*command, "--conflicts", "here", "--json"]).stdout)
+    assert told["equal"] is True
