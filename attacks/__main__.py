@@ -11,6 +11,7 @@ import time
 ATTACKS: tuple[str, ...] = (
     "images_safety",
     "memory_safety",
+    "postgres_kills",
     "service_kills",
     "service_hostile",
 )

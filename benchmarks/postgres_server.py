@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from everlearn import Memory
+
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin")
 USER = "everlearn"
 SETTINGS = {
@@ -35,7 +37,7 @@ def binaries() -> Path:
     """The folder with ``initdb`` and ``pg_ctl``; raises ``NoServer``."""
     found = shutil.which("pg_ctl")
     if found:
-        return Path(found).parent
+        return Path(found).resolve().parent
     places = [path for place in PLACES for path in sorted(Path("/").glob(place[1:]), reverse=True)]
     for place in places:
         if (place / "pg_ctl").exists():
@@ -124,6 +126,8 @@ class PostgresServer:
         while _alive(pid):
             time.sleep(0.02)
         (self.data / "postmaster.pid").unlink(missing_ok=True)
+        for socket_file in self.folder.glob(".s.PGSQL.*"):
+            socket_file.unlink()
 
     def close(self) -> None:
         if (self.data / "postmaster.pid").exists():
@@ -175,6 +179,14 @@ class PostgresServer:
             log = self.folder / "server.log"
             said = log.read_text()[-2000:] if log.exists() else ""
             raise RuntimeError(f"{program} failed: {done.stdout[-2000:]}\n{said}")
+
+
+def warm_up() -> None:
+    """Import and compile what teaching and asking need, before processes are forked."""
+    with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
+        for k in range(20):
+            memory.teach([float(k), 1.0, 2.0], f"name {k % 3}", again=True)
+            memory.ask([1.0, 2.0, 3.0])
 
 
 @contextmanager

@@ -185,9 +185,10 @@ class OpenMemory:
     def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
         """Make a snapshot if it saves replaying this many entries, and nobody else makes one."""
         try:
-            with self.storage.caches.making() as mine, self.journal.db.one_view():
+            with self.storage.caches.making(now=prepare is not None) as mine:
                 if mine:
-                    self.history.snapshot(at_least=at_least, prepare=prepare)
+                    with self.journal.db.one_view():
+                        self.history.snapshot(at_least=at_least, prepare=prepare)
         except (CannotReach, CannotReadNow, NotAllowed) as error:
             logger.warning("no snapshot was made, so opening will take longer: %s", error)
 

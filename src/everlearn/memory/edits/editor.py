@@ -88,7 +88,8 @@ class Editor:
         tell = acknowledge or (lambda outcome: None)
         with self._opened.changing() as journal:
             writer = TeachingWriter(journal, "teach", again=again, also=also)
-            for part in in_parts(self.intake.many(_spelled(examples, Spelling(journal)))):
+            taken_in = self.intake.many(_spelled(examples, Spelling(journal)))
+            for part in in_parts(taken_in, journal.db.rows_at_once):
                 good = [(name, taken) for name, taken in part if isinstance(taken, Example)]
                 outcomes = iter(writer.write(good))
                 for name, taken in part:

@@ -169,13 +169,15 @@ def settle_kinds(journal: Journal, examples: Sequence[Example]) -> None:
                 known[key] = value
 
 
-def in_parts(pairs: Iterable[tuple[str, Any]]) -> Iterator[list[tuple[str, Any]]]:
+def in_parts(
+    pairs: Iterable[tuple[str, Any]], rows: int = COMMIT_ROWS
+) -> Iterator[list[tuple[str, Any]]]:
     """What has come in since the last transaction, in parts that are worth one."""
     part: list[tuple[str, Any]] = []
     since = time.monotonic()
     for pair in pairs:
         part.append(pair)
-        if len(part) >= COMMIT_ROWS or time.monotonic() - since > COMMIT_SECONDS:
+        if len(part) >= rows or time.monotonic() - since > COMMIT_SECONDS:
             yield part
             part, since = [], time.monotonic()
     if part:

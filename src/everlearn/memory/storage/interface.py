@@ -52,11 +52,14 @@ class Database(Protocol):
     memory : str
         What messages call the Memory it belongs to.
     writes : bool
+    rows_at_once : int
+        How many teachings are worth one transaction.
     """
 
     location: str
     memory: str
     writes: bool
+    rows_at_once: int
 
     def close(self) -> None: ...
 
@@ -165,8 +168,8 @@ class Caches(Protocol):
     def tidy(self) -> None:
         """Remove what killed processes left of what they were writing."""
 
-    def making(self) -> AbstractContextManager[bool]:
-        """Whether this process is the one to make a snapshot now."""
+    def making(self, *, now: bool) -> AbstractContextManager[bool]:
+        """Whether this process is the one to make a snapshot; without ``now`` it can wait."""
 
     def collected(self, key: str) -> Collected: ...
 

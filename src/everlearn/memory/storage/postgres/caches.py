@@ -6,6 +6,8 @@ there though the reader that made them only reads.
 """
 
 import contextlib
+import math
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -18,6 +20,8 @@ from everlearn.memory.storage.postgres.failures import translated
 
 PIECE_BYTES = 4 << 20
 MOST_BYTES = 1 << 30
+# How often a process looks whether a snapshot is worth making.
+LOOK_SECONDS = 2.0
 
 Result = TypeVar("Result")
 
@@ -33,6 +37,7 @@ class SharedCaches:
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
         self._db: psycopg.Connection[Any] | None = None
+        self._looked_at = -math.inf
 
     def close(self) -> None:
         if self._db is not None:
@@ -72,7 +77,11 @@ class SharedCaches:
         """Nothing is left of what was being written: a transaction is there whole or not at all."""
 
     @contextlib.contextmanager
-    def making(self) -> Iterator[bool]:
+    def making(self, *, now: bool) -> Iterator[bool]:
+        if not now and time.monotonic() < self._looked_at + LOOK_SECONDS:
+            yield False
+            return
+        self._looked_at = time.monotonic()
         key = lock_key(f"snapshot {self._address.schema}")
         mine = bool(self.fetch("SELECT pg_try_advisory_lock(%s)", key)[0][0])
         try:

@@ -58,6 +58,9 @@ class PostgresDatabase:
         Make the tables where there are none, and bring older ones up to date.
     """
 
+    # A transaction costs a dozen messages to the server, however many teachings it has.
+    rows_at_once = 256
+
     def __init__(self, address: PostgresAddress, *, write: bool) -> None:
         self.address = address
         self.location = self.memory = str(address)
@@ -327,13 +330,21 @@ class PostgresDatabase:
             return self._lock(wait)
 
     def _lock(self, wait: bool) -> bool:
-        self._execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
         key = lock_key(self.address.schema)
         if not wait:
-            return bool(self.value("SELECT pg_try_advisory_xact_lock(?)", key))
-        self._execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
-        self.value("SELECT pg_advisory_xact_lock(?)", key)
+            return bool(self._last(f"{begin}; SELECT pg_try_advisory_xact_lock({key})")[0])
+        limit = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
+        self._last(f"{begin}; {limit}; SELECT pg_advisory_xact_lock({key})")
         return True
+
+    def _last(self, statements: str) -> Any:
+        """The row that the last of several statements gives, in one message to the server."""
+        with self._named():
+            cursor = self._connection().execute(statements.encode())
+            while cursor.nextset():
+                pass
+            return cursor.fetchone()
 
     def _commit(self) -> None:
         known = self._known

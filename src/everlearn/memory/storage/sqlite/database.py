@@ -63,6 +63,8 @@ PATIENCE_SECONDS = 2.0
 class SQLiteDatabase:
     """One connection to the journal's file; with ``write`` the file is made if it is not there."""
 
+    rows_at_once = 64
+
     def __init__(self, path: Path, *, write: bool) -> None:
         self.path = path
         self.location = str(path)

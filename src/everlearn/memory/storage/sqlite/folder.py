@@ -119,7 +119,7 @@ class FolderCaches:
                 self.remove(name)
 
     @contextlib.contextmanager
-    def making(self) -> Iterator[bool]:
+    def making(self, *, now: bool) -> Iterator[bool]:
         """There is one writer, so it is this one."""
         yield True
 
