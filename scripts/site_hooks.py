@@ -5,12 +5,14 @@ the benchmarks' results appear on the site without being copied there. ``{{ publ
 page of the reference stands for every public name of these rooms, read from the one list.
 """
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LIST = ROOT / "src" / "everlearn" / "__init__.pyi"
+NOTEBOOK = ROOT / "examples" / "tour.ipynb"
 FOREIGN_SCRIPT = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
 BORROWED = {
     "project/contributing.md": "CONTRIBUTING.md",
@@ -26,7 +28,17 @@ def on_files(files: Any, config: Any) -> Any:
 
     for place, source in BORROWED.items():
         files.append(File.generated(config, place, content=borrowed(place, ROOT / source)))
+    files.append(File.generated(config, "tour.md", content=as_page(NOTEBOOK)))
     return files
+
+
+def as_page(notebook: Path) -> str:
+    """A notebook as a page: its words, and its code in blocks."""
+    parts = []
+    for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

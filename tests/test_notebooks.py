@@ -1,8 +1,10 @@
 """The examples that are notebooks (``# %%``) run from top to bottom, and say what they promise."""
 
+import ast
 import re
 import runpy
 import sys
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -82,3 +84,28 @@ def test_a_person_is_forgotten(tmp_path, monkeypatch, capsys):
 def test_a_torch_network_sees(tmp_path, monkeypatch, capsys):
     told = printed("torch_eye", tmp_path, monkeypatch, capsys)
     assert float(re.search(r"saw: (\S+)%", told)[1]) > 80
+
+
+def test_the_tour_runs_and_its_outputs_are_cleared_in_git(tmp_path):
+    nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    notebook = nbformat.read(EXAMPLES / "tour.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in cells)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the kernel's own packages
+        nbclient.NotebookClient(
+            notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}
+        ).execute()
+    shown = [
+        output["data"]["text/plain"]
+        for cell in cells
+        for output in cell.outputs
+        if output.output_type == "execute_result"
+    ]
+    assert "{'flower': 3, 'temple': 1}" in shown
+    assert shown.count("True") == 2
+    answers = [ast.literal_eval(text) for text in shown if text.startswith("[(")]
+    assert [best[0][0] for best in answers] == ["flower", "temple"]

@@ -12,6 +12,7 @@ PAGES = pages()
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 # On the site these are pages; in the repository they live elsewhere (scripts/site_hooks.py).
 ON_THE_SITE = {
+    "docs/tour.md": "examples/tour.ipynb",
     "docs/project/contributing.md": "CONTRIBUTING.md",
     "docs/project/changelog.md": "CHANGELOG.md",
     "docs/project/security.md": "SECURITY.md",

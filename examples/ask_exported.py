@@ -1,0 +1,55 @@
+"""Ask a file that ``everlearn export --with-embedder`` wrote, without everlearn.
+
+    python ask_exported.py things.onnx cup.jpg watch.jpg
+
+Needs numpy, onnxruntime and Pillow alone: copy this file and the exported one to the device.
+"""
+
+import json
+import resource
+import sys
+
+import numpy as np
+import onnxruntime
+from PIL import Image, ImageOps
+
+
+def opened(path: str) -> Image.Image:
+    """A picture the right way up, in RGB; what is transparent becomes white."""
+    picture = ImageOps.exif_transpose(Image.open(path))
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        white = Image.new("RGBA", picture.size, "white")
+        picture = Image.alpha_composite(white, picture)
+    return picture.convert("RGB")
+
+
+def centre(picture: Image.Image, size: int, crop: float) -> Image.Image:
+    """The middle of a picture, brought to the size the network looks at."""
+    grow = round(size / crop) / min(picture.size)
+    wide, high = (round(side * grow) for side in picture.size)
+    left, top = (wide - size) // 2, (high - size) // 2
+    x, y = picture.width / wide, picture.height / high
+    box = (left * x, top * y, (left + size) * x, (top + size) * y)
+    return picture.resize((size, size), Image.Resampling.BICUBIC, box=box)
+
+
+def main(model: str, *files: str) -> None:
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 1
+    settings.enable_cpu_mem_arena = False
+    session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+    meta = session.get_modelmeta().custom_metadata_map
+    names: list[str] = json.loads(meta["names"])
+    for file in files:
+        pixels = np.asarray(centre(opened(file), int(meta["size"]), float(meta["crop"])))
+        _, shares, unknown, _ = session.run(None, {"pixels": pixels[None]})
+        best = np.argsort(-shares[0], kind="stable")[:3]
+        rest = ", ".join(f"{names[k]} {shares[0][k]:.0%}" for k in best)
+        print(f"{file}  {'unknown' if unknown[0] else names[best[0]]}  ({rest})")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"at most {most:.0f} MB of memory", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
