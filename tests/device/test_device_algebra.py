@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
 from everlearn.device.device import Incoming, device_named
 from everlearn.device.moments import DeviceMoments, add_products
 from everlearn.learners.closed_form.sample import Sample, numbers_of, numbers_on_device
@@ -98,3 +99,17 @@ def test_labels_are_looked_up_as_they_are_sorted(values, dtype):
     expected, found = _distinct(words), _by_look_up(words.tolist())
     assert found[0] == expected[0]
     np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("learner", [NearestClassMean, StreamingLDA, RecursiveRLSC])
+def test_as_many_classes_as_rows_are_learned_in_few_blocks(kind, rng, learner, monkeypatch):
+    """Sums by class take no room for every pair of a row and a class on torch."""
+    from everlearn.device import device as module
+
+    monkeypatch.setattr(module, "BLOCK_NUMBERS", 4096)
+    X, y = rng.normal(size=(400, 9)), rng.permutation(400) % 397
+    here = learner().fit(X, y).partial_fit(X[:50] + 1.0, y[:50])
+    there = kind.placed(learner()).fit(kind.make(X), y).partial_fit(kind.make(X[:50] + 1.0), y[:50])
+    ours, theirs = here.moments_.state(), there.moments_.state()
+    for key, array in ours.items():
+        np.testing.assert_allclose(theirs[key], array, rtol=1e-9, atol=1e-9, err_msg=key)

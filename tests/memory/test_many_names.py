@@ -111,3 +111,21 @@ def test_words_are_looked_up_one_by_one_until_they_are_many():
     assert [names[number] for number in range(200)] == list(words.values())
     assert len(asked) < FEW
     assert dict(names) == words
+
+
+def test_names_are_found_by_a_part_and_page_by_page(rng, tmp_path):
+    words = ["Apple", "apple pie", "100%", "under_score", "underscore", "pear"]
+    with Memory(tmp_path) as memory:
+        for word in words:
+            memory.teach(rng.normal(size=WIDTH), word)
+        memory.teach(rng.normal(size=WIDTH), "Apple")
+        memory.forget(name="pear")
+        assert list(memory.names()) == sorted(words[:-1])
+        assert list(memory.names("APPLE")) == ["Apple", "apple pie"]
+        assert memory.names("pp")["Apple"].count == 2
+        assert list(memory.names("%")) == ["100%"]
+        assert list(memory.names("r_s")) == ["under_score"]
+        assert list(memory.names(limit=2, offset=1)) == sorted(words[:-1])[1:3]
+        assert list(memory.names(latest_first=True, limit=2)) == ["Apple", "underscore"]
+        assert list(memory.names("nothing")) == []
+        assert (memory.info()["names"], memory.info()["teachings"]) == (5, 6)

@@ -31,6 +31,20 @@ def test_the_next_question_knows_what_was_taught(api, memories):
     }
 
 
+def test_names_come_in_pages_and_are_found_by_a_part(api):
+    for place, name in enumerate(["cup", "pen", "pencil", "mug"]):
+        teach(api, [place, 1], name)
+
+    def names(**query):
+        return [row["name"] for row in api.get("/v1/names", params=query).json()]
+
+    assert names() == ["cup", "mug", "pen", "pencil"]
+    assert names(containing="PEN") == ["pen", "pencil"]
+    assert names(limit=2, offset=1) == ["mug", "pen"]
+    assert names(latest_first=True, limit=1) == ["mug"]
+    assert api.get("/v1/names", params={"limit": 0}).status_code == 422
+
+
 def test_an_image_may_come_in_three_ways(api):
     red, again = picture(200, 0, 0), picture(200, 0, 0, shift=9)
     text = base64.b64encode(red).decode()

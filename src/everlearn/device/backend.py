@@ -140,7 +140,7 @@ class OnDevice:
     def _add(self, learner: Any, incoming: Incoming, slots: Slots, weights: Array | None) -> None:
         copy = self._copy(learner)
         n_slots = max(int(slots.max()) + 1, copy.moments.n_slots)
-        incoming.make_room(n_slots)
+        incoming.make_room(self.device.width_of_sums(n_slots))
         watcher: Watcher | None = learner._watcher(slots, weights)
         blocks = incoming.numbered()
         if watcher is not None:

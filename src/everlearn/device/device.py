@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.arrays import AnyArray, as_numpy, lies_on_device
+from everlearn.arrays import AnyArray, Slots, as_numpy, lies_on_device
 from everlearn.errors import InvalidParameter, MissingPackage, NotFinite, OutOfMemory, WrongKind
 
 # Numbers of a block in float64, 512 MB: enough for a GPU to be busy, little beside its memory.
@@ -76,10 +76,21 @@ class Device:
         """Whole numbers of the host, to index with."""
         return self.array(np.ascontiguousarray(where, dtype=np.int64))
 
-    def sums_by(self, member: Any, rows: Any, n_slots: int) -> Any:
-        """The sum of the rows of each slot, by a product with their indicators."""
-        every = self.xp.arange(n_slots, device=self.device)
-        return self.doubles(member[:, None] == every).T @ rows
+    def sums_with(self, sums: Any, member: Any, rows: Any) -> Any:
+        """Sums by slot with the rows of these slots added, by a product with their indicators."""
+        every = self.xp.arange(sums.shape[0], device=self.device)
+        return sums + self.doubles(member[:, None] == every).T @ rows
+
+    def width_of_sums(self, n_slots: int) -> int:
+        """How many numbers :meth:`sums_with` writes down for a row."""
+        return n_slots
+
+    def with_rows(self, matrix: Any, where: Slots, rows: Any) -> Any:
+        """A matrix with these rows in the place of others."""
+        source = np.arange(matrix.shape[0])
+        source[where] = len(source) + np.arange(len(where))
+        both = self.xp.concat([matrix, rows], axis=0)
+        return self.xp.take(both, self.indices(source), axis=0)
 
     def blocks(self, X: Any, size: int) -> Iterator[Any]:
         """Rows of an array that lies here or on the host, so many at a time, in its own kind.

@@ -148,13 +148,14 @@ class DeviceMoments:
         for block, part in blocks:
             first, new = _first_of_each(slots[part], anchored, weights, part)
             if len(new):
-                anchors = self._anchored(anchors, block, first, new)
+                given = xp.take(block, device.indices(first), axis=0)
+                anchors = device.with_rows(anchors, new, given)
                 anchored[new] = True
             rows = block - xp.take(anchors, member[part], axis=0)
             if roots is not None:
                 rows = rows * roots[part][:, None]
             weighted = rows if roots is None else rows * roots[part][:, None]
-            sums = sums + device.sums_by(member[part], weighted, n_slots)
+            sums = device.sums_with(sums, member[part], weighted)
             if gram is not None:
                 gram = add_products(gram, rows)
         counts += np.bincount(slots, weights, minlength=n_slots)
@@ -181,20 +182,12 @@ class DeviceMoments:
         return arrays
 
     def _room(self, n_slots: int) -> Any:
-        """The means with rows of zeros for slots that are new."""
+        """A copy of the means with rows of zeros for slots that are new."""
         missing = n_slots - self.means.shape[0]
         if not missing:
-            return self.means
+            return self.means + 0.0
         zeros = self.device.zeros(missing, self.n_features)
         return self.device.xp.concat([self.means, zeros], axis=0)
-
-    def _anchored(self, anchors: Any, rows: Any, first: Slots, new: Slots) -> Any:
-        """Anchors with a row of the block for each of these slots."""
-        xp = self.device.xp
-        source = np.arange(anchors.shape[0])
-        source[new] = len(source) + np.arange(len(new))
-        given = xp.take(rows, self.device.indices(first), axis=0)
-        return xp.take(xp.concat([anchors, given], axis=0), self.device.indices(source), axis=0)
 
 
 def add_products(upper: Any, rows: Any) -> Any:

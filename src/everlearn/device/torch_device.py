@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.arrays import AnyArray, as_numpy
+from everlearn.arrays import AnyArray, Slots, as_numpy
 from everlearn.device.device import Device, out_of_memory
 
 # Threads that fill a pinned buffer, and the fewest bytes worth one of them.
@@ -49,8 +49,14 @@ class TorchDevice(Device):
     def doubles(self, values: Any) -> Any:
         return values.detach().double()
 
-    def sums_by(self, member: Any, rows: Any, n_slots: int) -> Any:
-        return rows.new_zeros((n_slots, rows.shape[1])).index_add_(0, member, rows)
+    def sums_with(self, sums: Any, member: Any, rows: Any) -> Any:
+        return sums.index_add_(0, member, rows)
+
+    def width_of_sums(self, n_slots: int) -> int:
+        return 1
+
+    def with_rows(self, matrix: Any, where: Slots, rows: Any) -> Any:
+        return matrix.index_copy_(0, self.indices(where), rows)
 
     def blocks(self, X: Any, size: int) -> Iterator[Any]:
         import torch

@@ -699,9 +699,32 @@ class Memory(FindsThings):
 
     # What there is.
 
-    def names(self) -> Mapping[str, NameRecord]:
-        """Every name known, with ``count`` and ``last_taught`` (seconds since 1970)."""
-        return self._opened.read(lambda: self._opened.journal.names())
+    def names(
+        self,
+        containing: str | None = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        latest_first: bool = False,
+    ) -> Mapping[str, NameRecord]:
+        """The names known, with ``count`` and ``last_taught`` (seconds since 1970).
+
+        Parameters
+        ----------
+        containing : str, optional
+            Only names that contain this text, whatever its case.
+        limit, offset : int, optional
+            A page of them.
+        latest_first : bool, default=False
+            The name taught last first, instead of in order of the names.
+        """
+        require_count("limit", limit)
+        require_count("offset", offset)
+        return self._opened.read(
+            lambda: self._opened.journal.names(
+                containing, limit=limit, offset=offset, latest_first=latest_first
+            )
+        )
 
     def teachings(
         self, name: str | None = None, *, limit: int | None = None, offset: int = 0
@@ -746,11 +769,11 @@ class Memory(FindsThings):
 
         def look() -> dict[str, Any]:
             journal = self._opened.journal
-            names = journal.names()
+            n_names, n_teachings = journal.totals()
             return {
                 "path": str(self.path),
-                "names": len(names),
-                "teachings": sum(record.count for record in names.values()),
+                "names": n_names,
+                "teachings": n_teachings,
                 "log_entries": journal.last_position,
                 "snapshot_at": self._opened.history.snapshot_at,
                 "features": journal.n_features,

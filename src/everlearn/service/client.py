@@ -309,9 +309,25 @@ class Client:
         """As :meth:`everlearn.Memory.history`; at most 1,000."""
         return [_change(row) for row in self._json("GET", "history", limit=limit or PAGE)]
 
-    def names(self) -> Mapping[str, NameRecord]:
+    def names(
+        self,
+        containing: str | None = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        latest_first: bool = False,
+    ) -> Mapping[str, NameRecord]:
         """As :meth:`everlearn.Memory.names`."""
-        rows = self._json("GET", "names")
+        if limit == 0:
+            return {}
+        rows = self._json(
+            "GET",
+            "names",
+            containing=containing,
+            limit=limit,
+            offset=offset or None,
+            latest_first="true" if latest_first else None,
+        )
         return {row["name"]: NameRecord(row["count"], row["last_taught"]) for row in rows}
 
     def teachings(

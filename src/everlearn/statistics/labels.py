@@ -147,15 +147,16 @@ class Labels:
 
     def extend(self, new: Iterable[Label]) -> None:
         """Register new labels in the slots announced by :meth:`encode`."""
-        for label in new:
-            if self._free:
-                slot = heappop(self._free)
-                self._label_of[slot] = label
-            else:
-                slot = len(self._label_of)
-                self._label_of.append(label)
+        new = list(new)
+        again = new[: len(self._free)]
+        for label in again:
+            slot = heappop(self._free)
+            self._label_of[slot] = label
             self._slot_of[label] = slot
-            self._unsorted.append(label)
+        rest, first = new[len(again) :], len(self._label_of)
+        self._slot_of.update(zip(rest, range(first, first + len(rest)), strict=True))
+        self._label_of.extend(rest)
+        self._unsorted.extend(new)
         if len(self._unsorted) > FEW_LABELS:
             self._sorted = None
 

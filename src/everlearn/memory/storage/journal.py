@@ -64,6 +64,8 @@ from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box
 
 WINDOW = 256
+# No page is longer.
+MOST_ROWS = 2**62
 # As a limit: none.
 EVERY_ROW = (1 << 63) - 1
 VALUES_AT_A_TIME = 256
@@ -133,14 +135,37 @@ class Journal:
         chain = self.db.value("SELECT chain FROM log WHERE position = ?", position)
         return None if chain is None else bytes(chain)
 
-    def names(self) -> dict[str, NameRecord]:
-        """Every name that something counts for, sorted."""
+    def names(
+        self,
+        containing: str | None = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+        latest_first: bool = False,
+    ) -> dict[str, NameRecord]:
+        """Names that something counts for, sorted: all, or a page of those that contain a text."""
+        condition, values = "", list[str | int]()
+        if containing:
+            condition = "AND LOWER(names.name) LIKE ? ESCAPE '!' "
+            escaped = containing.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
+            values.append(f"%{escaped}%")
+        page = "" if limit is None and not offset else "LIMIT ? OFFSET ?"
+        if page:
+            values += [MOST_ROWS if limit is None else limit, offset]
+        order = "MAX(time) DESC, names.name" if latest_first else "names.name"
         rows = self.db.rows(
             "SELECT names.name, COUNT(*), MAX(time) FROM teachings "
-            "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL "
-            "GROUP BY names.id, names.name ORDER BY names.name"
+            f"JOIN names ON names.id = teachings.name WHERE position IS NOT NULL {condition}"
+            f"GROUP BY names.id, names.name ORDER BY {order} {page}",
+            *values,
         )
         return {name: NameRecord(count, last) for name, count, last in rows}
+
+    def totals(self) -> tuple[int, int]:
+        """How many names something counts for, and how many teachings count."""
+        query = "SELECT COUNT(DISTINCT name), COUNT(*) FROM teachings WHERE position IS NOT NULL"
+        names, teachings = self.db.row(query)
+        return int(names), int(teachings)
 
     def name_ids(self) -> dict[int, str]:
         return dict(self.db.rows("SELECT id, name FROM names"))
@@ -544,5 +569,5 @@ class Journal:
 
     def never_taught(self, name: str) -> UnknownLabel:
         """The error for a name that nothing counts for."""
-        known = ", ".join(repr(name) for name in list(self.names())[:8])
+        known = ", ".join(repr(name) for name in self.names(limit=8))
         return UnknownLabel(f"{name!r} was never taught; known are {known or 'none yet'}")

@@ -180,9 +180,19 @@ async def history(served: Chosen, limit: Annotated[int, Query(ge=1, le=1_000)] =
 
 
 @router.get("/names")
-async def names(served: Chosen) -> list[OneName]:
-    """Every name known."""
-    known = await served.question(lambda memory: memory.names())
+async def names(
+    served: Chosen,
+    containing: Annotated[str | None, Query(max_length=200)] = None,
+    limit: Annotated[int | None, Query(ge=1, lt=1 << 31)] = None,
+    offset: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
+    latest_first: bool = False,
+) -> list[OneName]:
+    """The names known: all of them, or a page of those that contain a text."""
+    known = await served.question(
+        lambda memory: memory.names(
+            containing, limit=limit, offset=offset, latest_first=latest_first
+        )
+    )
     return [
         OneName(name=name, count=record.count, last_taught=record.last_taught)
         for name, record in known.items()

@@ -259,15 +259,27 @@ function saveReceipt(receipt) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+// So many names are shown at once; others are found by typing a part of them.
+const MOST_NAMES = 200;
+
 async function showNames() {
-  const known = await service.names();
+  const wanted = $("find").value.trim();
+  const found = await service.names(wanted, MOST_NAMES + 1);
+  const known = found.slice(0, MOST_NAMES);
+  const more = found.length > MOST_NAMES;
   names.show($("names"), known, actions);
+  $("finding").hidden = !more && !wanted;
+  if (wanted) {
+    $("total").textContent = more ? `the latest ${MOST_NAMES} found` : `${known.length} found`;
+    return;
+  }
   $("no-names").hidden = known.length > 0;
   $("export").hidden = known.length === 0;
   $("export").href = service.exported();
   $("check").hidden = known.length === 0;
   const total = known.reduce((sum, one) => sum + one.count, 0);
-  $("total").textContent = known.length ? `${known.length} known from ${total} pictures` : "";
+  const all = known.length ? `${known.length} known from ${total} pictures` : "";
+  $("total").textContent = more ? `the latest ${MOST_NAMES}` : all;
   await showTurns();
   $("known").replaceChildren(
     ...known.map((one) => Object.assign(document.createElement("option"), { value: one.name })),
@@ -275,6 +287,7 @@ async function showNames() {
 }
 
 const namesSoon = within(250, () => trying(showNames));
+$("find").addEventListener("input", namesSoon);
 
 function heard(kind, facts) {
   if (kind === "progress") {

@@ -98,7 +98,8 @@ export const forgetOne = (id) => changeJson("forget", { id });
 export const undo = (id) => change("undo", undefined, {}, { id });
 export const redo = (id) => change("redo", undefined, {}, { id });
 export const undoable = () => send("undoable");
-export const names = () => send("names");
+export const names = (containing, limit) =>
+  send("names", { query: { ...(containing ? { containing } : {}), limit, latest_first: true } });
 export const memories = () => send("memories");
 export const teachings = (name, limit, offset) =>
   send("teachings", { query: { name, limit, offset } });
