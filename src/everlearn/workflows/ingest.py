@@ -15,7 +15,7 @@ from everlearn.cluster.pictures import Embedding, embedded, embedder_of
 from everlearn.cluster.shards import Kind, Shard
 from everlearn.cluster.store import CheckpointStore
 from everlearn.cluster.vectors import KeptVectors, name_of_vectors, read_vectors, write_vectors
-from everlearn.errors import InvalidInput
+from everlearn.errors import InvalidInput, InvalidParameter
 from everlearn.images.embedders import Embedder
 from everlearn.memory.answers import Outcome
 from everlearn.memory.memory import Memory
@@ -65,6 +65,11 @@ def ingest(
         What to do with an image that cannot be read: end with ``BadShard`` and teach nothing, or
         teach all others and list it in ``left_out``.
     """
+    if memory.regions != "whole":
+        raise InvalidParameter(
+            f"{memory.path} is taught parts of images (regions={memory.regions!r}), and these are "
+            "embedded whole; teach them with teach_many, or change it with reembed(regions='whole')"
+        )
     shards = image_shards(sources)
     found = embed(
         list(sources),

@@ -93,9 +93,7 @@ def keep_proposals(journal: "Journal", digest: bytes, proposals: PictureProposal
     boxes = proposals.boxes.astype("<f8", copy=False).tobytes()
     vectors = proposals.vectors.astype("<f4", copy=False).tobytes()
     own = row_checksum("proposals", digest, content_of(boxes), content_of(vectors))
-    journal.db.run(
-        "INSERT OR REPLACE INTO proposals VALUES (?, ?, ?, ?)", digest, boxes, vectors, own
-    )
+    journal.db.replace("proposals", digest, boxes, vectors, own)
 
 
 def proposals_of(journal: "Journal", digest: bytes) -> PictureProposals | None:
