@@ -4,9 +4,9 @@
     python scripts/walks.py --write    write it into the page
 
 A file is entered when one of its functions is called; importing it does not count, and compiled
-functions, which no profiler sees, do not either. Each walk runs in a process of its own, so that
-nothing is warm that a user would find cold. The page shows each file with the first sentence of its
-docstring, in the order in which the files are entered.
+functions (``…_kernels.py``), and how they are compiled (``compiler.py``), do not either. Each walk
+runs in a process of its own, so that nothing is warm that a user would find cold. The page shows
+each file with the first sentence of its docstring, in the order in which the files are entered.
 """
 
 import ast
@@ -26,6 +26,8 @@ PAGE = ROOT / "docs" / "architecture.md"
 PAPERS = ROOT / "papers" / "src" / "everlearn_papers"
 PACKAGES = {"": ROOT / "src" / "everlearn", "everlearn_papers/": PAPERS}
 
+# numba reports calls of compiled functions to a profiler as if they were Python's.
+COMPILED = ("_kernels.py", "compiler.py", "compiled.py")
 # What is missing where a walk cannot be run here.
 CANNOT = 77
 
@@ -53,7 +55,9 @@ class Recorder:
         if file not in self._names:
             self._names[file] = _named(file)
         name = self._names[file]
-        if name is not None and name not in self.entered and not _importing(frame):
+        if name is None or name in self.entered or name.endswith(COMPILED):
+            return
+        if not _importing(frame):
             self.entered[name] = None
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
+from everlearn.learners import lda
 from everlearn.learners.closed_form import additive, screened
 from everlearn.statistics import screening
 from everlearn.statistics.products import products_one
@@ -115,7 +116,7 @@ def test_rows_are_mended_one_by_one(rng):
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Screens for learners of a few classes, made in slices that are smaller still."""
-    for module in (screening, screened, additive):
+    for module in (screening, screened, additive, lda):
         monkeypatch.setattr(module, "MANY_ROWS", 12)
     monkeypatch.setattr(screening, "SLICE", 5)
     monkeypatch.setattr(screening, "LARGE_SHARE", 1.0)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everlearn.statistics.changes import MOST, Changes
+from everlearn.statistics.class_means import MOST_CHANGES, Changes
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.waiting_rows import CAPACITY, WaitingRows
 
@@ -119,8 +119,8 @@ def test_changes_are_noted_from_the_first_mark_on():
 def test_too_many_changes_are_not_known_any_more():
     changes = Changes()
     mark = changes.mark()
-    changes.note(range(MOST))
-    assert changes.since(mark) == set(range(MOST))
+    changes.note(range(MOST_CHANGES))
+    assert changes.since(mark) == set(range(MOST_CHANGES))
     middle = changes.mark()
     changes.note_one(0)
     assert changes.since(mark) is None

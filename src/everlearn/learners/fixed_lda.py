@@ -15,12 +15,8 @@ from everlearn.arrays import Array, Slots, State
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.errors import NotMergeable
 from everlearn.learners.closed_form.additive import AdditiveClassifier
-from everlearn.learners.closed_form.discriminant import (
-    FrozenDiscriminant,
-    Shrinkage,
-    oas_weight,
-    shrinkage_named,
-)
+from everlearn.learners.closed_form.discriminant import FrozenDiscriminant, Shrinkage
+from everlearn.learners.lda import oas_weight, shrinkage_named
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products

@@ -23,6 +23,7 @@ d² + K d numbers.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,6 @@ from everlearn.learners.closed_form.discriminant import (
     LinearHead,
     Shrinkage,
     discriminant_head,
-    shrinkage_named,
 )
 from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
 from everlearn.learners.closed_form.screened import Products, ScreenedMeans
@@ -49,7 +49,11 @@ from everlearn.learners.closed_form.sparse import sparse_backend, sparse_rows
 from everlearn.statistics.labels import Label
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products, products_one
+from everlearn.statistics.screening import MANY_ROWS
 from everlearn.validation import require_flag, require_number, require_positive, require_share
+
+# Shrinkage so strong that nothing of S would be left is taken as this.
+MOST_SHRINKAGE = 1.0 - 1e-6
 
 
 class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveClassifier):
@@ -268,7 +272,9 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         share, _ = self._shrinkage()(self.moments_)
         return scores + self._log_priors() * (1.0 - share) / self.moments_.total
 
-    def _screened_scores(self, x: Array) -> tuple[Slots, Array] | None:
+    def _contenders(self, x: Array) -> tuple[Slots, Array] | None:
+        if self.moments_.n_slots < MANY_ROWS:
+            return None
         asked = self._running.question(x, self.moments_, self._shrinkage())
         if asked is None or self.priors != "equal":
             return None
@@ -315,3 +321,62 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         return head._replace(
             bias=head.bias + moments.device.array(self._log_priors_of(moments.counts))
         )
+
+
+@dataclass(frozen=True)
+class TowardsMeanVariance:
+    """A given share ε of the mean variance: r = ε ν."""
+
+    share: float
+
+    def __call__(self, moments: Moments | DeviceMoments) -> tuple[float, float]:
+        return self.share, floor_of(self.share, moments.scatter_trace, moments)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The share that Oracle Approximating Shrinkage works out from the data."""
+
+    def __call__(self, moments: Moments | DeviceMoments) -> tuple[float, float]:
+        if isinstance(moments, Moments):
+            weight = oas_weight(moments.upper_scatter(), moments.total)
+        elif moments.scatter_trace > 0:
+            squares = moments.squared_scatter()
+            weight = oas_weight_of(squares, moments.n_features, moments.total)
+        else:
+            weight = 1.0
+        weight = min(weight, MOST_SHRINKAGE)
+        return weight, floor_of(weight, moments.scatter_trace, moments)
+
+
+def shrinkage_named(parameter: float | str) -> Shrinkage:
+    """What a learner's ``shrinkage`` stands for: a number, or "oas"."""
+    return Oracle() if isinstance(parameter, str) else TowardsMeanVariance(float(parameter))
+
+
+def oas_weight(upper_scatter: Array, total: float) -> float:
+    """ε of Oracle Approximating Shrinkage, (1 − ε) S/N + ε ν I.
+
+    Chen, Wiesel, Eldar and Hero 2010, Eq. 23, in the form scikit-learn uses; in units of ν, so
+    that no square overflows.
+    """
+    d = upper_scatter.shape[0]
+    variance = float(upper_scatter.diagonal().mean())
+    if not variance > 0:
+        return 1.0
+    relative = upper_scatter / variance
+    diagonal = relative.diagonal()
+    mean_square = (diagonal @ diagonal + 2.0 * np.sum(np.triu(relative, 1) ** 2)) / d**2
+    return oas_weight_of(mean_square, d, total)
+
+
+def oas_weight_of(mean_square: float, d: int, total: float) -> float:
+    """ε from the mean square of the entries of S in units of its mean diagonal."""
+    denominator = (total + 1.0) * (mean_square - 1.0 / d)
+    return 1.0 if denominator <= 0 else min(float((mean_square + 1.0) / denominator), 1.0)
+
+
+def floor_of(weight: float, trace: float, moments: Moments | DeviceMoments) -> float:
+    """The floor r of a share ε: ε ν."""
+    # Without any variance every direction is alike: the identity, as in nearest class mean.
+    return weight * trace / (moments.total * moments.n_features) if trace > 0 else 1.0

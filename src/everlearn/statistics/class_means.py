@@ -5,7 +5,7 @@ to hooks, which :class:`everlearn.statistics.moments.Moments` fills. The formula
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array, Slots
 from everlearn.errors import DamagedModel, NeverLearned
-from everlearn.statistics.changes import Changes
 from everlearn.statistics.fading import Fading
 from everlearn.statistics.stored import stored
 
@@ -29,6 +28,10 @@ MOST_EXAMPLES = 2.0**53
 LARGEST = 1e154
 # With a half-life, a class of long ago is never worth less than this of one example.
 FAINTEST = 2.0**-500
+
+
+# So many changes are remembered; whoever looks less often makes everything anew.
+MOST_CHANGES = 65536
 
 
 class ClassMeans:
@@ -380,3 +383,47 @@ def padded(array: Array, capacity: int) -> Array:
     grown = np.zeros((capacity, *array.shape[1:]))
     grown[: len(array)] = array
     return grown
+
+
+class Changes:
+    """Which classes changed since a cache last looked: slots in the order of their changes.
+
+    A cache takes a *mark*, and later asks which slots changed after it: so it mends a few rows
+    instead of being made anew. Nothing is noted before the first mark is taken.
+    """
+
+    def __init__(self) -> None:
+        self._slots: list[int] = []
+        self._first = 0
+        self._noted = False
+
+    def mark(self) -> int:
+        """A name for now."""
+        self._noted = True
+        return self._first + len(self._slots)
+
+    def note_one(self, slot: int) -> None:
+        if self._noted:
+            self._slots.append(slot)
+            if len(self._slots) > MOST_CHANGES:
+                self._drop()
+
+    def note(self, slots: Iterable[int]) -> None:
+        if self._noted:
+            self._slots.extend(slots)
+            if len(self._slots) > MOST_CHANGES:
+                self._drop()
+
+    def note_all(self) -> None:
+        """Any slot may have changed: marks of before are of no use."""
+        self._first += len(self._slots) + 1
+        self._slots = []
+
+    def since(self, mark: int) -> set[int] | None:
+        """The slots that changed after a mark; ``None`` where that is not known any more."""
+        return set(self._slots[mark - self._first :]) if mark >= self._first else None
+
+    def _drop(self) -> None:
+        gone = len(self._slots) - MOST_CHANGES // 2
+        self._first += gone
+        del self._slots[:gone]

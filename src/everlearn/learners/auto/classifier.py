@@ -37,14 +37,12 @@ from everlearn.learners.auto.selection import (
     choose,
 )
 from everlearn.learners.closed_form.additive import AdditiveClassifier
-from everlearn.learners.closed_form.discriminant import (
-    ExactDiscriminant,
-    TowardsMeanVariance,
-)
+from everlearn.learners.closed_form.discriminant import ExactDiscriminant
 from everlearn.learners.closed_form.least_squares import LeastSquares
 from everlearn.learners.closed_form.leave_one_out import LearnedRows
 from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
 from everlearn.learners.closed_form.sample import Sample
+from everlearn.learners.lda import TowardsMeanVariance
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.stored import stored_flag
 from everlearn.validation import require_number, require_whole

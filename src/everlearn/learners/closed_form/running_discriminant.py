@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array
 from everlearn.errors import LostDefiniteness
-from everlearn.learners.closed_form.discriminant import RIDGE_GRID, Shrinkage, ridge_of, with_ridge
+from everlearn.learners.closed_form.discriminant import RIDGE_GRID, Shrinkage, with_ridge
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products, products_one
@@ -96,7 +96,8 @@ class RunningDiscriminant:
         return None if solution.moved else (solution.solved(x), -0.5 * solution.q)
 
     def _solution(self, moments: Moments, shrinkage: Shrinkage) -> "Solution":
-        ridge = ridge_of(shrinkage, moments)[0]
+        share, floor = shrinkage(moments)
+        ridge = floor * moments.total / (1.0 - share)
         cell = cell_of(ridge)
         if self._now is None or self._now.is_stale or self._made_for != shrinkage:
             self._now, self._next = solution_for(moments, cell), None
