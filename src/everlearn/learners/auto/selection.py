@@ -21,7 +21,7 @@ import numpy as np
 from everlearn.arrays import Array, Slots
 from everlearn.learners.auto.arc_cosine import KernelPath
 from everlearn.learners.auto.random_features import RandomFeatureMoments
-from everlearn.learners.closed_form.evidence import Evidence, comparable, left_out
+from everlearn.learners.closed_form.evidence import LeaveOneOutEvidence, comparable, left_out
 from everlearn.learners.closed_form.leave_one_out import (
     MANY_FEATURES,
     DiscriminantPath,
@@ -113,7 +113,7 @@ def choose(
     if not len(positions) or n_classes < 2:
         return HeadChoice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual), None
     rows = left_out(kept, positions)
-    evidence = Evidence(moments.counts, rows, kept.weights[positions])
+    evidence = LeaveOneOutEvidence(moments.counts, rows, kept.weights[positions])
     linear = _linear(moments, rows, usual)
     if not linear:
         return HeadChoice(NEAREST, np.inf), None
@@ -228,7 +228,7 @@ def _suiting_half(sample: Sample, regularizations: list[float]) -> list[float]:
     if not len(asked):
         return regularizations
     alone = left_out(rows, asked)
-    evidence = Evidence(counts, alone, rows.weights[asked])
+    evidence = LeaveOneOutEvidence(counts, alone, rows.weights[asked])
     path = KernelPath(counts, rows, asked, alone.weights)
     variance = path.total_variance / kept.X.shape[1] * kept.weights.sum() / counts.sum()
     tables = [path.scores(s * variance) for s in regularizations]
@@ -244,7 +244,7 @@ def _features(
     moments: Moments,
     sample: Sample,
     features: RandomFeatureMoments,
-    evidence: "Evidence",
+    evidence: "LeaveOneOutEvidence",
     asked: Slots,
     regularizations: list[float],
 ) -> list[_Asked]:

@@ -34,7 +34,7 @@ def left_out(kept: LearnedRows, positions: Slots) -> LearnedRows:
     return LearnedRows(kept.X, kept.slots, np.minimum(kept.weights, 1.0)).take(positions)
 
 
-class Evidence:
+class LeaveOneOutEvidence:
     """What leave-one-out scores of examples say for a table of scores."""
 
     def __init__(self, counts: Array, rows: LearnedRows, weights: Array) -> None:
