@@ -1,4 +1,4 @@
-"""The arrays that are spoken of here, and how a caller's values become one of them."""
+"""Array types, and how a caller's values become arrays."""
 
 from typing import Any
 

@@ -82,10 +82,10 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
     Notes
     -----
     Behind transformers that learn nothing (``PowerNormalizer``, ``RandomFeatures``) the learner
-    keeps all its promises, and a large batch goes through in blocks: wide features of all examples
-    never stand in memory together. Behind transformers that learn, ``forget``, ``forget_class`` and
-    ``merge`` are refused: they have learned from the same examples, and what the learner has added
-    up was measured along axes that moved since.
+    keeps all its promises, and a large batch goes through in blocks: random features of all
+    examples never stand in memory together. Behind transformers that learn, ``forget``,
+    ``forget_class`` and ``merge`` are refused: they have learned from the same examples, and what
+    the learner has added up was measured along axes that moved since.
 
     A transformer that adapts moves the ground under the learner: let an eigenspace measure along
     ``axes="steady"``, or freeze it after a while.

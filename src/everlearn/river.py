@@ -1,4 +1,4 @@
-"""Learners in River's clothes: a dictionary per example, ``None`` before the first.
+"""Learners with River's interface: a dictionary per example, ``None`` before the first.
 
 River asks with dictionaries, and before anything was learned; learners here take arrays, and raise
 then. ``OneByOne`` stands between the two, so that a learner works in River's pipelines, metrics and

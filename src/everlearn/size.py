@@ -1,4 +1,4 @@
-"""How much memory a thing holds."""
+"""How many bytes an object holds."""
 
 import sys
 from types import FunctionType, MethodType, ModuleType

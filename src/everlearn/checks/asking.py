@@ -1,4 +1,4 @@
-"""Asking: pure, row by row, probabilities that are probabilities."""
+"""Checks of predict: it is pure, works row by row, and probabilities sum to one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Bad input and memory: refused without a change; arrays of the caller are left alone."""
+"""Checks of bad input and aliasing: refusals change nothing, input arrays stay untouched."""
 
 from typing import Any
 

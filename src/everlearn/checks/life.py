@@ -1,4 +1,4 @@
-"""Life beyond the process: copies, files, and learning on after loading."""
+"""Checks of copies and files: a loaded learner equals the saved one and goes on learning."""
 
 import copy
 from typing import Any

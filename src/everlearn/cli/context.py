@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Positive(click.FloatRange):
-    """A number above zero; words like nan and inf are no numbers here."""
+    """A number above zero; rejects nan and inf."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

@@ -1,6 +1,6 @@
 """The same fit on one machine and on many: Dask, Ray, Spark, or a pool of processes.
 
-Statistics are sums, so learning from shards is a map and a tree of merges, exact to rounding.
+Statistics are sums, so learning from shards is a map and a tree of merges, exact up to rounding.
 """
 
 import warnings

@@ -1,4 +1,4 @@
-"""The one loop that all engines with futures share: what is started when, and what if it is lost.
+"""The scheduling loop of all engines with futures: when tasks start, and what happens to lost ones.
 
 Merges come before folds, and only a few tasks are under way at a time, so the parts that wait to
 be merged stay few whatever the number of shards; the driver itself sees receipts and never a part,

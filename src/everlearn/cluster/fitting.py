@@ -57,7 +57,7 @@ def fit(
     """Teach a learner from shards, on as many machines as there are.
 
     Each shard is read on a worker and folded into statistics there; statistics are merged in a
-    tree. The result is that of one stream over all shards, to rounding.
+    tree. The result is that of one stream over all shards, up to rounding.
 
     Parameters
     ----------

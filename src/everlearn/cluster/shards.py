@@ -1,4 +1,4 @@
-"""Which part of the data is which: a shard is folded as a whole, once, whoever asks how often.
+"""Shards: identified parts of the data, each learned as a whole and exactly once.
 
 A shard has an identity: its address, its size, and a stamp that changes when its contents do (the
 time of modification, the ETag of an object store, a digest of an array). Two shards of one

@@ -1,4 +1,4 @@
-"""Taking shards out of a finished model, without their rows and without touching the rest."""
+"""Unlearning shards of a finished model, without reading any rows."""
 
 from typing import Any
 

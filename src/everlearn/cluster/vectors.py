@@ -1,4 +1,4 @@
-"""Vectors of images, kept so that an image is decoded and embedded once in its life.
+"""Vectors of images, cached so that each image is decoded and embedded once.
 
 What a shard of images became under one embedder is one npz file of plain arrays, with the reason
 for every image that could not be read and a digest of all of it. Another fit, with another learner

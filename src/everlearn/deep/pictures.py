@@ -1,4 +1,4 @@
-"""Whatever holds labelled pictures, as one array of them.
+"""Labelled pictures from folders, arrays or loaders, as one array.
 
 A folder of folders (the name of a folder is the label of what lies in it), arrays, or anything that
 yields batches of pictures and labels, a torch DataLoader for instance. Out comes what fits a GPU:

@@ -1,4 +1,4 @@
-"""One way to teach and ask estimators of any make.
+"""Adapters: one interface for estimators of everlearn, scikit-learn and River.
 
     everlearn        learn_one(x, y), predict_one(x); new classes at any time
     scikit-learn     partial_fit(X, y, classes=…), predict(X); the classes are declared at first

@@ -41,7 +41,7 @@ class ExampleStore:
         The class of each row, −1 where there is none.
     weight, key : float64 arrays of shape (capacity,)
     number : int64 array of shape (capacity,)
-        The how-manieth example ever taught this is.
+        Ordinal of the example, 0 = first.
     seen : float64 array, one entry per slot
         The weight of everything taught and not forgotten, stored or not.
     n_taught : int

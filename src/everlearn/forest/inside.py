@@ -1,4 +1,4 @@
-"""Looking inside: the way of one example through a tree, as data and as a picture (Fig. 15).
+"""The path of one example through a tree, as data and as a picture (Fig. 15).
 
 At every node: the classes that decide there, on which side each is, how far its centroid is from
 the example, and the stored examples nearest to that centroid in its cell. Examples are given by

@@ -1,4 +1,4 @@
-"""Which embedder is meant: by a word, a file, or the name that its vectors carry.
+"""Finding an embedder by a word, a file, or the name stored with its vectors.
 
 Vectors carry the name of the embedder they came from. Those that come with everlearn are found by
 it alone, so that whoever opens a Memory later looks with the same eyes. An ONNX file has to be at

@@ -1,4 +1,4 @@
-"""What a decoder has to see of an image file, and nothing else.
+"""Image containers reduced to what a decoder needs.
 
 A file is a row of parts: segments of a JPEG, chunks of a PNG or WebP, blocks of a GIF. Decoders in
 Python walk over all of them, keep texts, profiles and comments, and can be kept busy or filled up

@@ -1,4 +1,4 @@
-"""Bytes to RGB, under hard limits: the one way to open an image in this house.
+"""Bytes to RGB under hard limits; the only decoding entry point.
 
 An image from outside is hostile until shown otherwise: a few kilobytes can declare a picture of
 gigabytes, a progressive JPEG can make its decoder pass over the same pixels hundreds of times, and

@@ -1,4 +1,4 @@
-"""RGB to vector: what turns a picture into the numbers a learner is taught.
+"""Embedders: RGB pictures to feature vectors.
 
 An embedder does two things, so that threads can share the work: ``prepare`` brings one picture to
 the size and scale the model wants, ``run`` takes a batch of prepared pictures through the model.

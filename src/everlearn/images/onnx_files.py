@@ -1,4 +1,4 @@
-"""What an ONNX file says of the pictures it takes, so that nobody has to guess.
+"""Input size and preprocessing, read from an ONNX file's own metadata.
 
 Name, size, layout (channels first or last) and kind of the input stand in the file itself. How the
 pixels are to be scaled does not, by ONNX; it is looked for in
@@ -161,7 +161,7 @@ def written_preparation(session: Any, path: Path) -> Preparation:
 
 
 def required(path: Path, given: Numbers | None, said: Numbers | None, what: str) -> Numbers:
-    """What was given goes before what is said; one of them has to be there."""
+    """Arguments override file metadata; one of them has to be there."""
     if given is not None:
         return given
     if said is not None:

@@ -1,4 +1,4 @@
-"""Pictures whose cost nothing in the file bounds, decoded in a process of their own.
+"""Decoding in a sandboxed process, for formats whose cost cannot be bounded from the file.
 
 A still picture in AVIF or HEIC is a frame of a video codec in a container that may refer to itself
 and be put together from hundreds of tiles. No walk over its parts tells what it will cost, so the

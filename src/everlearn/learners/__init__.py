@@ -1,4 +1,4 @@
-"""Learners: one algorithm, one file. Which are public stands in ``everlearn/__init__.pyi``."""
+"""Learners: one algorithm per file. The public ones are listed in ``everlearn/__init__.pyi``."""
 
 from everlearn.public_names import public_names
 

@@ -1,4 +1,4 @@
-"""Features in which examples of one class vary alike in all directions, learned on some classes.
+"""Whitening by the within-class covariance of some classes, for classes to come.
 
     z = (ε I + (1 − ε) W / ν)^(−½) (x − m),    z / ‖z‖
 

@@ -1,4 +1,4 @@
-"""Transformers that learn nothing: a function of one example, the same for ever.
+"""Stateless transformers: a fixed function of each example.
 
 A learner behind such a transformer keeps every promise it makes on its own: what it adds up is
 measured along axes that never move, so examples come in any order, and merging and forgetting are

@@ -1,4 +1,4 @@
-"""Wide random features: a linear learner behind them separates what no hyperplane could before.
+"""Random features: a nonlinear map before a linear learner.
 
     relu       φ(x) = √(2/D) max(0, Wᵀx),            φ(x)·φ(y) → the arc-cosine kernel of order 1
     fourier    φ(x) = √(2/D) cos(√(2γ) Wᵀx + b),     φ(x)·φ(y) → exp(−γ ‖x − y‖²)

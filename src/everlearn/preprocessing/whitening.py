@@ -1,4 +1,4 @@
-"""Features at mean zero and deviation one, as the first examples had them.
+"""Standardization by the mean and deviation of the first examples.
 
     x ↦ (x − m) / max(s, floor · rms(s))
 

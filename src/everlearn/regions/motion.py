@@ -1,4 +1,4 @@
-"""What moves before a camera that does not: boxes for almost nothing.
+"""Motion proposals for fixed cameras.
 
 The picture is made small and grey, B is its running mean over time, and what differs from it moves:
 

@@ -1,4 +1,4 @@
-"""A Memory somewhere else: the same methods, over HTTP.
+"""The HTTP client: the methods of a Memory, from another process.
 
     with Memory("memory") as memory:                                 in this process
     with Client("http://127.0.0.1:8737", token=…) as memory:         in another one

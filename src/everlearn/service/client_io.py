@@ -1,4 +1,4 @@
-"""What a client reads from longer answers, and how it sends much: the words of explaining.py."""
+"""Reading long answers and sending large uploads, for the client."""
 
 import base64
 import os

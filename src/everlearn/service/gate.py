@@ -1,4 +1,4 @@
-"""Who may come in: the first and last thing every request passes.
+"""Access control: host, origin, token and rate limits around every request.
 
     Host      has to be ours, so that no web site can point a name of its own at this machine
               (DNS rebinding) and have a browser talk to it

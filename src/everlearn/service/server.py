@@ -1,4 +1,4 @@
-"""The process: one address, clients that have to hurry, and an orderly end."""
+"""The server process: one address, timeouts for slow clients, graceful shutdown."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a service is told at its start, and the limits it keeps."""
+"""Settings and limits of a service."""
 
 import secrets
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which name has which slot.
+"""Labels and their slots: append-only indices into the statistics.
 
 Statistics are arrays indexed by slot; users speak of labels. A label gets the next free slot when
 it is first taught and keeps it for as long as it is known. Looking outward, classes are sorted, so

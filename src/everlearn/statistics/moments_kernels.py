@@ -1,4 +1,4 @@
-"""Class means and what they are read for."""
+"""Compiled updates and products of class means."""
 
 import numpy as np
 

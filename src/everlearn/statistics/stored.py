@@ -1,4 +1,4 @@
-"""Arrays and notes out of a file: made sure of before compiled code, which checks nothing.
+"""Validation of deserialized arrays and notes, before compiled code uses them.
 
 A file may be intact and yet describe nothing that was ever learned. Whatever is read from one goes
 through here: its kind, its shape, that it is finite, and the range a learner needs. An error names

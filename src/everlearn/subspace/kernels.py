@@ -1,4 +1,4 @@
-"""Hypotheses about what an image would be without its outliers."""
+"""Compiled robust hypotheses of an image's coefficients."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""What every learner of two labels does the same way.
+"""What all two-label learners share.
 
 The papers speak of y ∈ {−1, +1}; users speak of two labels of any kind. Here labels become signs:
 ``positive`` is +1, and by default it is the label that sorts last, as scikit-learn has it. What was

@@ -1,4 +1,4 @@
-"""Kernels: how alike two examples are.
+"""Kernel functions between examples.
 
     linear        k(x, z) = x·z
     rbf           k(x, z) = exp(−γ ‖x − z‖²)

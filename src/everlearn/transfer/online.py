@@ -1,8 +1,8 @@
-"""The life of an online learner: an opening, then one step for each example.
+"""Online learners: a warm-up on the first examples, then one step per example.
 
 Some things can only be known from the first few examples: γ of an rbf kernel, the weights of prior
 models, which of two labels they speak of. So a learner may begin with an opening: the first
-examples are kept, and what is believed is worked out afresh from all of them each time one more
+examples are kept, and the model is refitted on the buffer each time one more
 arrives. When the opening is complete they are let go, and from then on every example costs the same
 and is seen once. A batch teaches exactly what its rows teach one by one.
 """

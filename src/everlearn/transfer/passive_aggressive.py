@@ -1,4 +1,4 @@
-"""Passive-Aggressive learning: stay as you are, unless an example is wrong or barely right.
+"""Passive-Aggressive learning: update only where the margin is too small.
 
 Crammer et al. (2006); Tommasi et al. (2012), Sec. 2.1. After each example (x, y), y = ±1:
 

@@ -1,4 +1,4 @@
-"""One small adapter per engine, and how a user's word for one becomes it."""
+"""One small adapter per engine, and the lookup of an engine by name."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

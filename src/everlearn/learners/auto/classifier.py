@@ -1,4 +1,4 @@
-"""A classifier that chooses its own reading of what it was taught.
+"""A classifier that chooses its own head by leave-one-out.
 
 Nearest class mean, discriminant analysis and least squares read the same class moments, and which
 of them answers best depends on the data and on how much of it there is. Here a bounded sample of

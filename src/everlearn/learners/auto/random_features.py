@@ -1,4 +1,4 @@
-"""The heads on random features of a classifier that chooses: as wide as memory and time allow.
+"""The random-feature head of AutoClassifier, as wide as memory and time allow.
 
 While all examples are kept, width is infinite (:mod:`everlearn.learners.auto.arc_cosine`). From the
 first example on that finds no room among those kept, ReLU features of a fixed seed are added up

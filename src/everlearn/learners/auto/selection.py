@@ -99,7 +99,7 @@ class _Candidate:
 def choose(
     moments: Moments, sample: Sample, features: RandomFeatureMoments
 ) -> tuple[HeadChoice, KernelPath | None]:
-    """The reading that answers most of these examples rightly without themselves.
+    """The head with the most right leave-one-out answers.
 
     With the kernel comes what was computed of it, to answer with.
     """

@@ -1,4 +1,4 @@
-"""Discriminant scores that follow the moments example by example, no call much dearer than others.
+"""Discriminant scores that follow the moments example by example, with bounded cost per call.
 
 With A = S + ρ I and the origin o fixed while the factor lasts,
 

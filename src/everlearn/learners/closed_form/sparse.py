@@ -1,4 +1,4 @@
-"""Rows of which most numbers are zero: taught and asked without writing the zeros down.
+"""Sparse rows, learned and scored without making them dense.
 
 A learner takes sparse matrices by listing ``sparse_backend``. Unless it knows better, a block of
 rows at a time becomes dense, so that memory stays bounded whatever the matrix holds; the nearest

@@ -1,4 +1,4 @@
-"""This was wrong, it is a …"""
+"""Correcting the name of an example that was taught or answered wrongly."""
 
 from dataclasses import dataclass
 

@@ -51,7 +51,7 @@ class Evaluation:
     taken_for : list of (file, true name, answered name)
         Images of unknown names that were not called unknown.
     taught : list of files
-        Images that the Memory was taught: that it knows them again says nothing about others.
+        Images that the Memory was taught: training images say nothing about generalization.
     unreadable : list of (path, error)
     """
 

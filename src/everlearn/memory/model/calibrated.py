@@ -96,7 +96,7 @@ class CalibratedModel:
         return self._head(self.familiar_names, *self._ranks(), self.judgement.blend)
 
     def _ranks(self) -> tuple[Array, NDArray[np.int64]]:
-        """What taught examples score had they not been taught, and the name each is nearest to."""
+        """Leave-one-out scores of taught examples, and the name each is nearest to."""
         scores = np.asarray(self._calibration["scores"], dtype=np.float64)
         return scores, np.asarray(self._calibration["nearest"], dtype=np.int64)
 

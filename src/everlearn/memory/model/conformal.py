@@ -45,7 +45,7 @@ class Acceptance:
     Parameters
     ----------
     scores : ndarray of shape (m,)
-        What taught examples score had they not been taught.
+        Leave-one-out scores of taught examples.
     nearest : ndarray of shape (m,)
         The name that each resembles most, as a number.
     """

@@ -1,4 +1,4 @@
-"""What the classifier of a Memory sees of a vector: the vector, or its signed power at length one.
+"""The feature map before a Memory's classifier: identity, or a signed power at length one.
 
 A linear classifier behind a :class:`~everlearn.PowerNormalizer` is linear in what it sees. So all
 that is known of linear classifiers (the effect of one teaching, leaving one out, one matrix for a

@@ -1,4 +1,4 @@
-"""What a question needs of a model, and the answer made of it: arrays, and no learner.
+"""The serving head: a model reduced to the arrays that answering needs.
 
 Linear classifiers are asked through one matrix in float32 that holds their weights and the class
 directions side by side, so that a question costs one pass over K d numbers each: a sum of products
@@ -58,7 +58,7 @@ class Judgement:
     familiar_names : ndarray
         The names, as numbers, that familiarity is measured with.
     scores, nearest : ndarray
-        What taught examples score had they not been taught, and the name each resembles most.
+        Leave-one-out scores of taught examples, and the name each resembles most.
     blend : Blend
         What familiarity is made of.
     """

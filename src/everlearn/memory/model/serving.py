@@ -1,12 +1,12 @@
-"""The first question, answered without waiting for a learner.
+"""Answering from a cached serving head, without loading a learner.
 
     prepared-KEY     the head of the model at the end of the log: a cache      (head.py)
 
-Whoever teaches leaves it behind when they close the folder. Who only wants to ask reads these few
-arrays instead of the model, and imports none of the packages a learner is made with: most of what
-one question on the command line costs is the start. The key is a digest of the classifier and of
-the whole log, so a head is used for exactly what was taught when it was made; it goes with the
-snapshots when something is erased. Where there is none, the Memory itself is asked.
+It is written when a Memory that was taught is closed. Read-only callers load these arrays and
+import none of the packages a learner needs: most of the cost of one question on the command line is
+start-up. The key is a digest of the classifier and of the whole log, so a head is used for exactly
+what was taught when it was made; it is removed with the snapshots when something is erased. Without
+a head, the Memory itself is asked.
 """
 
 import contextlib

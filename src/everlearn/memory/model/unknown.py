@@ -1,4 +1,4 @@
-"""Does this look like anything that was taught?
+"""Out-of-distribution detection: does this look like anything that was taught?
 
 With u the example at length one and M_k the mean of the class's examples at length one, each, the
 *likeness* of u to class k is

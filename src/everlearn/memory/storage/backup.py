@@ -1,4 +1,4 @@
-"""A copy that is right by construction, made while others teach, and the way back.
+"""Backup while others teach, and restore.
 
 A backup is a folder with a journal and the networks beside it, and nothing else: the journal as it
 is at one moment, wherever it is kept, checked before it gets its name; networks, because a Memory

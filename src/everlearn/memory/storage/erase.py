@@ -1,4 +1,4 @@
-"""Taking teachings out of the history itself, so that no byte of them stays.
+"""Erasing teachings from the history itself, so that no byte of them remains.
 
 The log is written anew: what still counts, in the order it was taught, with names and positions
 numbered from one. The model is then, bit for bit, that of a new Memory that was taught what is left

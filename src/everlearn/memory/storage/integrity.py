@@ -1,4 +1,4 @@
-"""What a journal must look like before anything it says is believed.
+"""Integrity checks of a journal before any of its content is used.
 
 A folder may be damaged, and it may come from somebody who means harm. Before a journal is used, its
 schema is compared word by word, SQLite checks the structure of the tables with small rows and their

@@ -1,4 +1,4 @@
-"""What a Memory asks of whatever keeps it; a folder is what does.
+"""The storage interface: what a Memory needs of the engine that keeps it.
 
     Storage     where a Memory is: opens its database, says who may write, holds its caches
     Database    one connection: statements in SQL that every engine speaks, transactions, views

@@ -1,4 +1,4 @@
-"""What a request may bring: so many bytes, in so much time, and an example read from them.
+"""Request bodies: limits on size and time, and examples read from them.
 
 A body is read whole, under the limits, before anything looks at it, and only of clients that were
 let in. All bodies together hold so much memory and no more.

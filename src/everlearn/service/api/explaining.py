@@ -1,4 +1,4 @@
-"""Why it said that, how well it knows what it was taught, and how well what it is shown now."""
+"""Routes that explain and evaluate: why, check, evaluate."""
 
 import time
 from functools import partial

@@ -1,4 +1,4 @@
-"""The journal's file: SQLite with the settings that make a promise, and errors that have names.
+"""The journal in SQLite: durable settings, and named errors.
 
 Write-ahead log and ``synchronous=FULL``: a transaction is on disk when ``COMMIT`` returns.
 ``secure_delete``: what is deleted is overwritten. There is one connection that writes, and it is

@@ -1,4 +1,4 @@
-"""Connections that read the journal, whatever they are allowed to do in its folder.
+"""Read-only connections, also for folders that may not be written.
 
 SQLite's readers take part in the write-ahead log through a file beside the journal (``-shm``).
 Where the folder may not be written, three cases are left:
