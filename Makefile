@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 LABEL_STUDIO ?= out/label-studio
 
-.PHONY: demo serve test engines bridges lint bench docs pages coverage package oldest clean
+.PHONY: demo serve test engines bridges film lint bench docs pages coverage package oldest clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -45,6 +45,10 @@ docs: .venv/.installed
 # All pages at phone and desktop width, light and dark; needs chromium.
 pages: docs
 	$(BIN)/python scripts/check_pages.py
+
+# The film at the top of the README: the page with a camera that the script holds things up to.
+film: .venv/.installed
+	$(BIN)/python scripts/film.py
 
 coverage: .venv/.installed
 	$(BIN)/pytest -n auto --dist loadgroup --cov --cov-report=term:skip-covered

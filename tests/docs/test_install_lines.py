@@ -94,3 +94,25 @@ def test_the_line_for_mqtt_brings_the_service_too(environment):
     install(environment, line, "--quiet")
     program = "import everlearn.service.server, everlearn.service.mqtt, paho.mqtt.client"
     subprocess.run([environment / "bin" / "python", "-c", program], env=bare(), check=True)
+
+
+def test_the_first_page_is_short_and_its_film_too():
+    from PIL import Image
+
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert len(readme.splitlines()) <= 120
+    film = ROOT / "docs" / "images" / "film.webp"
+    assert str(film.relative_to(ROOT)) in readme
+    assert film.stat().st_size <= 2_000_000
+    with Image.open(film) as moving:
+        lasting = 0
+        for number in range(moving.n_frames):
+            moving.seek(number)
+            moving.load()
+            lasting += moving.info["duration"]
+    assert lasting <= 20_000
+
+
+def test_the_site_has_at_most_seven_entries():
+    text = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert len(re.findall(r"^  - ", text[text.index("\nnav:") :], re.MULTILINE)) <= 7
