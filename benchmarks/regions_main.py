@@ -44,7 +44,7 @@ def right(vectors: np.ndarray, names: np.ndarray, each: int) -> float:
         )
         asked = np.setdiff1d(np.arange(len(names)), taught)
         with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
-            memory.teach_many([(vectors[i], names[i]) for i in taught], also=True)
+            memory.teach_many([(vectors[i], str(names[i])) for i in taught], also=True)
             said = [memory.ask(vectors[i], top=1)[0].name for i in asked]
         shares.append(float(np.mean(np.array(said) == names[asked])))
     return float(np.mean(shares))
