@@ -61,6 +61,7 @@ LOOPBACK = "127.0.0.1"
     "EVERLEARN_MQTT_PASSWORD let it in.",
 )
 @click.option("--mqtt-tls", is_flag=True, help="Speak TLS with the broker.")
+@click.option("--mqtt-name", metavar="NAME", help="What tells this service from others there.")
 @click.option(
     "--certificate",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -87,6 +88,7 @@ def serve(
     webhooks: tuple[str, ...],
     mqtt: str | None,
     mqtt_tls: bool,
+    mqtt_name: str | None,
     certificate: Path | None,
     key: Path | None,
     log: str,
@@ -120,7 +122,7 @@ def serve(
         )
         listener = _listener(host, port)
         port = int(listener.getsockname()[1])
-        _send_outward(open_memories, server.service, webhooks, mqtt, tls=mqtt_tls)
+        _send_outward(open_memories, server.service, webhooks, mqtt, tls=mqtt_tls, name=mqtt_name)
         _welcome(host, port, settings.token, secure=certificate is not None, as_json=as_json)
         server.run(sockets=[listener])
     say("stopped; everything acknowledged is kept", err=True)
@@ -152,6 +154,7 @@ def _send_outward(
     mqtt: str | None,
     *,
     tls: bool,
+    name: str | None,
 ) -> None:
     """Have what happens posted, and told to a broker, for as long as the service runs."""
     if webhooks:
@@ -164,7 +167,14 @@ def _send_outward(
         from everlearn.service.mqtt import Mqtt, parse_broker
 
         user, password = (os.environ.get(f"EVERLEARN_MQTT_{word}") for word in ("USER", "PASSWORD"))
-        broker = Mqtt(service, *parse_broker(mqtt), username=user, password=password, tls=tls)
+        broker = Mqtt(
+            service,
+            *parse_broker(mqtt),
+            username=user,
+            password=password,
+            tls=tls,
+            device=name,
+        )
         closing.callback(broker.close)
         service.follow(broker)
 

@@ -1,26 +1,36 @@
 """MQTT: answers and names as topics, found by Home Assistant by itself.
 
-    everlearn/status               online | offline                          retained, a last will
-    everlearn/MEMORY/answer        {"name", "probability", "time"}   retained, when it changes
-    everlearn/MEMORY/names         {"count", "teachings", "names"}   retained
-    everlearn/MEMORY/event         {"event", …}                              what happened
-    everlearn/MEMORY/ask           ← the bytes of an image: answered on …/answer
+    everlearn/DEVICE/status                online | offline            retained, a last will
+    everlearn/DEVICE/MEMORY/answer         {"name", "unknown", "probability", "frame", "time"}
+                                                                       retained, when it changes
+    everlearn/DEVICE/MEMORY/answer/CAMERA  the same, of one camera
+    everlearn/DEVICE/MEMORY/names          {"count", "teachings", "names"}           retained
+    everlearn/DEVICE/MEMORY/event          {"event", …}                              what happened
+    everlearn/DEVICE/MEMORY/ask            ← the bytes of an image: answered on …/answer
+    everlearn/DEVICE/MEMORY/ask/CAMERA     ← the same, answered on …/answer/CAMERA
 
-    homeassistant/sensor/everlearn_MEMORY/…/config                           retained
+    homeassistant/sensor/everlearn_DEVICE_MEMORY/…/config                            retained
+
+DEVICE tells services at one broker apart; it is made of the host's and the first Memory's name
+unless one is given. ``frame`` is a digest of the picture that was asked about.
 
 The broker is lost and found again by itself; what is not sent meanwhile is the newest state, which
 is sent anew. Nothing is taught over MQTT: a broker knows no token of ours.
 """
 
+import hashlib
 import json
 import logging
 import queue
+import re
+import socket
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everlearn import __version__
-from everlearn.errors import CannotReach, EverlearnError, InvalidParameter, MissingPackage
+from everlearn.errors import EverlearnError, InvalidParameter, MissingPackage
 from everlearn.memory.memory import Memory
 from everlearn.service.served import Served, Service
 
@@ -29,7 +39,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("everlearn.service")
 
-STATUS = "everlearn/status"
 # Home Assistant says here that it was started, and wants to be told everything again.
 ARRIVED = "homeassistant/status"
 # So many pictures wait to be asked about, and so many messages to be sent.
@@ -52,6 +61,8 @@ class Mqtt:
     port : int
     username, password : str, optional
     tls : bool, default=False
+    device : str, optional
+        What tells this service from others at the same broker.
     """
 
     def __init__(
@@ -63,6 +74,7 @@ class Mqtt:
         username: str | None = None,
         password: str | None = None,
         tls: bool = False,
+        device: str | None = None,
     ) -> None:
         try:
             from paho.mqtt.client import Client
@@ -74,13 +86,19 @@ class Mqtt:
         if not host or not 1 <= port <= 65_535:
             raise InvalidParameter(f"a broker is HOST or HOST:PORT, not {host!r}, {port!r}")
         self._service = service
-        self._pictures: queue.Queue[tuple[Served, bytes] | None] = queue.Queue(WAITING)
+        self.device = _plain(device) if device else _default_device(service)
+        self._root = f"everlearn/{self.device}"
+        self._status = f"{self._root}/status"
+        self._seen: dict[str, str | None] = {}
+        self._pictures: queue.Queue[tuple[Served, str, bytes] | None] = queue.Queue(WAITING)
         self._stale: set[str] = set()
         self._wake = threading.Event()
         self._stopping = False
-        self._client: Client = Client(CallbackAPIVersion.VERSION2)
+        self._client: Client = Client(
+            CallbackAPIVersion.VERSION2, client_id=f"everlearn-{self.device}"
+        )
         self._client.max_queued_messages_set(QUEUED)
-        self._client.will_set(STATUS, "offline", qos=1, retain=True)
+        self._client.will_set(self._status, "offline", qos=1, retain=True)
         self._client.reconnect_delay_set(1, 60)
         if username:
             self._client.username_pw_set(username, password)
@@ -94,19 +112,23 @@ class Mqtt:
         ]
         for thread in self._threads:
             thread.start()
-        try:
-            self._client.connect(host, port, keepalive=30)
-        except OSError as error:
-            self._stop()
-            raise CannotReach(f"no MQTT broker answers at {host}:{port}: {error}") from None
+        self._broker = f"{host}:{port}"
+        self._answers: dict[str, dict[str, Any]] = {}
+        self._client.on_connect_fail = lambda *_: LOG.warning(
+            "no MQTT broker answers at %s; it is tried again", self._broker
+        )
+        self._client.on_disconnect = self._lost
+        # A broker that starts later than the service is found when it does.
+        self._client.connect_async(host, port, keepalive=30)
         self._client.loop_start()
 
     def __call__(self, memory: str, kind: str, facts: dict[str, Any]) -> None:
         if kind == "answered":
-            self._publish(f"everlearn/{memory}/answer", facts | {"time": time.time()}, retain=True)
+            self._answers[memory] = facts | {"time": time.time()}
+            self._publish(f"{self._root}/{memory}/answer", self._answers[memory], retain=True)
             return
         if kind != "progress":
-            self._publish(f"everlearn/{memory}/event", {"event": kind} | facts)
+            self._publish(f"{self._root}/{memory}/event", {"event": kind} | facts)
         if kind in COUNTED:
             self._stale.add(memory)
             self._wake.set()
@@ -114,7 +136,8 @@ class Mqtt:
     def close(self) -> None:
         """Say that the service is gone, and go."""
         self._stop()
-        self._client.publish(STATUS, "offline", qos=1, retain=True).wait_for_publish(5)
+        if self._client.is_connected():
+            self._client.publish(self._status, "offline", qos=1, retain=True).wait_for_publish(5)
         self._client.disconnect()
         self._client.loop_stop()
 
@@ -125,53 +148,73 @@ class Mqtt:
         for thread in self._threads:
             thread.join(5)
 
+    def _lost(self, *_: Any) -> None:
+        if not self._stopping:
+            LOG.warning("the MQTT broker at %s is gone; it is tried again", self._broker)
+
     def _connected(self, client: "Client", *_: Any) -> None:
+        LOG.warning("connected to the MQTT broker at %s", self._broker)
         client.subscribe(ARRIVED)
         for name in self._service.served:
-            client.subscribe(f"everlearn/{name}/ask")
+            client.subscribe([(f"{self._root}/{name}/{end}", 0) for end in ("ask", "ask/+")])
         self._introduce()
 
     def _introduce(self) -> None:
         """Everything a stranger needs to know; all of it retained."""
         for name in self._service.served:
-            for topic, config in discovery(name):
+            for topic, config in discovery(self.device, name):
                 self._publish(topic, config, retain=True)
             self._stale.add(name)
+            if name in self._answers:
+                # A broker that was restarted has forgotten what it retained.
+                self._publish(f"{self._root}/{name}/answer", self._answers[name], retain=True)
         self._wake.set()
-        self._client.publish(STATUS, "online", qos=1, retain=True)
+        self._client.publish(self._status, "online", qos=1, retain=True)
 
     def _heard(self, _client: "Client", _data: Any, message: "MQTTMessage") -> None:
         if message.topic == ARRIVED:
             if message.payload == b"online":
                 self._introduce()
             return
-        served = self._service.served.get(message.topic.split("/")[1])
+        words = message.topic.split("/")
+        served = self._service.served.get(words[2]) if len(words) > 3 else None
         if served is None or not message.payload or len(message.payload) > LARGEST:
             return
+        camera = words[4] if len(words) > 4 else ""
         try:
-            self._pictures.put_nowait((served, bytes(message.payload)))
+            self._pictures.put_nowait((served, camera, bytes(message.payload)))
         except queue.Full:
             LOG.warning("more pictures arrive over MQTT than can be looked at; one is passed over")
 
     def _answer_pictures(self) -> None:
         while (picture := self._pictures.get()) is not None:
-            served, image = picture
+            served, camera, image = picture
             try:
-                answers = served.memory.ask(image, top=1)
+                self._answer(served, camera, image)
             except EverlearnError as error:
                 said: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
-                self._publish(f"everlearn/{served.name}/event", {"event": "refused"} | said)
-                continue
-            best = answers[0] if answers else None
-            known = best is not None and not answers.unknown
-            self(
-                served.name,
-                "answered",
-                {
-                    "name": best.name if best and known else None,
-                    "probability": best.probability if best else None,
-                },
-            )
+                self._publish(f"{self._root}/{served.name}/event", {"event": "refused"} | said)
+            except Exception:
+                LOG.exception("a picture from MQTT could not be answered")
+
+    def _answer(self, served: Served, camera: str, image: bytes) -> None:
+        answers = served.memory.ask(image, top=1)
+        best = answers[0] if answers else None
+        name = best.name if best and not answers.unknown else None
+        facts = {
+            "name": name,
+            "unknown": answers.unknown,
+            "probability": best.probability if best else None,
+            "frame": hashlib.sha256(image).hexdigest()[:16],
+        }
+        if not camera:
+            self(served.name, "answered", facts)
+            return
+        # Each camera has an answer of its own: two of them would take turns in one.
+        topic = f"{self._root}/{served.name}/answer/{camera}"
+        if self._seen.get(topic, "") != name:
+            self._seen[topic] = name
+            self._publish(topic, facts | {"time": time.time()}, retain=True)
 
     def _tell_names(self) -> None:
         """The names as they are now, however many changes there were meanwhile."""
@@ -183,7 +226,7 @@ class Mqtt:
             while self._stale:
                 name = self._stale.pop()
                 self._publish(
-                    f"everlearn/{name}/names",
+                    f"{self._root}/{name}/names",
                     _known(self._service.served[name].memory),
                     retain=True,
                 )
@@ -192,14 +235,14 @@ class Mqtt:
         self._client.publish(topic, json.dumps(said, ensure_ascii=False), qos=1, retain=retain)
 
 
-def discovery(memory: str) -> list[tuple[str, dict[str, Any]]]:
+def discovery(device: str, memory: str) -> list[tuple[str, dict[str, Any]]]:
     """The sensors of a Memory, in the words of Home Assistant."""
-    own = memory.replace(".", "_")
+    own = f"{device}_{memory}".replace(".", "_")
     shared = {
-        "availability_topic": STATUS,
+        "availability_topic": f"everlearn/{device}/status",
         "device": {
             "identifiers": [f"everlearn_{own}"],
-            "name": f"everlearn {memory}",
+            "name": f"everlearn {device} {memory}",
             "manufacturer": "everlearn",
             "sw_version": __version__,
         },
@@ -217,13 +260,27 @@ def discovery(memory: str) -> list[tuple[str, dict[str, Any]]]:
                 "name": title,
                 "icon": icon,
                 "unique_id": f"everlearn_{own}_{part}",
-                "state_topic": f"everlearn/{memory}/{part}",
-                "json_attributes_topic": f"everlearn/{memory}/{part}",
+                "state_topic": f"everlearn/{device}/{memory}/{part}",
+                "json_attributes_topic": f"everlearn/{device}/{memory}/{part}",
                 "value_template": template,
             },
         )
         for part, title, icon, template in sensors
     ]
+
+
+def _default_device(service: Service) -> str:
+    """Made of the host and the first Memory: two robots, or two services of one, differ."""
+    first = next(iter(service.served.values()))
+    return _plain(f"{socket.gethostname()}-{Path(str(first.memory.path)).name}")
+
+
+def _plain(word: str) -> str:
+    """A word that can stand in a topic and in an id."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", word).strip("-")[:64]
+    if not plain:
+        raise InvalidParameter(f"a device is called by letters and digits, not {word!r}")
+    return plain
 
 
 def parse_broker(text: str) -> tuple[str, int]:

@@ -1,11 +1,13 @@
 """The server process: one address, timeouts for slow clients, graceful shutdown."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from signal import SIGTERM
 from types import FrameType
 from typing import Any
 
@@ -65,6 +67,17 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self.service = service
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn's, but for SIGTERM, which it would raise once more and end the process inside.
+
+        Memories are still to be closed then, and what waits to be sent, to be sent.
+        """
+        with super().capture_signals():
+            yield
+            rest = [signal for signal in self._captured_signals if signal != SIGTERM]
+            self._captured_signals[:] = rest
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.service.events.close()

@@ -9,8 +9,10 @@
 
 Each address has a thread and a queue of its own, so that one that does not answer delays no other
 and never the service. Events arrive in order. One that is refused or not answered is sent again
-after 1, 2, 4, … seconds, so often, and then given up; where more wait than the queue holds, the
-newest are lost. Both are counted in the metrics.
+after 1, 2, 4, … seconds, so often, and then given up. Unknown frames that follow each other are one
+event with their ``count``, and where more wait than the queue holds, the oldest of them are lost
+before any change is. What is lost is counted in the metrics, also at the end. Ids grow across
+restarts: they begin at the time of the start, in microseconds.
 """
 
 import hashlib
@@ -18,10 +20,10 @@ import hmac
 import http.client
 import json
 import logging
-import queue
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +33,10 @@ from everlearn.errors import InvalidParameter
 LOG = logging.getLogger("everlearn.service")
 
 WAITING = 1_000
+# Changes wait until there are this many times as many.
+MOST_CHANGES = 10
+# Told of every frame, and worth as much when they are counted together.
+FRAMES = frozenset({"unknown"})
 TRIES = 6
 ANSWER_SECONDS = 10.0
 LONGEST_PAUSE = 60.0
@@ -44,6 +50,55 @@ def signature(secret: str, when: int, body: bytes) -> str:
     return f"t={when},v1={digest.hexdigest()}"
 
 
+class WaitingEvents:
+    """Events that wait to be sent, so many of them; frames make room for changes.
+
+    Parameters
+    ----------
+    most : int
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._events: deque[dict[str, Any]] = deque()
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def put(self, event: dict[str, Any]) -> int:
+        """Queue an event; how many are lost for it."""
+        with self._changed:
+            last = self._events[-1] if self._events else None
+            if last is not None and _are_one(last, event):
+                self._events[-1] = event | {"count": last.get("count", 1) + 1}
+                return 0
+            lost = 0
+            if len(self._events) >= self._most:
+                lost = 1
+                frames = [one for one in self._events if one["event"] in FRAMES]
+                if frames:
+                    self._events.remove(frames[0])
+                elif event["event"] in FRAMES or len(self._events) >= MOST_CHANGES * self._most:
+                    return 1
+                else:
+                    lost = 0
+            self._events.append(event)
+            self._changed.notify()
+            return lost
+
+    def get(self, seconds: float) -> dict[str, Any] | None:
+        """The next event; ``None`` if none came for so long."""
+        with self._changed:
+            if not self._events:
+                self._changed.wait(seconds)
+            return self._events.popleft() if self._events else None
+
+
+def _are_one(last: dict[str, Any], event: dict[str, Any]) -> bool:
+    return event["event"] in FRAMES and all(last[k] == event[k] for k in ("event", "memory"))
+
+
 class Webhook:
     """One address, its queue and its thread.
 
@@ -52,7 +107,7 @@ class Webhook:
     url : str
     secret : str
     waiting : int
-        How many events may wait.
+        How many events may wait; ten times as many changes.
     first_pause : float
         Seconds before a failed event is sent again; doubled each time.
     """
@@ -61,38 +116,49 @@ class Webhook:
         self, url: str, secret: str, *, waiting: int = WAITING, first_pause: float = 1.0
     ) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+            _ = parts.port, (parts.hostname or "").encode("idna")
+        except ValueError:
+            usable = False
+        if not usable:
             raise InvalidParameter(f"a webhook looks like https://example.org/hook, not {url!r}")
         self.sent = self.lost = 0
         self._parts = parts
         self._secret = secret
         self._first_pause = first_pause
-        self._events: queue.Queue[tuple[int, bytes]] = queue.Queue(waiting)
+        self._events = WaitingEvents(waiting)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="everlearn webhook", daemon=True)
         self._thread.start()
 
-    def put(self, number: int, body: bytes) -> None:
-        """Queue one event; lost if too many wait."""
-        try:
-            self._events.put_nowait((number, body))
-        except queue.Full:
-            self.lost += 1
+    def put(self, event: dict[str, Any]) -> None:
+        """Queue one event."""
+        self.lost += self._events.put(event)
 
     def close(self, seconds: float = 5.0) -> None:
-        """Send what waits, for so long; then give up."""
+        """Send what waits, for so long; then give up, and say how many."""
         self._stopping.set()
         self._thread.join(seconds)
+        left = len(self._events)
+        if left:
+            self.lost += left
+            LOG.warning("%d events were not sent to %s before the end", left, self._parts.hostname)
 
     def _run(self) -> None:
         while True:
-            try:
-                number, body = self._events.get(timeout=0.2)
-            except queue.Empty:
+            event = self._events.get(0.2)
+            if event is None:
                 if self._stopping.is_set():
                     return
                 continue
-            if self._delivered(number, body):
+            body = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
+            try:
+                arrived = self._delivered(event["id"], body)
+            except Exception:
+                LOG.exception("a webhook failed")
+                arrived = False
+            if arrived:
                 self.sent += 1
             else:
                 self.lost += 1
@@ -105,7 +171,7 @@ class Webhook:
             pause = min(2 * pause, LONGEST_PAUSE) if attempt else pause
             try:
                 status = self._post(number, body)
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, ValueError, http.client.HTTPException) as error:
                 LOG.warning("a webhook did not answer: %s", error)
                 continue
             if 200 <= status < 300:
@@ -155,7 +221,7 @@ class Webhooks:
                 "webhooks are signed: set EVERLEARN_WEBHOOK_SECRET to a word the receiver knows"
             )
         self.hooks = [Webhook(url, secret, **options) for url in urls]
-        self._number = 0
+        self._number = time.time_ns() // 1000
         self._gate = threading.Lock()
 
     def __call__(self, memory: str, kind: str, facts: dict[str, Any]) -> None:
@@ -164,11 +230,8 @@ class Webhooks:
         with self._gate:
             self._number += 1
             said = {"id": self._number, "time": time.time(), "memory": memory, "event": kind}
-            body = json.dumps(said | {"facts": facts}, ensure_ascii=False).encode(
-                "utf-8", "replace"
-            )
             for hook in self.hooks:
-                hook.put(self._number, body)
+                hook.put(said | {"facts": facts})
 
     def gauges(self) -> list[tuple[str, str, float]]:
         """For the metrics."""
