@@ -41,6 +41,7 @@ BY_NAME: tuple[str, ...] = (
     "memory_classifier",
     "memory_questions",
     "unknown",
+    "networks",
     "postgres_writers",
     "postgres_speed",
     "postgres_replicas",

@@ -8,20 +8,27 @@ On the host λ is chosen after the pass, from the statistics: ten training pictu
 answered without themselves, for one λ after the other, as long as they are answered better. With
 ``EVERLEARN_DEVICE=cuda`` everything is computed on that device, λ is chosen by ``"auto"`` (held-out
 training pictures), and the mean of ``SEEDS`` draws of the features is given.
+
+``EVERLEARN_NETWORK=best`` looks with another network, on every core, and keeps nothing.
 """
 
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 from everlearn_papers.data.embedded import cifar100
+from everlearn_papers.data.mosaics import cifar100_pictures
 from scipy.linalg import blas
 
 from benchmarks.side_by_side import Line
 from everlearn import PowerNormalizer, RandomFeatures, RecursiveRLSC, StreamPipeline
+from everlearn.arrays import unit_rows
+from everlearn.images.by_name import embedder_for
 from everlearn.learners.closed_form.leave_one_out import LearnedRows, LeastSquaresPath
-from everlearn.streams.examples import Examples
+from everlearn.streams.examples import DataSet, Examples
 
 WIDTH = 16_000
 SEEDS = 5
@@ -84,11 +91,24 @@ def lines() -> Iterator[Line]:
     if os.environ.get("EVERLEARN_DEVICE") is None:
         yield throughput()
     width = int(os.environ.get("EVERLEARN_WIDTH", WIDTH))
-    data = cifar100()
+    network = os.environ.get("EVERLEARN_NETWORK")
+    data = seen_with(network) if network else cifar100()
     order = np.argsort(data.train.y, kind="stable")
     X, y = data.train.X[order], np.asarray(data.train.y)[order]
     device = os.environ.get("EVERLEARN_DEVICE")
     yield from elsewhere(device, width, X, y, data.test) if device else here(width, X, y, data.test)
+
+
+def seen_with(word: str) -> DataSet:
+    """All pictures through a network, vectors of length one."""
+    embedder, data = embedder_for(word), cifar100_pictures()
+    parts = {}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, examples in (("train", data.train), ("test", data.test)):
+            chunks = np.array_split(examples.X, len(examples.X) // 64)
+            rows = np.concatenate(list(pool.map(embedder.embed, chunks)))
+            parts[name] = replace(examples, X=unit_rows(rows.astype(np.float64)))
+    return DataSet(f"cifar100 {word}", parts["train"], parts["test"])
 
 
 def wide(width: int, seed: int, regularization: float | str = 1.0) -> StreamPipeline:

@@ -29,7 +29,7 @@ from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.model.unknown import Familiarity
 
 CHOICES = 10
-SPLITS = 100
+SPLITS = 30
 LEVELS = (0.90, 0.95, 0.99)
 FILES = ("caltech101_effnetlite0.npz", "cifar100_small_effnetlite0.npz", "icub_camera50.npz")
 Labelled = tuple[np.ndarray, np.ndarray]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from everlearn.errors import InvalidParameter, NotAModel
-from everlearn.images.embedders import OnnxEmbedder
+from everlearn.images.by_name import prepared_as
+from everlearn.images.embedders import OnnxEmbedder, as_picture
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper  # noqa: E402
@@ -141,3 +142,76 @@ def test_a_model_of_something_else_says_what_it_takes(tmp_path):
     path = write(tmp_path / "m.onnx", nodes, ["n", 7], [("v", ["n", 7])])
     with pytest.raises(NotAModel, match=r"it takes pixels tensor\(float\) \['n', 7\]"):
         OnnxEmbedder(path)
+
+
+def clip(path, *, batch="n", kind=FLOAT):
+    """Words and pictures in; the mean of each channel, plus the first word, out."""
+    inputs = [
+        helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["texts", "length"]),
+        helper.make_tensor_value_info("pixel_values", kind, [batch, 3, "height", "width"]),
+        helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ["texts", "length"]),
+    ]
+    nodes = [
+        helper.make_node("Cast", ["input_ids"], ["words"], to=kind),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], to=kind),
+        helper.make_node("Mul", ["words", "mask"], ["masked"]),
+        helper.make_node("ReduceMean", ["masked"], ["text_embeds"], axes=[1], keepdims=1),
+        helper.make_node("ReduceMean", ["pixel_values"], ["image_embeds"], axes=[2, 3], keepdims=0),
+    ]
+    given = [
+        helper.make_tensor_value_info("text_embeds", kind, ["texts", 1]),
+        helper.make_tensor_value_info("image_embeds", kind, [batch, 3]),
+    ]
+    graph = helper.make_graph(nodes, "clip", inputs, given)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("kind", [FLOAT, TensorProto.FLOAT16])
+@pytest.mark.parametrize("batch", ["n", 1])
+def test_a_model_of_pictures_and_words_is_taken_whole(tmp_path, picture, kind, batch):
+    path = clip(tmp_path / "model.onnx", batch=batch, kind=kind)
+    embedder = OnnxEmbedder(path, size=8, crop=1.0, mean=0.0, scale=255.0)
+    expected = np.stack([image.mean(axis=(0, 1)) / 255.0 for image in (picture, 255 - picture)])
+    batch_of_two = np.stack([embedder.prepare(as_picture(i)) for i in (picture, 255 - picture)])
+    assert np.allclose(embedder.run(batch_of_two), expected, atol=2e-3)
+    assert not embedder.plain
+
+
+def test_a_size_that_the_file_leaves_open_is_read_beside_it(tmp_path):
+    path = clip(tmp_path / "model.onnx")
+    said = {"size": {"shortest_edge": 20}, "crop_size": {"height": 16, "width": 16},
+            "do_center_crop": True, "image_mean": [0, 0, 0], "image_std": [1, 1, 1]}  # fmt: skip
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
+    embedder = OnnxEmbedder(path)
+    assert (embedder.size, embedder.crop) == (16, 0.8)
+    assert OnnxEmbedder(path, size=8).size == 8
+
+
+@pytest.mark.parametrize("tokens", ["mean", "first", "rest"])
+def test_tokens_are_taken_as_asked(tmp_path, picture, tokens):
+    """Three tokens: the channels' means, as they are, doubled and tripled."""
+    factors = helper.make_tensor("factors", FLOAT, [1, 3, 1], [1.0, 2.0, 3.0])
+    nodes = [
+        helper.make_node("ReduceMean", ["pixels"], ["v"], axes=[2, 3], keepdims=0),
+        helper.make_node("Constant", [], ["factors"], value=factors),
+        helper.make_node("Constant", [], ["one"], value=helper.make_tensor("one", 7, [1], [1])),
+        helper.make_node("Unsqueeze", ["v", "one"], ["row"]),
+        helper.make_node("Mul", ["row", "factors"], ["last_hidden_state"]),
+    ]
+    outputs = [("v", ["n", 3]), ("last_hidden_state", ["n", 3, 3])]
+    path = write(tmp_path / "model.onnx", nodes, ["n", 3, 8, 8], outputs)
+    embedder = OnnxEmbedder(path, crop=1.0, mean=0.0, scale=255.0, tokens=tokens)
+    factor = {"mean": 2.0, "first": 1.0, "rest": 2.5}[tokens]
+    expected = factor * picture.mean(axis=(0, 1)) / 255.0
+    assert np.allclose(embedder.embed([picture])[0], expected, atol=1e-3)
+    assert embedder.name.endswith(f" {tokens}")
+    assert prepared_as(embedder.name, path).name == embedder.name
+    with pytest.raises(InvalidParameter, match="'mean', 'first' or 'rest'"):
+        OnnxEmbedder(path, mean=0.0, scale=1.0, tokens="last")
+
+
+def test_tokens_of_a_model_without_tokens(tmp_path):
+    with pytest.raises(InvalidParameter, match="for models that give tokens"):
+        OnnxEmbedder(first(tmp_path / "model.onnx"), mean=0.0, scale=1.0, tokens="first")
