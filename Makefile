@@ -6,10 +6,10 @@ LABEL_STUDIO ?= out/label-studio
 
 .PHONY: demo serve test engines bridges film lint bench docs pages coverage package oldest clean
 
-demo: .venv/.installed
+demo: .venv/.shown
 	$(BIN)/python examples/demo.py
 
-serve: .venv/.installed
+serve: .venv/.shown
 	$(BIN)/python examples/serve_photographs.py
 
 test: .venv/.installed lint
@@ -61,11 +61,17 @@ package: .venv/.installed
 oldest: .venv/.installed
 	$(BIN)/python scripts/package.py oldest
 
+# What the demonstration and the service need: a quarter of what the tests do.
+.venv/.shown: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[demo,serve]"
+	touch $@
+
 .venv/.installed: pyproject.toml papers/pyproject.toml networks/pyproject.toml
-	$(PYTHON) -m venv .venv
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --editable networks --editable ".[dev]" --editable papers
-	touch $@
+	touch $@ .venv/.shown
 
 clean:
 	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -47,7 +47,7 @@ def main() -> None:
     X, X_test, y, y_test = train_test_split(
         digits.data / 16.0, digits.target, test_size=0.3, random_state=0, stratify=digits.target
     )
-    with console.status("compiling the fast path (once per machine)"):
+    with console.status("getting ready"):
         warm_up(X)
     learner = StreamingLDA()
     steps: list[Step] = []

@@ -18,11 +18,10 @@ import pytest
 
 from everlearn import Memory, Pixels, __version__
 from everlearn.errors import CannotReach, InvalidInput, InvalidParameter
-from everlearn.images.decode import decode
 from everlearn.service.bridges.frigate import Frigate
 from everlearn.service.bridges.label_studio import (
     LabelStudio,
-    cut_out,
+    box_of,
     make_server,
     read_controls,
 )
@@ -222,12 +221,10 @@ class TestLabelStudio:
         assert counts(memory) == {"cup": 1}
 
     def test_rectangles_are_cut_out_and_named(self, bridge, memory):
-        pixels = decode(RED)
-        np.testing.assert_array_equal(
-            cut_out(RED, drawn("cup", 25, 50, 50, 25)["value"]), pixels[16:24, 8:24]
-        )
-        with pytest.raises(InvalidInput, match="no pixel"):
-            cut_out(RED, drawn("cup", 100, 0)["value"])
+        assert box_of(drawn("cup", 25, 50, 50, 25)["value"]) == (0.25, 0.5, 0.75, 0.75)
+        assert box_of(drawn("cup", -5, 50, 50, 80)["value"]) == (0.0, 0.5, 0.45, 1.0)
+        with pytest.raises(InvalidInput, match="holds nothing"):
+            box_of(drawn("cup", 100, 0)["value"])
         bridge.webhook(saved(1, 10, "/data/red.png", drawn("cup", 25, 25)))
         bridge.webhook(saved(2, 11, "/data/blue.png", drawn("pen", 25, 25)))
         bridge.webhook(saved(3, 11, "/data/blue.png", drawn("pen", rotation=30)))

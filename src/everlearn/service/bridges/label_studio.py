@@ -24,11 +24,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from xml.etree import ElementTree
 
-import numpy as np
-
 from everlearn.errors import EverlearnError, InvalidInput, InvalidParameter, UnknownLabel
-from everlearn.images.decode import RGB, decode
 from everlearn.memory.answers import Answers
+from everlearn.memory.finding import Thing
 from everlearn.service.bridges.remote import Remote
 
 LOG = logging.getLogger("everlearn.service")
@@ -45,10 +43,12 @@ class Taught(Protocol):
     """What a bridge needs of a Memory or of a client of one."""
 
     def teach(
-        self, example: Any, name: str, *, source: str | None, again: bool, also: bool
+        self, example: Any, name: str, *, box: Any, source: str | None, again: bool, also: bool
     ) -> bool: ...
 
-    def ask(self, example: Any, *, top: int | None) -> Answers: ...
+    def ask(self, example: Any, *, box: Any = None, top: int | None) -> Answers: ...
+
+    def find(self, image: Any, *, top: int | None) -> list[Thing]: ...
 
     def forget(self, *, source: str | None) -> Any: ...
 
@@ -177,12 +177,12 @@ class LabelStudio:
             if one.get("from_name") == control.name and _is_upright(one.get("value") or {}):
                 value = one["value"]
                 place = {key: float(value[key]) for key in ("x", "y", "width", "height")}
-                if best := _best(self._memory.ask(cut_out(image, value), top=None), control):
+                answers = self._memory.ask(image, box=box_of(value), top=None)
+                if best := _best(answers, control):
                     yield control.result(best[0], rotation=0, **place), best[1]
-        find = getattr(self._memory, "find", None)
-        if drawn or find is None:
+        if drawn:
             return
-        for thing in find(image):
+        for thing in self._memory.find(image, top=None):
             if best := _best(thing.answers, control):
                 left, top, right, bottom = (100.0 * float(edge) for edge in thing.box)
                 place = {"x": left, "y": top, "width": right - left, "height": bottom - top}
@@ -201,16 +201,18 @@ class LabelStudio:
             cancelled = annotation.get("was_cancelled")
             shown = [] if cancelled else self._shown(annotation, task, controls)
             forgotten += self._forget_source(source)
-            for image, name in shown:
-                taught += self._memory.teach(image, name, source=source, again=True, also=True)
+            for image, box, name in shown:
+                taught += self._memory.teach(
+                    image, name, box=box, source=source, again=True, also=True
+                )
         return {"taught": taught, "forgotten": forgotten}
 
     def _shown(
         self, annotation: dict[str, Any], task: dict[str, Any], controls: list[Control]
-    ) -> list[tuple[bytes | RGB, str]]:
-        """The pictures of an annotation with their names."""
+    ) -> list[tuple[bytes, Any, str]]:
+        """The pictures of an annotation with boxes, or none, and names."""
         by_name = {control.name: control for control in controls}
-        shown: list[tuple[bytes | RGB, str]] = []
+        shown: list[tuple[bytes, Any, str]] = []
         for one in annotation.get("result") or []:
             control = by_name.get(one.get("from_name"))
             if control is None or control.kind != one.get("type"):
@@ -220,8 +222,8 @@ class LabelStudio:
                 LOG.warning("annotation %s: a turned rectangle is not learned", annotation["id"])
                 continue
             image = self._remote.image(task["data"][control.field])
-            picture = image if control.kind == "choices" else cut_out(image, value)
-            shown += [(picture, str(name)) for name in value[control.kind]]
+            box = None if control.kind == "choices" else box_of(value)
+            shown += [(image, box, str(name)) for name in value[control.kind]]
         return shown
 
     def _forget(self, event: dict[str, Any], gone: set[str], *, place: int) -> int:
@@ -264,16 +266,13 @@ def read_controls(config: str) -> list[Control]:
     return found
 
 
-def cut_out(image: bytes, value: dict[str, Any]) -> RGB:
-    """The pixels inside a rectangle, which is in hundredths of the picture's sides."""
-    pixels = decode(image)
-    height, width = pixels.shape[:2]
+def box_of(value: dict[str, Any]) -> tuple[float, float, float, float]:
+    """A rectangle, which is in hundredths of the picture's sides, as left, top, right, bottom."""
     x, y, wide, high = (float(value[key]) / 100.0 for key in ("x", "y", "width", "height"))
-    left, right = (min(max(round(edge * width), 0), width) for edge in (x, x + wide))
-    top, bottom = (min(max(round(edge * height), 0), height) for edge in (y, y + high))
+    left, top, right, bottom = (min(max(edge, 0.0), 1.0) for edge in (x, y, x + wide, y + high))
     if right <= left or bottom <= top:
-        raise InvalidInput(f"the rectangle {value} holds no pixel of a {width} by {height} picture")
-    return np.ascontiguousarray(pixels[top:bottom, left:right])
+        raise InvalidInput(f"the rectangle {value} holds nothing of the picture")
+    return left, top, right, bottom
 
 
 def _best(answers: Answers, control: Control) -> tuple[str, float] | None:
