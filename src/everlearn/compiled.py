@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from everlearn.acceleration import COMPILED, require_compiler
 from everlearn.arrays import Array
+from everlearn.interrupts import deferred_interrupts
 
 __all__ = ["Array", "by_type", "compiled", "inner"]
 
@@ -54,7 +55,9 @@ class _NeverCompiled:
 
 
 if COMPILED:
-    from everlearn.compiler import by_type, compiled, inner
+    # Interrupted, the compiler would stay half imported and every later call would fail.
+    with deferred_interrupts():
+        from everlearn.compiler import by_type, compiled, inner
 else:
     by_type = _NeverCompiled
     compiled = inner = _as_python

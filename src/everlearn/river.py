@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from everlearn.arrays import Array
 from everlearn.base import StreamingClassifier
-from everlearn.errors import MissingPackage, OtherFeatures
+from everlearn.errors import MissingPackage, OtherFeatures, WrongShape
 from everlearn.statistics.labels import Label
 
 try:
@@ -117,6 +117,8 @@ class OneByOne(MiniBatchClassifier):  # type: ignore[misc]
         return self.taught.__sklearn_is_fitted__()
 
     def _vector(self, x: dict[str, Any], names: tuple[str, ...]) -> Array:
+        if not x:
+            raise WrongShape("an example has no features; give a dictionary of at least one number")
         if len(x) != len(names):
             self._complain(set(x), set(names))
         try:

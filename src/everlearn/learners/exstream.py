@@ -142,6 +142,7 @@ class ExStream(StreamingClassifier):
 
     def linear_head(self) -> tuple[Array, Array]:
         with self._lock:
+            self._require_fitted()
             return self.coef_, self.intercept_
 
     def _check_parameters(self) -> None:

@@ -102,6 +102,7 @@ class FixedCovarianceLDA(AdditiveClassifier):
 
     def linear_head(self) -> tuple[Array, Array]:
         with self._lock:
+            self._require_fitted()
             return self.coef_, self.intercept_
 
     def _check_parameters(self) -> None:

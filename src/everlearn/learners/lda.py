@@ -35,7 +35,7 @@ from everlearn.arrays import Array, Slots, like, softmax
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.device.backend import device_backend
 from everlearn.device.moments import DeviceMoments
-from everlearn.errors import InvalidParameter, NotForgettable
+from everlearn.errors import InvalidParameter, LostDefiniteness, NotForgettable
 from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.learners.closed_form.discriminant import (
     ExactDiscriminant,
@@ -202,7 +202,13 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         share, floor = self._shrinkage()(self.moments_)
         within = (1.0 - share) * self.covariance_ + floor * np.eye(self.n_features_in_)
         gaps = self.means_ - self.priors_ @ self.means_
-        lower = np.linalg.cholesky(within)
+        try:
+            lower = np.linalg.cholesky(within)
+        except np.linalg.LinAlgError:
+            raise LostDefiniteness(
+                "the scatter within classes is singular, so there are no directions: give a larger "
+                "shrinkage, or features that differ"
+            ) from None
         whitened = solve_triangular(lower, gaps.T * np.sqrt(self.priors_), lower=True)
         _, vectors = eigh(whitened @ whitened.T)
         wanted = vectors[:, ::-1][:, : self._n_features_out]
@@ -211,6 +217,7 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
 
     def linear_head(self) -> tuple[Array, Array]:
         with self._lock:
+            self._require_fitted()
             return self.coef_, self.intercept_
 
     @property

@@ -108,6 +108,7 @@ class NearestClassMean(AdditiveClassifier):
         if self.metric != "euclidean":
             return super().linear_head()
         with self._lock:
+            self._require_fitted()
             centroids = self.centroids_
         return centroids, -0.5 * np.einsum("ij,ij->i", centroids, centroids)
 

@@ -201,6 +201,7 @@ class RecursiveRLSC(AdditiveClassifier):
 
     def linear_head(self) -> tuple[Array, Array]:
         with self._lock:
+            self._require_fitted()
             return self.coef_, self.intercept_
 
     def linear_question(self, x: Array) -> tuple[Array, float, Array]:

@@ -7,6 +7,7 @@ whoever writes meanwhile, the other that there is one writer and that what an er
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from everlearn.errors import (
     CannotWrite,
     DamagedJournal,
     EverlearnError,
+    MemoryBusy,
     MemoryClosed,
     NotAllowed,
     NotSeenYet,
@@ -66,6 +68,7 @@ class OpenMemory:
         self.path = storage.path
         self.read_only = read_only
         self.closed = False
+        self._process = os.getpid()
         self.erase_pending = False
         self._sound = False
         # Whoever only reads opens the journal at the first look, and anew where it moved on.
@@ -143,6 +146,11 @@ class OpenMemory:
     @contextlib.contextmanager
     def changing(self) -> Iterator[Journal]:
         """Nobody else changes the folder inside."""
+        if os.getpid() != self._process:
+            raise MemoryBusy(
+                f"{self.path} was opened by process {self._process}, from which this one was "
+                "forked; two would write at once. Open it again here, after it is closed there"
+            )
         if self.read_only:
             raise ReadOnlyMemory(
                 f"{self.path} was opened read-only; open it without read_only=True to change it"
@@ -169,6 +177,10 @@ class OpenMemory:
         """Make a snapshot if it is worth it, and let others teach."""
         with self.guard:
             if self.closed:
+                return
+            if os.getpid() != self._process:
+                # What is open belongs to the process that opened it.
+                self.closed = True
                 return
             try:
                 if not self.read_only:

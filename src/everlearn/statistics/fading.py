@@ -36,7 +36,7 @@ class Fading:
     @property
     def most_rows(self) -> int:
         """How many examples may be weighed before the next look at :attr:`is_large`."""
-        return max(1, int(MOST_DOUBLINGS * self.half_life))
+        return max(1, int(min(MOST_DOUBLINGS * self.half_life, 1 << 62)))
 
     @property
     def is_large(self) -> bool:

@@ -521,6 +521,8 @@ class Journal:
             return np.empty((0, self.n_features), dtype=np.float32)
         if None in blobs:
             raise self._damaged("a vector is missing")
+        if not all(isinstance(blob, bytes) for blob in blobs):
+            raise self._damaged("a vector is something else than bytes")
         if any(content_of(row[2]) != row[3] for row in rows):  # type: ignore[arg-type]
             raise self._damaged("a vector was altered")
         if {len(blob) for blob in blobs} != {4 * self.n_features}:

@@ -1,0 +1,28 @@
+"""Ctrl-C that waits: for work that may not be left half done."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+
+@contextlib.contextmanager
+def deferred_interrupts() -> Iterator[None]:
+    """Hold an interrupt (SIGINT) back until the block is done, then raise it.
+
+    A large package whose import is interrupted stays half imported for the rest of the process.
+    Outside the main thread nothing has to be done: interrupts are raised in the main thread alone.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield
+        return
+    held: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: held.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held and callable(before):
+            before(*held[0])
