@@ -22,6 +22,7 @@ from benchmarks.side_by_side import Line
 from everlearn import Memory
 from everlearn.errors import EverlearnError
 
+SEED = int(os.environ.get("EVERLEARN_SEED", "0"))
 KILLS = int(os.environ.get("EVERLEARN_KILLS", "200"))
 WRITERS = 3
 REPLICAS = 2
@@ -47,7 +48,7 @@ def killed(server: PostgresServer) -> Line:
     address = f"{server.url()}#kills"
     Memory(address).close()
     over, told = FORK.Event(), FORK.SimpleQueue()
-    chance, tally = random.Random(0), Counter[str]()
+    chance, tally = random.Random(SEED), Counter[str]()
     writers = {k: _started(_write, address, k, over, told) for k in range(WRITERS)}
     replicas = {k: _started(_follow, address, over) for k in range(REPLICAS)}
     acknowledged: set[tuple[int, int]] = set()

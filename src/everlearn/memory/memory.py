@@ -560,6 +560,39 @@ class Memory(FindsThings):
         return self._answered(self._intake.one(_part(example, box)), top, remember)
 
     @property
+    def lag_seconds(self) -> float:
+        """How old what answers are made from may be; 0 for a folder, which is looked at each time.
+
+        In a database: the time since the server last said how far the journal is. It says so with
+        every change, and twice a second without one.
+        """
+        with self._opened.guard:
+            return self._opened.read(lambda: self._opened.journal).db.lag_seconds()
+
+    def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
+        """Make a change under a key: the same key a second time only gives the first answer.
+
+        Keys are kept for a day in a database, in the transaction of the change. A folder has one
+        writer and keeps none: there, the work is simply done.
+
+        Parameters
+        ----------
+        key : str
+        content : bytes
+            What was asked for; another request under the same key raises ``KeyReused``.
+        work : callable
+            Changes this Memory and returns something that JSON can hold.
+        """
+        with self._opened.changing() as journal:
+            inbox = journal.db.inbox
+            return work() if inbox is None else inbox.once(key, content, work)
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether :meth:`once` remembers keys: in a database."""
+        return self._opened.journal.db.inbox is not None
+
+    @property
     def position(self) -> int:
         """How many entries the journal has: what is taught now is known to ``ask(…, after=)``."""
         return self._opened.read(lambda: self._opened.journal.last_position)

@@ -121,6 +121,8 @@ def _serve_health(app: FastAPI, service: Service) -> None:
             label = f'memory="{name}"'
             known = await served.question(lambda memory: memory.names())
             taught = sum(record.count for record in known.values())
+            lag = await served.question(lambda memory: memory.lag_seconds)
+            gauges.append(("everlearn_lag_seconds", label, lag))
             gauges.append(("everlearn_names", label, len(known)))
             gauges.append(("everlearn_teachings", label, taught))
             gauges.append(("everlearn_changes_waiting", label, served.writer.waiting))

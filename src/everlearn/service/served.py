@@ -23,6 +23,8 @@ Result = TypeVar("Result")
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 # How long a Memory may take to answer and still be called ready.
 READY_SECONDS = 5.0
+# A replica whose database said nothing for so long is not ready.
+MOST_LAG_SECONDS = 5.0
 # More threads than this do not decode and embed faster; they only wait for each other.
 ASKERS = max(2, min(4, os.cpu_count() or 2))
 
@@ -59,7 +61,17 @@ class Served:
 
     async def change(self, work: Callable[[Memory], Result], key: Key | None = None) -> Result:
         """Make a change when its turn comes; on disk when this returns."""
+        if key is not None and self.memory.keeps_keys:
+            return await asyncio.wrap_future(self.writer.submit(lambda: self._once(work, key)))
         return await asyncio.wrap_future(self.writer.submit(lambda: work(self.memory), key))
+
+    def _once(self, work: Callable[[Memory], Result], key: Key) -> Result:
+        """A change whose key is kept with the journal, for every replica to see."""
+        from everlearn.service.api.kept_answers import restored, written
+
+        answer = self.memory.once(key.word, key.digest, lambda: written(work(self.memory)))
+        result: Result = restored(answer)
+        return result
 
     async def question(self, work: Callable[[Memory], Result]) -> Result:
         """Ask something that changes nothing."""
@@ -79,7 +91,11 @@ class Served:
                 await self.question(lambda memory: memory.names())
         except (EverlearnError, OSError):
             return False
-        return self.writer.waiting < self._most
+        try:
+            lag = await asyncio.to_thread(lambda: self.memory.lag_seconds)
+        except EverlearnError:
+            return False
+        return lag <= MOST_LAG_SECONDS and self.writer.waiting < self._most
 
     async def aside(self, work: Callable[[Memory], Result]) -> Result:
         """Ask something long, from a second look at the folder, so that nobody waits for it."""

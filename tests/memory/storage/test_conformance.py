@@ -1,6 +1,7 @@
 """One suite for every way of keeping a Memory: a folder and a database do the same, to the bit."""
 
 import contextlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,6 +200,10 @@ def test_backup_and_restore_give_the_same_rows(where, clusters, tmp_path):
     assert rows_of(tmp_path / "backup") == expected
     assert restore(tmp_path / "backup", where) == len(X)
     assert rows_of(where) == expected
+    elsewhere = tmp_path / "new" if isinstance(where, Path) else f"{where}-new"
+    storage_at(tmp_path / "backup").caches.write("network-0", b"a network of one's own")
+    assert restore(tmp_path / "backup", elsewhere) == len(X)
+    assert rows_of(elsewhere) == expected
     with Memory(where) as memory:
         assert memory.verify().problems == ()
         assert memory.verify().model == model

@@ -28,6 +28,8 @@ class Spelling:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._known: dict[str, str] | None = None
+        # Asked once for each: teaching a thousand pictures of a name is one look at it.
+        self._there: set[str] = set()
 
     def __call__(self, name: str) -> str:
         """The name as it is kept."""
@@ -37,7 +39,8 @@ class Spelling:
             raise InvalidLabel(
                 f"{tidy!r} is a word that answers use themselves; choose another name"
             )
-        if self._journal.find_name(tidy) is not None:
+        if tidy in self._there or self._journal.find_name(tidy) is not None:
+            self._there.add(tidy)
             return tidy
         if self._known is None:
             self._known = {known.casefold(): known for known in self._journal.names()}

@@ -97,6 +97,7 @@ def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = Non
             remove_prepared(storage.caches)
         finally:
             storage.release()
+            origin.release()
     return count
 
 

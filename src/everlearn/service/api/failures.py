@@ -9,6 +9,7 @@ import json
 import logging
 
 from everlearn.errors import (
+    CannotReach,
     ChangedMeanwhile,
     EverlearnError,
     ImageTooLarge,
@@ -21,6 +22,8 @@ from everlearn.errors import (
     NotExportable,
     NotForgettable,
     NothingToUndo,
+    NotOrderedYet,
+    NotSeenYet,
     OtherName,
     OutOfMemory,
     TooBusy,
@@ -46,6 +49,9 @@ STATUSES: tuple[tuple[type[EverlearnError], int], ...] = (
     (NotExportable, 501),
     (MissingPackage, 501),
     (TooBusy, 503),
+    (NotSeenYet, 503),
+    (NotOrderedYet, 503),
+    (CannotReach, 503),
     (MemoryBusy, 503),
     (OutOfMemory, 503),
 )

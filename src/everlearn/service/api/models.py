@@ -114,6 +114,9 @@ class AskRequest(OneExample):
     where: bool = Field(False, description="Ask about the surest thing, and say where it is.")
     top: Annotated[int, Field(ge=1, le=10_000)] | None = 5
     remember: bool = False
+    after: Annotated[int, Field(ge=0, lt=1 << 63)] | None = Field(
+        None, description="Wait until everything up to this position is known."
+    )
 
 
 class ForgetRequest(Sent):

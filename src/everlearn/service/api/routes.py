@@ -40,11 +40,11 @@ OperationId = Annotated[
 
 
 @router.post("/teach", openapi_extra=takes(TeachRequest))
-async def teach(request: Request, served: Chosen, key: ChangeKey) -> Taught:
+async def teach(request: Request, response: Response, served: Chosen, key: ChangeKey) -> Taught:
     """Teach one example; it is on disk when this is answered, and the next question knows it."""
     sent = await received(request, TeachRequest)
 
-    def work(memory: Memory) -> bool:
+    def work(memory: Memory) -> Taught:
         new = memory.teach(
             sent.example,
             sent.name,
@@ -55,9 +55,14 @@ async def teach(request: Request, served: Chosen, key: ChangeKey) -> Taught:
             group=sent.group,
         )
         served.tell("taught", name=sent.name, new=new)
-        return new
+        return Taught(new=new)
 
-    return Taught(new=await served.change(work, key))
+    done = await served.change(work, key)
+    if served.memory.keeps_keys:
+        # What a replica is to know before it answers, sent back as ``after``.
+        position = await served.question(lambda memory: memory.position)
+        response.headers["everlearn-position"] = str(position)
+    return done
 
 
 @router.post("/correct", openapi_extra=takes(CorrectRequest))
@@ -85,7 +90,12 @@ async def answered(served: Served, sent: AskRequest) -> Answered:
 
     def ask(memory: Memory) -> Answers:
         return memory.ask(
-            sent.example, box=sent.box, where=sent.where, top=sent.top, remember=sent.remember
+            sent.example,
+            box=sent.box,
+            where=sent.where,
+            top=sent.top,
+            remember=sent.remember,
+            after=sent.after,
         )
 
     answers = await (served.change(ask) if sent.remember else served.question(ask))

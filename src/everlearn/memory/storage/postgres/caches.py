@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from everlearn.errors import CannotReach, CannotWrite
+from everlearn.errors import CannotReach, CannotWrite, NotAMemory
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.connecting import connected, lock_key
+from everlearn.memory.storage.postgres.database import PostgresDatabase
 from everlearn.memory.storage.postgres.failures import translated
 
 PIECE_BYTES = 4 << 20
@@ -45,7 +46,10 @@ class SharedCaches:
 
     def names(self, prefix: str) -> list[str]:
         query = "SELECT name FROM caches WHERE part = 0 AND starts_with(name, %s) ORDER BY name"
-        return [row[0] for row in self.fetch(query, prefix)]
+        try:
+            return [row[0] for row in self.fetch(query, prefix)]
+        except NotAMemory:
+            return []
 
     def read(self, name: str) -> bytes:
         rows = self.fetch("SELECT data, parts FROM caches WHERE name = %s ORDER BY part", name)
@@ -68,7 +72,12 @@ class SharedCaches:
                     row = name, part, len(starts), data[start : start + PIECE_BYTES]
                     db.execute("INSERT INTO caches VALUES (%s, %s, %s, %s)", row)
 
-        self._do(replace, writes=True)
+        try:
+            self._do(replace, writes=True)
+        except NotAMemory:
+            # A backup brings its networks along before there are any tables.
+            PostgresDatabase(self._address, write=True).close()
+            self._do(replace, writes=True)
 
     def remove(self, name: str) -> None:
         self.change("DELETE FROM caches WHERE name = %s", name)
