@@ -16,6 +16,15 @@ def read(name):
     return yaml.safe_load((DEPLOY / name).read_text("utf-8"))
 
 
+def test_a_fleet_is_a_database_three_replicas_and_a_proxy():
+    services = read("fleet.yml")["services"]
+    assert set(services) == {"database", "replica", "proxy"}
+    assert services["replica"]["deploy"]["replicas"] == 3
+    # No password in an address, where it would be shown.
+    assert "@database/" in services["replica"]["environment"]["EVERLEARN_MEMORY"]
+    assert ":" not in services["replica"]["environment"]["EVERLEARN_MEMORY"].split("//")[1]
+
+
 def test_the_service_has_no_rights_it_does_not_need():
     service = read("compose.yml")["services"]["everlearn"]
     assert service["read_only"]
