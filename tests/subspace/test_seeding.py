@@ -1,4 +1,4 @@
-"""The start: batch PCA with holes, robust batch PCA, and the choice of a seed."""
+"""The start: batch PCA with holes, and a robust start."""
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -6,9 +6,7 @@ from sklearn.decomposition import PCA
 from everlearn.subspace.projection import RobustProjector, random_subsets
 from everlearn.subspace.seeding import (
     batch_pca,
-    choose_seed,
     complete_batch,
-    robust_batch_pca,
     robust_start,
 )
 
@@ -37,28 +35,6 @@ def test_holes_are_filled_with_what_was_there(rng):
     assert np.array_equal(fit.completed[~missing], X[~missing])
     assert np.abs(fit.completed - X)[missing].max() < 0.5
     assert np.abs(X.mean(axis=0) - X)[missing].max() > 10
-
-
-def test_robust_batch_is_far_better_than_batch(rng):
-    X = images(rng)
-    spoiled = X.copy()
-    spoiled[rng.random(X.shape) < 0.03] += 40.0
-    components = PCA(3).fit(X).components_
-    robust = robust_batch_pca(spoiled, 3)
-    plain = batch_pca(spoiled, 3)
-    assert subspace_distance(components, robust.components) < 0.02
-    assert subspace_distance(components, plain.components) > 0.2
-
-
-def test_seed_is_clean_and_spread():
-    errors = np.full(80, 9.0)
-    clean = [1, 7, 12, 25, 26, 27, 28, 33, 45, 51, 66, 72]
-    errors[clean] = np.linspace(1, 2, len(clean))
-    seed = choose_seed(errors, 8)
-    assert len(np.unique(seed // 10)) == 8
-    assert set(seed) <= set(clean)
-    everything = choose_seed(errors, 200)
-    assert np.array_equal(everything, np.arange(80))
 
 
 def projector_for(mean, components, variances, scale):

@@ -52,6 +52,24 @@ def find_split(
     raise NotImplementedError
 
 
+@by_type
+def extend_split(
+    split: Any,
+    tree: Tree,
+    node: int,
+    rows: TreeRows,
+    at: AtNode,
+    arriving: Ints,
+    settings: ForestSettings,
+) -> float:
+    """Extend the splitting function of a node by new classes; a body per kind of split.
+
+    ``at.sides`` says on which side examples are, and is overwritten. Returns the gain. Where none
+    gains, returns 0 and leaves the node as it is.
+    """
+    raise NotImplementedError
+
+
 class Front(NamedTuple):
     """Leaves that are being grown: runs of ``rows``, the last of ``segments`` to be next."""
 

@@ -29,12 +29,11 @@ from everlearn.forest.buffers import (
     zeros,
 )
 from everlearn.forest.gain import AtNode, assignments, best_assignment, best_partition
-from everlearn.forest.grow import find_split
+from everlearn.forest.grow import extend_split, find_split
 from everlearn.forest.randomness import random_below, random_subset
 from everlearn.forest.route import dot, send
 from everlearn.forest.settings import NONE, ForestSettings
 from everlearn.forest.tree import Records, Tree, TreeRows
-from everlearn.forest.update.rust import extend_split
 
 # 2^(k−1) has to fit its number before it is compared with the number of candidates.
 MOST_CELLS = 40

@@ -20,12 +20,11 @@ import numpy as np
 from everlearn.compiled import inner
 from everlearn.forest.buffers import Bytes, Floats32, Ints, flags, vectors, zero_table, zeros
 from everlearn.forest.gain import AtNode, assignments, best_assignment
-from everlearn.forest.grow import find_split
+from everlearn.forest.grow import extend_split, find_split
 from everlearn.forest.randomness import random_index
 from everlearn.forest.route import dot, send
 from everlearn.forest.settings import NONE, ForestSettings, Side
 from everlearn.forest.tree import Records, Tree, TreeRows
-from everlearn.forest.update.rust import extend_split
 
 # Steps of stochastic gradient for one node, at least, so that small nodes converge.
 FEWEST_STEPS = 200

@@ -94,7 +94,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
     Deviations from the papers: windows instead of scattered pixels; a prior on the coefficients;
     a threshold that is estimated; the first images repair each other instead of being chosen
-    (``everlearn.subspace.seeding.choose_seed`` chooses as the paper does, for ``start``).
+    (``everlearn_papers.subspace.seeding.choose_seed`` chooses as the paper does, for ``start``).
 
     *Cost*: O(h w k²) an image for h hypotheses from windows of w pixels, and O(k d).
 

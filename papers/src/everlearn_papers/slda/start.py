@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from everlearn.arrays import Array
 from everlearn.statistics.moments import Moments
 from everlearn_papers.slda.last_layer import answers
 from everlearn_papers.slda.learners import SHRINKAGE, FixedLDA, PlasticLDA
-
-Array = NDArray[np.float64]
 
 
 class StartedLDA:

@@ -7,16 +7,14 @@ drift        Sec. 6: weights of images and forgetting, when the scene becomes an
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from everlearn.arrays import Array
 from everlearn.evaluation.metrics import msre
 from everlearn.subspace.robust import RobustStreamingPCA
 from everlearn.subspace.streaming import StreamingPCA
 from everlearn_papers.repeat import Result
 from everlearn_papers.subspace.scenes import FRESH
 from everlearn_papers.subspace.sequences import PHOTOGRAPHS, changing_scene
-
-Array = NDArray[np.float64]
 
 N_COMPONENTS = 6
 N_PROJECTED = 10

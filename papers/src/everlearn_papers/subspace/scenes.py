@@ -33,8 +33,9 @@ from everlearn.arrays import Array, Mask
 from everlearn.evaluation.metrics import msre, precision_recall
 from everlearn.subspace.projection import RobustProjector, random_subsets
 from everlearn.subspace.robust import RobustStreamingPCA
-from everlearn.subspace.seeding import batch_pca, choose_seed, robust_batch_pca, typical_size
+from everlearn.subspace.seeding import batch_pca, typical_size
 from everlearn_papers.repeat import Result
+from everlearn_papers.subspace.seeding import choose_seed, robust_batch_pca
 from everlearn_papers.subspace.sequences import Scene, changing_scene
 
 # photograph, width of the shadow, occluder, its side, components

@@ -22,7 +22,6 @@ from everlearn.evaluation.metrics import accuracy
 from everlearn.evaluation.protocols import checkpointed, prequential
 from everlearn.streams.examples import Examples
 from everlearn.streams.orderings import alternating
-from everlearn.transfer.bounds import augmented_bound, hinge_losses
 from everlearn.transfer.kernel import mean_squared_distance, rbf
 from everlearn.transfer.least_squares_svm import LeastSquaresSVM
 from everlearn.transfer.multi_kt import MultiKT
@@ -30,6 +29,7 @@ from everlearn.transfer.online_transfer import OnlineTransfer
 from everlearn.transfer.passive_aggressive import PassiveAggressive
 from everlearn.transfer.trol import TROL
 from everlearn.transfer.trol_plus import TROLPlus
+from everlearn_papers.transfer.bounds import augmented_bound, hinge_losses
 
 N_FIRST = 6
 N_TRAIN = 30

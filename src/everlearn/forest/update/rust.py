@@ -13,15 +13,18 @@ added to a node together; a node that became a leaf by a cut may grow again. As 
 where no class is new, or where no extension gains, stays as it is.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.compiled import by_type, compiled, inner
+from everlearn.compiled import compiled, inner
 from everlearn.forest.buffers import Bytes, Ints, ints
-from everlearn.forest.gain import AtNode, census
-from everlearn.forest.grow import has_room, with_leaves_grown, with_room_for_splits
+from everlearn.forest.gain import census
+from everlearn.forest.grow import (
+    extend_split,
+    has_room,
+    with_leaves_grown,
+    with_room_for_splits,
+)
 from everlearn.forest.route import leaves_of
 from everlearn.forest.settings import DEAD, NONE, ForestSettings, Side
 from everlearn.forest.tree import (
@@ -134,24 +137,6 @@ def move(
     put_in(tree, moving, leaves)
     for i in range(count):
         touched[leaves[i]] = True
-
-
-@by_type
-def extend_split(
-    split: Any,
-    tree: Tree,
-    node: int,
-    rows: TreeRows,
-    at: AtNode,
-    arriving: Ints,
-    settings: ForestSettings,
-) -> float:
-    """Extend the splitting function of a node by new classes; a body per kind of split.
-
-    ``at.sides`` says on which side examples are, and is overwritten. Returns the gain. Where none
-    gains, returns 0 and leaves the node as it is.
-    """
-    raise NotImplementedError
 
 
 @inner

@@ -16,6 +16,7 @@ from pathlib import PurePath
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.arrays import Array
 from everlearn.errors import DamagedJournal, InvalidInput
 from everlearn.memory.model.calibrated import familiarity_of
 from everlearn.memory.model.head import unit
@@ -23,8 +24,6 @@ from everlearn.memory.model.model import Model
 from everlearn.memory.storage.checksums import content_of, row_checksum
 from everlearn.memory.storage.journal import Example, Journal
 from everlearn.memory.storage.rows import as_kept
-
-Array = NDArray[np.float64]
 
 # So many are kept at most; then the oldest that is not ignored makes room.
 MOST = 1000

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+from everlearn.arrays import Array
 from everlearn.errors import NotExplainable
 from everlearn.learners.closed_form.leave_one_out import leave_one_out_scores
 from everlearn.learners.rlsc import RecursiveRLSC
 
-Array = NDArray[np.float64]
 Classes = NDArray[np.intp]
 
 BLOCK = 2048

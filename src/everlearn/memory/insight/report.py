@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from everlearn.arrays import softmax
 from everlearn.memory.insight.image_quality import ImageQuality, looked_at
 from everlearn.memory.insight.taught import TaughtMatrix
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.words import teachings
-
-Array = NDArray[np.float64]
 
 # Names with fewer teachings are said to have too few.
 FEW = 5

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.arrays import Array
 from everlearn.errors import InvalidInput
-from everlearn.memory.insight.influence import Array, Influence
+from everlearn.memory.insight.influence import Influence
 from everlearn.regions.boxes import Box
 
 # The answer is given without so many of the teachings that carried it most.

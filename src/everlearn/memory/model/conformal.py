@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from everlearn.arrays import Array
 
 FEWEST = 99
 # 1 − 0.9 is a little less than 0.1 in binary; a rank is not lost to that.

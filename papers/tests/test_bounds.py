@@ -1,15 +1,15 @@
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from everlearn import OnlineTransfer, PassiveAggressive, TROLPlus
-from everlearn.transfer.bounds import (
+from everlearn_papers.transfer.bounds import (
     augmented_bound,
     hinge_losses,
     online_transfer_bound,
     passive_aggressive_bound,
     square_losses,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from everlearn import OnlineTransfer, PassiveAggressive, TROLPlus
 
 SEEDS = st.integers(0, 100_000)
 NOISE = st.sampled_from([0.0, 0.1, 0.5])
