@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike
 
 from everlearn.arrays import AnyArray
 
+# So many scores are computed at a time on the host: 256 MB of them.
+SCORES_AT_ONCE = 2**25
+
 
 class Backend(Protocol):
     """Teaches and asks a learner with rows of one kind."""
@@ -60,11 +63,22 @@ class Host:
         learner._learn_rows(*examples, fresh=fresh)
 
     def ask(self, learner: Any, X: Any, answer: Callable[[Any], Any]) -> Any:
-        scores = learner._scores(learner._rows(X))
-        return answer(scores[:, learner.registry_.order])
+        rows, registry = learner._rows(X), learner.registry_
+        size = max(1, SCORES_AT_ONCE // max(1, registry.n_slots))
+        parts = [
+            answer(_in_order(learner._scores(rows[start : start + size]), registry.order))
+            for start in range(0, max(1, len(rows)), size)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def probabilities(self, learner: Any, scores: Any) -> Any:
         return learner._probabilities(scores)
+
+
+def _in_order(scores: AnyArray, order: AnyArray) -> AnyArray:
+    """Columns by slot in the order of classes; the same array where that is no other."""
+    sorted_already = scores.shape[1] == len(order) and bool(np.all(order[1:] > order[:-1]))
+    return scores if sorted_already else np.take(scores, order, axis=1)
 
 
 HOST: Backend = Host()

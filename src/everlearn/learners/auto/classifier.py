@@ -102,7 +102,8 @@ class AutoClassifier(AdditiveClassifier):
     ``forget_class`` would need the scatter of each class; pass its examples to ``forget``.
 
     *Cost*: O(d²) to learn an example; choosing anew costs O(d³ + m d (d + K)) for m kept
-    examples, when the learner is asked in a batch after a change.
+    examples, when the learner is asked in a batch after a change. ``predict_one`` stalls for it
+    when a tenth more was learned: about a second with 1,280 features.
 
     References
     ----------

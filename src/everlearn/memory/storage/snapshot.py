@@ -164,8 +164,8 @@ def _read(data: bytes, name: str, position: int, chain: bytes, untaught: str) ->
     if not intact:
         raise DamagedModel(f"{name} is damaged: its contents do not match its digest")
     first, second = lengths[0], lengths[0] + lengths[1]
-    classifier = loads(bytes(body[:first]), name)
-    means = loads(bytes(body[first:second]), name)
+    classifier = loads(bytes(body[:first]), name, is_intact=True)
+    means = loads(bytes(body[first:second]), name, is_intact=True)
     if type(means) is not NearestClassMean or digest_of(clone(classifier)) != untaught:
         raise DamagedModel(f"{name} holds another kind of classifier than the journal names")
     return Model(classifier, means, position, chain, _calibration(bytes(body[second:]), name))

@@ -1,0 +1,59 @@
+"""The longest call of a stream against the median: 1,280 features, 200 classes, learn and ask.
+
+    python -m benchmarks stalls
+
+Processor time of one thread. The first calls of a stream are among them; ``RecursiveRLSC`` and
+``NearestClassMean`` keep their cost from the first example on, ``StreamingLDA`` works on its next
+factor in every call while few examples are known.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.side_by_side import Line
+from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
+
+WIDTH, N_CLASSES, N_EXAMPLES = 1280, 200, 6_000
+
+
+def lines() -> Iterator[Line]:
+    with threadpool_limits(limits=1):
+        for make in (NearestClassMean, StreamingLDA, RecursiveRLSC):
+            warm = make()
+            for step in range(300):  # compiles
+                warm.learn_one(np.full(64, float(step % 7)), step % 5)
+                warm.predict_one(np.zeros(64))
+            asks, learns = stream(make())
+            yield Line(
+                f"{make.__name__}, longest predict_one against the median (d=1,280)",
+                f"{described(asks)}; learn_one {described(learns)}",
+                "at most 10 times",
+            )
+
+
+def stream(learner: Any) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(N_CLASSES, WIDTH))
+    asks, learns = np.empty(N_EXAMPLES), np.empty(N_EXAMPLES)
+    for step in range(N_EXAMPLES):
+        label = int(rng.integers(N_CLASSES))
+        x = centres[label] + rng.normal(size=WIDTH)
+        clock = time.thread_time()
+        learner.learn_one(x, label)
+        learns[step] = time.thread_time() - clock
+        clock = time.thread_time()
+        learner.predict_one(x)
+        asks[step] = time.thread_time() - clock
+    return asks, learns
+
+
+def described(spent: np.ndarray) -> str:
+    middle, rare, longest = 1e3 * np.percentile(spent, [50, 99.9, 100])
+    return (
+        f"median {middle:.2f} ms, p99.9 {rare:.2f} ms, longest {longest:.1f} ms: "
+        f"{longest / middle:.0f} times"
+    )
