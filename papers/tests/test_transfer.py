@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from everlearn_papers import reproduce
 from everlearn_papers.report import published
+from everlearn_papers.transfer.cost import growth
+from everlearn_papers.transfer.experiments import N_SOURCE, one_prior
 from everlearn_papers.transfer.tasks import (
     CHECKPOINTS,
     N_FIRST,
@@ -81,3 +83,15 @@ def test_the_quick_run(data_pack, tmp_path):
 def test_every_claim_names_its_source():
     numbers = published("transfer")
     assert all("source" in value for key, value in numbers.items() if key not in ("paper", "notes"))
+
+
+def test_balanced_sources_have_as_many_negatives_as_positives(data_pack):
+    data_pack("caltech101_effnetlite0.npz")
+    settings = {"features": "caltech101-32", "pair": ["watch", "bonsai"], "orderings": 1}
+    assert one_prior(0, **settings, balanced=True)["negatives"] == N_SOURCE
+    assert one_prior(0, **settings)["negatives"] > 5 * N_SOURCE
+
+
+def test_the_exponent_of_a_cost_is_that_of_its_power():
+    sizes = [100, 200, 400]
+    assert growth(sizes, [size**2.5 for size in sizes]) == pytest.approx(2.5)

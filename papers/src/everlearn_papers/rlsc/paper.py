@@ -12,6 +12,14 @@ from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
 from everlearn_papers.repeat import Result
 from everlearn_papers.report import Section, Setting, published, spread
+from everlearn_papers.rlsc.further import (
+    RARE_OBJECTS,
+    TRIALS,
+    TURNTABLE_SIZES,
+    turntable_figures,
+    turntable_trials,
+    update_time,
+)
 from everlearn_papers.rlsc.protocol import (
     MNIST,
     MNIST_RARE,
@@ -26,9 +34,6 @@ TITLE = (
     "RLSC: Incremental Robot Learning of New Objects with Fixed Update Time "
     "(Camoriano et al., ICRA 2017)"
 )
-# The turntable has 73 frames an object: as many as possible to learn, a fifth of it to choose by.
-TURNTABLE_SIZES = [1, 5, 10, 20, 35]
-TURNTABLE_BALANCED = 35
 TURNTABLES = (("frames", "iCubWorld28"), ("arc", "RGB-D"))
 EVERY_DIGIT_SEEDS = 10
 AS_PUBLISHED = "Recoding, published α"
@@ -55,17 +60,7 @@ def substitutes(setting: Setting) -> Section:
     """Table I, iCubWorld28 and RGB-D: on a turntable instead."""
     table, rules = Table(), []
     for data, stands_for in TURNTABLES[:1] if setting.quick else TURNTABLES:
-        trials = setting.repeat(
-            imbalance,
-            f"turntable-{data}",
-            5,
-            data=data,
-            rare=27,
-            n_balanced=TURNTABLE_BALANCED,
-            n_test=20,
-            sizes=TURNTABLE_SIZES,
-            rebalance=True,
-        )
+        trials = turntable_trials(setting, data)
         name = f"turntable, {data}, for {stands_for}"
         chosen = _add_rows(table, trials, TURNTABLE_SIZES, name, stands_for, judged=False)
         rules.append(f"{chosen} ({data})")
@@ -75,7 +70,8 @@ def substitutes(setting: Setting) -> Section:
         "iCubWorld28 (every third frame held out: frames) and for RGB-D Washington (the last two "
         "fifths of the turn held out: arc). It has 73 frames an object, so there are no rows of "
         "50, 100 and 500 examples.",
-        f"{_rows_in_words()} The rule chose {', '.join(rules)}.",
+        f"{_rows_in_words()} Each of the objects {', '.join(map(str, RARE_OBJECTS))} is rare in "
+        f"turn, {TRIALS} trials each. The rule chose {', '.join(rules)}.",
         table,
     )
 
@@ -283,6 +279,8 @@ PARTS = {
     "table1": table1,
     "substitutes": substitutes,
     "regularization": regularization,
+    "turntable_figures": turntable_figures,
+    "update_time": update_time,
 }
 
 

@@ -26,9 +26,14 @@ from everlearn_papers.data import embedded, packs
 from everlearn_papers.repeat import Result
 from everlearn_papers.report import Section, Setting, published
 from everlearn_papers.slda.last_layer import (
+    BASE_RATES,
     CHOOSING_CLASSES,
+    EPOCHS,
+    HOLD_OUT_EVERY,
     PAIRS,
     RATES,
+    STREAM_RATES,
+    STRENGTHS,
     LastLayer,
     OfflineLayer,
     best_setting,
@@ -84,10 +89,13 @@ def table1(setting: Setting) -> Section:
         "*published / last layer* divides the published value by the published row of the last "
         "layer, so that it can be read beside *measured*, whose reference is the last layer "
         "trained offline. The plastic row is the exact pooled covariance (`PlasticLDA`); the "
-        "row below it is Eq. 4-5 as printed (`PublishedLDA`). Learning rates of Fine-Tuning "
-        "and ExStream are chosen on held-out training examples of the same stream; the offline "
-        "layer is trained to convergence by L-BFGS, its weight decay chosen on held-out training "
-        "examples at every checkpoint. "
+        "row below it is Eq. 4-5 as printed (`PublishedLDA`). Learning rates are chosen by Ω on "
+        "held-out training examples of the same stream, every "
+        f"{HOLD_OUT_EVERY}th: Fine-Tuning has one for the {EPOCHS} epochs over its base, of "
+        f"{_listed(BASE_RATES)}, and one for the single steps of the stream, of "
+        f"{_listed(STREAM_RATES)}; ExStream, on the first {CHOOSING_CLASSES} classes, one of "
+        f"{_listed(RATES)}. The offline layer is trained to convergence by L-BFGS, 1 / its weight "
+        f"decay of {_listed(STRENGTHS)} chosen on held-out training examples at every checkpoint. "
         "Top-1 on the turntable, top-5 on CIFAR-100.",
         table,
     )
@@ -114,7 +122,9 @@ def table2(setting: Setting) -> Section:
         "Table 2: with and without task labels",
         _video_words(),
         "A task is one checkpoint's worth of classes. The published column is relative to a whole "
-        "network trained offline, the measured one to the last layer trained offline.",
+        "network trained offline, the measured one to the last layer trained offline. Beside the "
+        "rivals, and by a whole network trained offline, it is in the report on networks trained "
+        "here.",
         table,
     )
 
@@ -156,6 +166,8 @@ def compute(setting: Setting) -> Section:
                 "published GB": theirs["gigabytes"].get(name),
                 "measured ms per example": f"{np.mean([r['ms'][name] for r in runs]):.3g}",
                 "measured MB": f"{np.mean([r['MB'][name] for r in runs]):.3g}",
+                "measured: times SLDA's time": f"{_times(runs, 'ms', name):.2g}",
+                "measured: times SLDA's memory": f"{_times(runs, 'MB', name):.2g}",
             },
         )
     times = {
@@ -172,6 +184,10 @@ def compute(setting: Setting) -> Section:
         table,
         {"": drawn},
     )
+
+
+def _times(runs: list[Result], key: str, name: str) -> float:
+    return float(np.mean([run[key][name] / run[key][PLASTIC] for run in runs]))
 
 
 def table3(setting: Setting) -> Section:
@@ -207,7 +223,8 @@ def table3(setting: Setting) -> Section:
         "features of the same network.",
         f"Ω_all, {len(runs)} permutation{'s' * (len(runs) > 1)}. A matrix of ones that is plastic "
         "is forgotten with the first example (t = 0); another data set counts as its 10,000 "
-        "examples. CORe50 (G), a network tuned on the first examples, is not run: no network is "
+        "examples; *base* is the OAS estimate of the first checkpoint's worth, with its count, as "
+        "in Table 1. CORe50 (G), a network tuned on the first examples, is not run: no network is "
         "trained here.",
         table,
     )
@@ -227,7 +244,24 @@ def _add_rows(table: Table, stream: str, theirs: dict[str, float], runs: list[Re
             **{"published / last layer": f"{value / theirs[OFFLINE]:.3f}" if value else None},
             measured=_mean_and_spread(ours),
             final=f"{np.mean([r['accuracies'][name][-1] for r in runs]):.3f}",
+            **{"rates chosen": _chosen(name, runs)},
         )
+
+
+def _chosen(name: str, runs: list[Result]) -> str | None:
+    """Learning rates (base, stream) of each permutation; of the offline layer 1 / weight decay."""
+    if name == OFFLINE:
+        each = [", ".join(f"{C:g}" for C, _ in run["offline"]) for run in runs]
+        late = sum(not converged for run in runs for _, converged in run["offline"])
+        return "; ".join(each) + (f" ({late} not converged)" if late else "")
+    rates = [run["rates"].get(name) for run in runs]
+    if rates[0] is None:
+        return None
+    return "; ".join(", ".join(f"{rate:g}" for rate in own) for own in rates)
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def _mean_and_spread(values: list[float]) -> str:

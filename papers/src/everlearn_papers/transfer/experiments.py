@@ -46,17 +46,26 @@ WEIGHED = ("OTL", "M-OTL", "TR-OTL")
 
 
 def one_prior(
-    seed: int, *, features: str, pair: list[str], orderings: int, penalty: str = "ball"
+    seed: int,
+    *,
+    features: str,
+    pair: list[str],
+    orderings: int,
+    penalty: str = "ball",
+    balanced: bool = False,
 ) -> Result:
-    """Each of two classes learned with a detector of the other."""
+    """Each of two classes learned with a detector of the other.
+
+    With ``balanced``, a detector learns from as many negatives as positives.
+    """
     rng = np.random.default_rng(seed)
     images = classes(features)
-    ours, theirs = _negatives(images, _background(images, pair, rng), rng)
+    ours, theirs = _negatives(images, _background(images, pair, rng), rng, balanced=balanced)
     tasks = []
     for target, source in (pair, pair[::-1]):
         known = learn_sources([images[source][:N_SOURCE]], ours)
         tasks += [make_task(images[target], theirs, known, [0], rng) for _ in range(orderings)]
-    return _means(tasks, penalty)
+    return _means(tasks, penalty) | {"negatives": len(ours)}
 
 
 def from_the_others(
@@ -67,15 +76,17 @@ def from_the_others(
     limit: int | None = None,
     orderings: int = 1,
     penalty: str = "ball",
+    balanced: bool = False,
 ) -> Result:
     """Each of these classes (default: all with enough images) with detectors of all the others.
 
-    ``limit`` says how many are targets; all are priors.
+    ``limit`` says how many are targets; all are priors. With ``balanced``, a detector learns from
+    as many negatives as positives.
     """
     rng = np.random.default_rng(seed)
     images = classes(features)
     background = _background(images, names or [], rng)
-    ours, theirs = _negatives(images, background, rng)
+    ours, theirs = _negatives(images, background, rng, balanced=balanced)
     large = [name for name, own in images.items() if len(own) >= LEAST_IMAGES]
     chosen = names or [name for name in large if name not in background]
     known = learn_sources([images[name][:N_SOURCE] for name in chosen], ours)
@@ -83,8 +94,11 @@ def from_the_others(
     for index, name in enumerate(chosen[:limit]):
         others = [j for j in range(len(chosen)) if j != index]
         tasks += [make_task(images[name], theirs, known, others, rng) for _ in range(orderings)]
-    watched = {"n_targets": len(chosen[:limit]), "n_priors": len(chosen) - 1}
-    return _means(tasks, penalty) | watched | {"weights": weights_over_time(tasks[0], penalty)}
+    watched: Result = {"n_targets": len(chosen[:limit]), "n_priors": len(chosen) - 1}
+    if names:  # the first order of every target
+        firsts = dict(zip(names, tasks[::orderings], strict=False))
+        watched["weights"] = {name: weights_over_time(t, penalty) for name, t in firsts.items()}
+    return _means(tasks, penalty) | watched | {"negatives": len(ours)}
 
 
 def from_another_domain(
@@ -176,11 +190,11 @@ def _background(images: Classes, used: list[str], rng: np.random.Generator) -> l
 
 
 def _negatives(
-    images: Classes, background: list[str], rng: np.random.Generator
+    images: Classes, background: list[str], rng: np.random.Generator, *, balanced: bool = False
 ) -> tuple[Array, Array]:
     """For the sources, and for the targets."""
     ours, theirs = split_background(np.concatenate([images[name] for name in background]), rng)
-    return ours, theirs
+    return ours[: N_SOURCE if balanced else None], theirs
 
 
 @cache
