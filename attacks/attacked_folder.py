@@ -290,7 +290,7 @@ def _about_a_group(change: Change, memory: Memory, tell: Tell) -> None:
     everyone = {s.id: number_in(s.example.source) for s in all_unknowns(memory._opened.journal)}
     members = [everyone[id] for id in group.examples]
     tell(f"members {' '.join(map(str, members))}")
-    getattr(memory, f"{change.kind}_strangers")(group.id, *change.values[1:])
+    getattr(memory, f"{change.kind}_unknowns")(group.id, *change.values[1:])
     change.values.append(members)
 
 

@@ -54,3 +54,9 @@ def test_forged_folders_are_used_or_refused_by_name():
     assert sum(verdicts.values()) == 30
     assert verdicts["DamagedJournal"] > 10
     assert wrong == []
+
+
+def test_random_honest_use_is_what_plain_lists_say():
+    found = attack("random_use", 1, 25, 2)
+    assert found["changes"] >= 25
+    assert (found["differences"], found["unnamed"]) == ([], [])
