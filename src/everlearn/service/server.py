@@ -19,6 +19,7 @@ from everlearn.memory.memory import Memory
 from everlearn.service.app import create_app
 from everlearn.service.served import Service
 from everlearn.service.settings import Settings
+from everlearn.service.tracing import traced
 
 # What is being answered when the service is told to stop has this long.
 FAREWELL_SECONDS = 20
@@ -122,7 +123,7 @@ def make_server(
     """A server ready to run; ``run()`` returns when it was told to stop and all is finished."""
     app, service = create_app(memories, settings)
     config = uvicorn.Config(
-        app,
+        traced(app),
         host=host,
         port=port,
         http=impatient(settings.header_seconds),
