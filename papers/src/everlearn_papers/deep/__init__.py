@@ -14,5 +14,8 @@ race.py           all rivals, and how each is run
 cifar.py          CIFAR-100: the base, the rivals, networks in tens
 streams.py        learners on the base network's vectors, class by class
 domains.py        other pictures: adaptation, and the four orderings of the turntable
+told.py           rivals on the turntable, with and without the task: Table 2
+whole.py          the whole network fine-tuned, one step per picture
+tables.py         what was found, as tables; report.py writes them down
 nights.py         CIFAR-100 by day and night
 """
