@@ -298,11 +298,7 @@ class Bench:
             [
                 *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/device"),
                 *("-W", "ignore::DeprecationWarning", "--durations=5"),
-                *(
-                    ()
-                    if find_spec("hypothesis")
-                    else ("--ignore=tests/device/test_device_algebra.py",)
-                ),
+                *(() if find_spec("hypothesis") else ("--ignore=tests/device/test_moments.py",)),
             ],
             capture_output=True,
             text=True,

@@ -42,7 +42,7 @@ FAST = ("tests/statistics", "tests/contract/test_base.py", "tests/contract/test_
         "tests/test_persistence.py", "tests/test_golden.py", "tests/test_pipeline.py",
         "tests/ecosystems/test_frames.py", "tests/evaluation/test_table_and_plots.py",
         "tests/images/test_decode.py", "tests/memory/test_memory.py", "tests/service/test_api.py",
-        "tests/learners/test_slda.py", "tests/learners/test_rlsc.py")  # fmt: skip
+        "tests/learners/test_lda.py", "tests/learners/test_rlsc.py")  # fmt: skip
 TEST_TOOLS = (
     "pytest>=9",
     "hypothesis>=6.170",

@@ -6,7 +6,7 @@ from sklearn.covariance import OAS
 
 from everlearn import FixedCovarianceLDA
 from everlearn.errors import InvalidParameter, NotMergeable
-from tests.learners.test_slda import assert_same_scores
+from tests.learners.test_lda import assert_same_scores
 from tests.oracles import class_moments, discriminant_scores
 
 
