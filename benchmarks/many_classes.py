@@ -11,10 +11,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from everlearn_papers.data.packs import CIFAR100, arrays
 from threadpoolctl import threadpool_limits
 
 from benchmarks.side_by_side import Line
 from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
+from everlearn.arrays import unit_rows
 from everlearn.statistics.products import products_one
 
 WIDTH, ASKED = 512, 60
@@ -31,6 +33,32 @@ def lines() -> Iterator[Line]:
             reading = milliseconds(partial(products_one, means), rng.normal(size=(9, WIDTH)))
             for make in LEARNERS:
                 yield asked(make, means, wanted, reading)
+        yield from real_features()
+
+
+def real_features() -> Iterator[Line]:
+    """Pairs of pictures of CIFAR-100 as classes, features brought to 512 by a random rotation."""
+    learned, labels, new = arrays(CIFAR100, "features_train", "labels_train", "features_test")
+    rng = np.random.default_rng(0)
+    turned = np.linalg.qr(rng.normal(size=(learned.shape[1], WIDTH)))[0]
+    order = np.argsort(labels, kind="stable")
+    rows = unit_rows(learned.astype(np.float64)[order] @ turned)
+    questions = unit_rows(new.astype(np.float64) @ turned)
+    for n_classes, wanted in ((10_000, 0.4), (100_000, 2.5)):
+        first = rng.integers(len(rows) - 4, size=n_classes)
+        other = first + rng.integers(1, 4, size=n_classes)
+        for make in LEARNERS:
+            learner = make().partial_fit(rows[first], np.arange(n_classes))
+            learner.partial_fit(rows[other], np.arange(n_classes))
+            for x in questions[ASKED : ASKED + 100]:
+                learner.predict_one(x)
+            spent = milliseconds(learner.predict_one, questions[:ASKED])
+            whole = milliseconds(learner._scores_one, questions[:ASKED])
+            yield Line(
+                f"{type(learner).__name__}, among {n_classes:,} pairs of real pictures (d=512)",
+                f"{spent:.2f} ms; scoring all {whole:.2f} ms",
+                f"at most {wanted} ms",
+            )
 
 
 def asked(make: Callable[[], Any], means: np.ndarray, wanted: float, reading: float) -> Line:
