@@ -243,7 +243,8 @@ def register(kind: type[Kind]) -> type[Kind]:
     """Let files name a learner of one's own; for use as a decorator.
 
     A file names classes and never holds code or a path to import, so only what a program has
-    registered itself, and everlearn's own learners, can be built from one.
+    registered itself, and everlearn's own learners, can be built from one. It costs one entry in a
+    dictionary.
 
     Parameters
     ----------
@@ -254,6 +255,11 @@ def register(kind: type[Kind]) -> type[Kind]:
     ------
     InvalidParameter
         If it is no such class, or its name is that of another.
+
+    Notes
+    -----
+    *Promises*: a file of a registered learner answers as the learner did; whoever has not
+    registered the class cannot load it.
 
     Examples
     --------
