@@ -12,7 +12,9 @@ from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.errors import NotAllowed, NotOrderedYet
 from everlearn.memory.storage.postgres import inbox as inbox_module
+from everlearn.memory.storage.postgres import traces
 from everlearn.memory.storage.postgres.address import parse_address
+from everlearn.memory.storage.postgres.connecting import connected
 from everlearn.memory.storage.postgres.rights import grant
 from everlearn.memory.storage.postgres.tables import columns
 from everlearn.memory.storage.schema import TABLES, expected_schema
@@ -142,6 +144,25 @@ def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(server
     assert json.loads((tmp_path / "receipt.json").read_text())["pending"] is False
     checked = run(address, "receipt", "check", tmp_path / "receipt.json")
     assert "complete" in checked.output
+
+
+def test_a_long_transaction_of_somebody_else_keeps_an_erase_pending(server, address, monkeypatch):
+    monkeypatch.setattr(traces, "WAIT_SECONDS", 0.2)
+    parsed = parse_address(address)
+    with Memory(address) as memory:
+        memory.teach([1.0, 0.0], "cup")
+        memory.teach([0.0, 1.0], "pen")
+        with connected(parsed) as reader:
+            reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            reader.execute("SELECT COUNT(*) FROM teachings")
+            assert memory.forget(name="pen", erase=True).receipt.pending
+            assert list(memory.names()) == ["cup"]
+            assert memory.teach([0.9, 0.1], "cup")
+            reader.execute("ROLLBACK")
+        assert memory.teach([0.8, 0.1], "cup")
+        assert memory.verify().problems == ()
+    with Memory(address) as memory:
+        assert not memory.info()["erase_pending"]
 
 
 def test_a_slot_that_keeps_the_log_keeps_a_receipt_pending(server, address, tmp_path):

@@ -77,7 +77,7 @@ def waiting_for(db: psycopg.Connection[Any], state: str) -> list[str]:
 
 def _written_anew(db: psycopg.Connection[Any], *, wait: bool) -> bool:
     """Write every table anew; not where somebody reads them for longer than we wait."""
-    db.execute(f"SET lock_timeout = '{1000 * WAIT_SECONDS if wait else 100}ms'".encode())
+    db.execute(f"SET lock_timeout = '{int(1000 * WAIT_SECONDS) if wait else 100}ms'".encode())
     try:
         for table in WITH_CONTENT:
             db.execute(f"VACUUM (FULL) {table}".encode())
