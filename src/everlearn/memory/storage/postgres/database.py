@@ -14,7 +14,7 @@ import itertools
 import math
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ class PostgresDatabase:
         self.inbox = Inbox(self)
         self._db: psycopg.Connection[Any] | None = None
         self._closed = False
-        self._view = self._dirty = False
+        self._view = self._dirty = self._held = False
         self._depth = 0
         self._known: tuple[int, int] | None = None
         self._watch: Watch | None = None
@@ -109,12 +109,24 @@ class PostgresDatabase:
         return None if row is None else row[0]
 
     def row(self, query: str, *values: Any) -> Any:
-        with self._named(), self._connection().cursor(binary=True) as cursor:
-            return cursor.execute(_translated(query), values).fetchone()
+        return self._fetched(lambda cursor: cursor.execute(_translated(query), values).fetchone())
 
     def rows(self, query: str, *values: Any) -> list[Any]:
+        found: list[Any] = self._fetched(
+            lambda cursor: cursor.execute(_translated(query), values).fetchall()
+        )
+        return found
+
+    def _fetched(self, ask: Callable[[psycopg.Cursor[Any]], Any]) -> Any:
+        """What a question gives; alone it is asked again on a connection that was made anew."""
+        try:
+            with self._named(), self._connection().cursor(binary=True) as cursor:
+                return ask(cursor)
+        except DatabaseAway:
+            if self._view or self._depth:
+                raise
         with self._named(), self._connection().cursor(binary=True) as cursor:
-            return cursor.execute(_translated(query), values).fetchall()
+            return ask(cursor)
 
     def each(self, query: str, *values: Any) -> Iterator[Any]:
         if not (self._view or self._depth):
@@ -193,9 +205,11 @@ class PostgresDatabase:
         key = lock_key(self.address.schema)
         self._abandon()
         self.value("SELECT pg_advisory_lock(?)", key)
+        self._held = True
         try:
             yield
         finally:
+            self._held = False
             with contextlib.suppress(DatabaseAway):
                 self._abandon()
                 self.value("SELECT pg_advisory_unlock(?)", key)
@@ -386,7 +400,7 @@ class PostgresDatabase:
         if self._closed:
             raise MemoryClosed(f"{self.location} was closed; open it again")
         if self._db is None or self._db.closed:
-            if self._depth:
+            if self._depth or self._held:
                 raise DatabaseAway(f"{self.location}: the connection was lost in a change")
             with self._named():
                 self._db = connected(self.address)
