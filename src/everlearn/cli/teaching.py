@@ -19,7 +19,6 @@ from everlearn.cli.context import (
     with_image_limits,
 )
 from everlearn.cli.output import Stopped, as_json, print_json, print_table, progress, say
-from everlearn.cli.teaching_boxes import teach_boxes
 from everlearn.images import video
 from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, FolderWatch, LabelledFile, Survey, survey
@@ -96,6 +95,8 @@ def teach(
     if boxes:
         if name is not None or every is not None or innermost:
             raise click.UsageError("--boxes says names itself; it goes without --as and --every")
+        from everlearn.cli.finding import teach_boxes
+
         teach_boxes(ctx, paths, images, regions, plan=plan, again=again, also=also, as_json=as_json)
         return
     found = survey(paths, name, by_innermost=innermost, videos=every is not None)
