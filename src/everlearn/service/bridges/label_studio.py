@@ -39,7 +39,7 @@ SOURCE = "label-studio"
 SAVED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 
 
-class Taught(Protocol):
+class BridgedMemory(Protocol):
     """What a bridge needs of a Memory or of a client of one."""
 
     def teach(
@@ -92,7 +92,7 @@ class LabelStudio:
     """
 
     def __init__(
-        self, memory: Taught, *, address: str, api_key: str, image_hosts: Iterable[str] = ()
+        self, memory: BridgedMemory, *, address: str, api_key: str, image_hosts: Iterable[str] = ()
     ) -> None:
         self._memory = memory
         self._remote = Remote(address, self._authorization, image_hosts)
