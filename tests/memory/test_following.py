@@ -156,7 +156,9 @@ def test_annotations_are_taught_found_drawn_and_exported(tmp_path) -> None:
     assert part[0]["answers"][0]["name"] == "red"
     one = ask(folder, "teach", both, "--as", "red", "--box", "5,70,45,110", "--json")
     assert json.loads(one.stdout)["taught"] == 1
-    compared = json.loads(ask(folder, "compare-regions", "--json").stdout)
+    comparison = ask(folder, "compare-regions", "--json")
+    assert comparison.exit_code == 0, repr(comparison.exception)
+    compared = json.loads(comparison.stdout)
     assert {row["regions"] for row in compared} == {"whole", "main"}
     assert ask(folder, "reembed").exit_code == 2
     assert ask(folder, "reembed", "--regions", "main", "--yes").exit_code == 0

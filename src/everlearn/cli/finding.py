@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def compare_regions(ctx: click.Context, modes: tuple[str, ...], as_json: bool) -
     with progress("looking", len(chosen) * memory.info()["teachings"]) as step:
         found = memory.compare_regions(chosen, progress=lambda *_: step())
     if as_json:
-        print_json([vars(comparison) for comparison in found])
+        print_json([asdict(comparison) for comparison in found])
         return
     rows = [[c.regions, f"{c.accuracy:.1%}", str(c.teachings), str(c.left_out)] for c in found]
     print_table(["regions", "right, each left out", "teachings", "not readable"], rows)
