@@ -43,8 +43,11 @@ def lines() -> Iterator[Line]:
 def measured(address: str, folder: Path) -> Line:
     Memory(address).close()
     over, results = FORK.Event(), FORK.Queue()
-    replicas = [FORK.Process(target=follow, args=(address, over, results)) for _ in range(REPLICAS)]
-    writers = [FORK.Process(target=write, args=(address, k)) for k in range(WRITERS)]
+    replicas = [
+        FORK.Process(target=follow, args=(address, over, results), daemon=True)
+        for _ in range(REPLICAS)
+    ]
+    writers = [FORK.Process(target=write, args=(address, k), daemon=True) for k in range(WRITERS)]
     started = time.perf_counter()
     for process in [*replicas, *writers]:
         process.start()

@@ -12,6 +12,7 @@ A view is a REPEATABLE READ transaction that only reads.
 import contextlib
 import itertools
 import math
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,9 @@ from everlearn.memory.storage.sqlite.database import SQLiteDatabase
 
 # How long to wait for other writers.
 LOCK_SECONDS = 60
+# So many whole rows are copied rather than inserted one by one: a third of the time.
+COPY_ROWS = 8
+WHOLE_ROWS = re.compile(r"INSERT INTO (\w+) VALUES \([?, ]+\)")
 # How often to look whether the write-ahead log of before an erase is gone.
 TRACES_SECONDS = 5.0
 ROWS_AT_A_TIME = 2000
@@ -97,9 +101,16 @@ class PostgresDatabase:
 
     def run_many(self, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
         self._dirty = True
-        if values:
-            with self._named(), self._connection().cursor() as cursor:
+        if not values:
+            return
+        whole = WHOLE_ROWS.fullmatch(statement)
+        with self._named(), self._connection().cursor() as cursor:
+            if whole is None or len(values) < COPY_ROWS:
                 cursor.executemany(_translated(statement), values)
+                return
+            with cursor.copy(f"COPY {whole[1]} FROM STDIN".encode()) as copy:
+                for row in values:
+                    copy.write_row(row)
 
     def replace(self, table: str, *values: Any) -> None:
         self.run(_replacing(table), *values)
