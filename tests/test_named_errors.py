@@ -22,8 +22,7 @@ from everlearn.interrupts import deferred_interrupts
 
 
 @pytest.mark.parametrize(
-    "learner",
-    [NearestClassMean(), RecursiveRLSC(), StreamingLDA(), FixedCovarianceLDA(), ExStream()],
+    "kind", [NearestClassMean, RecursiveRLSC, StreamingLDA, FixedCovarianceLDA, ExStream]
 )
 def test_a_head_before_the_first_example(kind):
     with pytest.raises(NotFittedError):

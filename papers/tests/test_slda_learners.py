@@ -8,7 +8,7 @@ from sklearn.covariance import OAS
 from everlearn import StreamingLDA
 from everlearn.errors import InvalidWeight, NotForgettable, NotMergeable
 from tests.learners.conftest import Examples, examples
-from tests.learners.test_slda import assert_same_scores
+from tests.learners.test_lda import assert_same_scores
 from tests.oracles import PublishedRecursion, class_moments
 
 __all__ = ["Examples", "examples"]

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA, load, save
+from everlearn import ExStream, NearestClassMean, StreamingLDA, load, save
 from everlearn.cluster import Entry, ShardedModel, fit, unlearn
 from everlearn.cluster.listing import listed
 from everlearn.cluster.plan import fixed_runs, planned
@@ -235,7 +235,7 @@ def test_arguments_are_checked_before_anything_starts(shards, arguments, error):
 
 def test_learners_without_an_exact_sum_are_refused(shards):
     with pytest.raises(NotMergeable, match="exact sum"):
-        fit(RecursiveRLSC(regularization="auto"), shards.paths)
+        fit(ExStream(), shards.paths)
 
 
 def test_the_names_of_folders_are_two():

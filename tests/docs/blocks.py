@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LANGUAGES = {"python", "console", "text", "json", "javascript", "html", "nginx", "setup"}
+LANGUAGES = {"python", "console", "text", "json", "javascript", "html", "nginx", "yaml", "setup"}
 PARTS = re.compile(
     r"^<!-- setup\n(?P<setup>.*?)^-->"
     r"|(?:^<!-- needs: (?P<needs>[^\n]*) -->\n+)?^```(?P<language>[^\n]*)\n(?P<code>.*?)^```$",

@@ -242,7 +242,8 @@ class Client:
     def unknowns(self) -> list[Group]:
         """As :meth:`everlearn.Memory.unknowns`."""
         rows = self._json("GET", "strangers")
-        return [Group(**(row | {"examples": tuple(row["examples"])})) for row in rows]
+        lists = ("examples", "sources")
+        return [Group(**(row | {key: tuple(row.get(key, ())) for key in lists})) for row in rows]
 
     def unknown_thumbnail(self, id: int) -> bytes | None:
         """As :meth:`everlearn.Memory.unknown_thumbnail`."""

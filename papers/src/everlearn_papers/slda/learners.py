@@ -43,6 +43,8 @@ class TowardsIdentity:
 class PlasticLDA(StreamingLDA):
     """Exact pooled covariance; its first batch, and the shrinkage, as in the paper."""
 
+    _block_rows = None  # the first batch is taken as a whole
+
     def __init__(self, *, shrinkage: float = SHRINKAGE) -> None:
         super().__init__(shrinkage=shrinkage)
 
@@ -67,8 +69,9 @@ class PlasticLDA(StreamingLDA):
 class PublishedLDA(PlasticLDA):
     """The covariance by Eq. 4-5."""
 
-    def _empty_moments(self, n_features: int) -> Moments:
-        return PublishedMoments(n_features)
+    def _begin(self, n_features: int) -> None:
+        super()._begin(n_features)
+        self.moments_ = PublishedMoments(n_features)
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         if self.moments_.total and weights is not None and np.any(weights != 1.0):

@@ -23,8 +23,8 @@ N_IMAGES = 60
 # How long each remembers: what all earlier images keep of their weight with each new one.
 MEMORIES: dict[str, dict[str, Any]] = {
     "long: forgetting = 1": {},
-    "forgetting = 0.98": {"forgetting": 0.98},
-    "short: forgetting = 0.9": {"forgetting": 0.9},
+    "forgetting = 0.98": {"half_life": float(np.log(0.5) / np.log(0.98))},
+    "short: forgetting = 0.9": {"half_life": float(np.log(0.5) / np.log(0.9))},
 }
 WEIGHT_OF_NEW = 5.0
 WEIGHTED = f"long, sample_weight = {WEIGHT_OF_NEW:g} for the new scene"

@@ -21,6 +21,10 @@ with U drawn from the digest of the example, so that the same picture always get
 two pictures that are almost alike may then get different ones. What is assumed is that new pictures
 come the way the taught ones came (exchangeability), and nothing else.
 
+With fewer than ``ENOUGH`` examples k would be zero at the usual share of 0.95, and nothing would be
+unknown. From ``FEW`` on, what scores below all of them is called unknown all the same; the share
+accepted is then m / (m + 1), 89 % to 95 %.
+
 Ranks are taken among the examples that resemble the same name most. Names with fewer than
 ``FEWEST`` such examples share theirs.
 """
@@ -35,6 +39,8 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array
 
 FEWEST = 99
+# So few examples promise less than 0.95, and are enough to notice what is below all of them.
+FEW, ENOUGH = 8, 19
 # 1 − 0.9 is a little less than 0.1 in binary; a rank is not lost to that.
 ROUNDING = 1e-9
 
@@ -75,6 +81,8 @@ class Acceptance:
         """What scores lower is called unknown; −∞ if nothing is."""
         ranks = self._among(nearest)
         lowest = math.floor((1.0 - accept) * (len(ranks) + 1) + ROUNDING)
+        if FEW <= len(ranks) < ENOUGH:
+            lowest = max(lowest, 1)
         return float(ranks[lowest - 1]) if lowest >= 1 else -np.inf
 
     def refused(self, scores: Array, nearest: NDArray[Any], accept: float) -> float:

@@ -44,7 +44,11 @@ class Tombstones:
             "SELECT digest, names.name, MAX(operations.time) FROM teachings "
             "JOIN names ON names.id = teachings.name JOIN log ON log.teaching = teachings.id "
             "JOIN operations ON operations.id = log.operation "
-            "WHERE teachings.position IS NULL GROUP BY digest, names.name"
+            "WHERE teachings.position IS NULL AND log.sign = -1 "
+            # An undo takes back what its own operation taught before; that is no forgetting.
+            "AND NOT EXISTS (SELECT 1 FROM log AS earlier WHERE earlier.teaching = log.teaching "
+            "AND earlier.operation = log.operation AND earlier.sign = 1 "
+            "AND earlier.position < log.position) GROUP BY digest, names.name"
         )
         self._forgotten = {(bytes(digest), name): float(when) for digest, name, when in rows}
         self.erased: dict[tuple[str, str], float] = {}

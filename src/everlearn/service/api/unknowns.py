@@ -25,6 +25,9 @@ class OneGroup(BaseModel):
     examples: list[int] = Field(description="The numbers of its members.")
     likely: str | None = Field(description="The known name it resembles most.")
     ignored: bool
+    sources: list[str] = Field(
+        default=[], description="Where its members came from, in the order of examples."
+    )
 
 
 class NameStrangersRequest(Sent):
