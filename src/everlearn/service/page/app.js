@@ -263,7 +263,7 @@ function saveReceipt(receipt) {
 const MOST_NAMES = 200;
 
 async function showNames() {
-  const wanted = $("find").value.trim();
+  const wanted = $("search").value.trim();
   const found = await service.names(wanted, MOST_NAMES + 1);
   const known = found.slice(0, MOST_NAMES);
   const more = found.length > MOST_NAMES;
@@ -287,7 +287,7 @@ async function showNames() {
 }
 
 const namesSoon = within(250, () => trying(showNames));
-$("find").addEventListener("input", namesSoon);
+$("search").addEventListener("input", namesSoon);
 
 function heard(kind, facts) {
   if (kind === "progress") {
