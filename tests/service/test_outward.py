@@ -216,6 +216,16 @@ def wait_for(heard, topic, right=lambda payload: True):
             return payload
 
 
+def wait_for_all(heard, topics, wanted=lambda payload: True):
+    """What was published under each of these topics, in whatever order it came."""
+    found = {}
+    while set(found) != set(topics):
+        topic, payload = heard.get(timeout=60)
+        if topic in topics and wanted(payload):
+            found[topic] = payload
+    return found
+
+
 @broker_only
 def test_home_assistant_finds_the_memories_and_hears_answers(broker, memories):
     memories["home"].teach(picture(200, 0, 0), "red")
@@ -271,15 +281,15 @@ def test_two_services_at_one_broker_do_not_collide(broker, memories):
     with listening(broker, "everlearn/#", "homeassistant/#") as (client, heard):
         first = Mqtt(one, "127.0.0.1", broker, device="robot one")
         second = Mqtt(two, "127.0.0.1", broker, device="robot-two")
-        for device in ("robot-one", "robot-two"):
-            wait_for(heard, f"everlearn/{device}/status", lambda payload: payload == b"online")
+        statuses = [f"everlearn/{device}/status" for device in ("robot-one", "robot-two")]
+        wait_for_all(heard, statuses, lambda payload: payload == b"online")
         second.close()
         wait_for(heard, "everlearn/robot-two/status", lambda payload: payload == b"offline")
         client.publish("everlearn/robot-one/home/ask/left", picture(201, 0, 0))
         client.publish("everlearn/robot-one/home/ask/right", picture(0, 0, 201))
-        for camera in ("left", "right"):
-            answer = json.loads(wait_for(heard, f"everlearn/robot-one/home/answer/{camera}"))
-            assert answer["unknown"] is True
+        topics = [f"everlearn/robot-one/home/answer/{camera}" for camera in ("left", "right")]
+        for answer in wait_for_all(heard, topics).values():
+            assert json.loads(answer)["unknown"] is True
         first.close()
     one.close()
     two.close()
