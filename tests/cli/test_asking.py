@@ -10,7 +10,9 @@ from PIL import Image
 
 from everlearn import Memory
 from everlearn.cli.app import app
+from everlearn.cli.asking import _alternatives, _verdict
 from everlearn.images.embedders import Pixels
+from everlearn.memory.answers import Answer, Answers
 
 
 @pytest.fixture
@@ -70,18 +72,13 @@ def test_files_are_copied_by_their_answers_and_never_overwritten(folder):
         assert [copy.read_bytes() for copy in copies] == [data, data]
 
 
-def test_unknown_is_shown_without_a_probability(folder, monkeypatch):
+def test_unknown_is_shown_without_a_probability():
     """It would be conditional on being known."""
-    noise = folder / "noise.png"
-    gradient = np.tile(np.linspace(0, 255, 16, dtype=np.uint8)[:, None, None], (1, 16, 3))
-    Image.fromarray(gradient).save(noise)
-    shown = json.loads(run(folder, "ask", noise, "--json").stdout)[0]
-    line = run(folder, "ask", noise).stdout.splitlines()[1]
-    if shown["unknown"]:
-        assert "most like" in line
-        assert "%" not in line
-    else:
-        assert "%" in line
+    names = [Answer("cup", 0.9), Answer("pen", 0.1)]
+    unknown = Answers(names, unknown=True, familiarity=0.1, threshold=0.5)
+    assert (_verdict(unknown), _alternatives(unknown)) == ("unknown", "most like cup, pen")
+    known = Answers(names, unknown=False, familiarity=0.9, threshold=0.5)
+    assert (_verdict(known), _alternatives(known)) == ("cup 90%", "pen 10%")
 
 
 def test_a_folder_without_pictures_says_so(folder):
