@@ -27,7 +27,8 @@ def a_life(memory, folder):
     pixels = np.full((16, 16, 3), (0, 200, 0), dtype=np.uint8)
     yield memory.teach(picture(0, 190, 0), "green")
     yield [(a.name, a.probability) for a in memory.ask(pixels, top=None)]
-    yield memory.correct(picture(0, 0, 200), "navy")
+    yield memory.correct(picture(0, 0, 200), "navy", source="elsewhere")
+    yield memory.correct(picture(90, 0, 200), "violet", source="balcony")
     yield memory.rename("navy", "deep blue")
     yield memory.would_forget(source="camera")
     yield memory.forget(name="deep blue")

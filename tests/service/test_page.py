@@ -294,6 +294,49 @@ def test_folders_are_taught_by_their_names_and_a_second_tab_sees_it(
 
 
 @browser_only
+def test_a_picture_is_asked_about_as_it_is_and_correct_moves_it(browse, live, memories, tmp_path):
+    home = memories["home"]
+    taught(home)
+    wide = np.zeros((40, 120, 3), dtype=np.uint8)
+    wide[:, :30], wide[:, 30:70], wide[:, 70:] = (200, 0, 0), (0, 190, 0), (0, 20, 200)
+    file = tmp_path / "wide.png"
+    Image.fromarray(wide).save(file)
+    home.teach(file, "green", source="garden/wide.png")
+    page = browse(camera=False)
+    page.goto(f"{live}/?token={TOKEN}")
+    page.set_input_files("#files", [file])
+    page.locator("#drop button[value=ask]").click()
+    page.locator("#bars button").first.wait_for()
+    said = {
+        bar.get_attribute("data-name"): bar.locator(".share").inner_text()
+        for bar in page.locator("#bars button").all()
+    }
+    expected = {one.name: f"{one.probability:.0%}".replace("%", " %") for one in home.ask(file)}
+    assert said == expected
+
+    page.locator("#name").fill("blue")
+    page.get_by_role("button", name="Correct").click()
+    see(page.locator("#notice")).to_have_text("Moved from green to blue.")
+    own = [one for one in home.teachings() if one.source == "garden/wide.png"]
+    assert [one.name for one in own] == ["blue"]
+    assert {name: one.count for name, one in home.names().items()} == {
+        "red": 6, "green": 6, "blue": 7
+    }  # fmt: skip
+
+    other = tmp_path / "other.png"
+    other.write_bytes(picture(10, 150, 150))
+    page.set_input_files("#files", [other])
+    page.locator("#drop button[value=ask]").click()
+    page.locator("#name").fill("teal")
+    page.get_by_role("button", name="Correct").click()
+    see(page.locator("#notice")).to_have_text("Learned: teal")
+    assert [one.source for one in home.teachings("teal")] == ["other.png"]
+    page.locator("#hold").click()
+    see(page.locator("#notice")).to_have_text("Nothing new of teal")
+    assert page.problems == []
+
+
+@browser_only
 def test_a_camera_that_is_refused_is_no_end(browse, live, tmp_path):
     page = browse(allowed=False, permissions=[])
     page.goto(f"{live}/?token={TOKEN}")

@@ -275,7 +275,13 @@ class Memory(FindsThings):
         return self._editor.teach_many(examples, again=again, also=also, acknowledge=acknowledge)
 
     def correct(
-        self, example: Any, name: str, *, box: Any = None, also: bool = False
+        self,
+        example: Any,
+        name: str,
+        *,
+        box: Any = None,
+        source: str | None = None,
+        also: bool = False,
     ) -> Correction:
         """This is a ``name``: teach it, and if the same image stands under another name, move it.
 
@@ -285,10 +291,12 @@ class Memory(FindsThings):
         ----------
         example, box : as for :meth:`teach`
         name : str
+        source : str, optional
+            As for :meth:`teach`; what is moved keeps the source it has.
         also : bool, default=False
             Keep the other names as well.
         """
-        return self._editor.correct(_part(example, box), name, also=also)
+        return self._editor.correct(_part(example, box), name, source=source, also=also)
 
     def forget(
         self,

@@ -160,18 +160,22 @@ class Client:
         group: str | None = None,
     ) -> bool:
         """As :meth:`everlearn.Memory.teach`."""
-        if source is None and isinstance(example, (str, os.PathLike)):
-            source = os.path.abspath(example)
         said = {"name": name, "again": again, "also": also} | box_field(box)
-        said |= {"source": source} if source else {}
+        said |= _source(example, source)
         said |= {"group": group} if group else {}
         return bool(self._change("teach", said | _sent(example))["new"])
 
     def correct(
-        self, example: Any, name: str, *, box: Any = None, also: bool = False
+        self,
+        example: Any,
+        name: str,
+        *,
+        box: Any = None,
+        source: str | None = None,
+        also: bool = False,
     ) -> Correction:
         """As :meth:`everlearn.Memory.correct`."""
-        said = {"name": name, "also": also} | box_field(box)
+        said = {"name": name, "also": also} | box_field(box) | _source(example, source)
         done = self._change("correct", said | _sent(example))
         return Correction(done["name"], tuple(done["moved_from"]), done["taught"])
 
@@ -406,6 +410,13 @@ class Client:
                         f"{self.address} does not answer ({error}); is everlearn serve running?"
                     ) from None
         raise AssertionError("unreachable")
+
+
+def _source(example: Any, source: str | None) -> dict[str, str]:
+    """Where an example came from: what was said, or the path of its file."""
+    if source is None and isinstance(example, (str, os.PathLike)):
+        source = os.path.abspath(example)
+    return {"source": source} if source else {}
 
 
 def _sent(example: Any) -> dict[str, Any]:

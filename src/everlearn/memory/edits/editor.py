@@ -103,11 +103,11 @@ class Editor:
                 self._snapshot()
         return Summary(taught, repeated, refused)
 
-    def correct(self, example: Any, name: str, *, also: bool) -> Correction:
+    def correct(self, example: Any, name: str, *, source: str | None, also: bool) -> Correction:
         require_name(name)
         with self._opened.changing() as journal:
             spelled = Spelling(journal)(name)
-            taken = self.intake.one(example)
+            taken = self.intake.one(example, source)
             with journal.transaction():
                 return correct(journal, taken, spelled, also=also)
 

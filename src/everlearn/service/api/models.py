@@ -107,6 +107,9 @@ class TeachRequest(OneExample):
 
 class CorrectRequest(OneExample):
     name: Name
+    source: Source | None = Field(
+        None, description="Where it came from; what is moved keeps the source it has."
+    )
     also: bool = False
 
 

@@ -71,7 +71,9 @@ async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected
     sent = await received(request, CorrectRequest)
 
     def work(memory: Memory) -> Corrected:
-        done = memory.correct(sent.example, sent.name, box=sent.box, also=sent.also)
+        done = memory.correct(
+            sent.example, sent.name, box=sent.box, source=sent.source, also=sent.also
+        )
         served.tell("corrected", name=done.name, moved_from=list(done.moved_from))
         return Corrected(name=done.name, moved_from=list(done.moved_from), taught=done.taught)
 

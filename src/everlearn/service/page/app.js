@@ -5,7 +5,7 @@ import * as names from "./names.js";
 import * as dropping from "./dropping.js";
 import * as explaining from "./explaining.js";
 import * as service from "./service.js";
-import { $, chosen, offer, pause, pictures, progress, say, trying, turnOf, within, working } from "./shared.js";
+import { $, chosen, corrected, offer, pause, pictures, progress, say, trying, turnOf, within, working } from "./shared.js";
 import * as strangers from "./strangers.js";
 import * as things from "./things.js";
 
@@ -16,7 +16,7 @@ const SURE_ENOUGH = 5;
 const state = {
   stop: null, // ends the camera
   looking: null, // the video or image that answers are about
-  shown: null, // the frame the answer on the page is about
+  shown: null, // the picture that the answer on the page is about: { image, source }
   teaching: false,
 };
 
@@ -68,9 +68,9 @@ function newBar(list) {
   return bar;
 }
 
-async function answer(image) {
-  const answered = await service.ask(image, strangers.wanted());
-  state.shown = image;
+async function answer(picture) {
+  const answered = await service.ask(picture, strangers.wanted());
+  state.shown = picture;
   showAnswer(answered);
   strangers.noticed(answered);
 }
@@ -83,8 +83,8 @@ async function look() {
     return;
   }
   if (source !== $("video")) return;
-  const image = await camera.frame(source);
-  if (image) await answer(image);
+  const picture = await camera.frame(source);
+  if (picture) await answer(picture);
 }
 
 async function keepLooking() {
@@ -107,12 +107,12 @@ async function keepLooking() {
 }
 
 async function correct(name) {
-  const image = state.shown;
-  if (!image || !name) return;
+  const picture = state.shown;
+  if (!picture || !name) return;
   await trying(async () => {
-    await service.correct(image, name);
-    say(`Learned: ${name}`);
-    if (state.looking !== $("video")) await answer(image);
+    const done = await service.correct(picture, name);
+    say(corrected(done));
+    if (state.looking !== $("video")) await answer(picture);
   });
 }
 
@@ -135,11 +135,11 @@ async function teachHeld() {
   let taught = 0;
   await trying(async () => {
     while (state.teaching) {
-      const image = await camera.frame(state.looking);
+      const picture = await camera.frame(state.looking);
       const glance = camera.glance();
-      if (image && !seen.some((one) => camera.nearlySame(one, glance))) {
+      if (picture && !seen.some((one) => camera.nearlySame(one, glance))) {
         seen.push(glance);
-        const { new: isNew } = await service.teach(image, name, "camera", group);
+        const { new: isNew } = await service.teach(picture, name, group);
         taught += isNew ? 1 : 0;
         $("taken").hidden = false;
         $("taken").textContent = pictures(taught);
@@ -210,12 +210,12 @@ function stopLooking() {
 async function askAbout(file) {
   state.stop?.();
   state.stop = null;
+  state.shown = null; // until this one is answered, there is nothing to correct
   const still = $("still");
-  if (still.src) URL.revokeObjectURL(still.src);
-  still.src = URL.createObjectURL(file);
-  await still.decode();
+  const visible = await camera.showFile(still, file);
+  if (!visible) say(`This browser cannot show ${file.name}; the service looks at it all the same.`);
   showSource(still);
-  if (things.on()) await things.look(still);
+  if (things.on() && visible) await things.look(still);
   else await answer(await camera.frame(still));
   readyToTeach();
 }

@@ -1,4 +1,5 @@
-// The camera: frames as JPEG, small enough to be sent several times a second.
+// What is looked at: frames of the camera as JPEG, small enough to be sent several times a second,
+// and picture files, sent as they are, so that the answer is the one any other program would get.
 
 const SIDE = 256;
 const GLANCE = 16;
@@ -25,30 +26,55 @@ export async function start(video) {
   };
 }
 
-// The middle square of a video or an image, as a JPEG.
-export function frame(source) {
+const CAMERA = "camera";
+const files = new WeakMap(); // of image elements
+
+export const sourceOf = (file) => file.webkitRelativePath || file.name || "page";
+
+// Shows a file; false where this browser cannot, which keeps nobody from asking about it.
+export async function showFile(still, file) {
+  if (still.src) URL.revokeObjectURL(still.src);
+  files.set(still, { image: file, source: sourceOf(file) });
+  still.src = URL.createObjectURL(file);
+  try {
+    await still.decode();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const blobOf = async (drawn) => {
+  const image = await new Promise((resolve) => drawn.toBlob(resolve, "image/jpeg", 0.9));
+  return { image, source: CAMERA };
+};
+
+// What is to be sent of a source: its file, or the middle square of a video as a JPEG.
+export async function frame(source) {
   const width = source.videoWidth || source.naturalWidth;
   const height = source.videoHeight || source.naturalHeight;
-  if (!width || !height) return Promise.resolve(null);
-  const side = Math.min(width, height);
-  const pen = canvas.getContext("2d", { willReadFrequently: false });
-  pen.drawImage(source, (width - side) / 2, (height - side) / 2, side, side, 0, 0, SIDE, SIDE);
-  return new Promise((resolve) => canvas.toBlob(resolve, "image/jpeg", 0.9));
+  if (width && height) {
+    const side = Math.min(width, height);
+    const pen = canvas.getContext("2d", { willReadFrequently: false });
+    pen.drawImage(source, (width - side) / 2, (height - side) / 2, side, side, 0, 0, SIDE, SIDE);
+  }
+  if (files.has(source)) return files.get(source);
+  return width && height ? blobOf(canvas) : null;
 }
 
 const LONG = 640;
 const whole = document.createElement("canvas");
 
-// All of a video or an image, its long side 640 pixels, as a JPEG.
-export function wholeFrame(source) {
-  const width = source.videoWidth || source.naturalWidth;
-  const height = source.videoHeight || source.naturalHeight;
-  if (!width || !height) return Promise.resolve(null);
+// As frame, but all of a video, its long side 640 pixels.
+export async function wholeFrame(source) {
+  if (files.has(source)) return files.get(source);
+  const { videoWidth: width, videoHeight: height } = source;
+  if (!width || !height) return null;
   const shrink = Math.min(1, LONG / Math.max(width, height));
   whole.width = Math.round(width * shrink);
   whole.height = Math.round(height * shrink);
   whole.getContext("2d").drawImage(source, 0, 0, whole.width, whole.height);
-  return new Promise((resolve) => whole.toBlob(resolve, "image/jpeg", 0.9));
+  return blobOf(whole);
 }
 
 // What the last drawn frame looks like at a glance.

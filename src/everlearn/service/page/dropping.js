@@ -1,5 +1,6 @@
 // Pictures and folders that are dropped or chosen. In a folder, the name of the folder is the name.
 
+import { sourceOf } from "./camera.js";
 import * as service from "./service.js";
 import { $, chosen, pictures, progress, say, trying, working } from "./shared.js";
 
@@ -71,8 +72,7 @@ async function teachAll(lessons) {
     if (stopped) break;
     progress(`Teaching ${name}: ${place + 1} of ${lessons.length}`, place, lessons.length);
     try {
-      const done = await service.teach(
-        file, name, file.webkitRelativePath || file.name || "page", group);
+      const done = await service.teach({ image: file, source: sourceOf(file) }, name, group);
       taught += done.new ? 1 : 0;
     } catch (error) {
       refused.push(`${file.name}: ${error.message}`);

@@ -22,9 +22,9 @@ function forgetOne(id, place) {
 }
 
 // Each picture with what it does to the score, beside the others.
-export async function why(image) {
-  if (!image) return;
-  const found = await trying(() => service.why(image));
+export async function why(picture) {
+  if (!picture) return;
+  const found = await trying(() => service.why(picture));
   if (!found) return;
   const most = Math.max(...found.effects.map((one) => Math.abs(one.effect ?? 1)), 1e-9);
   const rows = found.effects.map((one) => {

@@ -75,22 +75,23 @@ const changeJson = (path, value) => change(path, JSON.stringify(value), JSON_KIN
 
 const JPEG_KIND = { "content-type": "image/jpeg" };
 
-export const ask = (image, remember = false) =>
+export const ask = ({ image }, remember = false) =>
   send("ask", { method: "POST", body: image, headers: JPEG_KIND, query: remember ? { remember } : {} });
-export const why = (image) => send("why", { method: "POST", body: image, headers: JPEG_KIND });
+export const why = ({ image }) => send("why", { method: "POST", body: image, headers: JPEG_KIND });
 export const check = () => send("check");
 export const strangers = () => send("strangers");
 export const nameStrangers = (group, name) => changeJson("strangers/name", { group, name });
 export const ignoreStrangers = (group) => changeJson("strangers/ignore", { group });
 export const dropStrangers = (group) => changeJson("strangers/drop", { group });
 export const strangerThumbnail = (id) => address(`strangers/${id}/thumbnail`);
-export const teach = (image, name, source, group) =>
+export const teach = ({ image, source }, name, group) =>
   change("teach", form(image, { name, source, group }));
-export const correct = (image, name, box) =>
-  change("correct", form(image, box ? { name, box: box.join(",") } : { name }));
+// A picture is { image, source }: the bytes as they are, and where they came from.
+export const correct = ({ image, source }, name, box) =>
+  change("correct", form(image, { name, source, ...(box ? { box: box.join(",") } : {}) }));
 // A few boxes, so that several frames a second are looked at.
 const FEW = 8;
-export const find = (image) =>
+export const find = ({ image }) =>
   send("find", { method: "POST", body: image, headers: JPEG_KIND, query: { most: FEW } });
 export const rename = (old, wanted) => changeJson("rename", { old, new: wanted });
 export const forget = (name, erase) => changeJson("forget", { name, erase });

@@ -19,6 +19,12 @@ export function within(milliseconds, action) {
 
 export const pictures = (count) => (count === 1 ? "1 picture" : `${count} pictures`);
 
+// What a correction did, in words.
+export function corrected({ name, moved_from: from, taught }) {
+  if (from.length) return `Moved from ${from.join(", ")} to ${name}.`;
+  return taught ? `Learned: ${name}` : `It is called ${name} already.`;
+}
+
 export function element(kind, properties = {}, ...children) {
   const made = Object.assign(document.createElement(kind), properties);
   made.append(...children);

@@ -3,14 +3,14 @@
 
 import * as camera from "./camera.js";
 import * as service from "./service.js";
-import { $, say, trying } from "./shared.js";
+import { $, corrected, say, trying } from "./shared.js";
 
 // A drag shorter than this many pixels is a tap.
 const SHORTEST = 12;
 
 const state = {
   on: false,
-  shown: null, // the frame that the boxes are of
+  shown: null, // the picture that the boxes are of: { image, source }
   source: null, // the video or image it came from
   chosen: null, // the box that is to be named
   drag: null,
@@ -88,11 +88,11 @@ export function clear() {
 
 export async function look(source) {
   if (state.chosen !== null) return; // the picture stands still while its box is being named
-  const image = await camera.wholeFrame(source);
-  if (!image || !state.on) return;
-  const { things } = await service.find(image);
+  const picture = await camera.wholeFrame(source);
+  if (!picture || !state.on) return;
+  const { things } = await service.find(picture);
   if (!state.on || state.chosen !== null) return;
-  state.shown = image;
+  state.shown = picture;
   state.source = source;
   show(things);
   const known = things.filter((thing) => !thing.unknown).map((thing) => thing.answers[0].name);
@@ -103,11 +103,10 @@ export async function look(source) {
 
 export async function teach(name) {
   const box = state.chosen;
-  const image = state.shown;
-  if (!box || !image || !name) return;
+  const picture = state.shown;
+  if (!box || !picture || !name) return;
   await trying(async () => {
-    await service.correct(image, name, box);
-    say(`Learned: ${name}`);
+    say(corrected(await service.correct(picture, name, box)));
     $("name").value = "";
     $("name").dispatchEvent(new Event("input"));
   });
