@@ -94,6 +94,21 @@ def test_teach_as_a_name(run, photos):
     assert "plant\t5\t20" in run("names").stdout
 
 
+def test_names_from_folders_in_folders_are_shown_before_they_are_taught(run, photos, tmp_path):
+    nest = tmp_path / "nest" / "2024" / "05"
+    shutil.copytree(photos / "leaf", nest / "Cardinal")
+    shutil.copytree(photos / "sky", nest / ".trash")
+    planned = run("teach", "--plan", tmp_path / "nest")
+    assert "Cardinal: 4 images from 2024/05/Cardinal 4" in planned.stderr
+    assert planned.stdout.splitlines()[1:] == ["Cardinal\t4"]
+    assert not (tmp_path / "memory").exists()
+    taught = run("teach", tmp_path / "nest")
+    assert taught.stderr.startswith(planned.stderr)
+    assert list(as_json(run("names", "--json"))) == ["Cardinal"]
+    outermost = as_json(run("teach", "--json", "--plan", "--outermost", tmp_path / "nest"))
+    assert outermost["names"] == {"2024": 4}
+
+
 def test_unreadable_images_are_named_and_the_exit_code_is_one(run, photos, tmp_path):
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"no image")

@@ -8,6 +8,7 @@ import pytest
 
 from attacks.hostile_images import photograph, saved
 from everlearn import Memory
+from everlearn.cluster.listing import listed
 from everlearn.errors import CannotRead, CannotWrite, InvalidInput, NeverLearned
 from everlearn.images import folders
 from everlearn.images.decode import decode
@@ -27,13 +28,14 @@ from everlearn.images.folders import (
 )
 from everlearn.memory.answers import Answer, Answers
 from everlearn.memory.insight.evaluate import evaluate, plot_confusion
+from everlearn.streams.sources import image_folder
 
 
 @pytest.fixture
 def photos(tmp_path):
     """Two class folders, one with a folder inside, and things that are no images."""
     place = tmp_path / "photos"
-    for name, angles in (("up", (0, 5, 10)), ("down", (180, 185, 190)), ("up/more", (2, 7))):
+    for name, angles in (("up", (0, 5, 10)), ("down", (180, 185, 190)), ("more/up", (2, 7))):
         (place / name).mkdir(parents=True, exist_ok=True)
         for angle in angles:
             data = saved(photograph(60).rotate(angle), "PNG")
@@ -52,11 +54,11 @@ def test_the_folder_is_the_name(photos):
         ("down/180.png", "down"),
         ("down/185.png", "down"),
         ("down/190.png", "down"),
+        ("more/up/2.png", "up"),
+        ("more/up/7.png", "up"),
         ("up/0.png", "up"),
         ("up/10.png", "up"),
         ("up/5.png", "up"),
-        ("up/more/2.png", "up"),
-        ("up/more/7.png", "up"),
     ]
 
 
@@ -107,17 +109,41 @@ def test_nothing_is_left_out_without_a_word(photos, tmp_path):
     assert ("clip.mp4", "up") in {(path.name, name) for path, name in with_videos.files}
 
 
-def test_folders_in_folders_are_one_name_or_many(tmp_path):
-    for place in ("animals/cat", "animals/dog", "plants"):
-        (tmp_path / place).mkdir(parents=True)
-        (tmp_path / place / "1.png").write_bytes(saved(photograph(60), "PNG"))
-    found = survey([tmp_path])
-    assert [name for _, name in found.files] == ["animals", "animals", "plants"]
-    assert found.nested == {"animals": {"animals/cat": 1, "animals/dog": 1}}
+def test_an_image_has_the_name_of_the_folder_it_lies_in(tmp_path):
+    """Whichever folder above it is given, and for every way to give one."""
+    nest = tmp_path / "nest"
+    for place in ("2024/05/Cardinal", "2024/06/Cardinal", "2024/05/.cache", "2024/__MACOSX/Jay"):
+        (nest / place).mkdir(parents=True)
+        (nest / place / "1.png").write_bytes(saved(photograph(60), "PNG"))
+    for given in (nest, nest / "2024", nest / "2024" / "05", nest / "2024" / "05" / "Cardinal"):
+        assert {name for _, name in survey([given]).files} == {"Cardinal"}
+    found = survey([nest])
+    assert found.nested == {"Cardinal": {"2024/05/Cardinal": 1, "2024/06/Cardinal": 1}}
     assert found.is_unusual
-    each = survey([tmp_path], by_innermost=True)
-    assert [name for _, name in each.files] == ["cat", "dog", "plants"]
-    assert not each.is_unusual
+    watch = FolderWatch(nest)
+    watch.look()
+    assert watch.look() == found.files
+    shards = listed(str(nest))
+    pictures = {(Path(p.path), p.label) for shard in shards for p in shard.pictures}
+    assert pictures == set(found.files)
+    streamed = image_folder(nest)
+    assert list(zip(map(Path, streamed.X), streamed.y, strict=True)) == found.files
+    outermost = survey([nest, nest / "2024"], outermost=True)
+    assert [name for _, name in outermost.files] == ["2024", "2024", "05", "06"]
+
+
+def test_a_folder_of_images_alone_is_a_class(tmp_path, monkeypatch):
+    """As a shell gives them: ``teach photos/*``; images beside folders with images are not."""
+    for place in ("cat", "dog", ".mine"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "1.png").write_bytes(saved(photograph(60), "PNG"))
+    found = survey([tmp_path / "cat", tmp_path / "dog"])
+    assert [name for _, name in found.files] == ["cat", "dog"]
+    assert set(found.nested) == {"cat", "dog"}
+    monkeypatch.chdir(tmp_path / "cat")
+    assert survey([Path()]).files == [(Path("1.png"), "cat")]
+    with pytest.raises(InvalidInput, match="have no name"):
+        survey([tmp_path / ".mine"])
 
 
 def test_a_folder_that_cannot_be_opened_is_said(photos, monkeypatch):
@@ -150,7 +176,7 @@ def test_unknown_with_the_right_first_guess_is_not_right(tmp_path, photos, monke
     [
         ("missing", CannotRead, "does not exist"),
         ("loose.png", InvalidInput, "--as NAME"),
-        ("up/more", InvalidInput, "no folders with images"),
+        (".trash", InvalidInput, "holds no images"),
     ],
 )
 def test_what_has_no_name_is_refused(photos, path, error, words):

@@ -43,7 +43,8 @@ also = click.option(
 @click.argument("paths", nargs=-1, required=True, type=PATH, metavar="DIR|FILE...")
 @click.option("--as", "name", metavar="NAME", help="What it is; by default the folder's name.")
 @click.option(
-    "--innermost", is_flag=True, help="In folders of folders of folders, the innermost is the name."
+    "--outermost/--innermost",
+    help="Where folders lie in folders, the name is the outermost below DIR.  [default: innermost]",
 )
 @click.option(
     "--every",
@@ -78,7 +79,7 @@ def teach(
     ctx: click.Context,
     paths: tuple[Path, ...],
     name: str | None,
-    innermost: bool,
+    outermost: bool,
     every: float | None,
     box: tuple[float, ...] | str | None,
     boxes: bool,
@@ -93,13 +94,13 @@ def teach(
 ) -> None:
     """Teach images: a folder of folders, or anything --as NAME."""
     if boxes:
-        if name is not None or every is not None or innermost:
+        if name is not None or every is not None or outermost:
             raise click.UsageError("--boxes says names itself; it goes without --as and --every")
         from everlearn.cli.finding import teach_boxes
 
         teach_boxes(ctx, paths, images, regions, plan=plan, again=again, also=also, as_json=as_json)
         return
-    found = survey(paths, name, by_innermost=innermost, videos=every is not None)
+    found = survey(paths, name, outermost=outermost, videos=every is not None)
     if plan:
         _print_plan(found, as_json)
         return
@@ -177,9 +178,15 @@ def _say_plan(found: Survey) -> None:
     say(f"will teach {images} of {kinds}", err=True)
     for name, folders in list(found.nested.items())[:MOST_SHOWN]:
         inside = ", ".join(f"{folder} {count}" for folder, count in folders.most_common(MOST_SHOWN))
+        more = len(folders) - MOST_SHOWN
+        others = f" and {counted(more, 'more folder')}" if more > 0 else ""
+        say(f"  {name}: {counted(names[name], 'image')} from {inside}{others}", err=True)
+    if len(found.nested) > MOST_SHOWN:
+        say(f"  and {counted(len(found.nested) - MOST_SHOWN, 'more name')}; see --plan", err=True)
+    if found.nested:
         say(
-            f"  {name}: {names[name]} images from {len(folders)} folders ({inside}); with "
-            "--innermost each folder is a name of its own",
+            "  the name is the folder an image lies in; with --outermost it is the first folder "
+            "below the one given, and --as NAME gives one name to all",
             err=True,
         )
     for reason, left in found.left_out.items():

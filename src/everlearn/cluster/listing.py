@@ -1,9 +1,9 @@
 """From what a user names (files, folders, patterns, arrays) to a list of shards.
 
-A folder may hold shards (npz, parquet, tar), or folders of images whose names are the labels; the
-images of one folder are dealt into shards of a few hundred in the order of their names. Arrays in
-memory are cut into blocks of rows. The list is sorted and free of repetitions, so that it does not
-depend on how it was asked for.
+A folder may hold shards (npz, parquet, tar), or images, whose labels are the names of the folders
+they lie in (:mod:`everlearn.images.folders`); the images of one folder are dealt into shards of a
+few hundred in the order of their names. Arrays in memory are cut into blocks of rows. The list is
+sorted and free of repetitions, so that it does not depend on how it was asked for.
 """
 
 import hashlib
@@ -25,6 +25,7 @@ from everlearn.cluster.shards import (
 )
 from everlearn.errors import BadShard, CannotRead, InvalidInput, WrongKind, WrongShape
 from everlearn.images.decode import SUFFIXES
+from everlearn.images.folders import is_hidden, name_of
 
 KINDS = {
     ".npz": Kind.NPZ,
@@ -150,27 +151,34 @@ def _file(system: Any, about: dict[str, Any]) -> Shard | None:
 
 def _in_folder(system: Any, folder: str) -> Iterator[Shard]:
     pictures: dict[str, list[LabelledFile]] = {}
+    loose: list[LabelledFile] = []
+    own = folder.rstrip("/").rpartition("/")[2]
     empty = True
     for path, about in sorted(system.find(folder, detail=True).items()):
         below = path[len(folder) :].strip("/").split("/")
-        if any(part.startswith(".") for part in below):
+        if any(is_hidden(part) for part in below):
             continue
         shard = _file(system, about)
         if shard is not None:
             empty = False
             yield shard
-        elif len(below) > 1 and os.path.splitext(path)[1].lower() in SUFFIXES:
-            pictures.setdefault(below[0], []).append(LabelledFile(path, below[0]))
-    for label, files in pictures.items():
+        elif os.path.splitext(path)[1].lower() in SUFFIXES:
+            inside = below[:-1]
+            if inside:
+                picture = LabelledFile(path, name_of(inside))
+                pictures.setdefault("/".join(inside), []).append(picture)
+            else:
+                loose.append(LabelledFile(path, own))
+    if empty and not pictures and loose and not is_hidden(own):
+        pictures[""] = loose
+    for inner, files in pictures.items():
         empty = False
-        base = address_in(system, f"{folder.rstrip('/')}/{label}")
+        base = address_in(system, f"{folder.rstrip('/')}/{inner}".rstrip("/"))
         for start in range(0, len(files), PICTURES_PER_SHARD):
             part = tuple(files[start : start + PICTURES_PER_SHARD])
             yield picture_shard(system, f"{base}#{start:08d}", part)
     if empty:
-        raise InvalidInput(
-            f"{folder} holds neither shards ({', '.join(KINDS)}) nor folders with images"
-        )
+        raise InvalidInput(f"{folder} holds neither shards ({', '.join(KINDS)}) nor images")
 
 
 def _blocks(X: Any, y: Any) -> Iterator[Shard]:

@@ -1,4 +1,8 @@
-"""Folders of images: the name of a folder is the name of what is in it.
+"""Folders of images: an image has the name of the folder it lies in.
+
+One rule holds for the command line, the page, `watch`, `evaluate` and clusters (:func:`name_of`):
+``photos/2024/05/Cardinal/1.jpg`` is a Cardinal, whichever folder above it was given. Hidden folders
+are not looked into. Images beside folders with images have no name and are left out.
 
 Nothing is left out without a word: whatever lies in a folder is either taken or counted under the
 reason why it is not. What a file is called decides little; a file whose suffix says nothing is
@@ -8,7 +12,7 @@ looked into.
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +38,8 @@ BAD_NAME = "in a folder whose name cannot be a name"
 BAD_LINK = "links that lead nowhere, or back to where they lie"
 CLOSED = "folders that cannot be opened"
 TOO_DEEP = f"folders more than {DEEPEST} deep"
+# Folders that archives and network drives add beside the images.
+BOOKKEEPING = ("__MACOSX", "@eaDir")
 # What nobody misses.
 ORDINARY = (HIDDEN, NO_IMAGE)
 
@@ -44,6 +50,24 @@ def require_name(name: object) -> None:
         raise InvalidLabel(f"a name is a word of printable characters, not {name!r}")
     if len(name) > LONGEST_NAME:
         raise InvalidLabel(f"a name has at most {LONGEST_NAME} characters, this has {len(name)}")
+
+
+def is_hidden(part: str) -> bool:
+    """Whether a file or folder of this name is passed over: dot files, and what archives add."""
+    return part.startswith(".") or part in BOOKKEEPING
+
+
+def name_of(inside: Sequence[str], *, outermost: bool = False) -> str:
+    """The name of an image by the folders it lies in.
+
+    Parameters
+    ----------
+    inside : sequence of str
+        The folders from the one that was given (not included) to the image (not included).
+    outermost : bool, default=False
+        Take the first of them, where a class has folders of its own: ``Cardinal/2024/05/1.jpg``.
+    """
+    return inside[0 if outermost else -1]
 
 
 @dataclass
@@ -57,7 +81,8 @@ class Survey:
     left_out : dict of lists of paths
         By reason.
     nested : dict of counters
-        Images by the folder they lie in, for names whose images lie deeper than in one folder.
+        Images by the folder they lie in, for names whose images lie elsewhere than in a folder of
+        that name directly below the one given.
     """
 
     files: list[LabelledFile] = field(default_factory=list)
@@ -77,7 +102,7 @@ def survey(
     paths: Iterable[Path],
     name: str | None = None,
     *,
-    by_innermost: bool = False,
+    outermost: bool = False,
     videos: bool = False,
 ) -> Survey:
     """What lies in some folders, or files with a name given.
@@ -85,11 +110,12 @@ def survey(
     Parameters
     ----------
     paths : iterable of paths
-        A folder of folders gives each image the name of the folder it lies in.
+        Each image has the name of the folder it lies in. A folder with images and without folders
+        of images is a class itself.
     name : str, optional
         The name of all, however deep it lies; files may then be given on their own.
-    by_innermost : bool, default=False
-        Where folders lie in folders, the name is that of the innermost, not of the outermost.
+    outermost : bool, default=False
+        Where folders lie in folders, the name is that of the outermost below the one given.
     videos : bool, default=False
         Take videos, too.
     """
@@ -98,7 +124,7 @@ def survey(
         if not path.exists():
             raise CannotRead(f"{path} does not exist")
         if path.is_dir():
-            _look_through(found, path, name, by_innermost, videos)
+            _look_through(found, path, name, outermost, videos)
         elif name is not None:
             found.files.append((path, name))
         else:
@@ -127,10 +153,11 @@ def image_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _look_through(
-    found: Survey, folder: Path, name: str | None, by_innermost: bool, videos: bool
+    found: Survey, folder: Path, name: str | None, outermost: bool, videos: bool
 ) -> None:
     before = len(found.files)
     deeper: dict[str, Counter[str]] = {}
+    loose: list[Path] = []
     for path in _walk(found, folder):
         reason = _reason_against(path, videos)
         if reason is not None:
@@ -138,21 +165,27 @@ def _look_through(
         elif name is not None:
             found.files.append((path, name))
         elif path.parent == folder:
-            found.leave_out(LOOSE, path)
+            loose.append(path)
         else:
             inside = path.relative_to(folder).parts[:-1]
-            label = inside[-1] if by_innermost else inside[0]
+            label = name_of(inside, outermost=outermost)
             if not _can_be_a_name(label):
                 found.leave_out(BAD_NAME, path)
                 continue
             found.files.append((path, label))
             deeper.setdefault(label, Counter())["/".join(inside)] += 1
-    if not by_innermost:
-        found.nested |= {label: where for label, where in deeper.items() if set(where) != {label}}
+    own = folder.resolve().name
+    if loose and len(found.files) == before and not is_hidden(own) and _can_be_a_name(own):
+        found.files += [(path, own) for path in loose]
+        deeper[own] = Counter({str(folder): len(loose)})
+    else:
+        for path in loose:
+            found.leave_out(LOOSE, path)
+    for label, where in deeper.items():
+        if set(where) != {label}:
+            found.nested.setdefault(label, Counter()).update(where)
     if len(found.files) == before:
-        where = f"{folder} holds no images" if name else f"{folder} holds no folders with images"
-        hint = "" if name else "; put the images of each class into a folder, or add --as NAME"
-        raise InvalidInput(where + hint + _counted(found))
+        raise InvalidInput(f"{folder} holds no images{_counted(found)}")
 
 
 def _counted(found: Survey) -> str:
@@ -176,7 +209,7 @@ def _walk(found: Survey, folder: Path, above: tuple[str, ...] = ()) -> Iterator[
     folders = []
     for entry in entries:
         path = Path(entry.path)
-        if entry.name.startswith("."):
+        if is_hidden(entry.name):
             found.leave_out(HIDDEN, path)
         elif entry.is_dir():
             folders.append(path)
@@ -249,11 +282,11 @@ class FolderWatch:
         seen: dict[Path, tuple[int, int]] = {}
         found = Survey()
         for path in _walk(found, self.folder):
-            label = path.relative_to(self.folder).parts[0]
+            inside = path.relative_to(self.folder).parts[:-1]
             reason = _reason_against(path, False)
-            if reason is None and path.parent == self.folder:
+            if reason is None and not inside:
                 reason = LOOSE
-            if reason is None and not _can_be_a_name(label):
+            if reason is None and not _can_be_a_name(name_of(inside)):
                 reason = BAD_NAME
             if reason is not None:
                 found.leave_out(reason, path)
@@ -266,7 +299,7 @@ class FolderWatch:
             seen[path] = mark
             if self._seen.get(path) == mark and self._reported.get(path) != mark:
                 self._reported[path] = mark
-                ready.append((path, label))
+                ready.append((path, name_of(inside)))
         self._seen, self.left_out = seen, found.left_out
         self._reported = {path: mark for path, mark in self._reported.items() if path in seen}
         return ready

@@ -17,12 +17,17 @@ from numpy.typing import NDArray
 
 from everlearn.errors import MissingData, TooFewExamples
 from everlearn.images.decode import SUFFIXES, opened_picture
+from everlearn.images.folders import is_hidden, name_of
 from everlearn.streams.examples import DataSet, Examples
 
 
 def image_folder(folder: str | Path) -> Examples:
     """One folder per class; ``X`` holds paths."""
-    return labelled_files(folder, [(path, path.parent.name) for path in image_files(folder)])
+    root = Path(folder)
+    found = [(path, path.relative_to(root).parts[:-1]) for path in image_files(root)]
+    return labelled_files(
+        folder, [(path, name_of(inside or (root.resolve().name,))) for path, inside in found]
+    )
 
 
 def split_folders(folder: str | Path) -> DataSet:
@@ -60,11 +65,14 @@ def read_images(paths: Iterable[str], *, side: int, grey: bool = False) -> NDArr
 
 
 def image_files(folder: str | Path) -> list[Path]:
-    """Every file below a folder that is named like an image, sorted."""
+    """Every file below a folder that is named like an image and not hidden, sorted."""
     root = Path(folder)
     if not root.is_dir():
         raise MissingData(f"{root} is not a folder; put the images there, one folder per class")
-    return sorted(path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+    named_like_images = (path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+    return sorted(
+        path for path in named_like_images if not any(map(is_hidden, path.relative_to(root).parts))
+    )
 
 
 def labelled_files(folder: str | Path, found: list[tuple[Path, Any]]) -> Examples:
