@@ -27,7 +27,7 @@ bridges: .venv/.installed
 	test -x $(LABEL_STUDIO)/bin/label-studio || ( $(PYTHON) -m venv $(LABEL_STUDIO) && \
 	  $(LABEL_STUDIO)/bin/pip install --quiet label-studio==1.23.2 )
 	EVERLEARN_LABEL_STUDIO=$(LABEL_STUDIO)/bin/label-studio \
-	  $(BIN)/pytest tests/service/test_bridges.py tests/service/test_label_studio.py
+	  $(BIN)/pytest tests/service/bridges
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -3,7 +3,8 @@
     python scripts/golden_files.py tests/golden/0.1
 
 Run once for each released version, never again for the same one: what is in the folder is what
-people have on their disks. ``tests/test_golden.py`` loads all of them and compares the answers.
+people have on their disks. ``tests/golden/test_golden.py`` loads all of them and
+compares the answers.
 """
 
 import json

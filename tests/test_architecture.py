@@ -68,3 +68,49 @@ def test_the_library_imports_no_experiments():
     imports = re.compile(r"^\s*(from|import) everlearn_papers", re.MULTILINE)
     files = LIBRARY.rglob("*.py")
     assert [f for f in files if imports.search(f.read_text("utf-8"))] == []
+
+
+#: Folders of tests whose subject is not one source file.
+CROSS_CUTTING = {
+    "attacks": "hostile input and killed processes, through every layer",
+    "contract": "what every learner promises",
+    "docs": "pages, examples and deployment files",
+    "ecosystems": "other libraries' data types",
+    "golden": "files of earlier versions",
+    "properties": "algebra of learners over random streams",
+}
+#: Single tests whose subject is not one source file.
+OTHER_SUBJECTS = {
+    "test_architecture.py": "the layout itself",
+    "test_benchmarks.py": "benchmarks/ and attacks/ can be started",
+    "test_habits.py": "files of the repository",
+}
+
+
+def without_a_source(tests, sources):
+    """Tests below ``tests`` that name no module and no asset below ``sources``."""
+    found = []
+    for test in sorted(tests.rglob("test_*.py")):
+        relative = test.relative_to(tests)
+        named = sources / relative.parent / relative.name.removeprefix("test_")
+        sources_named = (named, named.with_suffix("") / "__init__.py", named.with_suffix(".js"))
+        if not any(path.is_file() for path in sources_named):
+            found.append(relative)
+    return found
+
+
+def test_tests_mirror_sources():
+    tests = Path(__file__).parent
+    strays = [
+        str(test)
+        for test in without_a_source(tests, LIBRARY)
+        if test.parts[0] not in CROSS_CUTTING and str(test) not in OTHER_SUBJECTS
+    ]
+    assert strays == [], "tests/<package>/test_<file>.py tests src/everlearn/<package>/<file>.py"
+    assert [name for name in OTHER_SUBJECTS if not (tests / name).is_file()] == []
+
+
+def test_four_in_five_tests_mirror_a_source_file():
+    tests = Path(__file__).parent
+    all_tests = len(list(tests.rglob("test_*.py")))
+    assert len(without_a_source(tests, LIBRARY)) <= 0.2 * all_tests

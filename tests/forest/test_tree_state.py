@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from everlearn import NCMForest, SVMForest
 from everlearn.errors import DamagedModel, InvalidParameter
 from tests.forest.forest_oracles import require_sound
-from tests.forest.test_forest_updates import stream
+from tests.forest.test_update import stream
 
 LEARNERS = [NCMForest, SVMForest, ConventionalForest]
 X, Y = stream(np.random.default_rng(0), n_classes=8)

@@ -12,7 +12,7 @@ from everlearn.errors import EverlearnError, InvalidInput
 from everlearn.images.video import read_frames
 from everlearn.regions import looking
 from everlearn.regions.annotations import read_annotations
-from tests.memory.test_regions import SquareFinder, SquareProposer, memory_in, scene, square
+from tests.memory.test_finding import SquareFinder, SquareProposer, memory_in, scene, square
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics.pairwise import chi2_kernel
 
-from everlearn.transfer.kernel import mean_squared_distance, rbf
+from everlearn import LeastSquaresSVM, MultiKT, PassiveAggressive
+from everlearn.errors import InvalidInput
+from everlearn.persistence import load, save
+from everlearn.transfer.kernel import (
+    Kernel,
+    chi2_distances,
+    mean_chi2_distance,
+    mean_squared_distance,
+    rbf,
+)
 from tests.transfer import oracles
 
 
@@ -33,3 +43,81 @@ def test_mean_distance_over_all_pairs(n, d, seed):
 def test_where_examples_say_nothing_the_distance_is_one():
     assert mean_squared_distance(np.ones((1, 3))) == 1.0
     assert mean_squared_distance(np.ones((4, 3))) == 1.0
+
+
+LEARNERS = [PassiveAggressive, LeastSquaresSVM, MultiKT]
+
+
+def histograms(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Words of two kinds of documents; some never occur."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    rates = np.where(y[:, None] == 1, [4, 1, 2, 0, 0.5, 3], [1, 4, 2, 0, 0.5, 2])
+    X = rng.poisson(rates).astype(float) + np.array([1, 0, 0, 0, 0, 0])
+    return X / X.sum(axis=1, keepdims=True), y
+
+
+def test_kernels_are_the_formulas():
+    X, _ = histograms(12)
+    Z, _ = histograms(7, seed=1)
+    assert Kernel("chi2", 0.7).between(X, Z) == pytest.approx(chi2_kernel(X, Z, gamma=0.7))
+    naive = [[sum(map(min, x, z)) for z in Z.tolist()] for x in X.tolist()]
+    assert Kernel("intersection").between(X, Z) == pytest.approx(np.array(naive))
+    for name in ("chi2", "intersection"):
+        kernel = Kernel(name, 0.7)
+        assert kernel.own(X) == pytest.approx(np.diag(kernel.between(X, X)))
+
+
+def test_gamma_is_one_over_the_mean_distance_and_weights_are_copies():
+    X, _ = histograms(9)
+    pairs = [chi2_distances(X[[i]], X[[j]])[0, 0] for i in range(9) for j in range(9) if i != j]
+    assert 1.0 / Kernel("chi2").for_examples(X).gamma == pytest.approx(np.mean(pairs))
+    counts = np.array([1, 2, 1, 1, 3, 1, 1, 1, 1])
+    copies = mean_chi2_distance(np.repeat(X, counts, axis=0))
+    assert mean_chi2_distance(X, counts.astype(float)) == pytest.approx(copies)
+    assert mean_chi2_distance(X[:1]) == mean_chi2_distance(X[[0, 0]]) == 1.0
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize(("name", "gamma"), [("chi2", 0.9), ("intersection", None)])
+def test_a_learner_answers_as_on_the_matrix_of_its_kernel(make, name, gamma):
+    X, y = histograms(40)
+    asked, _ = histograms(15, seed=2)
+    kernel = Kernel(name, gamma)
+    own = make(kernel=name, gamma=gamma).fit(X, y)
+    given = make(kernel="precomputed").fit(kernel.between(X, X), y)
+    expected = given.margin(kernel.between(asked, X))
+    assert own.margin(asked) == pytest.approx(expected, abs=1e-9)
+    assert np.mean(own.predict(asked) == histograms(15, seed=2)[1]) > 0.6
+
+
+@pytest.mark.parametrize("name", ["chi2", "intersection"])
+def test_negative_features_are_refused_and_change_nothing(name):
+    X, y = histograms(20)
+    learner = PassiveAggressive(kernel=name).fit(X, y)
+    before = learner.margin(X)
+    for call in (
+        lambda: learner.partial_fit(-X, y),
+        lambda: learner.learn_one(-X[0], y[0]),
+        lambda: learner.predict(-X),
+        lambda: learner.margin(-X),
+        lambda: PassiveAggressive(kernel=name).fit(-X, y),
+    ):
+        with pytest.raises(InvalidInput, match="histograms"):
+            call()
+    assert np.array_equal(learner.margin(X), before)
+
+
+@pytest.mark.parametrize("name", ["chi2", "intersection"])
+def test_one_by_one_is_a_batch_a_budget_holds_and_a_file_keeps_it(name, tmp_path):
+    X, y = histograms(60)
+    batch = PassiveAggressive(kernel=name, budget=8, drop="smallest").fit(X, y)
+    loop = PassiveAggressive(kernel=name, budget=8, drop="smallest")
+    for x, label in zip(X, y, strict=True):
+        loop.learn_one(x, label)
+    assert loop.margin(X) == pytest.approx(batch.margin(X))
+    save(batch, tmp_path / "kernel.everlearn")
+    again = load(tmp_path / "kernel.everlearn")
+    assert np.array_equal(again.margin(X), batch.margin(X))
+    again.partial_fit(X, y)
+    assert np.array_equal(again.margin(X), batch.partial_fit(X, y).margin(X))

@@ -8,7 +8,7 @@ import pytest
 from everlearn import NCMForest, SVMForest
 from everlearn.forest.grow import LEAF_PATIENCE, PATIENCE, PATIENCE_SPREAD
 from tests.forest.forest_oracles import TreeView, require_sound
-from tests.forest.test_forest_updates import splits_of, stream
+from tests.forest.test_update import splits_of, stream
 
 LEARNERS = (NCMForest, SVMForest)
 SOONEST, LATEST = PATIENCE ** (1 - PATIENCE_SPREAD), PATIENCE ** (1 + PATIENCE_SPREAD)

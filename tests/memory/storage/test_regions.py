@@ -5,7 +5,7 @@ import pytest
 
 from everlearn import Memory, Pixels
 from everlearn.regions import looking
-from tests.memory.test_regions import (
+from tests.memory.test_finding import (
     SquareFinder,
     SquareProposer,
     find_weights,

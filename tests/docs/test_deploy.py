@@ -2,13 +2,18 @@
 
 import json
 import re
+import runpy
 
 import pytest
 
+from everlearn import __version__
 from everlearn.service.metrics import Metrics
 from tests.docs.blocks import ROOT
+from tests.docs.reading import read_command
 
 DEPLOY = ROOT / "deploy"
+
+
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 
@@ -57,3 +62,27 @@ def test_files_that_are_mounted_are_there():
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
             assert not source.startswith("./") or (DEPLOY / source).is_file(), volume
+
+
+ADDON = ROOT / "deploy" / "home-assistant"
+
+
+class TestHomeAssistant:
+    """The add-on's folder: settings that fit their schema, and a command that can be read."""
+
+    def test_every_setting_has_a_schema(self):
+        yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+        config = yaml.safe_load((ADDON / "config.yaml").read_text("utf-8"))
+        assert set(config["options"]) <= set(config["schema"])
+        assert config["version"] == __version__
+
+    def test_its_command_exists(self, monkeypatch, tmp_path):
+        program = runpy.run_path(str(ADDON / "run.py"))
+        monkeypatch.setitem(program["command"].__globals__, "TOKEN", tmp_path / "token")
+        given = {"mqtt": "broker", "mqtt_user": "ann", "host_name": "home.local"}
+        words, variables = program["command"](given)
+        read_command(" ".join(words))
+        assert variables["EVERLEARN_MQTT_USER"] == "ann"
+        again = program["command"](given)[1]["EVERLEARN_TOKEN"]
+        assert variables["EVERLEARN_TOKEN"] == again
+        assert (tmp_path / "token").stat().st_mode & 0o077 == 0

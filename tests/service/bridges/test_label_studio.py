@@ -1,39 +1,40 @@
-"""Bridges to Label Studio and Frigate, with what these systems send and answer.
+"""The bridge to Label Studio, with what Label Studio 1.23 sends and answers.
 
-The messages are those of Label Studio 1.23 and Frigate 0.16. ``test_label_studio.py`` runs the real
-Label Studio.
+The last test runs Label Studio itself; ``make bridges`` installs and names it.
 """
 
 import contextlib
 import http.client
 import http.server
 import json
-import queue
-import runpy
+import os
+import socket
+import subprocess
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import numpy as np
 import pytest
 
-from everlearn import Memory, Pixels, __version__
+from everlearn import Memory, Pixels
 from everlearn.errors import CannotReach, InvalidInput, InvalidParameter
-from everlearn.service.bridges.frigate import Frigate
 from everlearn.service.bridges.label_studio import (
     LabelStudio,
     box_of,
     make_server,
     read_controls,
 )
-from everlearn.service.bridges.remote import Remote
-from tests.docs.blocks import ROOT
-from tests.docs.reading import read_command
+from tests.service.bridges.conftest import BLUE, RED, counts
 from tests.service.conftest import picture
-from tests.service.test_outward import broker, broker_only  # noqa: F401
 
-ADDON = ROOT / "deploy" / "home-assistant"
 KEY = "0123456789abcdef"
+
+
 SECRET = "onlyLabelStudioKnows1"
+
+
 CONFIG = """
 <View>
   <Image name="img" value="$image"/>
@@ -44,71 +45,6 @@ CONFIG = """
   <TextArea name="words" toName="img"/>
 </View>
 """
-RED, BLUE = picture(255, 0, 0), picture(0, 0, 255)
-
-
-class Site:
-    """A web server on this machine: answers by path, and what it was sent."""
-
-    def __init__(self):
-        self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
-        self.heard: list[tuple[str, dict[str, str], bytes]] = []
-        self.posts: queue.Queue = queue.Queue()
-        site = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                length = int(self.headers.get("content-length") or 0)
-                body = self.rfile.read(length)
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                site.heard.append((self.path, headers, body))
-                if self.command == "POST":
-                    site.posts.put((self.path, json.loads(body)))
-                status, extra, answer = site.answers.get(
-                    self.path.partition("?")[0], (404, {}, b"{}")
-                )
-                self.send_response(status)
-                for name, value in extra.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(answer)))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def do_POST(self):
-                self.do_GET()
-
-            def log_message(self, *_):
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-
-    def close(self):
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-@pytest.fixture
-def site():
-    server = Site()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def other_site():
-    server = Site()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def memory(tmp_path):
-    with Memory(tmp_path / "memory", embedder=Pixels(size=8, colour=True)) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -152,10 +88,6 @@ def deleted(*numbers):
         "annotations": [{"id": number} for number in numbers],
         "project": {"id": 7, "label_config": CONFIG},
     }
-
-
-def counts(memory):
-    return {name: record.count for name, record in memory.names().items()}
 
 
 def suggestions(bridge, image="/data/red.png", **more):
@@ -286,130 +218,126 @@ class TestLabelStudio:
         assert site.heard[-1][1]["authorization"] == "Bearer fresh"
 
 
-class TestRemote:
-    def test_credentials_stay_with_their_host(self, site, other_site):
-        other_site.answers["/red.png"] = 200, {}, RED
-        site.answers["/moved.png"] = 302, {"location": f"{other_site.address}/red.png"}, b""
-        remote = Remote(site.address, lambda: "Token secret", [other_site.address])
-        assert remote.image("/moved.png") == RED
-        assert remote.image(f"{other_site.address}/red.png") == RED
-        assert all("authorization" not in headers for _, headers, _ in other_site.heard)
-
-    def test_other_hosts_are_refused(self, site, other_site):
-        site.answers["/moved.png"] = 302, {"location": f"{other_site.address}/red.png"}, b""
-        remote = Remote(site.address)
-        for address in ("/moved.png", f"{other_site.address}/red.png", "file:///etc/passwd"):
-            with pytest.raises(InvalidInput):
-                remote.image(address)
-        assert other_site.heard == []
-
-    def test_a_picture_may_be_inside_its_address(self, site):
-        remote = Remote(site.address)
-        assert remote.image("data:image/png;base64,aGk=") == b"hi"
-        for wrong in ("data:image/png,hi", "data:image/png;base64,?", "", None):
-            with pytest.raises(InvalidInput):
-                remote.image(wrong)
+PROGRAM = os.environ.get("EVERLEARN_LABEL_STUDIO", "")
 
 
-def event(number, kind="new", **after):
-    facts = {"id": number, "camera": "door", "label": "cat", "has_snapshot": True}
-    return json.dumps({"type": kind, "before": {}, "after": facts | after})
+USER_TOKEN = "0123456789abcdef0123456789abcdef01234567"
 
 
-@broker_only
-class TestFrigate:
-    @pytest.fixture
-    def heard(self, broker):  # noqa: F811
-        """Publish to the broker, and what the bridge says on it."""
-        from paho.mqtt.client import Client
-        from paho.mqtt.enums import CallbackAPIVersion
-
-        messages = queue.Queue()
-        client = Client(CallbackAPIVersion.VERSION2)
-        client.on_message = lambda _c, _d, m: messages.put((m.topic, json.loads(m.payload)))
-        client.connect("127.0.0.1", broker)
-        client.subscribe("everlearn/frigate/#")
-        client.loop_start()
-        client.messages = messages
-        yield client
-        client.disconnect()
-        client.loop_stop()
-
-    @pytest.fixture
-    def frigate(self, memory, site, broker, heard):  # noqa: F811
-        memory.teach(RED, "Tom")
-        memory.teach(BLUE, "Kitty")
-        for number, image in (("1.2-a", RED), ("1.3-b", BLUE)):
-            site.answers[f"/api/events/{number}/snapshot.jpg"] = 200, {}, image
-            site.answers[f"/api/events/{number}/sub_label"] = 200, {}, b'{"success": true}'
-        bridge = Frigate(
-            memory, address=site.address, host="127.0.0.1", port=broker, review_seconds=0.2
-        )
-        assert bridge.ready.wait(60)
-        yield bridge
-        bridge.close()
-
-    def test_events_get_sub_labels_and_corrections_are_learned(self, frigate, heard, site, memory):
-        heard.publish("frigate/events", event("1.2-a"), qos=1)
-        path, said = site.posts.get(timeout=30)
-        assert path == "/api/events/1.2-a/sub_label"
-        assert said["subLabel"] == "Tom"
-        assert 0 < said["subLabelScore"] <= 1
-        topic, answer = heard.messages.get(timeout=30)
-        assert (topic, answer["name"]) == ("everlearn/frigate/answer", "Tom")
-        # Somebody corrects it in Frigate's own page.
-        site.answers["/api/events/1.2-a"] = 200, {}, b'{"id": "1.2-a", "sub_label": "Felix"}'
-        deadline = time.monotonic() + 30
-        while "Felix" not in memory.names() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert counts(memory) == {"Felix": 1, "Kitty": 1}
-        # And another over MQTT.
-        heard.publish(
-            "everlearn/frigate/correct", json.dumps({"id": "1.3-b", "name": "Ann"}), qos=1
-        )
-        assert site.posts.get(timeout=30)[1] == {"subLabel": "Ann", "subLabelScore": 1.0}
-        assert counts(memory) == {"Felix": 1, "Ann": 1}
-
-    def test_what_is_not_to_be_named_is_not(self, frigate, heard, site, memory):
-        for payload in (
-            "nonsense",
-            "[]",
-            "{}",
-            event("1.2-a", has_snapshot=False),
-            event("1.2-a", false_positive=True),
-            event("1.2-a", sub_label=["A person", 0.9]),
-            event("no such event"),
-        ):
-            heard.publish("frigate/events", payload, qos=1)
-        heard.publish("frigate/events", event("1.3-b", "end"), qos=1)
-        assert site.posts.get(timeout=30)[0] == "/api/events/1.3-b/sub_label"
-        assert site.posts.empty()
-        assert counts(memory) == {"Tom": 1, "Kitty": 1}
-
-    def test_snapshots_are_answered(self, frigate, heard):
-        heard.publish("frigate/door/cat/snapshot", BLUE)
-        topic, answer = heard.messages.get(timeout=30)
-        assert topic == "everlearn/frigate/door/cat"
-        assert answer["name"] == "Kitty"
-        assert (answer["camera"], answer["label"]) == ("door", "cat")
+label_studio_only = pytest.mark.skipif(
+    not PROGRAM, reason="EVERLEARN_LABEL_STUDIO names no Label Studio; see make bridges"
+)
 
 
-class TestHomeAssistant:
-    """The add-on's folder: settings that fit their schema, and a command that can be read."""
+class Api:
+    """Label Studio's HTTP API."""
 
-    def test_every_setting_has_a_schema(self):
-        yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
-        config = yaml.safe_load((ADDON / "config.yaml").read_text("utf-8"))
-        assert set(config["options"]) <= set(config["schema"])
-        assert config["version"] == __version__
+    def __init__(self, address):
+        self.address = address
 
-    def test_its_command_exists(self, monkeypatch, tmp_path):
-        program = runpy.run_path(str(ADDON / "run.py"))
-        monkeypatch.setitem(program["command"].__globals__, "TOKEN", tmp_path / "token")
-        given = {"mqtt": "broker", "mqtt_user": "ann", "host_name": "home.local"}
-        words, variables = program["command"](given)
-        read_command(" ".join(words))
-        assert variables["EVERLEARN_MQTT_USER"] == "ann"
-        again = program["command"](given)[1]["EVERLEARN_TOKEN"]
-        assert variables["EVERLEARN_TOKEN"] == again
-        assert (tmp_path / "token").stat().st_mode & 0o077 == 0
+    def __call__(self, method, path, said=None, *, images=None):
+        headers = {"authorization": f"Token {USER_TOKEN}"}
+        data = None if said is None else json.dumps(said).encode()
+        if said is not None:
+            headers["content-type"] = "application/json"
+        if images is not None:
+            edge = "a-line-between-files"
+            parts = [
+                f'--{edge}\r\ncontent-disposition: form-data; name="{name}"; filename="{name}"\r\n'
+                f"content-type: image/png\r\n\r\n".encode()
+                + image
+                + b"\r\n"
+                for name, image in images.items()
+            ]
+            data = b"".join(parts) + f"--{edge}--\r\n".encode()
+            headers["content-type"] = f"multipart/form-data; boundary={edge}"
+        request = urllib.request.Request(self.address + path, data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+
+@pytest.fixture(scope="module")
+def label_studio(tmp_path_factory):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("label-studio")
+    # Its own protection refuses addresses of this machine, where the bridge is.
+    settings = {"SSRF_PROTECTION_ENABLED": "false", "USE_DEFAULT_BANNED_SUBNETS": "false"}
+    settings |= {"COLLECT_ANALYTICS": "false", "LATEST_VERSION_CHECK": "false"}
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | settings
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [PROGRAM, "start", "--no-browser", "--data-dir", folder, "--internal-host",
+             "127.0.0.1", "--port", str(port), "--username", "ann@example.org", "--password",
+             "a long password", "--user-token", USER_TOKEN, "--enable-legacy-api-token"],
+            stdout=log, stderr=log, env=environment,
+        )  # fmt: skip
+    address = f"http://127.0.0.1:{port}"
+    for _ in range(2400):  # its first start makes a database
+        assert process.poll() is None, (folder / "log").read_text()[-2000:]
+        try:
+            urllib.request.urlopen(f"{address}/health", timeout=5).close()
+            break
+        except (OSError, urllib.error.URLError):
+            time.sleep(0.5)
+    yield Api(address)
+    process.terminate()
+    process.wait(60)
+
+
+@label_studio_only
+def test_annotations_are_learned_as_they_are_saved(label_studio, tmp_path):
+    with Memory(tmp_path / "memory", embedder=Pixels(size=8, colour=True)) as memory:
+        bridge = LabelStudio(memory, address=label_studio.address, api_key=USER_TOKEN)
+        server = make_server(bridge, SECRET, port=0)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            _walk(label_studio, memory, server.address)
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+def _walk(api, memory, bridge):
+    project = api("POST", "/api/projects", {"title": "things", "label_config": CONFIG})["id"]
+    backend = api("POST", "/api/ml", {"url": bridge, "project": project, "title": "everlearn"})
+    assert backend["state"] == "CO"
+    images = {"a.png": picture(255, 0, 0), "b.png": picture(0, 0, 255), "c.png": picture(0, 220, 0)}
+    api("POST", f"/api/projects/{project}/import", images=images)
+    tasks = [task["id"] for task in api("GET", f"/api/tasks?project={project}")["tasks"]]
+
+    def annotate(task, *results):
+        return api("POST", f"/api/tasks/{task}/annotations/", {"result": list(results)})["id"]
+
+    def suggested(task):
+        action = f"/api/dm/actions?id=retrieve_tasks_predictions&project={project}"
+        api("POST", action, {"selectedItems": {"all": False, "included": [task]}})
+        newest = max(api("GET", f"/api/predictions?task={task}"), key=lambda one: one["id"])
+        return [one["value"]["choices"] for one in newest["result"] if one["type"] == "choices"]
+
+    def counts():
+        return {name: record.count for name, record in memory.names().items()}
+
+    first = annotate(tasks[0], chosen("cup"))
+    annotate(tasks[1], chosen("pen"))
+    # Label Studio tells the bridge before it answers: what is saved is learned already.
+    assert counts() == {"cup": 1, "pen": 1}
+    before, suggestion = memory.ask(images["c.png"]), suggested(tasks[2])
+    third = annotate(tasks[2], chosen("pen"))
+    assert counts() == {"cup": 1, "pen": 2}
+    assert suggested(tasks[2]) == [["pen"]]
+    api("DELETE", f"/api/annotations/{third}/")
+    assert counts() == {"cup": 1, "pen": 1}
+    assert suggested(tasks[2]) == suggestion
+    after = memory.ask(images["c.png"])
+    assert [answer.name for answer in after] == [answer.name for answer in before]
+    assert after[0].probability == pytest.approx(before[0].probability, abs=1e-12)
+    api("PATCH", f"/api/annotations/{first}/", {"result": [drawn("pen", 10, 10)]})
+    assert counts() == {"pen": 2}
+    api("DELETE", f"/api/tasks/{tasks[1]}/")
+    assert counts() == {"pen": 1}
+    assert memory.verify().ok

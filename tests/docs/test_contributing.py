@@ -9,7 +9,7 @@ from pathlib import Path
 
 import everlearn
 
-PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
+PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 PROGRAM = """
 import numpy as np
 from sklearn.utils.estimator_checks import check_estimator

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from everlearn import Memory
+from everlearn import Memory, NearestClassMean, StreamingLDA
 from everlearn.cli.app import app
 from everlearn.errors import InvalidInput, NothingToUndo, OtherName
+from everlearn.memory.storage.journal import WINDOW
 
 
 @pytest.fixture
@@ -134,3 +135,40 @@ def test_an_embedder_that_gives_nan_is_refused_by_name(tmp_path):
             memory.teach(np.asarray(photograph(30)), "cup")
         assert not memory.names()
     assert Path(tmp_path, "journal.sqlite").exists()
+
+
+def memory_of(path, count, classifier=None):
+    rng = np.random.default_rng(5)
+    memory = Memory(path, classifier=classifier)
+    for number, vector in enumerate(rng.normal(size=(count, 12))):
+        memory.teach(vector, f"name {number % 3}", source="/shelf/picture")
+    return memory
+
+
+@pytest.mark.parametrize("count", [WINDOW - 1, WINDOW, WINDOW + 44])
+@pytest.mark.parametrize("classifier", [None, StreamingLDA(), NearestClassMean()])
+def test_forgetting_everything_leaves_a_memory_that_opens_and_learns(tmp_path, count, classifier):
+    with memory_of(tmp_path / "m", count, classifier) as memory:
+        memory.forget(source="/shelf")
+    for _ in range(2):
+        with Memory(tmp_path / "m") as memory:
+            assert memory.names() == {}
+            assert memory.ask(np.ones(12)).unknown
+            assert memory.verify().ok
+    with Memory(tmp_path / "m") as memory:
+        memory.undo()
+        assert sum(record.count for record in memory.names().values()) == count
+    with Memory(tmp_path / "m", read_only=True) as memory:
+        assert len(memory.ask(np.ones(12))) == 3
+        assert memory.verify().ok
+
+
+def test_undoing_everything_leaves_a_memory_that_opens_and_learns(tmp_path):
+    rng = np.random.default_rng(6)
+    with Memory(tmp_path / "m") as memory:
+        memory.teach_many((vector, "cup") for vector in rng.normal(size=(WINDOW + 10, 12)))
+        memory.undo()
+    with Memory(tmp_path / "m") as memory:
+        assert memory.verify().ok
+        memory.teach(np.ones(12), "pen")
+        assert memory.ask(np.ones(12))[0].name == "pen"

@@ -12,7 +12,7 @@ import pytest
 
 from everlearn import Memory, load
 
-GOLDEN = sorted(path for path in (Path(__file__).parent / "golden").iterdir() if path.is_dir())
+GOLDEN = sorted(path for path in Path(__file__).parent.iterdir() if path.is_dir())
 MEMORIES = [path for version in GOLDEN for path in sorted(version.glob("memory*"))]
 MODELS = [path for version in GOLDEN for path in sorted(version.glob("*.everlearn"))]
 

@@ -9,7 +9,7 @@ from PIL import Image
 from everlearn import Memory, Pixels
 from everlearn.regions import looking
 from everlearn.service.client import Client
-from tests.memory.test_regions import SquareFinder, SquareProposer, scene, square
+from tests.memory.test_finding import SquareFinder, SquareProposer, scene, square
 from tests.service.conftest import TOKEN, listening
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.photographs import fill
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NEEDS = {"torch_eye": "torch"}
 ARGUMENTS = {"few_shot_folder": ["photographs"]}
 

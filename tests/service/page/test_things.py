@@ -8,9 +8,9 @@ from PIL import Image
 
 from everlearn import Memory, Pixels
 from everlearn.regions import looking
-from tests.memory.test_regions import SquareFinder, SquareProposer, scene, square
+from tests.memory.test_finding import SquareFinder, SquareProposer, scene, square
 from tests.service.conftest import TOKEN
-from tests.service.test_page import browse, browser_only, see
+from tests.service.page.test_app import browse, browser_only, see
 
 __all__ = ["browse"]
 

@@ -1,0 +1,32 @@
+"""Addresses of other systems: credentials stay with their host, other hosts are refused."""
+
+import pytest
+
+from everlearn.errors import InvalidInput
+from everlearn.service.bridges.remote import Remote
+from tests.service.bridges.conftest import RED
+
+
+class TestRemote:
+    def test_credentials_stay_with_their_host(self, site, other_site):
+        other_site.answers["/red.png"] = 200, {}, RED
+        site.answers["/moved.png"] = 302, {"location": f"{other_site.address}/red.png"}, b""
+        remote = Remote(site.address, lambda: "Token secret", [other_site.address])
+        assert remote.image("/moved.png") == RED
+        assert remote.image(f"{other_site.address}/red.png") == RED
+        assert all("authorization" not in headers for _, headers, _ in other_site.heard)
+
+    def test_other_hosts_are_refused(self, site, other_site):
+        site.answers["/moved.png"] = 302, {"location": f"{other_site.address}/red.png"}, b""
+        remote = Remote(site.address)
+        for address in ("/moved.png", f"{other_site.address}/red.png", "file:///etc/passwd"):
+            with pytest.raises(InvalidInput):
+                remote.image(address)
+        assert other_site.heard == []
+
+    def test_a_picture_may_be_inside_its_address(self, site):
+        remote = Remote(site.address)
+        assert remote.image("data:image/png;base64,aGk=") == b"hi"
+        for wrong in ("data:image/png,hi", "data:image/png;base64,?", "", None):
+            with pytest.raises(InvalidInput):
+                remote.image(wrong)

@@ -1,0 +1,152 @@
+"""Webhooks to a real receiver."""
+
+import contextlib
+import hashlib
+import hmac
+import http.server
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from everlearn import Client
+from everlearn.errors import InvalidParameter
+from everlearn.service.webhooks import WaitingEvents, Webhooks
+from tests.service.conftest import TOKEN
+
+SECRET = "a word both know"
+
+
+@contextlib.contextmanager
+def receiver(statuses=()):
+    """An address that takes posts; the first are answered with these statuses."""
+    posts, answers = queue.Queue(), list(statuses)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            posts.put((dict(self.headers), body))
+            self.send_response(answers.pop(0) if answers else 204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/hook?a=1", posts
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_webhooks_are_signed_and_arrive_in_order(api):
+    with receiver() as (url, posts):
+        hooks = Webhooks([url], SECRET)
+        api.service.follow(hooks)
+        api.post("/v1/teach", json={"vector": [0, 1], "name": "cüp"})
+        api.post("/v1/ask", json={"vector": [0, 1]})
+        api.post("/v1/undo")
+        heard = [posts.get(timeout=60) for _ in range(2)]
+        assert api.get("/metrics").text.count("everlearn_webhooks_lost 0")
+        hooks.close()
+    for headers, body in heard:
+        when, own = (part.partition("=")[2] for part in headers["everlearn-signature"].split(","))
+        signed = hmac.new(SECRET.encode(), f"{when}.".encode() + body, hashlib.sha256)
+        assert hmac.compare_digest(own, signed.hexdigest())
+    told = [json.loads(body) for _, body in heard]
+    ids = [int(headers["everlearn-id"]) for headers, _ in heard]
+    assert ids == [one["id"] for one in told] == [ids[0], ids[0] + 1]
+    # A service that is started anew goes on with higher ones.
+    assert Webhooks([], SECRET)._number >= ids[-1]
+    assert [one["event"] for one in told] == ["taught", "undone"]
+    assert told[0]["facts"]["name"] == "cüp"
+    assert told[0]["memory"] == "home"
+
+
+def test_a_webhook_that_fails_is_sent_again_and_given_up_in_the_end():
+    with receiver([500, 503, 204, 410, 204]) as (url, posts):
+        hooks = Webhooks([url], SECRET, first_pause=0.01)
+        for name in ("one", "two", "three"):
+            hooks("home", "taught", {"name": name})
+        got = [json.loads(posts.get(timeout=60)[1])["facts"]["name"] for _ in range(5)]
+        hooks.close()
+    assert got == ["one", "one", "one", "two", "three"]
+    assert (hooks.hooks[0].sent, hooks.hooks[0].lost) == (2, 1)
+
+
+def test_a_webhook_nobody_answers_holds_nothing_up_and_little_memory():
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        hooks = Webhooks([f"http://127.0.0.1:{closed.getsockname()[1]}/"], SECRET, waiting=5)
+        for _ in range(1_000):
+            hooks("home", "taught", {})
+        assert hooks.hooks[0].lost >= 940
+        hooks.hooks[0].close(0.1)
+        assert hooks.hooks[0].lost + hooks.hooks[0].sent >= 999
+
+
+def test_sigterm_ends_only_when_everything_is_sent_and_closed(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with receiver() as (url, posts):
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from everlearn.cli import main; main()",
+             "-m", str(tmp_path / "m"), "serve",
+             "--port", str(port), "--token", TOKEN, "--webhook", url],
+            env=os.environ | {"EVERLEARN_WEBHOOK_SECRET": SECRET},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        try:
+            assert "Open http" in process.stdout.readline()
+            for _ in range(600):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                    break
+                threading.Event().wait(0.1)
+            with Client(f"http://127.0.0.1:{port}", token=TOKEN) as client:
+                for number in range(15):
+                    client.teach([float(number), 1.0], "cup")
+            process.terminate()
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 0, said
+        assert "stopped; everything acknowledged is kept" in said
+        assert posts.qsize() == 15
+    assert not list((tmp_path / "m").glob("journal.sqlite-wal"))
+
+
+def test_frames_are_counted_together_and_make_room_for_changes():
+    events = WaitingEvents(3)
+    for number in range(1_000):
+        assert events.put({"event": "unknown", "memory": "home", "id": number}) == 0
+    lost = [events.put({"event": "taught", "memory": "home", "id": 1_000 + n}) for n in range(5)]
+    assert lost == [0, 0, 1, 0, 0]
+    assert events.put({"event": "unknown", "memory": "home", "id": 2_000}) == 1
+    kept = [events.get(0.0) for _ in range(5)]
+    assert [one["event"] for one in kept] == ["taught"] * 5
+    for number in range(3):
+        events.put({"event": "unknown", "memory": "home", "id": number})
+    assert events.get(0.0)["count"] == 3
+
+
+@pytest.mark.parametrize("url", ["http://" + "x" * 70 + ".example/", "http://h:99999/"])
+def test_an_address_that_cannot_be_one_is_refused_at_the_start(url):
+    with pytest.raises(InvalidParameter, match="a webhook looks like"):
+        Webhooks([url], SECRET)
+
+
+def test_webhooks_need_a_secret_and_an_address():
+    with pytest.raises(InvalidParameter, match="EVERLEARN_WEBHOOK_SECRET"):
+        Webhooks(["http://127.0.0.1/"], "")
+    with pytest.raises(InvalidParameter, match="webhook looks like"):
+        Webhooks(["file:///etc/passwd"], SECRET)
