@@ -42,7 +42,8 @@ FAST = ("tests/statistics", "tests/test_base.py", "tests/contract/test_check_lea
         "tests/test_persistence.py", "tests/golden/test_golden.py", "tests/test_pipeline.py",
         "tests/ecosystems/test_frames.py", "tests/evaluation",
         "tests/images/test_decode.py", "tests/memory/test_memory.py",
-        "tests/service/api/test_routes.py", "tests/learners/test_lda.py", "tests/learners/test_rlsc.py")  # fmt: skip
+        "tests/service/api/test_routes.py", "tests/learners/test_lda.py",
+        "tests/learners/test_rlsc.py")  # fmt: skip
 TEST_TOOLS = (
     "pytest>=9",
     "hypothesis>=6.170",

@@ -1,13 +1,10 @@
 """What is deployed: nobody's rights, and figures that the service has."""
 
-import json
-import re
 import runpy
 
 import pytest
 
 from everlearn import __version__
-from everlearn.service.metrics import Metrics
 from tests.docs.blocks import ROOT
 from tests.docs.reading import read_command
 
@@ -40,21 +37,6 @@ def test_the_service_has_no_rights_it_does_not_need():
     assert len(stages) == 2
     assert "USER 10001" in stages[-1]
     assert "HEALTHCHECK" in stages[-1]
-
-
-def test_what_is_drawn_and_alerted_on_exists(api):
-    """Every figure of the board and of the alerts is one of the service's or of its followers'."""
-    metrics = Metrics()
-    metrics.count("/v1/ask", 200, 0.1)
-    metrics.queue_seconds.observe("home", 0.1)
-    known = set(re.findall(r"^([a-z_]+)[ {]", metrics.text([]) + api.get("/metrics").text, re.M))
-    known |= {"everlearn_webhooks_lost"}
-    board = json.loads((DEPLOY / "grafana" / "everlearn.json").read_text("utf-8"))
-    drawn = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    alerts = [rule["expr"] for group in read("alerts.yml")["groups"] for rule in group["rules"]]
-    used = set(re.findall(r"everlearn_\w+", " ".join([*drawn, *alerts])))
-    assert used
-    assert used <= known
 
 
 def test_files_that_are_mounted_are_there():

@@ -1,0 +1,31 @@
+"""Figures of the service, and those who draw and watch them."""
+
+import json
+import re
+
+import pytest
+
+from everlearn.service.metrics import Metrics
+from tests.docs.blocks import ROOT
+
+DEPLOY = ROOT / "deploy"
+
+
+def test_what_is_drawn_and_alerted_on_exists(api):
+    """Every figure of the board and of the alerts is one of the service's or of its followers'."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    metrics = Metrics()
+    metrics.count("/v1/ask", 200, 0.1)
+    metrics.queue_seconds.observe("home", 0.1)
+    known = set(re.findall(r"^([a-z_]+)[ {]", metrics.text([]) + api.get("/metrics").text, re.M))
+    known |= {"everlearn_webhooks_lost"}
+    board = json.loads((DEPLOY / "grafana" / "everlearn.json").read_text("utf-8"))
+    drawn = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    alerts = [
+        rule["expr"]
+        for group in yaml.safe_load((DEPLOY / "alerts.yml").read_text("utf-8"))["groups"]
+        for rule in group["rules"]
+    ]
+    used = set(re.findall(r"everlearn_\w+", " ".join([*drawn, *alerts])))
+    assert used
+    assert used <= known
