@@ -14,6 +14,7 @@ ATTACKS: tuple[str, ...] = (
     "postgres_kills",
     "service_kills",
     "service_hostile",
+    "service_connections",
 )
 
 

@@ -62,7 +62,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def start(folder: Path, port: int | None = None) -> Running:
+def start(folder: Path, port: int | None = None, errors: Any = subprocess.DEVNULL) -> Running:
     """``everlearn serve`` on a folder; the seconds are those to the first page."""
     port = port or free_port()
     began = time.perf_counter()
@@ -70,7 +70,7 @@ def start(folder: Path, port: int | None = None) -> Running:
         [sys.executable, "-m", "everlearn", "--memory", str(folder), "serve", "--port", str(port)],
         env=os.environ | {"EVERLEARN_TOKEN": TOKEN},
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=errors,
     )
     while time.perf_counter() - began < START_SECONDS:
         request = urllib.request.Request(
@@ -87,8 +87,8 @@ def start(folder: Path, port: int | None = None) -> Running:
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[Running]:
-    running = start(folder)
+def serving(folder: Path, errors: Any = subprocess.DEVNULL) -> Iterator[Running]:
+    running = start(folder, errors=errors)
     try:
         yield running
     finally:

@@ -68,7 +68,7 @@ def create_app(
     _answer_failures(app)
     _serve_health(app, service)
     _serve_page(app)
-    return Gate(Bodies(app, settings), settings, service.metrics), service
+    return Gate(Bodies(app, settings, service.held), settings, service.metrics), service
 
 
 def _answer_failures(app: FastAPI) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from everlearn.errors import EverlearnError, InvalidParameter, TooBusy, UnknownMemory
 from everlearn.memory.memory import Memory
 from everlearn.service.events import Events, Follower
+from everlearn.service.held_bytes import HeldBytes
 from everlearn.service.metrics import Metrics
 from everlearn.service.settings import Settings
 from everlearn.service.writer import Key, WriteQueue
@@ -144,6 +145,7 @@ class Service:
                 )
         self.settings = settings
         self.streams = 0
+        self.held = HeldBytes(settings.held_bytes)
         self.outward: list[Any] = []
         self.events = Events(settings.listeners)
         self.metrics = Metrics()

@@ -1,22 +1,20 @@
 """The server process: one address, timeouts for slow clients, graceful shutdown."""
 
-import asyncio
 import contextlib
 import json
 import logging
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from signal import SIGTERM
 from types import FrameType
-from typing import Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from everlearn.memory.memory import Memory
 from everlearn.service.app import create_app
+from everlearn.service.connections import http_protocol, websocket_protocol
 from everlearn.service.served import Service
 from everlearn.service.settings import Settings
 from everlearn.service.tracing import traced
@@ -25,41 +23,10 @@ from everlearn.service.tracing import traced
 FAREWELL_SECONDS = 20
 
 
-def impatient(seconds: float) -> type[H11Protocol]:
-    """HTTP for clients that have to send their headers within so many seconds."""
-
-    class Impatient(H11Protocol):
-        """Cuts off a client whose headers do not arrive."""
-
-        _patience: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._begin()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            # Between requests the connection may idle as long as uvicorn allows; a request that
-            # has begun may not.
-            begun = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
-            if begun and self._patience is None:
-                self._begin()
-            elif not begun:
-                self._end()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._end()
-            super().connection_lost(exc)
-
-        def _begin(self) -> None:
-            self._patience = self.loop.call_later(seconds, self.transport.close)
-
-        def _end(self) -> None:
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
-
-    return Impatient
+# So many connections wait to be accepted, and are accepted at a time.
+BACKLOG = 256
+# Each connection is an open file, and one that does not finish its TLS handshake is not counted.
+OPEN_FILES = 65_536
 
 
 class Server(uvicorn.Server):
@@ -80,9 +47,46 @@ class Server(uvicorn.Server):
             rest = [signal for signal in self._captured_signals if signal != SIGTERM]
             self._captured_signals[:] = rest
 
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        allow_open_files(OPEN_FILES)
+        super().run(sockets)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.service.events.close()
         super().handle_exit(sig, frame)
+
+
+def allow_open_files(wanted: int) -> None:
+    """Raise the process's own limit, as far as the system lets it."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class OnceInAWhile(logging.Filter):
+    """Lets a message through that was not logged in the last seconds.
+
+    Where connections cannot be accepted, the event loop logs a traceback for each attempt.
+    """
+
+    def __init__(self, seconds: float = 10.0) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now, text = time.monotonic(), str(record.msg)[:80]
+        if now - self._last.get(text, -self._seconds) < self._seconds:
+            return False
+        if len(self._last) > 100:
+            self._last.clear()
+        self._last[text] = now
+        return True
 
 
 class AsJson(logging.Formatter):
@@ -109,6 +113,8 @@ def configure_log(*, as_json: bool, verbose: bool) -> None:
         log.handlers[:] = [stream]
         log.propagate = False
         log.setLevel(logging.INFO if verbose else logging.WARNING)
+    loop = logging.getLogger("asyncio")
+    loop.handlers[:], loop.filters[:], loop.propagate = [stream], [OnceInAWhile()], False
 
 
 def make_server(
@@ -126,15 +132,15 @@ def make_server(
         traced(app),
         host=host,
         port=port,
-        http=impatient(settings.header_seconds),
-        ws="websockets-sansio",
+        http=http_protocol(settings),
+        ws=websocket_protocol(service.held),
         ws_max_size=settings.body_bytes,
         ws_per_message_deflate=False,
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=settings.connections,
+        backlog=BACKLOG,
         timeout_graceful_shutdown=FAREWELL_SECONDS,
         ssl_certfile=None if certificate is None else str(certificate),
         ssl_keyfile=None if key is None else str(key),

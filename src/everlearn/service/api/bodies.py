@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everlearn.errors import InvalidInput
 from everlearn.service.api.failures import Refused
+from everlearn.service.held_bytes import HeldBytes
 from everlearn.service.settings import Settings
 from everlearn.service.writer import Key
 
@@ -31,12 +32,13 @@ class Bodies:
     ----------
     app : ASGI application
     settings : Settings
+    held : HeldBytes
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, held: HeldBytes) -> None:
         self._app = app
         self._settings = settings
-        self._held = 0
+        self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
@@ -48,7 +50,7 @@ class Bodies:
             if whole:
                 await self._app(scope, _replayed(b"".join(parts), receive), send)
         finally:
-            self._held -= sum(map(len, parts))
+            self._held.take(-sum(map(len, parts)))
 
     async def _read(self, scope: Scope, receive: Receive, parts: list[bytes]) -> bool:
         """Whether all of it came; the client may have gone."""
@@ -67,10 +69,9 @@ class Bodies:
                     size += len(part)
                     if size > most:
                         raise _too_large(most)
-                    if self._held + len(part) > self._settings.held_bytes:
+                    if not self._held.take(len(part)):
                         raise Refused(503, "TooBusy", "too much is being sent; wait a second")
                     parts.append(part)
-                    self._held += len(part)
                     if not message.get("more_body", False):
                         return True
         except TimeoutError:

@@ -1,0 +1,156 @@
+"""Clients that say nothing or never finish: others are answered beside them."""
+
+import contextlib
+import http.client
+import logging
+import socket
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from everlearn.service import Settings
+from everlearn.service.held_bytes import HeldBytes
+from everlearn.service.server import OnceInAWhile, make_server
+from tests.service.conftest import TOKEN, listening
+
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+HANDSHAKE = "\r\n".join(
+    [
+        "GET /v1/ask/stream HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Authorization: Bearer {TOKEN}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version: 13",
+        "",
+        "",
+    ]
+).encode()
+MASK = b"\0\0\0\0"
+
+
+def opened(address, stack):
+    connection = stack.enter_context(socket.create_connection(place(address), timeout=30))
+    connection.settimeout(30)
+    return connection
+
+
+def place(address):
+    parts = urlsplit(address)
+    return parts.hostname, parts.port
+
+
+def names(address):
+    connection = http.client.HTTPConnection(*place(address), timeout=30)
+    connection.request("GET", "/v1/names", headers=BEARER)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status
+
+
+def test_silent_connections_keep_nobody_out(memories):
+    with (
+        listening(memories, connections=6, header_seconds=60.0) as address,
+        contextlib.ExitStack() as stack,
+    ):
+        silent = [opened(address, stack) for _ in range(40)]
+        silent[-1].sendall(b"GET /v1/na")  # a request that has begun is not one to be answered
+        assert [names(address) for _ in range(10)] == [200] * 10
+        assert silent[0].recv(1) == b""  # the first made room
+
+
+def test_a_connection_that_is_answered_does_not_make_room(memories):
+    with listening(memories, connections=2) as address, contextlib.ExitStack() as stack:
+        listeners = [http.client.HTTPConnection(*place(address), timeout=30) for _ in range(2)]
+        for one in listeners:
+            stack.callback(one.close)
+            one.request("GET", "/v1/events", headers=BEARER)
+            assert one.getresponse().status == 200
+        assert names(address) == 503
+        listeners[0].close()
+        until(lambda: names(address) == 200)
+
+
+def begun(address, stack, first, *parts):
+    """A WebSocket on which a message was begun."""
+    connection = opened(address, stack)
+    connection.sendall(HANDSHAKE)
+    assert connection.recv(4096).startswith(b"HTTP/1.1 101")
+    with contextlib.suppress(ConnectionError):  # cut off on the way
+        for part in (first, *parts):
+            connection.sendall(part)
+    return connection
+
+
+def until(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+WHOLE = b"\x82\xff" + (900_000).to_bytes(8, "big") + MASK, bytes(800_000)
+IN_PARTS = b"\x02\x81" + MASK + b"x", (b"\x00\x81" + MASK + b"x") * 20_000
+
+
+@pytest.mark.parametrize("parts", [WHOLE, IN_PARTS], ids=["one frame", "frames of one byte"])
+def test_unfinished_messages_hold_so_much_together(memories, parts, monkeypatch):
+    held = []
+    monkeypatch.setattr(
+        "everlearn.service.served.HeldBytes", lambda most: held.append(HeldBytes(most)) or held[-1]
+    )
+    with (
+        listening(memories, body_bytes=1 << 20, held_bytes=2_000_000) as address,
+        contextlib.ExitStack() as stack,
+    ):
+        sockets = [begun(address, stack, *parts) for _ in range(6)]
+        seen = held[0].now
+        assert 1_000_000 < seen <= 2_000_000
+        closed = 0
+        for one in sockets:
+            one.settimeout(1)
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                said = one.recv(100)
+                closed += said[:1] == b"\x88" and said[2:4] == (1013).to_bytes(2, "big")
+        assert closed
+        for one in sockets:
+            one.close()
+        until(lambda: held[0].now == 0)
+        assert names(address) == 200
+
+
+def test_a_message_is_counted_until_it_is_answered(memories):
+    memories["home"].teach([1.0, 0.0], "a")
+    with listening(memories, held_bytes=10_000) as address, contextlib.ExitStack() as stack:
+        question = b'{"vector": [1.0, 0.0]' + b" " * 90 + b"}"
+        frame = b"\x81" + bytes([0x80 | len(question)]) + MASK + question
+        connection = begun(address, stack, frame)
+        for _ in range(200):  # together more than may be held at a time
+            assert b'"answers"' in connection.recv(4096)
+            connection.sendall(frame)
+
+
+def test_the_same_message_of_the_event_loop_is_logged_once_in_a_while():
+    once = OnceInAWhile(seconds=60.0)
+    records = [
+        logging.LogRecord("asyncio", logging.ERROR, "", 0, text, (), None)
+        for text in ("out of resource", "out of resource", "other")
+    ]
+    assert [once.filter(record) for record in records] == [True, False, True]
+
+
+def test_the_server_accepts_as_many_files_as_connections(memories):
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server = make_server(memories, Settings(token=TOKEN))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        server.should_exit = True
+        server.run(sockets=[])
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 512
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
