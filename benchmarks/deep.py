@@ -29,6 +29,7 @@ from everlearn_papers.deep.domains import ORDERINGS
 from everlearn_papers.deep.race import CONTENDERS
 from everlearn_papers.deep.streams import LEARNERS, RATES
 from everlearn_papers.deep.verification import PERMUTED, SPLIT
+from everlearn_papers.deep.whole import RATES as WHOLE_NETWORK_RATES
 
 from everlearn.deep import networks
 
@@ -61,7 +62,6 @@ STAGES = (
     "adapt,staged,shrinkage,whole"
 )
 DRAWS = 10
-WHOLE_NET_RATES = (0.00003, 0.0003, 0.003)
 
 
 def jobs_of(stage: str, scale: Scale) -> list[str]:
@@ -89,7 +89,7 @@ def jobs_of(stage: str, scale: Scale) -> list[str]:
             *(f"told:{name}@{_joined(pair)}" for pair in _pairs(draws) for name in rivals),
         ],
         "whole": [
-            *(f"whole:{rate:g}" for rate in WHOLE_NET_RATES),
+            *(f"whole:{rate:g}" for rate in WHOLE_NETWORK_RATES),
             *(f"whole:{name}" for name in ORDERINGS),
         ],
     }.get(stage, [f"{stage}:"])

@@ -41,7 +41,8 @@ from everlearn_papers.deep.race import by_number
 from everlearn_papers.deep.rival import Rival, grow
 from everlearn_papers.deep.told import BATCH, last_views
 
-RATES = (0.00003, 0.0003, 0.003)
+# Of the stream; 0 leaves the network as the base made it, so that none lower is left to try.
+RATES = (0.0, 0.0000003, 0.000003, 0.00003, 0.0003, 0.003)
 BASE_RATE = 0.01
 
 
@@ -50,12 +51,16 @@ class SingleSteps:
 
     def __init__(self, base: Classifier, rate: float, recipe: Recipe) -> None:
         self.classifier = copy.deepcopy(base).eval()
-        self.recipe = replace(recipe, learning_rate=rate, label_smoothing=0.0)
-        self.optimizer = optimiser(self.classifier, self.recipe)
+        self.rate = rate
+        if rate:
+            self.recipe = replace(recipe, learning_rate=rate, label_smoothing=0.0)
+            self.optimizer = optimiser(self.classifier, self.recipe)
         self._captured: CapturedStep | None = None
 
     def learn(self, shown: Shown, order: Indices) -> None:
-        """Examples of ``shown`` one by one, in this order."""
+        """Examples of ``shown`` one by one, in this order; at a rate of 0 nothing changes."""
+        if not self.rate:
+            return
         self.classifier.eval()
         for place in torch.as_tensor(np.asarray(order), device=shown.device).split(1):
             picture = normalised(shown.pixels[place], shown.mean, shown.scale)

@@ -26,9 +26,10 @@ from everlearn.streams.examples import Examples, Indices
 # Appendix of the paper, CORe50.
 EPOCHS, DECAY_AT, DECAY, BATCH = 40, (15, 30), 0.1, 256
 MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
-# Learning rates to choose from: ExStream's, fine-tuning's on the base batch and on the stream.
+# Learning rates to choose from: ExStream's, fine-tuning's on the base batch and on the stream. A
+# rate of 0 leaves the layer as the base made it, so that none lower is left to try.
 RATES = (0.1, 0.01, 0.001)
-BASE_RATES, STREAM_RATES = (1.0, 0.1, 0.01), (0.01, 0.001, 0.0001)
+BASE_RATES, STREAM_RATES = (1.0, 0.1, 0.01), (0.01, 0.001, 0.0001, 0.00001, 0.000001, 0.0)
 PAIRS = tuple(product(BASE_RATES, STREAM_RATES))
 # 1 / weight decay of the offline layer, to choose from.
 STRENGTHS, MAX_ITERATIONS = (0.01, 0.1, 1.0), 1000
