@@ -44,3 +44,26 @@ def test_parameters_out_of_range_are_named(examples):
     for parameters in ({"shrinkage": 1.5}, {"base": "zeros"}):
         with pytest.raises(InvalidParameter, match=next(iter(parameters))):
             FixedCovarianceLDA(**parameters).fit(examples.X, examples.y)
+
+
+def test_a_covariance_known_beforehand_is_used_as_it_is(examples):
+    rng = np.random.default_rng(3)
+    given = np.cov(rng.normal(size=(30, 8)) @ rng.normal(size=(8, 8)), rowvar=False)
+    learner = FixedCovarianceLDA(base=given, shrinkage=0.2)
+    for x, y in zip(examples.X, examples.y, strict=True):
+        learner.learn_one(x, y)
+    means = class_moments(examples.X, examples.y)[2]
+    expected = discriminant_scores(means, given, examples.X_new, 0.2)
+    assert_same_scores(learner, examples.X_new, expected)
+    halves = [FixedCovarianceLDA(base=given, shrinkage=0.2) for _ in range(2)]
+    halves[0].fit(examples.X[:60], examples.y[:60]).merge(
+        halves[1].fit(examples.X[60:], examples.y[60:])
+    )
+    assert_same_scores(halves[0], examples.X_new, expected)
+
+
+def test_a_base_that_is_no_covariance_is_refused(examples):
+    with pytest.raises(InvalidParameter, match=r"base has the shape \(3,\); for 8 features"):
+        FixedCovarianceLDA(base=np.ones(3)).fit(examples.X, examples.y)
+    with pytest.raises(InvalidParameter, match="base"):
+        FixedCovarianceLDA(base=None).fit(examples.X, examples.y)

@@ -85,6 +85,11 @@ class DeviceMoments:
         return self.sizes @ self.means / self.total
 
     @property
+    def scatter_weight(self) -> float:
+        """What S is divided by to be a covariance; on a device none has a start."""
+        return self.total
+
+    @property
     def scatter_trace(self) -> float:
         """tr(S)."""
         if self._trace is None:

@@ -9,13 +9,14 @@ for the rest. A base covariance is kept even if the examples it came from are fo
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from everlearn.arrays import Array, Slots, State
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.errors import NotMergeable
 from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.learners.closed_form.discriminant import FrozenDiscriminant, Shrinkage
+from everlearn.learners.closed_form.start import checked_covariance
 from everlearn.learners.lda import oas_weight, shrinkage_named
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import Moments
@@ -33,9 +34,11 @@ class FixedCovarianceLDA(AdditiveClassifier):
     ----------
     shrinkage : float in (0, 1) or "oas", default=0.1
         ε: how much of the mean variance is mixed into the covariance.
-    base : {"plain", "oas", "ones"}, default="plain"
+    base : {"plain", "oas", "ones"} or a covariance, default="plain"
         How the covariance is estimated on the base batch: pooled within-class covariance; the same
-        with Oracle Approximating Shrinkage (as in the paper); or not at all, a matrix of ones.
+        with Oracle Approximating Shrinkage (as in the paper); or not at all, a matrix of ones. A
+        covariance known beforehand is a number, an array of shape (n_features,) or (n_features,
+        n_features); it is used as it is.
 
     Attributes
     ----------
@@ -55,7 +58,7 @@ class FixedCovarianceLDA(AdditiveClassifier):
     Notes
     -----
     *Promises*: none beyond bounded memory, since the covariance depends on which batch came first;
-    with ``base="ones"`` everything is exact.
+    with ``base="ones"`` or a covariance of your own everything is exact.
 
     References
     ----------
@@ -75,13 +78,19 @@ class FixedCovarianceLDA(AdditiveClassifier):
     # The covariance is that of the whole first batch.
     _block_rows = None
 
-    def __init__(self, *, shrinkage: float | str = 0.1, base: str = "plain") -> None:
+    def __init__(
+        self, *, shrinkage: float | str = 0.1, base: str | float | ArrayLike = "plain"
+    ) -> None:
         self.shrinkage = shrinkage
         self.base = base
 
     @property
     def promises(self) -> frozenset[Promise]:
-        return BOUNDED | EXACT if self.base == "ones" else BOUNDED
+        return BOUNDED if self._depends_on_the_base_batch else BOUNDED | EXACT
+
+    @property
+    def _depends_on_the_base_batch(self) -> bool:
+        return isinstance(self.base, str) and self.base != "ones"
 
     @property
     def coef_(self) -> Array:
@@ -107,7 +116,8 @@ class FixedCovarianceLDA(AdditiveClassifier):
 
     def _check_parameters(self) -> None:
         require_share("shrinkage", self.shrinkage, or_word="oas")
-        require_one_of("base", self.base, ("plain", "oas", "ones"))
+        if self.base is None or isinstance(self.base, str):
+            require_one_of("base", self.base, ("plain", "oas", "ones"))
 
     def _empty_moments(self, n_features: int) -> ClassMeans:
         return ClassMeans(n_features)
@@ -150,8 +160,11 @@ class FixedCovarianceLDA(AdditiveClassifier):
         return products(X - origin, weights) + bias
 
     def _freeze_base(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        if self.base == "ones":
-            self._freeze(np.ones((X.shape[1], X.shape[1])), 1.0)
+        if not self._depends_on_the_base_batch:
+            width = X.shape[1]
+            ones = isinstance(self.base, str)
+            given = np.ones((width, width)) if ones else self.base
+            self._freeze(checked_covariance("base", given, width), 1.0)
             return
         batch = Moments(X.shape[1])
         batch.add(np.ascontiguousarray(X, dtype=np.float64), slots, weights)

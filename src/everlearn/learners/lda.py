@@ -24,10 +24,11 @@ d² + K d numbers.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh, solve_triangular
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
@@ -35,7 +36,7 @@ from everlearn.arrays import Array, Slots, like, softmax
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.device.backend import device_backend
 from everlearn.device.moments import DeviceMoments
-from everlearn.errors import InvalidParameter, LostDefiniteness, NotForgettable
+from everlearn.errors import InvalidParameter, LostDefiniteness, NotForgettable, TooFewExamples
 from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.learners.closed_form.discriminant import (
     ExactDiscriminant,
@@ -46,11 +47,18 @@ from everlearn.learners.closed_form.discriminant import (
 from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
 from everlearn.learners.closed_form.screened import Products, ScreenedMeans
 from everlearn.learners.closed_form.sparse import sparse_backend, sparse_rows
+from everlearn.learners.closed_form.start import start_of, unlabelled_covariance
 from everlearn.statistics.labels import Label
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products, products_one
 from everlearn.statistics.screening import MANY_ROWS
-from everlearn.validation import require_flag, require_number, require_positive, require_share
+from everlearn.validation import (
+    checked_rows,
+    require_flag,
+    require_number,
+    require_positive,
+    require_share,
+)
 
 # Shrinkage so strong that nothing of S would be left is taken as this.
 MOST_SHRINKAGE = 1.0 - 1e-6
@@ -75,6 +83,13 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
     half_life : float of at least 1, optional
         After so many further examples an example counts for half as much: for streams that change.
         Exact, at the same cost; ``forget`` is refused, and ``merge`` takes both learners as of now.
+    start_covariance : float, array of shape (n_features,) or (n_features, n_features), optional
+        Σ₀, a covariance within classes known beforehand: one variance for all features, one for
+        each, or a matrix. Read when the first example is learned. It counts as ``start_weight``
+        examples, Σ = (n₀ Σ₀ + S) / (n₀ + N), so that the first answers have a covariance and later
+        ones that of what was taught. See :meth:`started_from` for unlabelled vectors.
+    start_weight : float, default=1.0
+        n₀.
 
     Attributes
     ----------
@@ -111,6 +126,11 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
     *Promises*: everything is exact: batch = loop = any order, merge, forget. Scaling all features
     by the same number changes no answer.
 
+    With ``start_covariance`` all of this still holds: the start is a parameter, not something
+    taught. Forgetting everything leaves the start, merging needs the same start in both learners
+    and counts it once, and a scaling has to scale Σ₀ as well. It cannot be combined with
+    ``half_life``, and such a learner computes on the host.
+
     References
     ----------
     Hayes and Kanan, CVPRW 2020. Chen, Wiesel, Eldar and Hero, IEEE TSP 58(10), 2010 (OAS).
@@ -138,11 +158,39 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         priors: str | Mapping[Label, float] = "equal",
         class_scatter: bool = False,
         half_life: float | None = None,
+        start_covariance: float | ArrayLike | None = None,
+        start_weight: float = 1.0,
     ) -> None:
         self.shrinkage = shrinkage
         self.priors = priors
         self.class_scatter = class_scatter
         self.half_life = half_life
+        self.start_covariance = start_covariance
+        self.start_weight = start_weight
+
+    @classmethod
+    def started_from(cls, X: ArrayLike, *, weight: float | None = None, **parameters: Any) -> Self:
+        """A learner that starts from the covariance of unlabelled vectors.
+
+        Their covariance has the spread between classes in it as well, so it is wider than what it
+        stands for; the more examples are taught, the less that matters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_vectors, n_features)
+            At least two vectors; nothing of them is kept but their covariance.
+        weight : float, optional
+            How many examples they count as; by default as many as there are.
+        **parameters : the other parameters of the learner
+        """
+        rows = checked_rows(X)
+        if len(rows) < 2:
+            raise TooFewExamples("one vector has no covariance; give at least two")
+        return cls(
+            start_covariance=unlabelled_covariance(rows),
+            start_weight=float(len(rows) if weight is None else weight),
+            **parameters,
+        )
 
     @property
     def promises(self) -> frozenset[Promise]:
@@ -176,7 +224,7 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
     @property
     def covariance_(self) -> Array:
         with self._lock:
-            return self.moments_.scatter() / self.moments_.total
+            return self.moments_.scatter() / self.moments_.scatter_weight
 
     def transform(self, X: Any) -> Array:
         """Coordinates along which the classes lie furthest apart, in units of their spread.
@@ -221,6 +269,11 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
             return self.coef_, self.intercept_
 
     @property
+    def _is_started(self) -> bool:
+        """Whether a covariance is there before the first example."""
+        return self.start_covariance is not None
+
+    @property
     def exact_in_order(self) -> bool:
         return not self.class_scatter and not self._fades
 
@@ -228,6 +281,11 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         require_flag("class_scatter", self.class_scatter)
         require_share("shrinkage", self.shrinkage, or_word="oas")
         require_number("half_life", self.half_life, least=1.0, or_none=True)
+        require_positive("start_weight", self.start_weight)
+        if self._is_started and self._fades:
+            raise InvalidParameter(
+                "start_covariance cannot be combined with half_life, by which the start would fade"
+            )
         if isinstance(self.priors, Mapping):
             for label, weight in self.priors.items():
                 require_positive(f"priors[{label!r}]", weight)
@@ -239,7 +297,10 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
 
     def _begin(self, n_features: int) -> None:
         self.moments_ = Moments(
-            n_features, class_scatter=self.class_scatter, half_life=self.half_life
+            n_features,
+            class_scatter=self.class_scatter,
+            half_life=self.half_life,
+            start=start_of(self.start_covariance, self.start_weight, n_features),
         )
         self._screened = ScreenedMeans()
         self._exact = ExactDiscriminant()
@@ -277,7 +338,7 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
             return scores
         # These scores are in units of N / (1 − ε), see discriminant.py.
         share, _ = self._shrinkage()(self.moments_)
-        return scores + self._log_priors() * (1.0 - share) / self.moments_.total
+        return scores + self._log_priors() * (1.0 - share) / self.moments_.scatter_weight
 
     def _contenders(self, x: Array) -> tuple[Slots, Array] | None:
         if self.moments_.n_slots < MANY_ROWS:
@@ -314,7 +375,7 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
 
     @property
     def _runs_on_device(self) -> bool:  # type: ignore[override]
-        return not self.class_scatter and not self._fades
+        return not self.class_scatter and not self._fades and not self._is_started
 
     @property
     def _asked(self) -> object:
@@ -346,7 +407,7 @@ class Oracle:
 
     def __call__(self, moments: Moments | DeviceMoments) -> tuple[float, float]:
         if isinstance(moments, Moments):
-            weight = oas_weight(moments.upper_scatter(), moments.total)
+            weight = oas_weight(moments.upper_scatter(), moments.scatter_weight)
         elif moments.scatter_trace > 0:
             squares = moments.squared_scatter()
             weight = oas_weight_of(squares, moments.n_features, moments.total)
@@ -386,4 +447,4 @@ def oas_weight_of(mean_square: float, d: int, total: float) -> float:
 def floor_of(weight: float, trace: float, moments: Moments | DeviceMoments) -> float:
     """The floor r of a share ε: ε ν."""
     # Without any variance every direction is alike: the identity, as in nearest class mean.
-    return weight * trace / (moments.total * moments.n_features) if trace > 0 else 1.0
+    return weight * trace / (moments.scatter_weight * moments.n_features) if trace > 0 else 1.0

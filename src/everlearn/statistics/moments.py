@@ -15,6 +15,7 @@ Single examples are collected in a small buffer and enter S together through BLA
 makes one example cost about as much as one row of a matrix product.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,14 @@ BLOCK_ROWS = 1024
 LEAST_SHARE = 1e-10
 
 
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Scatter known beforehand: n₀ Σ₀, its upper triangle, and n₀."""
+
+    scatter: Array
+    weight: float
+
+
 class Moments(ClassMeans):
     """Class means and the pooled within-class scatter S.
 
@@ -56,12 +65,21 @@ class Moments(ClassMeans):
         class without its examples, or weighting classes after the fact, needs.
     half_life : float, optional
         After so many further examples an example counts for half as much.
+    start : Start, optional
+        Scatter that is there before the first example. It is never forgotten, and counts once in
+        a merge of two moments that both began with it.
     """
 
     def __init__(
-        self, n_features: int, *, class_scatter: bool = False, half_life: float | None = None
+        self,
+        n_features: int,
+        *,
+        class_scatter: bool = False,
+        half_life: float | None = None,
+        start: "Start | None" = None,
     ) -> None:
         super().__init__(n_features, half_life=half_life)
+        self.start = start
         # Only the upper triangle (in C order) is kept up to date.
         self._scatter = np.zeros((n_features, n_features))
         self._class_scatter = np.zeros((0, n_features, n_features)) if class_scatter else None
@@ -72,6 +90,14 @@ class Moments(ClassMeans):
         self._trace = 0.0
         # The largest trace S ever had: what rounding is left after removing is relative to it.
         self._peak = 0.0
+        if start is not None:
+            self._restart()
+            self._note_trace()
+
+    @property
+    def scatter_weight(self) -> float:
+        """What S is divided by to be a covariance: N, and the weight of the start."""
+        return self.total + (self.start.weight if self.start is not None else 0.0)
 
     @property
     def keeps_class_scatter(self) -> bool:
@@ -189,7 +215,10 @@ class Moments(ClassMeans):
         """An independent copy."""
         half_life = None if self._fading is None else self._fading.half_life
         twin = type(self)(
-            self.n_features, class_scatter=self.keeps_class_scatter, half_life=half_life
+            self.n_features,
+            class_scatter=self.keeps_class_scatter,
+            half_life=half_life,
+            start=self.start,
         )
         twin.restore({key: array.copy() for key, array in self.state().items()})
         return twin
@@ -296,6 +325,8 @@ class Moments(ClassMeans):
         theirs_all = other.upper_scatter()
         self._flush()
         self._scatter += theirs_all if share == 1.0 else share * theirs_all
+        if other.start is not None:
+            self._scatter -= share * other.start.scatter
         add_outer_products(self._scatter, between)
         self._peak = max(self._peak, share * other._peak)
         self._note_trace()
@@ -310,6 +341,8 @@ class Moments(ClassMeans):
     ) -> None:
         assert isinstance(other, Moments)
         theirs = other.upper_scatter()
+        if other.start is not None:
+            theirs = theirs - other.start.scatter
         self._flush()
         self._require_varied(theirs.diagonal() + np.einsum("ij,ij->j", between, between))
         self._scatter -= theirs
@@ -324,6 +357,8 @@ class Moments(ClassMeans):
     def _require_varied(self, removed: Array) -> None:
         """Raise ``NeverLearned`` where more variation is to be taken out than there is."""
         diagonal = self.upper_scatter().diagonal()
+        if self.start is not None:
+            diagonal = diagonal - self.start.scatter.diagonal()
         if np.any(removed - diagonal > ROUNDING * (diagonal + self._peak / self.n_features)):
             raise NeverLearned(
                 "the examples to be forgotten vary more than all that was learned, so they cannot "
@@ -342,14 +377,18 @@ class Moments(ClassMeans):
         """After a removal: where nothing but rounding is left of S, it is zero."""
         if float(self._scatter.trace()) > LEAST_SHARE * self._peak:
             return
-        self._scatter[:] = 0.0
+        self._restart()
         if self._class_scatter is not None:
             self._class_scatter[:] = 0.0
+
+    def _restart(self) -> None:
+        """S as before the first example: the start's, or nothing."""
+        self._scatter[:] = 0.0 if self.start is None else self.start.scatter
 
     def _recompute_total(self) -> None:
         super()._recompute_total()
         if not self.total:
-            self._scatter[:] = 0.0
+            self._restart()
             self._peak = 0.0
         self._note_trace()
 

@@ -103,7 +103,6 @@ def ordering(folder: Path, name: str, draws: Sequence[int]) -> dict[str, Any]:
         order, every = stream_of(fitted, name, draw)
         run = streamed(fitted, order, every, draw, in_tasks=name.startswith("class"))
         kept = ("accuracies", "masked", "learning", "MB", "rates")
-        n_classes = int(fitted.train.y.max()) + 1
         ones = np.ones((fitted.train.X.shape[1],) * 2)
         starts: dict[str, Any] = {}
         for start, data, begin in (
@@ -113,7 +112,7 @@ def ordering(folder: Path, name: str, draws: Sequence[int]) -> dict[str, Any]:
             ("turntable (G, Σ)", fitted, None),
         ):
             starts[start] = {
-                kind: _accuracies(begun(begin, n_classes, kind), data, order, every)
+                kind: _accuracies(begun(begin, kind), data, order, every)
                 for kind in ("fixed", "plastic")
             }
         runs.append({key: run[key] for key in kept} | {"starts": starts, "draw": draw})

@@ -41,12 +41,25 @@ class TowardsIdentity:
 
 
 class PlasticLDA(StreamingLDA):
-    """Exact pooled covariance; its first batch, and the shrinkage, as in the paper."""
+    """Exact pooled covariance; its first batch, and the shrinkage, as in the paper.
+
+    With ``base="plain"`` the first batch is like any other: for a covariance from elsewhere.
+    """
 
     _block_rows = None  # the first batch is taken as a whole
 
-    def __init__(self, *, shrinkage: float = SHRINKAGE) -> None:
-        super().__init__(shrinkage=shrinkage)
+    def __init__(
+        self,
+        *,
+        shrinkage: float = SHRINKAGE,
+        start_covariance: Array | None = None,
+        start_weight: float = 1.0,
+        base: str = "oas",
+    ) -> None:
+        super().__init__(
+            shrinkage=shrinkage, start_covariance=start_covariance, start_weight=start_weight
+        )
+        self.base = base
 
     @property
     def promises(self) -> frozenset[Promise]:
@@ -56,7 +69,7 @@ class PlasticLDA(StreamingLDA):
         return TowardsIdentity(float(self.shrinkage))
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        if self.moments_.total:
+        if self.moments_.total or self.base == "plain":
             super()._learn(X, slots, weights)
             return
         base = Moments(X.shape[1])
@@ -95,10 +108,10 @@ class PublishedLDA(PlasticLDA):
 
 
 class FixedLDA(FixedCovarianceLDA):
-    """The covariance of the first batch for ever."""
+    """The covariance of the first batch, or one from elsewhere, for ever."""
 
-    def __init__(self, *, shrinkage: float = SHRINKAGE) -> None:
-        super().__init__(shrinkage=shrinkage, base="oas")
+    def __init__(self, *, shrinkage: float = SHRINKAGE, base: str | Array = "oas") -> None:
+        super().__init__(shrinkage=shrinkage, base=base)
 
     def _shrinkage(self) -> Shrinkage:
         return TowardsIdentity(float(self.shrinkage))

@@ -370,7 +370,7 @@ def starts(seed: int, *, ordering: str, n_classes: int, step: int) -> Result:
     result: Result = {start: {"fixed": [], "plastic": []} for start in STARTS}
     for start, begin in begins.items():
         for kind, accuracies in result[start].items():
-            learner = begun(begin, n_classes, kind)
+            learner = begun(begin, kind)
             for place in range(0, len(order), every):
                 part = source.train.take(order[place : place + every])
                 learner.partial_fit(part.X, part.y)

@@ -45,7 +45,7 @@ class Shrinkage(Protocol):
 def ridge_of(shrinkage: Shrinkage, moments: Moments | DeviceMoments) -> tuple[float, float]:
     """ρ and the factor N / (1 − ε) between (S + ρ I)⁻¹ and Λ."""
     weight, floor = shrinkage(moments)
-    scale = moments.total / (1.0 - weight)
+    scale = moments.scatter_weight / (1.0 - weight)
     return floor * scale, scale
 
 

@@ -97,7 +97,7 @@ class RunningDiscriminant:
 
     def _solution(self, moments: Moments, shrinkage: Shrinkage) -> "Solution":
         share, floor = shrinkage(moments)
-        ridge = floor * moments.total / (1.0 - share)
+        ridge = floor * moments.scatter_weight / (1.0 - share)
         cell = cell_of(ridge)
         if self._now is None or self._now.is_stale or self._made_for != shrinkage:
             self._now, self._next = solution_for(moments, cell), None
@@ -128,7 +128,7 @@ class RunningDiscriminant:
 
     def _is_near(self, moments: Moments, ridge: float, cell: int) -> bool:
         """Whether ρ will reach the next step within about as many examples as it takes slices."""
-        left = (RIDGE_GRID ** (cell + 1) / ridge - 1.0) * moments.total / moments.unit
+        left = (RIDGE_GRID ** (cell + 1) / ridge - 1.0) * moments.scatter_weight / moments.unit
         d = self._n_features
         return left <= (d**3 / 6 + moments.n_slots * d**2 / 2) / slice_of(moments)
 
