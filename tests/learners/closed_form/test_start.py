@@ -139,7 +139,7 @@ def test_a_start_from_vectors_is_their_covariance_and_counts_as_many():
     ],
 )
 def test_what_is_no_covariance_is_refused_and_nothing_learned(covariance, words):
-    X, y, _ = problem(8)
+    X, _, _ = problem(8)
     learner = StreamingLDA(start_covariance=covariance)
     with pytest.raises(InvalidParameter, match=words):
         learner.learn_one(X[0], "cup")
