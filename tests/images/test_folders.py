@@ -24,6 +24,7 @@ from everlearn.images.folders import (
     VIDEO,
     FolderWatch,
     labelled_files,
+    names_of_listed,
     survey,
 )
 from everlearn.memory.answers import Answer, Answers
@@ -239,3 +240,33 @@ def test_evaluation_counts_by_hand(tmp_path, photos):
         drawn = decode(tmp_path / "plot.png")
         assert len(np.unique(drawn.reshape(-1, 3), axis=0)) > 10
         assert Path(tmp_path / "plot.png").stat().st_size > 1000
+
+
+def test_files_that_are_only_listed_get_the_names_that_a_survey_gives(tmp_path):
+    """What the page shows to the service, and what the command line finds on disk, are one rule."""
+    starts = {
+        "nest/2024/05/Cardinal/x.jpg": b"\xff\xd8\xff\xe0",
+        "nest/Finch/y": b"\x89PNG\r\n\x1a\n" + bytes(20),
+        "nest/Finch/notes.txt": b"words",
+        "nest/Finch/film.mp4": b"",
+        "nest/.thumbnails/z.jpg": b"\xff\xd8\xff\xe0",
+        "nest/__MACOSX/Finch/z.jpg": b"\xff\xd8\xff\xe0",
+        "nest/loose.jpg": b"\xff\xd8\xff\xe0",
+        "nest/a\x07b/x.jpg": b"\xff\xd8\xff\xe0",
+        "Robin/1.jpg": b"\xff\xd8\xff\xe0",
+        "Robin/2.jpg": b"\xff\xd8\xff\xe0",
+    }
+    for path, start in starts.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(start)
+    found = survey([tmp_path / "nest", tmp_path / "Robin"])
+    names = {str(path.relative_to(tmp_path)): name for path, name in found.files}
+    assert names["nest/2024/05/Cardinal/x.jpg"] == "Cardinal"
+    assert names["Robin/1.jpg"] == "Robin"
+    listed = names_of_listed(list(starts.items()))
+    assert {path: name for path, (name, _) in zip(starts, listed, strict=True) if name} == names
+    for reason, paths in found.left_out.items():
+        for path in paths:  # a hidden folder is left out as a whole
+            inside = str(path.relative_to(tmp_path))
+            own = [r for p, (_, r) in zip(starts, listed, strict=True) if p.startswith(inside)]
+            assert own == [reason], inside

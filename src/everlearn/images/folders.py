@@ -12,9 +12,10 @@ looked into.
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 
 from everlearn.errors import CannotRead, InvalidInput, InvalidLabel
 from everlearn.images import video
@@ -68,6 +69,61 @@ def name_of(inside: Sequence[str], *, outermost: bool = False) -> str:
         Take the first of them, where a class has folders of its own: ``Cardinal/2024/05/1.jpg``.
     """
     return inside[0 if outermost else -1]
+
+
+def names_in(
+    insides: Sequence[Sequence[str]], own: str, *, outermost: bool = False
+) -> list[tuple[str | None, str | None]]:
+    """The names of the images of one folder; for one that has none, the reason.
+
+    Parameters
+    ----------
+    insides : sequence of sequences of str
+        For each image the folders it lies in, as for :func:`name_of`; none for one that lies in
+        the folder itself.
+    own : str
+        The name of the folder, which is that of its images where no folder in it holds any.
+    outermost : bool, default=False
+    """
+    labels = [name_of(inside, outermost=outermost) if inside else None for inside in insides]
+    usable = [label is not None and _can_be_a_name(label) for label in labels]
+    is_class = not any(usable) and not is_hidden(own) and _can_be_a_name(own)
+    found: list[tuple[str | None, str | None]] = []
+    for label, good in zip(labels, usable, strict=True):
+        if label is None:
+            found.append((own, None) if is_class else (None, LOOSE))
+        else:
+            found.append((label, None) if good else (None, BAD_NAME))
+    return found
+
+
+def names_of_listed(
+    files: Sequence[tuple[str, bytes]],
+) -> list[tuple[str | None, str | None]]:
+    """The names that :func:`survey` would give files that are not here, or the reasons.
+
+    Parameters
+    ----------
+    files : sequence of (path, start)
+        The path from the folder that was given, its name included, with slashes; and the first
+        bytes of the file, which decide where the suffix says nothing.
+    """
+    found: list[tuple[str | None, str | None]] = [(None, LOOSE)] * len(files)
+    folders: dict[str, list[int]] = {}
+    for index, (path, start) in enumerate(files):
+        parts = PurePosixPath(path).parts
+        reason = _reason_by(PurePosixPath(path).suffix.lower(), partial(bytes, start))
+        if any(map(is_hidden, parts[1:])) or (len(parts) == 1 and is_hidden(parts[0])):
+            reason = HIDDEN
+        if reason is not None:
+            found[index] = None, reason
+        elif len(parts) > 1:
+            folders.setdefault(parts[0], []).append(index)
+    for own, indices in folders.items():
+        insides = [PurePosixPath(files[index][0]).parts[1:-1] for index in indices]
+        for index, named in zip(indices, names_in(insides, own), strict=True):
+            found[index] = named
+    return found
 
 
 @dataclass
@@ -157,30 +213,23 @@ def _look_through(
 ) -> None:
     before = len(found.files)
     deeper: dict[str, Counter[str]] = {}
-    loose: list[Path] = []
+    images: list[Path] = []
     for path in _walk(found, folder):
         reason = _reason_against(path, videos)
         if reason is not None:
             found.leave_out(reason, path)
         elif name is not None:
             found.files.append((path, name))
-        elif path.parent == folder:
-            loose.append(path)
         else:
-            inside = path.relative_to(folder).parts[:-1]
-            label = name_of(inside, outermost=outermost)
-            if not _can_be_a_name(label):
-                found.leave_out(BAD_NAME, path)
-                continue
-            found.files.append((path, label))
-            deeper.setdefault(label, Counter())["/".join(inside)] += 1
-    own = folder.resolve().name
-    if loose and len(found.files) == before and not is_hidden(own) and _can_be_a_name(own):
-        found.files += [(path, own) for path in loose]
-        deeper[own] = Counter({str(folder): len(loose)})
-    else:
-        for path in loose:
-            found.leave_out(LOOSE, path)
+            images.append(path)
+    insides = [path.relative_to(folder).parts[:-1] for path in images]
+    named = names_in(insides, folder.resolve().name, outermost=outermost)
+    for path, inside, (label, reason) in zip(images, insides, named, strict=True):
+        if label is None:
+            found.leave_out(str(reason), path)
+            continue
+        found.files.append((path, label))
+        deeper.setdefault(label, Counter())["/".join(inside) or str(folder)] += 1
     for label, where in deeper.items():
         if set(where) != {label}:
             found.nested.setdefault(label, Counter()).update(where)
@@ -223,12 +272,15 @@ def _walk(found: Survey, folder: Path, above: tuple[str, ...] = ()) -> Iterator[
 
 def _reason_against(path: Path, videos: bool) -> str | None:
     """Why a file is left out; ``None`` if it is taken."""
-    suffix = path.suffix.lower()
+    return _reason_by(path.suffix.lower(), lambda: _start(path), videos)
+
+
+def _reason_by(suffix: str, start: Callable[[], bytes], videos: bool = False) -> str | None:
     if suffix in SUFFIXES:
         return None
     if suffix in video.SUFFIXES:
         return None if videos else VIDEO
-    kind = kind_of(_start(path))
+    kind = kind_of(start())
     if kind in IMAGES:
         return None
     if "video" in kind:

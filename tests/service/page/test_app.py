@@ -275,7 +275,7 @@ def test_folders_are_taught_by_their_names_and_a_second_tab_sees_it(
     tab.goto(live)
     tab.locator("#no-names").wait_for()
     drop(page, folder)
-    see(page.locator("#folders-text")).to_contain_text("6 pictures in 3 folders")
+    see(page.locator("#folders-text")).to_contain_text("6 pictures under 3 names")
     page.locator("#folders button[value=teach]").click()
     see(tab.locator("#names .faint")).to_have_text(["2 pictures"] * 3, timeout=60_000)
     assert {name: one.count for name, one in memories["home"].names().items()} == dict.fromkeys(

@@ -1,93 +1,157 @@
-// Pictures and folders that are dropped or chosen. In a folder, the name of the folder is the name.
+// Pictures and folders that are dropped or chosen. Which name a file of a folder has is the
+// service's to say, by the rule of the command line. What became of each file is shown afterwards.
 
-import { sourceOf } from "./camera.js";
+import * as outcomes from "./outcomes.js";
 import * as service from "./service.js";
-import { $, chosen, pictures, progress, say, trying, working } from "./shared.js";
+import { $, chosen, element, pictures, progress, say, trying, working } from "./shared.js";
 
+// As many as the service names at a time.
 const MOST = 20000;
+const LINES = 100;
+// The first bytes of a file say what it is where its name does not.
+const START = 64;
+const TELLING = /\.(jpe?g|png|webp|gif|bmp|avif|heic|heif)$/i;
 
-async function insideOf(entry, folder, found) {
-  if (found.length >= MOST) return;
+async function insideOf(entry, found) {
+  const path = entry.fullPath.replace(/^\//, "");
+  if (found.length >= MOST) {
+    found.more = true;
+    return;
+  }
   if (entry.isFile) {
     const file = await new Promise((resolve, reject) => { entry.file(resolve, reject); });
-    found.push({ file, folder });
+    found.push({ file, path });
+    return;
+  }
+  // A hidden folder is not looked into; it is listed, so that it is not passed over silently.
+  if (entry.name.startsWith(".")) {
+    found.push({ file: null, path });
     return;
   }
   const reader = entry.createReader();
   for (;;) {
     const part = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
     if (!part.length) return;
-    for (const inner of part) await insideOf(inner, entry.name, found);
+    for (const inner of part) await insideOf(inner, found);
   }
 }
 
 async function dropped(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   const found = [];
-  for (const entry of entries) await insideOf(entry, "", found);
+  for (const entry of entries) await insideOf(entry, found);
   return found;
 }
 
-const picked = (files) =>
-  [...files].map((file) => ({ file, folder: file.webkitRelativePath.split("/").at(-2) ?? "" }));
+function picked(files) {
+  const found = [...files].map((file) => ({ file, path: file.webkitRelativePath || file.name }));
+  const first = found.slice(0, MOST);
+  first.more = found.length > MOST;
+  return first;
+}
 
-async function take(found, { ask, name }) {
-  const shown = found.filter(({ file }) => file.type.startsWith("image/"));
-  if (!shown.length) {
-    say("Those are no pictures.");
-    return;
-  }
-  if (shown.every(({ folder }) => folder)) {
-    await takeFolders(shown);
+async function startOf({ file, path }) {
+  if (!file || TELLING.test(path)) return "";
+  const bytes = new Uint8Array(await file.slice(0, START).arrayBuffer());
+  return btoa(String.fromCharCode(...bytes));
+}
+
+// Each file with the name it would be taught under, or the reason why it has none.
+async function named(found) {
+  const files = [];
+  for (const one of found) files.push({ path: one.path, start: await startOf(one) });
+  const names = await service.nameFiles(files);
+  return found.map((one, place) => ({ ...one, ...names[place] }));
+}
+
+async function take(found, settings) {
+  const files = await trying(() => named(found));
+  if (!files) return;
+  if (found.more) say(`Only the first ${MOST} files are taken; drop the others afterwards.`, 10);
+  if (files.some(({ path }) => path.includes("/"))) await takeFolders(files);
+  else await takePictures(files, settings);
+}
+
+async function takePictures(files, { ask, name }) {
+  const images = files.filter(({ image }) => image);
+  const others = files.filter(({ image }) => !image);
+  if (!images.length) {
+    outcomes.show([], others);
     return;
   }
   $("drop-name").value = name;
   const choice = await chosen($("drop"));
   const wanted = $("drop-name").value.trim();
-  if (choice === "ask") await trying(() => ask(shown[0].file));
-  if (choice === "teach" && wanted) await teach(shown.map(({ file }) => ({ file, name: wanted })));
+  if (choice === "ask") await trying(() => ask(images[0].file));
+  if (choice === "teach" && wanted) await teach(images.map((one) => ({ ...one, name: wanted })), others);
   if (choice === "teach" && !wanted) say("Give the pictures a name to teach them.");
 }
 
-async function takeFolders(shown) {
-  const names = [...new Set(shown.map(({ folder }) => folder))];
-  const some = names.slice(0, 8).join(", ") + (names.length > 8 ? ", …" : "");
+const counted = (values) => {
+  const counts = new Map();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts];
+};
+
+const folderOf = (path) => path.split("/").slice(0, -1).join("/");
+
+// What the rule makes of the folders, before anything is taught.
+async function takeFolders(files) {
+  const taught = files.filter(({ name }) => name !== null);
+  const others = files.filter(({ name }) => name === null);
+  if (!taught.length) {
+    outcomes.show([], others);
+    return;
+  }
+  const names = counted(taught.map(({ name }) => name));
   $("folders-text").textContent =
-    `${pictures(shown.length)} in ${names.length === 1 ? "1 folder" : `${names.length} folders`}: ${some}`;
-  if ((await chosen($("folders"))) !== "teach") return;
-  await teach(shown.map(({ file, folder }) => ({ file, name: folder })));
+    `${pictures(taught.length)} under ${names.length === 1 ? "1 name" : `${names.length} names`}; ` +
+    "a picture has the name of the folder it lies in.";
+  const lines = names.slice(0, LINES).map(([name, count]) => {
+    const from = counted(taught.filter((one) => one.name === name).map(({ path }) => folderOf(path)));
+    const where = from.slice(0, 3).map(([folder]) => folder).join(", ") + (from.length > 3 ? ", …" : "");
+    return element("li", { textContent: `${name}: ${pictures(count)} from ${where}` });
+  });
+  if (names.length > LINES) lines.push(element("li", { textContent: `and ${names.length - LINES} more` }));
+  for (const [reason, count] of counted(others.map((one) => one.reason))) {
+    lines.push(element("li", { className: "faint", textContent: `left out, ${count}: ${reason}` }));
+  }
+  $("folders-list").replaceChildren(...lines);
+  if ((await chosen($("folders"))) === "teach") await teach(taught, others);
 }
 
 let stopped = false;
 
-const teach = (lessons) => working(() => teachAll(lessons));
+const teach = (lessons, others) => working(() => teachAll(lessons, others));
 
 // All of it is one operation, which one Undo takes back.
-async function teachAll(lessons) {
+async function teachAll(lessons, others) {
   const group = service.newKey();
-  let taught = 0;
-  const refused = [];
+  const found = [];
   stopped = false;
-  for (const [place, { file, name }] of lessons.entries()) {
-    if (stopped) break;
+  let ended = null;
+  for (const [place, { file, path, name }] of lessons.entries()) {
+    if (stopped) ended = "not sent: it was stopped";
+    if (ended) {
+      found.push({ path, name, kind: "unsent", reason: ended });
+      continue;
+    }
     progress(`Teaching ${name}: ${place + 1} of ${lessons.length}`, place, lessons.length);
     try {
-      const done = await service.teach({ image: file, source: sourceOf(file) }, name, group);
-      taught += done.new ? 1 : 0;
+      const done = await service.teach({ image: file, source: path }, name, group);
+      found.push({ path, name, kind: done.new ? "taught" : "known" });
     } catch (error) {
-      refused.push(`${file.name}: ${error.message}`);
-      if (error.status === 0 || error.status === 401) break;
+      found.push({ path, name, kind: "refused", reason: error.message });
+      if (error.status === 0 || error.status === 401) ended = `not sent: ${error.message}`;
     }
   }
   progress(null);
-  const names = new Set(lessons.map(({ name }) => name));
-  const what = names.size === 1 ? [...names][0] : `${names.size} names`;
-  const learned = `Learned ${what} from ${taught} of ${pictures(lessons.length)}.`;
-  say([learned, ...refused.slice(0, 1)].join(" "), refused.length ? 10 : 4);
+  outcomes.show(found, others);
 }
 
 // ``settings`` says what the page would do: ask about a picture, and the name typed by now.
 export function connect(view, settings) {
+  outcomes.connect();
   $("work-stop").addEventListener("click", () => { stopped = true; });
   for (const id of ["files", "folder"]) {
     $(id).addEventListener("change", async (event) => {

@@ -93,6 +93,8 @@ export const correct = ({ image, source }, name, box) =>
 const FEW = 8;
 export const find = ({ image }) =>
   send("find", { method: "POST", body: image, headers: JPEG_KIND, query: { most: FEW } });
+export const nameFiles = (files) =>
+  send("folders", { method: "POST", body: JSON.stringify({ files }), headers: JSON_KIND });
 export const rename = (old, wanted) => changeJson("rename", { old, new: wanted });
 export const forget = (name, erase) => changeJson("forget", { name, erase });
 export const forgetOne = (id) => changeJson("forget", { id });
