@@ -20,7 +20,7 @@ import numpy as np
 from everlearn import Memory, NearestClassMean
 from everlearn.errors import EverlearnError
 from everlearn.memory.edits.writing import TeachingWriter
-from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.sqlite.database import FILE
 
 N_TEACHINGS = 300

@@ -24,7 +24,7 @@ import numpy as np
 from attacks.altered_journals import WIDTH, build
 from everlearn import Memory
 from everlearn.errors import EverlearnError
-from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
+from everlearn.memory.storage.rows import BEGINNING, content_of, linked, row_checksum
 from everlearn.memory.storage.sqlite.database import FILE
 
 SECONDS = 10

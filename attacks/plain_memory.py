@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from everlearn.images.embedders import Embedder, Vectors
-from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.rows import Example
 
 WIDTH = 24
 STRANGERS = 1 << 22

@@ -26,8 +26,7 @@ from everlearn import EfficientNetLite0, Memory
 from everlearn.images.decode import DEFAULT_LIMITS
 from everlearn.memory.finding import Thing
 from everlearn.memory.model.head import unit
-from everlearn.memory.storage.journal import Example
-from everlearn.memory.storage.regions import PictureProposals, TaughtBox
+from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox
 from everlearn.regions.boxes import Box, overlap
 from everlearn.regions.looking import Looker
 

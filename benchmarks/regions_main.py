@@ -17,7 +17,7 @@ from PIL import Image
 from benchmarks.side_by_side import Line
 from everlearn import EfficientNetLite0, Memory
 from everlearn.images.decode import DEFAULT_LIMITS
-from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.rows import Example
 from everlearn.regions.looking import Looker, Region
 from everlearn.regions.tracks import Evidence
 

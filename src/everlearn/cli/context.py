@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
-from everlearn.memory.storage.postgres.address import is_address, parse_address
+from everlearn.memory.storage.locations import is_address
+from everlearn.memory.storage.postgres.address import parse_address
 
 if TYPE_CHECKING:
     from everlearn.memory.memory import Memory

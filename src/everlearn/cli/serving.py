@@ -14,7 +14,7 @@ from everlearn.cli.context import network
 from everlearn.cli.output import as_json, print_json, say
 from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.memory.memory import Memory
-from everlearn.memory.storage.postgres.address import is_address
+from everlearn.memory.storage.locations import is_address
 
 if TYPE_CHECKING:
     from everlearn.service.served import Service

@@ -21,8 +21,8 @@ from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.model.strictness import USUAL_ACCEPT, accept_of
 from everlearn.memory.name_words import NameWords
 from everlearn.memory.opened import LOOKS, OpenMemory
-from everlearn.memory.storage.journal import Example
 from everlearn.memory.storage.regions import taught_boxes
+from everlearn.memory.storage.rows import Example
 
 
 class Answering:
@@ -47,7 +47,6 @@ class Answering:
         self.randomised = randomised
         self.calibrated: CalibratedModel | None = None
         self.names = self._words()
-        self.mode = "whole"
         self.read_at: tuple[int, int] | None = None
         self._kind: Kind = {}
         self._everything: tuple[tuple[int, int], TaughtMatrix] | None = None
@@ -80,17 +79,13 @@ class Answering:
             self.calibrated = CalibratedModel(model, journal, self.calibrated)
         self.accept = self.chosen_accept()
         self.names = self._words()
-        self.note_mode()
+        self._opened.note_mode()
         self._kind = kind_of_vectors(journal)
         self.read_at = journal.db.stamp()
 
     def require_alike(self, example: Example) -> None:
         """Vectors must be of the kind that was taught."""
         require_alike(self._kind, example, str(self._opened.path))
-
-    def note_mode(self) -> None:
-        """Read which part of a picture is meant where no box is given."""
-        self.mode = self._opened.journal.fact("regions") or "whole"
 
     def answer(self, example: Example, top: int | None) -> Answers:
         with self._opened.guard:

@@ -25,7 +25,7 @@ from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.finder import PROPOSER_WEIGHT, FindHead
 from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.opened import OpenMemory
-from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.rows import Example
 from everlearn.regions.boxes import MOST_BOXES, Box, Boxes, merged, rounded, suppressed
 
 # A name may score this much less than background: with few examples all scores are low.

@@ -20,8 +20,7 @@ from everlearn.images.video import VideoFrame
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.finding import Finding, Thing
-from everlearn.memory.storage.journal import Example
-from everlearn.memory.storage.regions import TaughtBox
+from everlearn.memory.storage.rows import Example, TaughtBox
 from everlearn.regions.boxes import Box
 from everlearn.regions.looking import cut_out
 from everlearn.regions.motion import MotionProposer

@@ -3,7 +3,7 @@
     journal.sqlite     what was taught, in order: the truth               (storage/journal.py)
     snapshot-*         the model at a position of the journal: a cache    (storage/snapshot.py)
     prepared-*         what a question needs of the model: a cache        (model/serving.py)
-    writer.lock        held by the one process that teaches               (storage/lock.py)
+    writer.lock        held by the one process that teaches               (storage/sqlite/folder.py)
 
 Teaching appends to the journal and returns when it is on disk. The model follows the journal when
 it is asked, so there is one way from the journal to the model, taken after a crash as after every
@@ -30,7 +30,6 @@ from everlearn.images.by_name import Given, as_embedder
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
-from everlearn.memory.answering import Answering
 from everlearn.memory.answers import Answers, Outcome, Summary
 from everlearn.memory.edits import operations, unknowns
 from everlearn.memory.edits.correcting import Correction
@@ -52,7 +51,6 @@ from everlearn.memory.edits.unknowns import Group, find_group
 from everlearn.memory.edits.writing import settle_kind
 from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import chain_model
-from everlearn.memory.finding import Finding
 from everlearn.memory.insight.report import Report
 from everlearn.memory.insight.verify import Verification, completed, verify
 from everlearn.memory.insight.why import Why
@@ -67,9 +65,9 @@ from everlearn.memory.model.strictness import ACCEPT, require_share
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.backup import write_backup
 from everlearn.memory.storage.erase import UNFINISHED
-from everlearn.memory.storage.journal import Example, NameRecord, Teaching
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.storage.rows import Example, NameRecord, Teaching
 from everlearn.memory.things import FindsThings
 from everlearn.memory.words import require_count
 from everlearn.persistence import replace_file
@@ -175,20 +173,25 @@ class Memory(FindsThings):
             limits,
             keep_images,
             known=lambda: self._opened.read(lambda: self._opened.journal.fact("embedder")),
-            mode=lambda: self.regions,
+            mode=lambda: self._opened.mode,
         )
         self._opened = OpenMemory(
             storage, classifier_for(classifier), default_classifier, read_only=read_only
         )
         self._editor = Editor(self._opened, self._intake)
-        self._answering = Answering(self._opened, accept, randomised)
-        self._finding = Finding(self._opened, self._answering, self._intake)
-        self._settle_regions(regions)
+        self._strictness = accept, randomised
+        if regions is not None:
+            self._settle_regions(regions)
 
     @property
     def accept(self) -> float:
         """The share of familiar things that should not be called unknown, at least."""
         return self._opened.read(lambda: self._answering.chosen_accept())
+
+    @property
+    def regions(self) -> str:
+        """Which part of a picture is meant where no box is given."""
+        return self._opened.mode
 
     def __getattr__(self, name: str) -> Any:
         return renamed_attribute(self, name, _RENAMED)
@@ -467,7 +470,7 @@ class Memory(FindsThings):
         require_mode(mode)
         chosen = self._intake.embedder if embedder is None else as_embedder(embedder)
         done = self._editor.reembed(chosen, progress, mode, drop=drop)
-        self._opened.read(self._answering.note_mode)
+        self._opened.read(self._opened.note_mode)
         return done
 
     def remember_checkpoint(self, address: str) -> None:

@@ -31,7 +31,7 @@ from everlearn.memory.model.calibrated import CalibratedModel, calibrate
 from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.serving import has_head, remove_prepared, write_head
-from everlearn.memory.storage.erase import finish
+from everlearn.memory.storage.erase import UNFINISHED, finish
 from everlearn.memory.storage.integrity import require_sound
 from everlearn.memory.storage.interface import CannotReadNow, Storage
 from everlearn.memory.storage.journal import Journal
@@ -70,7 +70,10 @@ class OpenMemory:
         self.closed = False
         self._process = os.getpid()
         self.erase_pending = False
+        self._mode = "whole"
         self._sound = False
+        # The position of the newest snapshot that is known of.
+        self._snapshot_at = 0
         # Whoever only reads opens the journal at the first look, and anew where it moved on.
         self._old = read_only
         self.guard = threading.RLock()
@@ -86,7 +89,9 @@ class OpenMemory:
             self.history = self.read(
                 lambda: ModelFollower(storage, self.journal, classifier, default)
             )
-            self.erase_pending = not read_only and not finish(storage.caches, self.journal)
+            if not read_only and self.journal.fact(UNFINISHED) is not None:
+                self.finish_erase(wait=True)
+            self.read(self.note_mode)
         except BaseException:
             self.release()
             raise
@@ -138,6 +143,17 @@ class OpenMemory:
                 )
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
+
+    @property
+    def mode(self) -> str:
+        """Which part of a picture is meant where no box is given."""
+        if not self.read_only and not self.closed:
+            self.note_mode()  # an undo may have changed it
+        return self._mode
+
+    def note_mode(self) -> None:
+        """Read which part of a picture is meant; whoever only asks keeps to that of its model."""
+        self._mode = self.journal.fact("regions") or "whole"
 
     def model(self) -> Model:
         """The model at the end of the log; inside :meth:`read`."""
@@ -196,11 +212,14 @@ class OpenMemory:
 
     def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
         """Make a snapshot if it saves replaying this many entries, and nobody else makes one."""
+        if prepare is None and 0 <= self.journal.last_position - self._snapshot_at < at_least:
+            return
         try:
             with self.storage.caches.making(now=prepare is not None) as mine:
                 if mine:
                     with self.journal.db.one_view():
                         self.history.snapshot(at_least=at_least, prepare=prepare)
+                        self._snapshot_at = self.history.snapshot_at
         except (CannotReach, CannotReadNow, NotAllowed) as error:
             logger.warning("no snapshot was made, so opening will take longer: %s", error)
 

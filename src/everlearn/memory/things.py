@@ -6,6 +6,7 @@ picture is meant, things in a picture, things over the frames of a video.
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 from everlearn.errors import InvalidParameter
@@ -29,8 +30,16 @@ class FindsThings:
     read_only: bool
     _opened: OpenMemory
     _intake: Intake
-    _answering: Answering
-    _finding: Finding
+    _strictness: tuple[float | None, bool]
+
+    @cached_property
+    def _answering(self) -> Answering:
+        """Made with the first question: whoever only teaches needs none."""
+        return Answering(self._opened, *self._strictness)
+
+    @cached_property
+    def _finding(self) -> Finding:
+        return Finding(self._opened, self._answering, self._intake)
 
     def close(self) -> None:
         raise NotImplementedError
@@ -40,27 +49,19 @@ class FindsThings:
     ) -> list[Comparison]:
         raise NotImplementedError
 
-    @property
-    def regions(self) -> str:
-        """Which part of a picture is meant where no box is given."""
-        if not self.read_only and not self._opened.closed:
-            self._answering.note_mode()  # an undo may have changed it
-        return self._answering.mode
-
-    def _settle_regions(self, wanted: str | None) -> None:
-        self._opened.read(self._answering.note_mode)
-        if wanted is None or wanted == self.regions:
+    def _settle_regions(self, wanted: str) -> None:
+        if wanted == self._opened.mode:
             return
         require_mode(wanted)
         if self.read_only or self._opened.read(lambda: self._opened.journal.last_position):
             self.close()
             raise InvalidParameter(
-                f"{self.path} was taught with regions={self.regions!r}; open it without regions= "
-                f"and call reembed(regions={wanted!r}) to change it"
+                f"{self.path} was taught with regions={self._opened.mode!r}; open it without "
+                f"regions= and call reembed(regions={wanted!r}) to change it"
             )
         with self._opened.one_change() as journal:
             journal.set_fact("regions", wanted)
-        self._opened.read(self._answering.note_mode)
+            self._opened.note_mode()
 
     def find(
         self, image: Any, *, top: int | None = 5, most: int = MOST, everything: bool = False

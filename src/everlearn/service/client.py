@@ -40,8 +40,8 @@ from everlearn.memory.insight.evaluate import Evaluation
 from everlearn.memory.insight.report import Report
 from everlearn.memory.insight.verify import Verification
 from everlearn.memory.insight.why import Why
-from everlearn.memory.storage.journal import NameRecord, Teaching
 from everlearn.memory.storage.receipts import Receipt
+from everlearn.memory.storage.rows import NameRecord, Teaching
 from everlearn.persistence import replace_file
 from everlearn.regions.boxes import Box
 from everlearn.regions.proposals import MOST

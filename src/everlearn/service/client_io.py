@@ -16,7 +16,7 @@ from everlearn.memory.finding import Thing
 from everlearn.memory.insight.evaluate import Evaluation
 from everlearn.memory.insight.report import Accuracy, Report, Suspect
 from everlearn.memory.insight.why import Effect, Why
-from everlearn.memory.storage.journal import Teaching
+from everlearn.memory.storage.rows import Teaching
 from everlearn.regions.boxes import Box
 
 

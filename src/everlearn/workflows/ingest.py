@@ -19,7 +19,7 @@ from everlearn.errors import InvalidInput, InvalidParameter
 from everlearn.images.embedders import Embedder
 from everlearn.memory.answers import Outcome
 from everlearn.memory.memory import Memory
-from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.rows import Example
 
 
 @dataclass(frozen=True)

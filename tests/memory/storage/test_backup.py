@@ -144,7 +144,7 @@ def test_what_is_written_can_be_opened_again(tmp_path, rng):
 
 
 def test_one_source_that_is_too_long_does_not_stop_the_others(tmp_path, rng):
-    from everlearn.memory.storage.journal import Example
+    from everlearn.memory.storage.rows import Example
 
     rows = rng.normal(size=(3, 6)).astype(np.float32)
     sources = ["a", "\udcff" * 6_000, "b"]

@@ -12,7 +12,7 @@ from everlearn.errors import NothingToUndo, UnknownLabel
 from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.writing import TeachingWriter
 from everlearn.memory.storage import erase as erasing
-from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.sqlite.database import SQLiteDatabase
 from tests.memory.conftest import same_bits, state_of
 

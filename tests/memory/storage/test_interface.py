@@ -24,9 +24,9 @@ from everlearn.errors import (
     WrongWidth,
 )
 from everlearn.memory.storage.backup import restore
-from everlearn.memory.storage.checksums import BEGINNING
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.locations import storage_at
+from everlearn.memory.storage.rows import BEGINNING
 from everlearn.memory.storage.schema import TABLES
 from tests.memory.conftest import same_bits, state_of
 

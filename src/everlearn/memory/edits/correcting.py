@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from everlearn.memory.edits.operations import begin
 from everlearn.memory.edits.writing import settle_kind
-from everlearn.memory.storage.journal import Example, Journal
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.rows import Example
 
 
 @dataclass(frozen=True)

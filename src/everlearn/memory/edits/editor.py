@@ -33,7 +33,7 @@ from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
 from everlearn.memory.storage.backup import NETWORKS
-from everlearn.memory.storage.journal import Example
+from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import counting
 
 # A snapshot is made when the log has grown by this much since the last one.

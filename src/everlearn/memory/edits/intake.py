@@ -26,8 +26,7 @@ from everlearn.images.batches import (
 from everlearn.images.by_name import Given, embedder_called, prepared_as
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import EfficientNetLite0, Embedder
-from everlearn.memory.storage.journal import Example, Vectors
-from everlearn.memory.storage.regions import PictureProposals, TaughtBox
+from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
 from everlearn.regions.looking import Looker, Region, Sight
 
 KEEP = ("thumbnail", "image", "none")
@@ -82,7 +81,9 @@ class Intake:
             if self._meant is not None:
                 self._embedder = prepared_as(self._known(), self._meant)
             else:
-                self._embedder = embedder_called(self._known()) or EfficientNetLite0()
+                known = self._known()
+                named = None if known is None else embedder_called(known)
+                self._embedder = named or EfficientNetLite0()
         return self._embedder
 
     @embedder.setter

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from everlearn.errors import OtherName
 from everlearn.memory.edits.operations import begun, going_on
 from everlearn.memory.edits.writing import TeachingWriter, in_parts
-from everlearn.memory.storage.journal import Example, Journal
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import Tombstones, adopt, counting
 
 

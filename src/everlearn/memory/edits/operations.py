@@ -15,9 +15,8 @@ import time
 from dataclasses import dataclass
 
 from everlearn.errors import ChangedMeanwhile, InvalidInput, NothingToUndo
-from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.journal import EVERY_ROW, Journal
-from everlearn.memory.storage.rows import require_row
+from everlearn.memory.storage.rows import require_row, row_checksum
 from everlearn.memory.words import listed, teachings
 
 ERASE = "erase"

@@ -29,18 +29,23 @@ from everlearn.memory.edits import operations
 from everlearn.memory.insight.influence import Influence
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features, unit
-from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import (
-    PictureProposals,
-    TaughtBox,
-    given_box,
     keep_box,
     keep_proposals,
     packed,
     taught_boxes,
     unpacked,
+)
+from everlearn.memory.storage.rows import (
+    BEGINNING,
+    PictureProposals,
+    TaughtBox,
+    content_of,
+    given_box,
+    linked,
+    row_checksum,
 )
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from everlearn.errors import EverlearnError, UnknownLabel
 from everlearn.images.decode import Limits, read_bytes
-from everlearn.memory.storage.journal import Example, Journal
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.rows import Example
 
 
 @dataclass(frozen=True)

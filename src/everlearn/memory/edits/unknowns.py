@@ -21,9 +21,8 @@ from everlearn.errors import DamagedJournal, InvalidInput
 from everlearn.memory.model.calibrated import familiarity_of
 from everlearn.memory.model.head import unit
 from everlearn.memory.model.model import Model
-from everlearn.memory.storage.checksums import content_of, row_checksum
-from everlearn.memory.storage.journal import Example, Journal
-from everlearn.memory.storage.rows import as_kept
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.rows import Example, as_kept, content_of, row_checksum
 
 # So many are kept at most; then the oldest that is not ignored makes room.
 MOST = 1000

@@ -7,8 +7,8 @@ from typing import Any
 from everlearn.errors import InvalidInput, OtherName, WrongEmbedder, WrongWidth
 from everlearn.memory.edits.operations import begun, going_on
 from everlearn.memory.edits.relocating import follow_moved
-from everlearn.memory.storage.journal import Example, Journal
-from everlearn.memory.storage.rows import require_source, require_width
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.rows import Example, require_source, require_width
 
 # Many teachings share one transaction: until there are this many, or this long has passed.
 COMMIT_ROWS = 64

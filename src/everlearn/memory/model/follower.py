@@ -74,7 +74,10 @@ class ModelFollower:
         if journal.fact(CLASSIFIER) is None:
             if not journal.writes:
                 raise NotAMemory(f"there is no Memory in {storage.path} yet; teach one first")
-            self.use(classifier if classifier is not None else default())
+            if classifier is None:
+                self._keep(dumps(default()))
+            else:
+                self.use(classifier)
         self._require_same(classifier)
 
     def use(self, classifier: Any) -> None:
@@ -86,9 +89,11 @@ class ModelFollower:
         require_usable(classifier)
         data = dumps(clone(classifier))
         _require_teachable(data, classifier)
-        template = base64.b64encode(data).decode()
+        self._keep(data)
+
+    def _keep(self, untaught: bytes) -> None:
         with self.journal.transaction():
-            self.journal.set_fact(CLASSIFIER, template)
+            self.journal.set_fact(CLASSIFIER, base64.b64encode(untaught).decode())
 
     def classifier(self) -> Any:
         """The classifier before it was taught anything; not to be taught."""

@@ -38,8 +38,8 @@ from everlearn.arrays import Array
 from everlearn.base import Promise
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.memory.model.head import unit
-from everlearn.memory.storage.checksums import BEGINNING
 from everlearn.memory.storage.journal import WINDOW, Journal
+from everlearn.memory.storage.rows import BEGINNING
 from everlearn.persistence import digest_of
 from everlearn.statistics.waiting_rows import MANY_FEATURES
 

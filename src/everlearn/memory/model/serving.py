@@ -22,11 +22,11 @@ from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.writing import kind_of_vectors, require_alike
 from everlearn.memory.model.head import ServingHead, as_answers, head_of, unit
 from everlearn.memory.model.strictness import accept_of
-from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.integrity import require_sound
 from everlearn.memory.storage.interface import Caches
-from everlearn.memory.storage.journal import Example, Journal
+from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.locations import storage_at
+from everlearn.memory.storage.rows import Example, row_checksum
 
 MAGIC = b"everlearn head 3\n"
 PREFIX = "prepared-"

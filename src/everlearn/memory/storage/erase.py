@@ -26,10 +26,10 @@ from everlearn.memory.edits.before_reembed import remove_before
 from everlearn.memory.edits.operations import record_erase
 from everlearn.memory.edits.unknowns import drop_erased
 from everlearn.memory.model.serving import remove_prepared
-from everlearn.memory.storage.checksums import BEGINNING, linked, row_checksum
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import drop_boxes
+from everlearn.memory.storage.rows import BEGINNING, linked, row_checksum
 from everlearn.memory.storage.snapshot import remove_snapshots
 from everlearn.memory.storage.tombstones import bury, counting
 

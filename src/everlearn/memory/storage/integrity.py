@@ -9,10 +9,9 @@ Vectors and pictures are large, so they are looked at when they are read (journa
 from collections.abc import Iterable
 
 from everlearn.errors import DamagedJournal
-from everlearn.memory.storage.checksums import BEGINNING, linked, row_checksum
 from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import MOST_FEATURES, VALID
+from everlearn.memory.storage.rows import BEGINNING, MOST_FEATURES, VALID, linked, row_checksum
 from everlearn.memory.storage.schema import PICTURES, SMALL_TABLES
 
 

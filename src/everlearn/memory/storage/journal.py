@@ -14,7 +14,7 @@ positions, always the same ones: two folds of the same log do the same arithmeti
 and agree to the last bit, wherever a snapshot let them start (model.py has the window that is
 open).
 
-Rows carry checksums and entries are chained (checksums.py); both are checked as they are read.
+Rows carry checksums and entries are chained (rows.py); both are checked as they are read.
 """
 
 import os
@@ -27,39 +27,32 @@ from typing import Any
 import numpy as np
 
 from everlearn.errors import DamagedJournal, UnknownLabel
-from everlearn.memory.storage.checksums import BEGINNING, content_of, linked, row_checksum
 from everlearn.memory.storage.interface import Database
-from everlearn.memory.storage.records import (
-    Example as Example,
-)
-from everlearn.memory.storage.records import (
-    LogRun as LogRun,
-)
-from everlearn.memory.storage.records import (
-    NameIds as NameIds,
-)
-from everlearn.memory.storage.records import (
-    NameRecord as NameRecord,
-)
-from everlearn.memory.storage.records import (
-    Sameness,
-)
-from everlearn.memory.storage.records import (
-    Teaching as Teaching,
-)
-from everlearn.memory.storage.records import (
-    Vectors as Vectors,
-)
 from everlearn.memory.storage.regions import (
     box_row,
-    given_box,
     has_boxes,
     keep_proposals,
     proposals_of,
     taught_box,
     taught_boxes,
 )
-from everlearn.memory.storage.rows import as_kept, require_row, require_width
+from everlearn.memory.storage.rows import (
+    BEGINNING,
+    Example,
+    LogRun,
+    NameIds,
+    NameRecord,
+    Sameness,
+    Teaching,
+    Vectors,
+    as_kept,
+    content_of,
+    given_box,
+    linked,
+    require_row,
+    require_width,
+    row_checksum,
+)
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box
 

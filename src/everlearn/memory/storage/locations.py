@@ -6,7 +6,7 @@ from typing import Any
 
 from everlearn.errors import InvalidParameter
 from everlearn.memory.storage.interface import Storage
-from everlearn.memory.storage.postgres.address import PostgresAddress, is_address, parse_address
+from everlearn.memory.storage.postgres.address import SCHEMES, PostgresAddress, parse_address
 from everlearn.memory.storage.sqlite.folder import FolderStorage
 
 
@@ -26,6 +26,11 @@ def storage_at(path: Any, name: str | None = None) -> Storage:
     if name is not None:
         raise InvalidParameter("a folder holds one Memory; name= is for databases")
     return FolderStorage(Path(path))
+
+
+def is_address(path: object) -> bool:
+    """Whether this names a database rather than a folder."""
+    return isinstance(path, PostgresAddress) or (isinstance(path, str) and path.startswith(SCHEMES))
 
 
 def _in_database(path: str | PostgresAddress, name: str | None) -> Storage:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from everlearn.errors import CannotRead, InvalidInput
-from everlearn.memory.storage.checksums import content_of
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import has_boxes, proposals_of
+from everlearn.memory.storage.rows import content_of
 from everlearn.persistence import replace_file
 
 KEY = "receipt_key"

@@ -10,40 +10,17 @@ and their vectors. Those that overlap no taught box of the picture are backgroun
 that undo finds them again; an erase takes those of pictures that are gone.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from everlearn.errors import DamagedJournal
-from everlearn.memory.storage.checksums import content_of, row_checksum
+from everlearn.memory.storage.rows import PictureProposals, TaughtBox, content_of, row_checksum
 from everlearn.regions.boxes import Box, Boxes
 
 if TYPE_CHECKING:
     from everlearn.memory.storage.journal import Journal
-
-
-@dataclass(frozen=True)
-class TaughtBox:
-    """The box of a teaching, and whether the Memory found it because the user gave none."""
-
-    box: Box
-    found: bool
-
-
-@dataclass(frozen=True)
-class PictureProposals:
-    """Boxes that were proposed for a taught picture, and their vectors."""
-
-    boxes: Boxes
-    vectors: NDArray[np.float32]
-
-
-def given_box(taught: TaughtBox | None) -> Box | None:
-    """The box that the user gave, if there is one: what makes two teachings of a picture differ."""
-    return None if taught is None or taught.found else taught.box
 
 
 def has_boxes(journal: "Journal") -> bool:

@@ -1,18 +1,36 @@
-"""What a row of the journal may hold: one definition, for whoever writes it and whoever reads it.
+"""Rows of the journal: what they hold as plain values, what they may hold, and their checksums.
 
 A row is checked before it is written (journal.py) and when a folder is opened (integrity.py), so
 that nothing is accepted by the one and refused by the other.
+
+Every row carries a *checksum*, a digest of its other columns, so that a row that was altered does
+not pass for what was written. Every entry of the log is also linked to the one before,
+
+    chain_i = digest(chain_(i−1), entry_i, content of the teaching's vector),   chain_0 = zeros
+
+so that the chain at a position names everything up to it: two journals with the same chain at the
+same position hold the same log, and a model folded from one is a model of the other. The digests
+guard against damage, not against a forger, who can compute them too.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from everlearn.errors import InvalidInput, InvalidLabel
 from everlearn.images.folders import require_name
-from everlearn.memory.storage.checksums import SIZE
 from everlearn.memory.storage.schema import PICTURES
+from everlearn.regions.boxes import Box, Boxes
 
+SIZE = 16
+BEGINNING = bytes(SIZE)
+
+Value = int | float | str | bytes | None
 SHA256_BYTES = 32
 LONGEST_SOURCE = 32_768
 LONGEST_FACT = 1 << 24
@@ -21,6 +39,108 @@ KINDS = {"teach", "forget", "rename", "merge", "correct", "name", "reembed", "er
 
 Row = tuple[Any, ...]
 Check = Callable[[Row], bool]
+
+Vectors = NDArray[np.float32]
+NameIds = NDArray[np.int64]
+Sameness = tuple[bytes, Box | None]
+
+
+@dataclass(frozen=True)
+class TaughtBox:
+    """The box of a teaching, and whether the Memory found it because the user gave none."""
+
+    box: Box
+    found: bool
+
+
+@dataclass(frozen=True)
+class PictureProposals:
+    """Boxes that were proposed for a taught picture, and their vectors."""
+
+    boxes: Boxes
+    vectors: NDArray[np.float32]
+
+
+def given_box(taught: TaughtBox | None) -> Box | None:
+    """The box that the user gave, if there is one: what makes two teachings of a picture differ."""
+    return None if taught is None or taught.found else taught.box
+
+
+@dataclass(frozen=True)
+class Example:
+    """What is written down of one teaching; ``embedder`` is empty for a vector from outside.
+
+    ``region`` is the part of the picture it is about, ``None`` for all of it; ``proposals`` are
+    what else was seen in the picture. ``taught_at`` is when it was taught first, if not now.
+    """
+
+    vector: Vectors
+    source: str
+    digest: bytes
+    thumbnail: bytes = b""
+    embedder: str = ""
+    image: bytes = b""
+    region: TaughtBox | None = None
+    proposals: PictureProposals | None = None
+    taught_at: float | None = None
+
+    @property
+    def same_as(self) -> Sameness:
+        """Equal for two examples of the same image and the same given box."""
+        return self.digest, given_box(self.region)
+
+
+@dataclass(frozen=True)
+class NameRecord:
+    """What is known of a name: how many teachings count, and when the last one came."""
+
+    count: int
+    last_taught: float
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """One labelled example as it is kept; ``box`` is the part of the picture it is about."""
+
+    id: int
+    name: str
+    source: str
+    taught_at: float
+    has_thumbnail: bool
+    box: Box | None = None
+
+
+@dataclass(frozen=True)
+class LogRun:
+    """Consecutive log entries of one sign within one window."""
+
+    sign: int
+    vectors: Vectors
+    names: NameIds
+
+
+def row_checksum(table: str, *values: Value) -> bytes:
+    """The digest of one row: the same values give the same digest in every version of Python."""
+    return blake2b(ascii((table, *values)).encode(), digest_size=SIZE).digest()
+
+
+def content_of(data: bytes) -> bytes:
+    """The digest of a vector's or picture's bytes."""
+    return blake2b(data, digest_size=SIZE).digest()
+
+
+def linked(
+    before: bytes,
+    position: int,
+    operation: int,
+    teaching: int,
+    name: int,
+    sign: int,
+    content: bytes,
+) -> bytes:
+    """The chain at an entry of the log, from the chain before it."""
+    entry = ascii((position, operation, teaching, name, sign)).encode()
+    return blake2b(before + content + entry, digest_size=SIZE).digest()
 
 
 def require_row(table: str, row: Row) -> None:

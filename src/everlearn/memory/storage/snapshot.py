@@ -27,9 +27,9 @@ from everlearn.acceleration import COMPILED
 from everlearn.errors import DamagedModel, EverlearnError
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.memory.model.model import Model
-from everlearn.memory.storage.checksums import row_checksum
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import WINDOW, Journal
+from everlearn.memory.storage.rows import row_checksum
 from everlearn.persistence import digest_of, dumps, loads
 
 MAGIC = b"everlearn snapshot 1\n"

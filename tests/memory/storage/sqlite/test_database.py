@@ -24,8 +24,8 @@ from everlearn.errors import (
 )
 from everlearn.memory.edits import editor
 from everlearn.memory.edits.writing import TeachingWriter
-from everlearn.memory.storage.checksums import row_checksum
-from everlearn.memory.storage.journal import WINDOW, Example
+from everlearn.memory.storage.journal import WINDOW
+from everlearn.memory.storage.rows import Example, row_checksum
 from tests.memory.conftest import numbers_of, same_bits, state_of
 
 

@@ -59,11 +59,6 @@ class PostgresAddress:
         return message.replace(password, "***") if password else message
 
 
-def is_address(path: object) -> bool:
-    """Whether this names a database rather than a folder."""
-    return isinstance(path, PostgresAddress) or (isinstance(path, str) and path.startswith(SCHEMES))
-
-
 def parse_address(text: str, name: str | None = None) -> PostgresAddress:
     """The address that a connection string and perhaps a name give."""
     try:

@@ -25,10 +25,10 @@ import numpy as np
 
 from everlearn import errors
 from everlearn.errors import EverlearnError, KeyReused, NotOrderedYet
-from everlearn.memory.storage.journal import Example
 from everlearn.memory.storage.postgres.failures import DatabaseAway
 from everlearn.memory.storage.postgres.watching import INBOX
 from everlearn.memory.storage.regions import packed, unpacked
+from everlearn.memory.storage.rows import Example
 
 if TYPE_CHECKING:
     from everlearn.memory.storage.postgres.database import PostgresDatabase

@@ -4,7 +4,7 @@ journal.sqlite     what was taught, in order: the truth            (database.py)
 snapshot-*         the model at a position of the journal          (snapshot.py)
 prepared-*         what a question needs of the model              (serving.py)
 reembed-*          vectors made anew for another embedder
-writer.lock        held by the one process that teaches            (lock.py)
+writer.lock        held by the one process that teaches
 """
 
 import contextlib
@@ -13,18 +13,19 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from everlearn.errors import CannotWrite
-from everlearn.memory.storage.checksums import content_of, row_checksum
+from everlearn.errors import CannotWrite, MemoryBusy
 from everlearn.memory.storage.interface import Database
+from everlearn.memory.storage.rows import content_of, row_checksum
 from everlearn.memory.storage.sqlite import beside
 from everlearn.memory.storage.sqlite.database import FILE, SQLiteDatabase
-from everlearn.memory.storage.sqlite.lock import WriterLock
 from everlearn.memory.storage.sqlite.readers import careful
 from everlearn.persistence import flush_folder, replace_file
 
 COLLECTED = (
     "CREATE TABLE vectors (digest BLOB PRIMARY KEY, vector BLOB NOT NULL, seal BLOB NOT NULL)"
 )
+
+LOCK = "writer.lock"
 
 
 class FolderStorage:
@@ -198,3 +199,35 @@ class CollectedFile:
                 f"new vectors cannot be collected in {self._path.parent}: {error}; nothing was "
                 "changed. Check the space left and the permissions, then run it again"
             ) from None
+
+
+class WriterLock:
+    """One writer at a time, even if it is killed; held from creation to :meth:`release`.
+
+    The lock is an exclusive transaction on a file of its own. The operating system releases it with
+    the process, however that ends, so there is nothing stale to clean up; and SQLite sees to it
+    that it works the same on every system, and between two threads of one process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / LOCK
+        try:
+            self._db = sqlite3.connect(
+                path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+            self._db.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as error:
+            if hasattr(self, "_db"):
+                self._db.close()
+            if "locked" in str(error):
+                raise MemoryBusy(
+                    f"{folder} is being taught by another process; close it there first. It can be "
+                    "opened read-only and asked meanwhile"
+                ) from None
+            raise CannotWrite(
+                f"{path} cannot be written: {error}; check the permissions. A Memory that cannot "
+                "be written can still be opened read-only and asked"
+            ) from None
+
+    def release(self) -> None:
+        self._db.close()
