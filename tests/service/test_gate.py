@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.websockets import WebSocketDisconnect
 
 from everlearn.service.api.failures import MEANINGS
 from tests.service.conftest import ADDRESS, TOKEN, picture
@@ -28,14 +29,31 @@ def test_the_printed_address_becomes_a_cookie_that_is_not_the_token(api):
     wrong = api.get("/?token=guess", follow_redirects=False)
     assert kind_of(wrong) == (401, "NotAllowed")
     answer = api.get(f"/?token={TOKEN}", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    path, _, key = answer.headers["location"].partition("#")
+    assert (answer.status_code, path) == (303, "/")
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
-    assert TOKEN not in cookie
-    assert api.get("/v1/names").status_code == 200
+    assert TOKEN not in cookie + key
+    assert api.get(f"/v1/names?{key}").status_code == 200
+    assert api.get(f"/v1/names?limit=1&{key}").json() == []
     api.cookies.clear()
-    assert api.get("/v1/names").status_code == 401
+    assert api.get(f"/v1/names?{key}").status_code == 401
+
+
+def test_the_cookie_that_other_ports_are_sent_opens_nothing(api):
+    del api.headers["authorization"]
+    place = api.get(f"/?token={TOKEN}", follow_redirects=False).headers["location"]
+    key = place.partition("#")[2]
+    assert [api.get(path).status_code for path in ("/", "/api", "/page/app.js")] == [200] * 3
+    for query in ("", "?page=", f"?{key}x", f"?{key}&{key}", f"?{key[:-1]}"):
+        for path in ("/v1/names", "/v1/export", "/metrics"):
+            assert kind_of(api.get(path + query))[0] in (401, 429)
+    with pytest.raises(WebSocketDisconnect):
+        api.websocket_connect("ws://127.0.0.1:8737/v1/ask/stream").__enter__()
+    with api.websocket_connect(f"ws://127.0.0.1:8737/v1/ask/stream?{key}") as stream:
+        stream.send_text("{}")
+        assert "error" in stream.receive_json()
 
 
 @pytest.mark.parametrize(

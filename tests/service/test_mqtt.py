@@ -195,3 +195,30 @@ def test_a_broker_that_comes_later_is_found(memories, tmp_path, caplog):
         process.terminate()
         process.wait(60)
         service.close()
+
+
+@broker_only
+def test_what_fails_is_counted_and_ends_nothing(broker, memories, monkeypatch):
+    from everlearn.service import mqtt as module
+
+    service = Service(memories, Settings())
+    with listening(broker, "everlearn/#") as (_, heard):
+        mqtt = Mqtt(service, "127.0.0.1", broker, device="robot")
+        service.follow(mqtt)
+        wait_for_all(heard, [f"everlearn/robot/{name}/names" for name in memories])
+        known, failures = module._known, [OSError("the disk is gone")]
+
+        def names(memory):
+            if failures:
+                raise failures.pop()
+            return known(memory)
+
+        monkeypatch.setattr(module, "_known", names)
+        service.served["home"].tell("taught", name="blue", new=True)
+        while failures:
+            wait_for(heard, "everlearn/robot/home/event")
+            service.served["home"].tell("taught", name="blue", new=True)
+        wait_for(heard, "everlearn/robot/home/names")
+        assert mqtt.gauges() == [("everlearn_mqtt_failed", "", 1)]
+        mqtt.close()
+    service.close()

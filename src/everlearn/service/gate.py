@@ -9,7 +9,10 @@
     rate      of requests, and more narrowly of wrong tokens, for each address
 
 The cookie is derived from the token and is not the token: browsers send cookies to every port of a
-host. It is ``HttpOnly`` and ``SameSite=Strict``.
+host. It is ``HttpOnly`` and ``SameSite=Strict``. By itself it opens the page's own files alone. For
+everything else the page adds a second secret to the address, ``page=…``, which it was given behind
+the ``#`` of its own address and keeps in the browser's storage, which does tell ports apart. So who
+listens at another port of the host learns the cookie, and nothing that can be done with it.
 """
 
 import asyncio
@@ -33,6 +36,9 @@ LOG = logging.getLogger("everlearn.service")
 HEALTH = "/healthz"
 READY = "/readyz"
 COOKIE_DAYS = 30
+# What the cookie opens by itself, and the second secret that everything else needs.
+PAGE = ("/", "/api")
+KEY = b"page="
 # So many addresses are told apart; the one not heard of for longest is forgotten first.
 ADDRESSES = 4096
 
@@ -88,7 +94,8 @@ class Gate:
         self._rate = Allowance(settings.rate)
         self._failures = Allowance(settings.failures)
         self._token = settings.token.encode()
-        self._page_secret = hmac.digest(self._token, b"everlearn page", "sha256").hex().encode()
+        self._page_secret = self._derived(b"everlearn page")
+        self._page_key = self._derived(b"everlearn page key")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -167,8 +174,7 @@ class Gate:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._is_token(token.strip()):
             return
-        cookie = _cookie(headers.getlist("cookie"), _cookie_name(scope))
-        if hmac.compare_digest(cookie.encode("utf-8", "replace"), self._page_secret):
+        if self._is_page(scope, headers):
             return
         if not self._failures.take(address):
             raise Refused(429, "TooBusy", "too many wrong tokens from this address; wait a second")
@@ -179,8 +185,25 @@ class Gate:
             "or send its token as Authorization: Bearer TOKEN",
         )
 
+    def _is_page(self, scope: Scope, headers: Headers) -> bool:
+        """Whether it comes from the page; its key is taken out of the address if so."""
+        cookie = _cookie(headers.getlist("cookie"), _cookie_name(scope))
+        if not hmac.compare_digest(cookie.encode("utf-8", "replace"), self._page_secret):
+            return False
+        if scope["path"] in PAGE or scope["path"].startswith("/page/"):
+            return True
+        fields = scope["query_string"].split(b"&")
+        keys = [field for field in fields if field.startswith(KEY)]
+        if len(keys) != 1 or not hmac.compare_digest(keys[0][len(KEY) :], self._page_key):
+            return False
+        scope["query_string"] = b"&".join(field for field in fields if field not in keys)
+        return True
+
+    def _derived(self, purpose: bytes) -> bytes:
+        return hmac.digest(self._token, purpose, "sha256").hex().encode()
+
     async def _exchange(self, scope: Scope, address: str, answer: "_Answer") -> None:
-        """The token in the address becomes a cookie, and leaves the address."""
+        """The token in the address becomes a cookie and a key, and leaves the address."""
         try:
             query = scope["query_string"].decode("latin-1")
             given = parse_qs(query, max_num_fields=8).get("token", [])
@@ -197,7 +220,8 @@ class Gate:
             f"{_cookie_name(scope)}={self._page_secret.decode()}; Path=/; HttpOnly; "
             f"SameSite=Strict; Max-Age={COOKIE_DAYS * 86_400}{secure}"
         )
-        await answer.give(303, b"", {"location": "/", "set-cookie": cookie})
+        place = f"/#page={self._page_key.decode()}"
+        await answer.give(303, b"", {"location": place, "set-cookie": cookie})
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)

@@ -94,6 +94,8 @@ class Mqtt:
         self._stale: set[str] = set()
         self._wake = threading.Event()
         self._stopping = False
+        # Pictures not answered and states not told.
+        self.failed = 0
         self._client: Client = Client(
             CallbackAPIVersion.VERSION2, client_id=f"everlearn-{self.device}"
         )
@@ -132,6 +134,10 @@ class Mqtt:
         if kind in COUNTED:
             self._stale.add(memory)
             self._wake.set()
+
+    def gauges(self) -> list[tuple[str, str, float]]:
+        """For the metrics."""
+        return [("everlearn_mqtt_failed", "", self.failed)]
 
     def close(self) -> None:
         """Say that the service is gone, and go."""
@@ -184,6 +190,7 @@ class Mqtt:
         try:
             self._pictures.put_nowait((served, camera, bytes(message.payload)))
         except queue.Full:
+            self.failed += 1
             LOG.warning("more pictures arrive over MQTT than can be looked at; one is passed over")
 
     def _answer_pictures(self) -> None:
@@ -195,6 +202,7 @@ class Mqtt:
                 said: dict[str, Any] = {"error": type(error).__name__, "message": str(error)}
                 self._publish(f"{self._root}/{served.name}/event", {"event": "refused"} | said)
             except Exception:
+                self.failed += 1
                 LOG.exception("a picture from MQTT could not be answered")
 
     def _answer(self, served: Served, camera: str, image: bytes) -> None:
@@ -225,11 +233,12 @@ class Mqtt:
             self._wake.clear()
             while self._stale:
                 name = self._stale.pop()
-                self._publish(
-                    f"{self._root}/{name}/names",
-                    _known(self._service.served[name].memory),
-                    retain=True,
-                )
+                try:
+                    known = _known(self._service.served[name].memory)
+                    self._publish(f"{self._root}/{name}/names", known, retain=True)
+                except Exception:
+                    self.failed += 1
+                    LOG.exception("the names of a Memory could not be told to the broker")
 
     def _publish(self, topic: str, said: dict[str, Any], *, retain: bool = False) -> None:
         self._client.publish(topic, json.dumps(said, ensure_ascii=False), qos=1, retain=retain)

@@ -1,5 +1,6 @@
 // The API, drawn from its own description. Everything is text, never markup.
 
+import * as service from "./service.js";
 import { $, element } from "./shared.js";
 
 function named(schema, all) {
@@ -69,12 +70,11 @@ function operationPart(path, method, operation, all) {
   );
 }
 
-const answer = await fetch("/v1/openapi.json");
-if (answer.ok) {
-  const { paths, components } = await answer.json();
+try {
+  const { paths, components } = await service.description();
   const made = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, one]) => operationPart(path, method, one, components.schemas)));
   $("operations").replaceChildren(...made);
-} else {
+} catch {
   $("operations").replaceChildren(element("p", { textContent: "Open the address that everlearn serve printed first." }));
 }

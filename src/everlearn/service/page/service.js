@@ -1,4 +1,19 @@
-// The API as functions. The cookie that came with the printed address lets this page in.
+// The API as functions. What lets this page in came with the printed address: a cookie, and a key
+// behind the # of the page's address. The key is kept in the storage of this origin, which pages of
+// other ports cannot read, and added to every address.
+
+const KEPT = "everlearn-page";
+
+function takeKey() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("page");
+  if (given) {
+    localStorage.setItem(KEPT, given);
+    history.replaceState(null, "", location.pathname);
+  }
+  return given ?? localStorage.getItem(KEPT);
+}
+
+const key = takeKey();
 
 export class Refusal extends Error {
   constructor(status, kind, message) {
@@ -17,6 +32,7 @@ export function choose(name) {
 function address(path, query = {}) {
   const given = new URLSearchParams(query);
   if (memory !== null) given.set("memory", memory);
+  if (key) given.set("page", key);
   const text = given.toString();
   return `/v1/${path}${text ? `?${text}` : ""}`;
 }
@@ -101,6 +117,7 @@ export const forgetOne = (id) => changeJson("forget", { id });
 export const undo = (id) => change("undo", undefined, {}, { id });
 export const redo = (id) => change("redo", undefined, {}, { id });
 export const undoable = () => send("undoable");
+export const description = () => send("openapi.json");
 export const names = (containing, limit) =>
   send("names", { query: { ...(containing ? { containing } : {}), limit, latest_first: true } });
 export const memories = () => send("memories");
