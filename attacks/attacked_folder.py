@@ -17,12 +17,16 @@ from attacks.plain_memory import (
     PlainMemory,
     example,
     number_in,
+    picture,
+    region,
+    source,
     vector,
     word,
 )
 from everlearn import Memory, NearestClassMean, RecursiveRLSC
 from everlearn.memory.edits.unknowns import all_unknowns
 from everlearn.memory.storage.backup import restore
+from everlearn.memory.storage.regions import given_box
 
 MANY = 120
 CLASSIFIERS = (RecursiveRLSC(regularization=0.3, recoding=0.5), NearestClassMean())
@@ -41,6 +45,8 @@ KINDS = (
     "undo",
     "redo",
     "merge",
+    "sync",
+    "relocate",
     "correct",
     "use",
     "backup",
@@ -75,6 +81,14 @@ class Held:
         mine, theirs = ({k: v for k, v in s.items() if k not in plain.unsure} for s in sure)
         same_network = self.network == plain.network or not self.taught
         return self.taught == plain.counted() and mine == theirs and same_network
+
+    def differs_from(self, plain: PlainMemory) -> str:
+        """In what."""
+        more, fewer = self.taught - plain.counted(), plain.counted() - self.taught
+        return (
+            f"{more.total()} taught too many, {fewer.total()} too few; unknown {self.strangers}, "
+            f"expected {plain.strangers}; network {self.network}, expected {plain.network}"
+        )
 
 
 class Folder:
@@ -148,8 +162,11 @@ class Folder:
             number = expected.taught[int(self.rng.integers(len(expected.taught)))][0]
             right = [n for n in names if (number, n) not in expected.taught]
             return Change("correct", [number, right[0] if right else self._new_name()])
-        if kind == "merge":
-            return Change("merge", self._other(expected.network))
+        if kind in ("merge", "sync"):
+            return Change(kind, self._other(expected.network))
+        if kind == "relocate":
+            pictured = sorted({n for n, _ in expected.taught if n < STRANGERS})
+            return Change(kind, [self._new("moved"), pictured])
         if kind == "use":
             return Change("use", [int(self.rng.integers(len(CLASSIFIERS)))])
         if kind == "backup":
@@ -231,7 +248,7 @@ def apply_plain(change: Change, plain: PlainMemory, backup: tuple[str, PlainMemo
         plain.teach_many([(values[0], values[1])])
     elif kind == "teach many":
         plain.teach_many([(number, name) for number, name in values])
-    elif kind == "merge":
+    elif kind in ("merge", "sync"):
         plain.teach_many([(number, name) for number, name in values[1]])
     elif kind == "restore":
         assert backup is not None
@@ -242,7 +259,7 @@ def apply_plain(change: Change, plain: PlainMemory, backup: tuple[str, PlainMemo
         members = values[-1]
         if isinstance(members, list):
             getattr(plain, kind)(members, *values[1:-1])
-    elif kind not in ("use", "backup"):
+    elif kind not in ("use", "backup", "relocate"):
         getattr(plain, kind)(*values)
 
 
@@ -268,13 +285,18 @@ def apply(change: Change, memory: Memory, place: Path, tell: Tell) -> None:
         memory.correct(example(values[0], network), values[1])
     elif kind == "merge":
         memory.merge(values[0])
+    elif kind == "sync":
+        _synced(memory, values[0])
+    elif kind == "relocate":
+        _relocated(memory, place / values[0], values[1])
     elif kind == "use":
         memory.use(classifier=CLASSIFIERS[values[0]])
         memory.classifier  # noqa: B018  (follows the log to its end)
     elif kind == "backup":
         memory.backup(place / values[0])
     elif kind == "remember":
-        if memory.ask(example(values[0], network), remember=True).ignored:
+        answers = memory.ask(example(values[0], network), remember=True)
+        if answers.ignored or not answers.unknown:  # accept is a lower bound
             tell("quiet")
     elif kind in ABOUT_GROUPS:
         _about_a_group(change, memory, tell)
@@ -282,6 +304,25 @@ def apply(change: Change, memory: Memory, place: Path, tell: Tell) -> None:
         memory.reembed(Network(values[0]), drop=True)
     else:
         getattr(memory, kind)(*values)
+
+
+def _synced(memory: Memory, other: str) -> None:
+    """Exchange with another Memory, which then holds the same."""
+    memory.sync(other)
+    with Memory(other, read_only=True) as there:
+        if held_by(there).taught != held_by(memory).taught:
+            raise AssertionError("the two Memories differ after they were synchronised")
+
+
+def _relocated(memory: Memory, place: Path, numbers: list[int]) -> None:
+    """Every picture that was taught moves to another folder, wherever it lay."""
+    place.mkdir()
+    for number in numbers:
+        (place / Path(source(number)).name).write_bytes(picture(number))
+    for old in {str(Path(teaching.source).parent) for teaching in memory.teachings()}:
+        missing = memory.relocate(old, place).missing
+        if {number_in(path) for path in missing} & set(numbers):
+            raise AssertionError(f"{missing[0]} was moved and is missing")
 
 
 def _about_a_group(change: Change, memory: Memory, tell: Tell) -> None:
@@ -309,6 +350,8 @@ def held_by(memory: Memory) -> Held:
             number = number_in(kept.source)
             if kept.vector.tobytes() != vector(number, network).tobytes():
                 raise AssertionError(f"the vector of {number} is another")
+            if given_box(kept.region) != given_box(region(number)):
+                raise AssertionError(f"the box of {number} is {given_box(kept.region)}")
             taught[number, name] += 1
         strangers = {
             number_in(s.example.source): bool(s.ignored) for s in all_unknowns(store.journal)

@@ -47,7 +47,7 @@ from everlearn.memory.edits import editor
 ROUNDS_PER_FOLDER = 40
 # Snapshots often, so that many kills fall into the writing of one.
 SNAPSHOT_EVERY = 256
-SLOW = ("teach many", "merge", "erase", "use", "backup", "restore", "reembed")
+SLOW = ("teach many", "merge", "sync", "relocate", "erase", "use", "backup", "restore", "reembed")
 
 
 @dataclass
@@ -150,7 +150,7 @@ def check(
         folder.plain = after
     elif held.is_what(before):
         folder.plain = before
-    elif after is not None and change.kind in ("teach many", "merge"):
+    elif after is not None and change.kind in ("teach many", "merge", "sync"):
         folder.plain = _some_taught(before, change, held, tally)
     else:
         tally.lost += 1
@@ -202,7 +202,7 @@ def _acknowledged_last(lines: list[str]) -> set[int]:
 
 def _some_taught(before: PlainMemory, change: Change, held: Held, tally: Tally) -> PlainMemory:
     """Many are taught in several transactions: some of them, from the first on, may be there."""
-    taught = change.values[1] if change.kind == "merge" else change.values
+    taught = change.values[1] if change.kind in ("merge", "sync") else change.values
     pairs: Taught = [(number, name) for number, name in taught]
     some = before.copy()
     some.teach_many([pair for pair in pairs if pair in held.taught])
@@ -237,8 +237,9 @@ def search(folder: Folder, tally: Tally) -> None:
     plain = folder.plain
     traces = [word.encode() for word in plain.erased_names if word.encode() in data]
     for number in plain.erased_numbers:
-        vectors = (vector(number, network).tobytes() for network in (0, 1))
-        kept = (*vectors, source(number).encode(), thumbnail(number), picture(number))
+        vectors = (vector(number, network).tobytes() for network in (0, 1, 2))
+        path = Path(source(number)).name.encode()
+        kept = (*vectors, path, thumbnail(number), picture(number))
         traces += [trace for trace in kept if trace in data]
     tally.traces += len(traces)
     if traces:

@@ -2,6 +2,7 @@
 
 Examples are numbers. The same number is the same picture, vector and source in every process, and
 every name is a word found nowhere else, so that a trace of it in any file can be searched for.
+Every third example is a box in its picture, with what was proposed beside it.
 Numbers from ``STRANGERS`` on are kept without their picture, as strangers are.
 """
 
@@ -16,9 +17,12 @@ import numpy as np
 from PIL import Image
 
 from everlearn.images.embedders import Embedder, Vectors
+from everlearn.memory.storage.regions import PictureProposals, TaughtBox
 from everlearn.memory.storage.rows import Example
+from everlearn.regions.boxes import Box
 
 WIDTH = 24
+SIDE = 16
 STRANGERS = 1 << 22
 
 Taught = list[tuple[int, str]]
@@ -40,7 +44,22 @@ def source(number: int) -> str:
 
 
 def number_in(source: str) -> int:
-    return int(source.removeprefix("/photos/").partition("-")[0])
+    return int(source.rpartition("/")[2].partition("-")[0])
+
+
+def region(number: int) -> TaughtBox | None:
+    """The box that an example is about, if it is not all of its picture."""
+    if number % 3 or number >= STRANGERS:
+        return None
+    left, top = (number * 7 % 11) / 32, (number * 5 % 13) / 32
+    return TaughtBox(Box(left, top, left + 0.5, top + 0.5), found=False)
+
+
+def proposals(number: int) -> PictureProposals | None:
+    """What else was seen in the picture of a box."""
+    if region(number) is None:
+        return None
+    return PictureProposals(np.array([[0.0, 0.0, 0.25, 0.25]]), vector(number, 2)[None])
 
 
 def thumbnail(number: int) -> bytes:
@@ -49,10 +68,9 @@ def thumbnail(number: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def picture(number: int) -> bytes:
-    """A PNG whose first pixels are the number."""
+    """A PNG of one colour, which is the number; so is any part of it."""
     file = io.BytesIO()
-    pixels = np.frombuffer(number.to_bytes(12, "little"), dtype=np.uint8).reshape(2, 2, 3)
-    Image.fromarray(pixels).save(file, "PNG")
+    Image.new("RGB", (SIDE, SIDE), tuple(number.to_bytes(3, "little"))).save(file, "PNG")
     return file.getvalue()
 
 
@@ -66,6 +84,8 @@ def example(number: int, network: int = 0) -> Example:
         thumbnail(number),
         Network(network).name,
         image if number < STRANGERS else b"",
+        region(number),
+        proposals(number),
     )
 
 
@@ -79,7 +99,8 @@ class Network(Embedder):
         self.name = f"network {network}"
 
     def prepare(self, picture: Any) -> Vectors:
-        number = int.from_bytes(np.asarray(picture).tobytes(), "little")
+        middle = np.asarray(picture)[picture.height // 2, picture.width // 2]
+        number = int.from_bytes(middle.tobytes(), "little")
         return np.array([number], dtype=np.float32)
 
     def run(self, batch: Vectors) -> Vectors:

@@ -61,7 +61,9 @@ def use(place: Path, changes: int, rng: np.random.Generator, found: Found) -> No
                 found.kinds[change.kind] += 1
                 held = held_by(memory)
                 if not held.is_what(folder.plain):
-                    found.differences.append(f"after {change.kind}, change {done}")
+                    found.differences.append(
+                        f"after {change.kind}, change {done}: {held.differs_from(folder.plain)}"
+                    )
                     return
                 folder.plain.settle(held.strangers)
                 if change.kind in ABOUT_GROUPS or rng.random() >= REOPENED:
@@ -92,4 +94,10 @@ def random_use(folders: int = 20, changes: int = 50, seed: int = 0) -> Found:
 
 if __name__ == "__main__":
     arguments = [int(word) for word in sys.argv[1:]]
-    print(json.dumps(vars(random_use(*arguments)), indent=2))
+    found = random_use(*arguments)
+    print(json.dumps(vars(found), indent=2))
+    print(
+        f"{found.folders} folders, {found.changes:,} changes of {len(found.kinds)} kinds, reopened "
+        f"{found.reopened} times: {len(found.differences)} differences, {len(found.unnamed)} "
+        "errors without a name"
+    )
