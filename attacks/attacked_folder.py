@@ -327,6 +327,9 @@ def _relocated(memory: Memory, place: Path, numbers: list[int]) -> None:
 
 def _about_a_group(change: Change, memory: Memory, tell: Tell) -> None:
     groups = memory.unknowns()
+    if not groups:
+        tell("quiet")
+        return
     group = groups[change.values[0] % len(groups)]
     everyone = {s.id: number_in(s.example.source) for s in all_unknowns(memory._opened.journal)}
     members = [everyone[id] for id in group.examples]

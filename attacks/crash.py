@@ -135,8 +135,7 @@ def check(
     done = sum(line.startswith("end ") for line in lines)
     tally.acknowledged += sum(line.startswith("ack ") for line in lines)
     tally.wrong += [line for line in lines if line.startswith("failed")]
-    start = steps[-2][1] if len(steps) > 1 else folder.plain
-    steps[-1] = steps[-1][0], _as_told(start, *steps[-1], lines)
+    steps = _as_told(folder, [change for change, _ in steps], lines)
     before = steps[done - 1][1] if done else folder.plain
     after = steps[done][1] if done < len(steps) else None
     held = _held(folder, tally)
@@ -163,17 +162,31 @@ def check(
 
 
 def _as_told(
-    before: PlainMemory, change: Change, after: PlainMemory, lines: list[str]
-) -> PlainMemory:
-    """What should be there after the last step: who is in a group is told while it is made."""
-    if "quiet" in lines:
-        return before
+    folder: Folder, changes: list[Change], lines: list[str]
+) -> list[tuple[Change, PlainMemory]]:
+    """What should be there after each step, by what was told while it was made.
+
+    Who is in a group, and whether a picture was kept at all, is known only then.
+    """
+    expected, backup = folder.plain.copy(), folder.backup
+    told: dict[int, list[str]] = defaultdict(list)
+    index = 0
     for line in lines:
-        if change.kind in ABOUT_GROUPS and line.startswith("members "):
-            members = [int(number) for number in line.split()[1:]]
-            after = before.copy()
-            apply_plain(Change(change.kind, [*change.values, members]), after, None)
-    return after
+        index = int(line.split()[1]) if line.startswith("begin ") else index
+        told[index].append(line)
+    steps = []
+    for index, change in enumerate(changes):
+        made = change
+        for line in told[index]:
+            if change.kind in ABOUT_GROUPS and line.startswith("members "):
+                members = [int(number) for number in line.split()[1:]]
+                made = Change(change.kind, [*change.values, members])
+        if "quiet" not in told[index]:
+            apply_plain(made, expected, backup)
+        steps.append((change, expected.copy()))
+        if change.kind == "backup":
+            backup = change.values[0], expected.copy()
+    return steps
 
 
 def _look_at_what_was_written(
@@ -278,4 +291,10 @@ def survive(kills: int, seed: int = 0) -> Tally:
 
 if __name__ == "__main__":
     arguments = [int(word) for word in sys.argv[1:]]
-    print(json.dumps(vars(survive(*(arguments or [2000]))), indent=2))
+    tally = survive(*(arguments or [2000]))
+    print(json.dumps(vars(tally), indent=2))
+    print(
+        f"{tally.kills:,} kills inside {len(tally.killed_inside)} kinds of change: {tally.lost} lost, "
+        f"{tally.counted_twice} counted twice, {tally.traces} traces, {tally.not_verified} not "
+        f"verified, {len(tally.wrong)} wrong"
+    )

@@ -214,10 +214,11 @@ def test_after_another_network_images_are_taught_and_asked_as_before(run, photos
 
 
 def test_watch(run, photos):
-    words = run("watch", photos, "--every", "0.01", "--looks", "3").stdout.splitlines()
+    words = run("watch", photos, "--pause", "0.01", "--looks", "3").stdout.splitlines()
     assert len(words) == 12
     assert words[0].startswith("brick: ")
-    documents = run("watch", photos, "--json", "--every", "0.01", "--looks", "2").stdout
+    assert "--pause SECONDS" in run("watch", photos, "--every", "0.01", expect=2).output
+    documents = run("watch", photos, "--json", "--pause", "0.01", "--looks", "2").stdout
     first, _ = json.JSONDecoder().raw_decode(documents)
     assert first["taught"] is False
     assert first["name"] == "brick"
@@ -318,7 +319,7 @@ def test_completion_is_offered():
 def test_an_interrupt_keeps_what_was_taught(tmp_path, photos):
     """Ctrl-C while watching: exit code 130, and what was shown as taught is there."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "everlearn", "-m", tmp_path, "watch", photos, "--every", "0.05"],
+        [sys.executable, "-m", "everlearn", "-m", tmp_path, "watch", photos, "--pause", "0.05"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

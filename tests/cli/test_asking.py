@@ -12,6 +12,7 @@ from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.cli.asking import _alternatives, _verdict
 from everlearn.images.embedders import Pixels
+from everlearn.images.video import frames
 from everlearn.memory.answers import Answer, Answers
 
 
@@ -84,3 +85,37 @@ def test_unknown_is_shown_without_a_probability():
 def test_a_folder_without_pictures_says_so(folder):
     (folder / "empty").mkdir()
     assert "holds no images" in run(folder, "ask", folder / "empty", expect=1).output
+
+
+def test_a_video_is_asked_frame_by_frame(folder):
+    av = pytest.importorskip("av")
+    clip = folder / "asked" / "clip.mp4"
+    with av.open(str(clip), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width = stream.height = 64
+        stream.pix_fmt = "yuv420p"
+        for index in range(40):
+            ramp = np.linspace(0, 60, 64, dtype=np.uint8)[:, None, None] + (
+                0 if index < 20 else 190
+            )
+            pixels = np.broadcast_to(ramp if index < 20 else ramp[::-1], (64, 64, 3)).copy()
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    answers = json.loads(run(folder, "ask", clip, "--json").stdout)
+    moments = ["0.000s", "1.000s", "2.000s", "3.000s"]
+    assert [one["file"] for one in answers] == [f"{clip}/{moment}" for moment in moments]
+    for index, frame in enumerate(frames(clip, 1.0)):
+        Image.fromarray(frame.opened()).save(folder / f"frame {index}.png")
+        alone = json.loads(run(folder, "ask", folder / f"frame {index}.png", "--json").stdout)[0]
+        assert answers[index] | {"file": ""} == alone | {"file": ""}
+    assert answers[0]["answers"] != answers[3]["answers"]
+    coarse = json.loads(run(folder, "ask", clip, "--every", "2", "--json").stdout)
+    assert [one["file"] for one in coarse] == [f"{clip}/0.000s", f"{clip}/2.000s"]
+    run(folder, "ask", clip, "--csv", folder / "out.csv")
+    with open(folder / "out.csv", newline="") as file:
+        assert len(list(csv.DictReader(file))) == 4
+    # Among the images of a folder only if it is said.
+    assert len(json.loads(run(folder, "ask", folder / "asked", "--json").stdout)) == 2
+    both = run(folder, "ask", folder / "asked", "--every", "2", "--json").stdout
+    assert len(json.loads(both)) == 4
+    assert "cannot be sorted" in run(folder, "ask", clip, "--sort-into", folder, expect=2).output

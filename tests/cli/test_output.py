@@ -90,7 +90,7 @@ def test_one_bad_name_never_stops_the_others(tmp_path, strange):
     assert "left out: 3 in a folder whose name cannot be a name" in result.stderr
     assert "\x1b" not in result.output
     run(tmp_path, "ask", *sorted((strange / "good").iterdir()))
-    watched = run(tmp_path, "watch", strange, "--every", "0.01", "--looks", "3")
+    watched = run(tmp_path, "watch", strange, "--pause", "0.01", "--looks", "3")
     assert "left out: 3 in a folder whose name cannot be a name" in watched.stderr
 
 
@@ -100,8 +100,8 @@ def test_one_bad_name_never_stops_the_others(tmp_path, strange):
         ("ask", "--top", "0", "x.jpg"),
         ("ask", "--top", "-3", "x.jpg"),
         ("bench", "--images", "0"),
-        ("watch", "--every", "-1", "."),
-        ("watch", "--every", "nan", "."),
+        ("watch", "--pause", "-1", "."),
+        ("watch", "--pause", "nan", "."),
         ("watch", "--looks", "0", "."),
         ("teach", "--every", "0", "."),
         ("teach", "--most-megapixels", "0", "."),

@@ -3,16 +3,18 @@
 import csv
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from everlearn.cli.context import BOX, image_limits, network, opened, with_image_limits
+from everlearn.cli.context import BOX, POSITIVE, image_limits, network, opened, with_image_limits
 from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
 from everlearn.errors import EverlearnError
+from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, image_files, survey
+from everlearn.images.video import frames, is_video
 from everlearn.memory.answers import Answers
 from everlearn.memory.export.annotations import annotations_of
 from everlearn.memory.insight.evaluate import Evaluation, plot_confusion
@@ -25,6 +27,8 @@ from everlearn.regions.annotations import FORMATS, write_annotations
 from everlearn.regions.looking import Region
 
 PATH = click.Path(path_type=Path)
+# Seconds between two frames of a video, where nothing else is said.
+EVERY = 1.0
 # So many mistakes are listed.
 MOST_MISTAKES = 10
 MOST_FILES = 3
@@ -38,6 +42,12 @@ MOST_FILES = 3
 )
 @click.option(
     "--top", type=click.IntRange(1), default=3, show_default=True, help="How many answers each."
+)
+@click.option(
+    "--every",
+    type=POSITIVE,
+    metavar="SECONDS",
+    help="Of a video, one frame every so many seconds (1 by default); in a folder, videos, too.",
 )
 @click.option("--remember", is_flag=True, help="Keep what is unknown; see everlearn strangers.")
 @click.option("--where", is_flag=True, help="Ask about the surest thing, and say where it is.")
@@ -53,24 +63,31 @@ def ask(
     table: Path | None,
     sort_into: Path | None,
     top: int,
+    every: float | None,
     remember: bool,
     where: bool,
     box: tuple[float, ...] | str | None,
     as_json: bool,
 ) -> None:
-    """What is on these images, or on those in a folder?"""
-    files = tuple(image_files(files))
+    """What is on these images, those in a folder, or the frames of a video?"""
+    given = list(image_files(files, videos=every is not None))
+    if any(map(is_video, given)) and (sort_into is not None or where or box is not None):
+        raise click.UsageError(
+            "frames of a video are asked about as wholes, and cannot be sorted into folders; "
+            "everlearn find looks for things in a video"
+        )
+    files, asked = _shown(given, every or EVERY, image_limits(ctx))
     prepared = None if remember or where else prepared_answers(ctx.obj, network(ctx))
-    asked = [file if box is None else Region(file, box) for file in files]
+    regions = (one if box is None else Region(one, box) for one in asked)
     results: list[Answers | Exception]
     if prepared is not None:
-        results = list(prepared.ask_many(asked, top=top, limits=image_limits(ctx)))
+        results = list(prepared.ask_many(regions, top=top, limits=image_limits(ctx)))
     else:
         memory = opened(ctx, read_only=not remember)
         if where:
-            results = [_where(memory, file, top, remember) for file in files]
+            results = [_where(memory, file, top, remember) for file in asked]
         else:
-            results = list(memory.ask_many(asked, top=top, remember=remember))
+            results = list(memory.ask_many(regions, top=top, remember=remember))
     if as_json:
         print_json([_described(file, found) for file, found in zip(files, results, strict=True)])
     else:
@@ -86,6 +103,19 @@ def ask(
         say(f"copied {counted(copied, 'file')} into {sort_into}", err=True)
     if any(isinstance(found, Exception) for found in results):
         sys.exit(1)
+
+
+def _shown(given: Sequence[Path], every: float, limits: Limits) -> tuple[list[Path], Iterator[Any]]:
+    """Images, and videos frame by frame; the list has the path of each once it was taken."""
+    files: list[Path] = []
+
+    def each() -> Iterator[Any]:
+        for path in given:
+            for one in frames(path, every, limits=limits) if is_video(path) else [path]:
+                files.append(Path(one))
+                yield one
+
+    return files, each()
 
 
 def _write_csv(path: Path, files: Sequence[Path], results: Sequence[Answers | Exception]) -> None:

@@ -20,6 +20,9 @@ import click
 PLAIN_SECONDS = 5.0
 CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 
+# Columns whose cells are shortened in the middle where they are too long for the terminal.
+PATH_COLUMNS = ("file", "source")
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
 
 
@@ -58,10 +61,13 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
     from rich.table import Table
     from rich.text import Text
 
+    from everlearn.cli.path_cell import PathCell
+
     console = Console(markup=False, highlight=False, emoji=False)
     table = Table(*columns, title=title)
+    kinds = [PathCell if column in PATH_COLUMNS else Text for column in columns]
     for row in safe:
-        table.add_row(*map(Text, row))
+        table.add_row(*(kind(cell) for kind, cell in zip(kinds, row, strict=True)))
     console.print(table)
 
 

@@ -23,7 +23,12 @@ def bench(images: int, as_json: bool) -> None:
     if as_json:
         print_json(results)
     else:
-        print_table(["what", "measured"], [[key, f"{value:.4g}"] for key, value in results.items()])
+        print_table(["what", "measured"], [[key, _figure(value)] for key, value in results.items()])
+
+
+def _figure(value: float) -> str:
+    """Four digits that count, and never an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 @click.command()

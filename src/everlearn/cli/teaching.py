@@ -164,7 +164,7 @@ def _with_frames(
         if box is not None:
             yield Region(path, box), name
             continue
-        if every is None or path.suffix.lower() not in video.SUFFIXES:
+        if every is None or not video.is_video(path):
             yield path, name
             continue
         for frame in video.frames(path, every, limits=limits):
@@ -293,12 +293,14 @@ def _say_conflicts(done: Merged) -> None:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
-    "--every",
+    "--pause",
     type=POSITIVE,
     default=1.0,
     show_default=True,
-    help="Seconds between two looks.",
+    metavar="SECONDS",
+    help="Seconds between two looks at the folder.",
 )
+@click.option("--every", type=POSITIVE, hidden=True, help="Called --pause now.")
 @click.option(
     "--looks", type=click.IntRange(1), help="Stop after this many looks; by default never."
 )
@@ -306,8 +308,19 @@ def _say_conflicts(done: Merged) -> None:
 @with_image_limits
 @as_json
 @click.pass_context
-def watch(ctx: click.Context, folder: Path, every: float, looks: int | None, as_json: bool) -> None:
+def watch(
+    ctx: click.Context,
+    folder: Path,
+    pause: float,
+    every: float | None,
+    looks: int | None,
+    as_json: bool,
+) -> None:
     """Teach what is dropped into the class folders of FOLDER."""
+    if every is not None:
+        raise click.UsageError(
+            "--every is about frames of videos; seconds between two looks are --pause SECONDS"
+        )
     memory = opened(ctx)
 
     def acknowledge(outcome: Outcome) -> None:
@@ -330,7 +343,7 @@ def watch(ctx: click.Context, folder: Path, every: float, looks: int | None, as_
         say(f"watching {folder}; Ctrl-C ends it", err=True)
     watched = FolderWatch(folder)
     said: set[tuple[str, int]] = set()
-    for count, files in enumerate(watched.forever(every), start=1):
+    for count, files in enumerate(watched.forever(pause), start=1):
         for reason, left in watched.left_out.items():
             if reason not in ORDINARY and (reason, len(left)) not in said and not as_json:
                 said.add((reason, len(left)))

@@ -195,14 +195,17 @@ def labelled_files(paths: Iterable[Path], name: str | None = None) -> Iterator[L
     return iter(survey(paths, name).files)
 
 
-def image_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """Files as they are given, and for a folder every image below it, in a fixed order."""
+def image_files(paths: Iterable[Path], *, videos: bool = False) -> Iterator[Path]:
+    """Files as they are given, and for a folder every image below it, in a fixed order.
+
+    ``videos`` takes those of folders, too.
+    """
     for path in paths:
         if not path.is_dir():
             yield path
             continue
         found = Survey()
-        images = [file for file in _walk(found, path) if _reason_against(file, False) is None]
+        images = [file for file in _walk(found, path) if _reason_against(file, videos) is None]
         if not images:
             raise InvalidInput(f"{path} holds no images{_counted(found)}")
         yield from images

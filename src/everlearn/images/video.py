@@ -82,6 +82,11 @@ def frames(
         yield VideoFrame(name, last, error=error)
 
 
+def is_video(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is called like a video."""
+    return os.path.splitext(os.fspath(path))[1].lower() in SUFFIXES
+
+
 def read_frames(
     address: str | os.PathLike[str], every: float, *, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[VideoFrame]:
