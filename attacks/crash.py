@@ -294,7 +294,8 @@ if __name__ == "__main__":
     tally = survive(*(arguments or [2000]))
     print(json.dumps(vars(tally), indent=2))
     print(
-        f"{tally.kills:,} kills inside {len(tally.killed_inside)} kinds of change: {tally.lost} lost, "
-        f"{tally.counted_twice} counted twice, {tally.traces} traces, {tally.not_verified} not "
-        f"verified, {len(tally.wrong)} wrong"
+        f"{tally.kills:,} kills inside {len(tally.killed_inside)} kinds of change: "
+        f"{tally.lost} lost, {tally.counted_twice} counted twice, {tally.traces} traces, "
+        f"{tally.not_verified} not verified, {len(tally.wrong)} wrong",
+        file=sys.stderr,
     )

@@ -99,5 +99,6 @@ if __name__ == "__main__":
     print(
         f"{found.folders} folders, {found.changes:,} changes of {len(found.kinds)} kinds, reopened "
         f"{found.reopened} times: {len(found.differences)} differences, {len(found.unnamed)} "
-        "errors without a name"
+        "errors without a name",
+        file=sys.stderr,
     )
