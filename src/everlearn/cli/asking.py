@@ -76,7 +76,7 @@ def ask(
             "frames of a video are asked about as wholes, and cannot be sorted into folders; "
             "everlearn find looks for things in a video"
         )
-    files, asked = _shown(given, every or EVERY, image_limits(ctx))
+    shown, asked = _shown(given, every or EVERY, image_limits(ctx))
     prepared = None if remember or where else prepared_answers(ctx.obj, network(ctx))
     regions = (one if box is None else Region(one, box) for one in asked)
     results: list[Answers | Exception]
@@ -89,17 +89,17 @@ def ask(
         else:
             results = list(memory.ask_many(regions, top=top, remember=remember))
     if as_json:
-        print_json([_described(file, found) for file, found in zip(files, results, strict=True)])
+        print_json([_described(file, found) for file, found in zip(shown, results, strict=True)])
     else:
         rows = [
             [str(file), _verdict(found), _alternatives(found)]
-            for file, found in zip(files, results, strict=True)
+            for file, found in zip(shown, results, strict=True)
         ]
         print_table(["file", "answer", "also possible"], rows)
     if table is not None:
-        _write_csv(table, files, results)
+        _write_csv(table, shown, results)
     if sort_into is not None:
-        copied = sorted_into(sort_into, zip(files, results, strict=True))
+        copied = sorted_into(sort_into, zip(shown, results, strict=True))
         say(f"copied {counted(copied, 'file')} into {sort_into}", err=True)
     if any(isinstance(found, Exception) for found in results):
         sys.exit(1)
