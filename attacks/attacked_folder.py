@@ -26,7 +26,7 @@ from attacks.plain_memory import (
 from everlearn import Memory, NearestClassMean, RecursiveRLSC
 from everlearn.memory.edits.unknowns import all_unknowns
 from everlearn.memory.storage.backup import restore
-from everlearn.memory.storage.regions import given_box
+from everlearn.memory.storage.rows import given_box
 
 MANY = 120
 CLASSIFIERS = (RecursiveRLSC(regularization=0.3, recoding=0.5), NearestClassMean())

@@ -17,8 +17,7 @@ import numpy as np
 from PIL import Image
 
 from everlearn.images.embedders import Embedder, Vectors
-from everlearn.memory.storage.regions import PictureProposals, TaughtBox
-from everlearn.memory.storage.rows import Example
+from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox
 from everlearn.regions.boxes import Box
 
 WIDTH = 24
