@@ -16,6 +16,13 @@ from everlearn.persistence import replace_file
 from everlearn_papers.deep import tables
 from everlearn_papers.deep.tables import OFFLINE, Found, courses, per_cent
 from everlearn_papers.report import DOTS_PER_INCH
+from everlearn_papers.slda.last_layer import (
+    BASE_RATES,
+    EPOCHS,
+    HOLD_OUT_EVERY,
+    RATES,
+    STREAM_RATES,
+)
 
 TITLE = "Deep streaming LDA and its rivals, on networks trained here"
 IN_FIGURE = ("SLDA (plastic)", "iCaRL", "End-to-End", "ExStream", "Fine-tuning (layer)")
@@ -92,9 +99,10 @@ def text(results: dict[str, Any]) -> str:
         "strengths are chosen on training pictures held out, every twentieth of a class: the "
         f"rivals' from {tables.searched_rates()} on, over the first {scale['searched_tasks']} "
         "tasks; fine-tuning's two rates (base, stream), ExStream's and the offline layer's by the "
-        "mean over all tasks, and these three learn from the other 19 of 20 pictures. *network*: "
-        "the one trained in this run, or one of the same settings of an earlier run (77.2 on its "
-        "base, too).",
+        "mean over all tasks, and these three learn from the other 19 of 20 pictures. A rate of 0 "
+        "leaves what the base made. *network*: the one trained in this run, one of the same "
+        "settings of an earlier run (77.2 on its base, too), or of a later one "
+        f"({per_cent(found['base:later']['accuracy'])}), that of the turntable's tables.",
         "",
         tables.table_of_courses(found).to_markdown(),
         "",
@@ -151,8 +159,13 @@ def text(results: dict[str, Any]) -> str:
         f"{n_draws} draws of each ordering. The network of 50 CIFAR-100 classes, adapted to the "
         "first fifth of each stream where that is better on held-out pictures of it "
         f"({found['turntable:']['changed']} of {found['turntable:']['streams']} streams). Ω "
-        "against the layer trained offline. The whole network is trained on the first fifth "
-        f"({found['whole:iid']['epochs of the base']} epochs), then makes one step per picture.",
+        "against the layer trained offline. Fine-tuning and ExStream: "
+        f"{EPOCHS} epochs over the first fifth and single steps, at rates chosen in each draw on "
+        f"every {HOLD_OUT_EVERY}th training example, of {_listed(BASE_RATES)} (base), "
+        f"{_listed(STREAM_RATES)} (stream) and, ExStream's, {_listed(RATES)}. The whole network is "
+        f"trained on the first fifth ({found['whole:iid']['epochs of the base']} epochs at a rate "
+        f"of {found['whole:iid']['rate of the base']:g}), then makes one step per picture; a rate "
+        "of 0 makes none.",
         "",
         tables.table_of_orderings(found).to_markdown(),
         "",
@@ -160,6 +173,11 @@ def text(results: dict[str, Any]) -> str:
         "draws:",
         "",
         tables.table_of_rates(found).to_markdown(),
+        "",
+        "The whole network's rates of the stream, by the mean over the checkpoints of the accuracy "
+        "on views held out of the first draw:",
+        "",
+        tables.table_of_whole_rates(found).to_markdown(),
         "",
         "## Table 3: where network and covariance come from",
         "",
@@ -173,10 +191,15 @@ def text(results: dict[str, Any]) -> str:
         "Ω of every row by the whole network trained offline in the same draws. Rates and "
         "strengths are chosen on the first draw, by the last sixth of the views learned from, "
         "once without the task and once for the told columns. Rivals learn tasks in shuffled "
-        "epochs, so that both class orderings are the same for them. Rows of an earlier run: one "
-        "draw, tuned without the task alone, by the offline network of that run.",
+        "epochs, and the classes of a draw come in the same order in both class orderings, so "
+        "that both are the same for them.",
         "",
         tables.table_of_told(found).to_markdown(),
+        "",
+        "What was tried on the first draw, by accuracy on the views held out; by the offline "
+        "network in each draw:",
+        "",
+        tables.table_of_choices(found).to_markdown(),
         "",
         "## Settings of their own",
         "",
@@ -199,6 +222,10 @@ def text(results: dict[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def write(folder: Path) -> None:

@@ -115,10 +115,7 @@ def table_of_trials(found: Found) -> Table:
         run = found.get(f"rival:{name}")
         if not run or "error" in run:
             continue
-        tried = ", ".join(
-            f"{key.replace(' ', ' / ')}: {per_cent(value)}"
-            for key, value in run["choice"]["tried"].items()
-        )
+        tried = _tried(run["choice"])
         table.add(
             rival=name.partition("@")[0],
             **{"epochs a task": run["epochs"], "rate / strength: held out": tried},
@@ -130,6 +127,21 @@ def table_of_trials(found: Found) -> Table:
             if (run := found.get(f"learner:{name}@{_joined(rates)}")) and "error" not in run
         )
         table.add(rival=name, **{"rate / strength: held out": tried})
+    whole = [run for key, run in found.items() if key.startswith("whole:") and "held_out" in run]
+    tried = ", ".join(
+        f"{run['rate']:g}: {per_cent(float(np.mean(run['held_out'])))}"
+        for run in sorted(whole, key=lambda run: float(run["rate"]))
+    )
+    table.add(rival=WHOLE, **{"rate / strength: held out": tried})
+    return table
+
+
+def table_of_whole_rates(found: Found) -> Table:
+    """The whole network's rates of the stream on the turntable, by Ω held out on the first draw."""
+    table = Table()
+    for ordering in ORDERINGS:
+        tried = found[f"whole:{ordering}"]["tried"]
+        table.add(ordering=ordering, **{rate: per_cent(value) for rate, value in tried.items()})
     return table
 
 
@@ -267,8 +279,7 @@ def table_of_starts(found: Found) -> Table:
 def table_of_told(found: Found) -> Table:
     """Table 2: SLDA and the rivals, Ω of all by the whole network trained offline."""
     table = Table()
-    references = {run["draw"]: run for key, run in found.items() if key.startswith("offline:")}
-    before = found.get("told-before:offline")
+    references = {run["draw"]: run for run in _offline(found)}
     epochs = next(iter(references.values()))["epochs"] if references else None
     _told_row(table, "offline, whole network", list(references.values()), references, epochs)
     for ordering in ("class iid", "class instance"):
@@ -293,10 +304,34 @@ def table_of_told(found: Found) -> Table:
             ).replace(" | ", "; ")
             epochs = found[f"choice:{name}"]["epochs"]
             _told_row(table, name, runs, references, epochs, rates)
-        elif f"told-before:{name}" in found and before:
-            run = found[f"told-before:{name}"] | {"draw": 0}
-            _told_row(table, f"{name}, earlier run", [run], {0: before}, run["epochs"])
     return table
+
+
+def table_of_choices(found: Found) -> Table:
+    """Table 2: what the searches came to on the first draw, without the task and with it."""
+    table = Table()
+    for name in CONTENDERS:
+        choice = found[f"choice:{name}"]
+        for kind in ("untold", "told"):
+            row = {"rival": name, "questions": kind, "epochs a task": choice["epochs"]}
+            row |= {"pictures a step": choice["batch"]}
+            table.add(**row, **{"rate / strength: held out": _tried(choice["choices"][kind])})
+    runs = sorted(_offline(found), key=lambda run: int(run["draw"]))
+    for run in runs:
+        row = {"rival": f"offline, draw {run['draw']}", "questions": "untold"}
+        row |= {"epochs a task": run["epochs"], "pictures a step": run["batch"]}
+        table.add(**row, **{"rate / strength: held out": _tried(run["choice"])})
+    return table
+
+
+def _offline(found: Found) -> list[Found]:
+    return [run for key, run in found.items() if key.startswith("offline:")]
+
+
+def _tried(choice: Found) -> str:
+    return ", ".join(
+        f"{key.replace(' ', ' / ')}: {per_cent(value)}" for key, value in choice["tried"].items()
+    )
 
 
 def _told_row(
