@@ -177,6 +177,10 @@ class KeyReused(InvalidInput):
     """The idempotency key of one change was sent with another; nothing was changed."""
 
 
+class AnswerErased(EverlearnError, LookupError):
+    """A change was made before under this idempotency key; an erase removed its answer since."""
+
+
 class TooBusy(EverlearnError, OSError):
     """More is waiting than the service has room for; nothing was changed, try again."""
 

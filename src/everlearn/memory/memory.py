@@ -65,6 +65,7 @@ from everlearn.memory.model.strictness import ACCEPT, require_share
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.backup import write_backup
 from everlearn.memory.storage.erase import UNFINISHED
+from everlearn.memory.storage.interface import EventLog
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.rows import Example, NameRecord, Teaching
@@ -598,6 +599,10 @@ class Memory(FindsThings):
             inbox = journal.db.inbox
             return work() if inbox is None else inbox.once(key, content, work)
 
+    def event_log(self) -> EventLog | None:
+        """What changes, whichever process does it: in a database. The caller's to close."""
+        return self._opened.storage.events()
+
     @property
     def keeps_keys(self) -> bool:
         """Whether :meth:`once` remembers keys: in a database."""
@@ -725,6 +730,7 @@ class Memory(FindsThings):
             for one in new:
                 journal.add(operation, name, one.example)
             unknowns.drop(journal, found)
+            journal.db.record_event("named", name=name, count=len(new))
         return len(new)
 
     def ignore_unknowns(self, group: int) -> int:
@@ -732,6 +738,7 @@ class Memory(FindsThings):
         with self._opened.one_change() as journal:
             found = find_group(self._answering.unknown_groups(), group)
             unknowns.ignore(journal, found)
+            journal.db.record_event("ignored", count=len(found))
         return len(found)
 
     def drop_unknowns(self, group: int) -> int:
@@ -739,6 +746,7 @@ class Memory(FindsThings):
         with self._opened.one_change() as journal:
             found = find_group(self._answering.unknown_groups(), group)
             unknowns.drop(journal, found)
+            journal.db.record_event("dropped", count=len(found))
         return len(found)
 
     # What there is.

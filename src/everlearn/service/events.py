@@ -16,6 +16,14 @@ PATIENCE = 256
 # A comment is sent this often, so that a connection nobody reads is noticed.
 ALIVE_SECONDS = 15.0
 
+# What changes a Memory. The rest is what one process saw.
+CHANGES = frozenset(
+    {
+        "taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone", "named",
+        "ignored", "dropped",
+    }
+)  # fmt: skip
+
 Listener = asyncio.Queue[str | None]
 Follower = Callable[[str, str, dict[str, Any]], None]
 
@@ -44,8 +52,14 @@ class Events:
     def tell(self, memory: str, kind: str, /, **facts: Any) -> None:
         """Something happened to a Memory."""
         self.tell_quietly(memory, kind, **facts)
+        self.tell_listeners(memory, kind, facts)
+
+    def tell_listeners(
+        self, memory: str, kind: str, facts: dict[str, Any], number: int | None = None
+    ) -> None:
+        """As :meth:`tell`, to listeners alone; with the number of the event if it has one."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._spread, memory, kind, facts)
+            self._loop.call_soon_threadsafe(self._spread, memory, kind, facts, number)
 
     def tell_quietly(self, memory: str, kind: str, /, **facts: Any) -> None:
         """As :meth:`tell`, to followers alone: it happens too often for listeners."""
@@ -73,10 +87,10 @@ class Events:
         for listener in list(self._listeners):
             self._drop(listener)
 
-    def _spread(self, memory: str, kind: str, facts: dict[str, Any]) -> None:
+    def _spread(self, memory: str, kind: str, facts: dict[str, Any], number: int | None) -> None:
         self._told += 1
         text = json.dumps(facts | {"memory": memory}, ensure_ascii=False)
-        message = f"id: {self._told}\nevent: {kind}\ndata: {text}\n\n"
+        message = f"id: {number or self._told}\nevent: {kind}\ndata: {text}\n\n"
         for listener, wanted in list(self._listeners.items()):
             if wanted != memory:
                 continue

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from everlearn.errors import EverlearnError, InvalidParameter, TooBusy, UnknownMemory
 from everlearn.memory.memory import Memory
-from everlearn.service.events import Events, Follower
+from everlearn.service.events import CHANGES, Events, Follower
+from everlearn.service.fleet import Consumer, FleetEvents
 from everlearn.service.held_bytes import HeldBytes
 from everlearn.service.metrics import Metrics
 from everlearn.service.settings import Settings
@@ -59,6 +60,8 @@ class Served:
             lambda seconds: metrics.queue_seconds.observe(name, seconds),
         )
         self._askers = ThreadPoolExecutor(ASKERS, thread_name_prefix="everlearn asker")
+        log = memory.event_log()
+        self.fleet = None if log is None else FleetEvents(name, log, events)
 
     async def change(self, work: Callable[[Memory], Result], key: Key | None = None) -> Result:
         """Make a change when its turn comes; on disk when this returns."""
@@ -115,12 +118,18 @@ class Served:
             self._events.tell_quietly(self.name, "answered", name=name, probability=probability)
 
     def tell(self, kind: str, /, **facts: object) -> None:
-        """Let those who listen know; from any thread."""
-        self._events.tell(self.name, kind, **facts)
+        """Let those who listen know; from any thread.
+
+        A change in a database is told from its journal, by every replica, not only by this one.
+        """
+        if self.fleet is None or kind not in CHANGES:
+            self._events.tell(self.name, kind, **facts)
 
     def close(self) -> None:
         """Finish what was queued; the Memory stays open, it belongs to who opened it."""
         self.writer.close()
+        if self.fleet is not None:
+            self.fleet.close()
         self._askers.shutdown(wait=True)
 
 
@@ -169,6 +178,10 @@ class Service:
         self.events.follow(follower)
         if hasattr(follower, "gauges"):
             self.outward.append(follower)
+        consumers: list[Consumer] = getattr(follower, "consumers", [])
+        for served in self.served.values():
+            if served.fleet is not None:
+                served.fleet.add(consumers)
 
     def close(self) -> None:
         """Finish what was acknowledged and what was queued."""

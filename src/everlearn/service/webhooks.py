@@ -13,6 +13,9 @@ after 1, 2, 4, … seconds, so often, and then given up. Unknown frames that fol
 event with their ``count``, and where more wait than the queue holds, the oldest of them are lost
 before any change is. What is lost is counted in the metrics, also at the end. Ids grow across
 restarts: they begin at the time of the start, in microseconds.
+
+Changes of a Memory in a database are told by one replica of all (fleet.py), under ids that the
+database gave them. What was not sent before the end is sent by another, or at the next start.
 """
 
 import hashlib
@@ -24,11 +27,12 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from everlearn.errors import InvalidParameter
+from everlearn.memory.storage.interface import StoredEvent
 
 LOG = logging.getLogger("everlearn.service")
 
@@ -94,6 +98,11 @@ class WaitingEvents:
                 self._changed.wait(seconds)
             return self._events.popleft() if self._events else None
 
+    def numbers(self) -> list[int]:
+        """The ids of the events that wait."""
+        with self._changed:
+            return [event["id"] for event in self._events]
+
 
 def _are_one(last: dict[str, Any], event: dict[str, Any]) -> bool:
     return event["event"] in FRAMES and all(last[k] == event[k] for k in ("event", "memory"))
@@ -123,7 +132,10 @@ class Webhook:
             usable = False
         if not usable:
             raise InvalidParameter(f"a webhook looks like https://example.org/hook, not {url!r}")
+        # The address itself may hold a secret, and the key is kept in a database.
+        self.key = f"webhook {hashlib.blake2b(url.encode(), digest_size=16).hexdigest()}"
         self.sent = self.lost = 0
+        self._tickets: dict[int, threading.Event] = {}
         self._parts = parts
         self._secret = secret
         self._first_pause = first_pause
@@ -136,11 +148,18 @@ class Webhook:
         """Queue one event."""
         self.lost += self._events.put(event)
 
+    def deliver(self, memory: str, event: StoredEvent) -> Callable[[], bool]:
+        """Queue an event of a database; what is returned tells whether it is dealt with."""
+        done = self._tickets[event.number] = threading.Event()
+        said = {"id": event.number, "time": event.time, "memory": memory, "event": event.kind}
+        self.put(said | {"facts": event.facts})
+        return done.is_set
+
     def close(self, seconds: float = 5.0) -> None:
         """Send what waits, for so long; then give up, and say how many."""
         self._stopping.set()
         self._thread.join(seconds)
-        left = len(self._events)
+        left = sum(number not in self._tickets for number in self._events.numbers())
         if left:
             self.lost += left
             LOG.warning("%d events were not sent to %s before the end", left, self._parts.hostname)
@@ -158,10 +177,16 @@ class Webhook:
             except Exception:
                 LOG.exception("a webhook failed")
                 arrived = False
+            ticket = self._tickets.pop(event["id"], None)
             if arrived:
                 self.sent += 1
+            elif ticket is not None and self._stopping.is_set():
+                # Not given up: whoever is next sends it.
+                continue
             else:
                 self.lost += 1
+            if ticket is not None:
+                ticket.set()
 
     def _delivered(self, number: int, body: bytes) -> bool:
         pause = self._first_pause
@@ -220,7 +245,7 @@ class Webhooks:
             raise InvalidParameter(
                 "webhooks are signed: set EVERLEARN_WEBHOOK_SECRET to a word the receiver knows"
             )
-        self.hooks = [Webhook(url, secret, **options) for url in urls]
+        self.hooks = self.consumers = [Webhook(url, secret, **options) for url in urls]
         self._number = time.time_ns() // 1000
         self._gate = threading.Lock()
 

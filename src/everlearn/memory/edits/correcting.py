@@ -53,4 +53,5 @@ def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Cor
         journal.move(operation, wrong[:1], name)
     else:
         journal.add(operation, name, example)
+    journal.db.record_event("corrected", name=name, moved_from=list(moved_from))
     return Correction(name, moved_from, taught=not right and not wrong)

@@ -116,6 +116,7 @@ class Editor:
             found = selection.found(journal, self.intake, forgotten=False)
             tally = journal.tally(found)
             journal.take_back(operations.begin(journal, "forget"), found)
+            journal.db.record_event("forgotten", count=len(found), names=tally)
         return Forgotten(len(found), tally)
 
     def erase(self, selection: TeachingSelection) -> Forgotten:
@@ -129,6 +130,7 @@ class Editor:
                 whole = {name for name in tally if set(journal.find(name=name)) <= set(found)}
                 resembling = [number for number, name in likely.items() if name in whole]
                 removed = erasing.erase(journal, found, resembling)
+                journal.db.record_event("erased", count=len(found), names={})
                 digests = receipts.keyed(journal, receipts.gone(journal, traces))
             opened.history.drop()
             opened.finish_erase(wait=True)
@@ -183,8 +185,10 @@ class Editor:
             operation = operations.begin(journal, "correct")
             for digest in digests:
                 first, *more = journal.find(digest=digest)
+                before = journal.tally([first, *more])
                 journal.take_back(operation, more)
                 journal.move(operation, [first], name)
+                journal.db.record_event("corrected", name=name, moved_from=list(before))
 
     def relocate(self, old: str, new: str) -> Relocation:
         with self._opened.one_change() as journal:

@@ -140,7 +140,9 @@ def merge(journal: Journal, other: Journal, done: Callable[[], None]) -> Merged:
         teachings = [one for digest, name in gone for one in journal.find(name=name, digest=digest)]
         if teachings:
             operation = going_on(journal, writer.operation) or begun(journal, "merge")
+            tally = journal.tally(teachings)
             journal.take_back(int(operation[0]), teachings)
+            journal.db.record_event("forgotten", count=len(teachings), names=tally)
         adopt(journal, buried_there.erased)
     erased = sum(buried_there.was_erased(pair) for pair in gone)
     return Merged(

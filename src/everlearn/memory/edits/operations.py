@@ -101,6 +101,7 @@ def rename(journal: Journal, old: str, new: str) -> None:
     if old == new:
         raise InvalidInput(f"{old!r} is called that already")
     operation = begin(journal, "rename")
+    journal.db.record_event("renamed", old=old, new=new)
     if journal.find_name(new) is not None:
         journal.move(operation, teachings, new)
         return
@@ -194,7 +195,10 @@ def _reverse(journal: Journal, row: Row) -> Change:
         journal.enter(operation, teaching, entered_as, -sign)
     after = operation, kind, done_at, turns + 1, dropped, named, called
     _keep(journal, after)
-    return _change(journal, after)
+    done = _change(journal, after)
+    event = "undone" if done.undone else "redone"
+    journal.db.record_event(event, kind=kind, count=done.count, names=list(done.names))
+    return done
 
 
 def _last_turn(journal: Journal, operation: int, turns: int) -> list[tuple[int, int, int]]:

@@ -1,6 +1,7 @@
 """Teachings into the journal: what is known already is not taught twice, and vectors are alike."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -109,6 +110,8 @@ def write_request(
             journal, options["kind"], options.get("group")
         )
         journal.add_many(int(operation[0]), new)
+        for name, count in Counter(name for name, _ in new).items():
+            journal.db.record_event("taught", name=name, new=True, count=count)
     return {"outcomes": codes, "operation": operation}
 
 

@@ -65,6 +65,7 @@ def erase(
     for table in ("teachings", "names", "log"):
         journal.db.run(f"DELETE FROM {table}")
     journal.db.run("DELETE FROM operations WHERE kind != 'erase'")
+    journal.db.drop_records()
     operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
     record_erase(journal, operation, len(gone))
     _write_anew(journal, operation, kept)

@@ -10,6 +10,7 @@ floats, text, bytes and ``None``; placeholders are question marks.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +41,52 @@ class TeachingInbox(Protocol):
 
     def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
         """What some work answers; done once for every key, with its changes in one transaction."""
+
+
+@dataclass(frozen=True)
+class StoredEvent:
+    """One change that those who follow a Memory are told.
+
+    Attributes
+    ----------
+    number : int
+        Higher than that of every event before; never used twice.
+    time : float
+        Seconds since 1970, by the database's clock.
+    kind : str
+        "taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone", "named",
+        "ignored" or "dropped".
+    facts : dict
+    """
+
+    number: int
+    time: float
+    kind: str
+    facts: dict[str, Any]
+
+
+class EventLog(Protocol):
+    """The events of a Memory that many processes change; a connection of its own."""
+
+    def close(self) -> None: ...
+
+    def last(self) -> int:
+        """The number of the last event; 0 before the first."""
+
+    def after(self, number: int, limit: int) -> list[StoredEvent]:
+        """The events after one, in order."""
+
+    def wait(self, seconds: float) -> None:
+        """Until something may have changed, or so long."""
+
+    def lead(self, consumer: str) -> bool:
+        """Whether this process, of all that follow, is the one that tells a consumer."""
+
+    def cursor(self, consumer: str) -> int:
+        """The last event that a consumer was told; for a new one, the last there is."""
+
+    def advance(self, consumer: str, number: int) -> None:
+        """A consumer was told everything up to an event."""
 
 
 class Database(Protocol):
@@ -104,6 +151,12 @@ class Database(Protocol):
 
     def stamp(self) -> tuple[int, int]:
         """Two equal stamps of one connection: nothing was committed between them."""
+
+    def record_event(self, kind: str, /, **facts: Any) -> None:
+        """Tell those who follow the Memory, when this transaction is committed."""
+
+    def drop_records(self) -> None:
+        """Remove words of teachings from what is kept of requests and events."""
 
     def require_ours(self) -> None:
         """It is a journal of this version; raises ``NotAMemory`` or ``NewerFormat``."""
@@ -214,6 +267,9 @@ class Storage(Protocol):
 
     def size(self) -> int:
         """Bytes of everything that is kept."""
+
+    def events(self) -> EventLog | None:
+        """What changed, whichever process did it; ``None`` where only one process can."""
 
     def identity(self) -> object:
         """Equal for two ways of writing the same place."""

@@ -9,6 +9,7 @@ import json
 import logging
 
 from everlearn.errors import (
+    AnswerErased,
     CannotReach,
     ChangedMeanwhile,
     EverlearnError,
@@ -42,6 +43,7 @@ STATUSES: tuple[tuple[type[EverlearnError], int], ...] = (
     (NothingToUndo, 409),
     (ChangedMeanwhile, 409),
     (KeyReused, 409),
+    (AnswerErased, 409),
     (ImageTooLarge, 413),
     (InvalidInput, 422),
     (NotForgettable, 501),

@@ -8,23 +8,20 @@ there though the reader that made them only reads.
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 
 from everlearn.errors import CannotReach, CannotWrite, NotAMemory
 from everlearn.memory.storage.postgres.address import PostgresAddress
-from everlearn.memory.storage.postgres.connecting import connected, lock_key
+from everlearn.memory.storage.postgres.connecting import LastingConnection, lock_key
 from everlearn.memory.storage.postgres.database import PostgresDatabase
-from everlearn.memory.storage.postgres.failures import translated
 
 PIECE_BYTES = 4 << 20
 MOST_BYTES = 1 << 30
 # How often a process looks whether a snapshot is worth making.
 LOOK_SECONDS = 2.0
-
-Result = TypeVar("Result")
 
 
 class SharedCaches:
@@ -37,12 +34,11 @@ class SharedCaches:
 
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
-        self._db: psycopg.Connection[Any] | None = None
+        self._lasting = LastingConnection(address)
         self._looked_at = -math.inf
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
+        self._lasting.close()
 
     def names(self, prefix: str) -> list[str]:
         query = "SELECT name FROM caches WHERE part = 0 AND starts_with(name, %s) ORDER BY name"
@@ -73,11 +69,11 @@ class SharedCaches:
                     db.execute("INSERT INTO caches VALUES (%s, %s, %s, %s)", row)
 
         try:
-            self._do(replace, writes=True)
+            self._lasting.do(replace, writes=True)
         except NotAMemory:
             # A backup brings its networks along before there are any tables.
             PostgresDatabase(self._address, write=True).close()
-            self._do(replace, writes=True)
+            self._lasting.do(replace, writes=True)
 
     def remove(self, name: str) -> None:
         self.change("DELETE FROM caches WHERE name = %s", name)
@@ -121,25 +117,11 @@ class SharedCaches:
             with db.cursor(binary=True) as cursor:
                 return cursor.execute(query.encode(), values).fetchall()
 
-        return self._do(ask)
+        return self._lasting.do(ask)
 
     def change(self, statement: str, *values: Any) -> None:
         """Carry a statement out that may be carried out twice."""
-        self._do(lambda db: db.execute(statement.encode(), values), writes=True)
-
-    def _do(
-        self, action: Callable[[psycopg.Connection[Any]], Result], *, writes: bool = False
-    ) -> Result:
-        """Do something that may be done twice; a connection that was lost is made anew, once."""
-        with translated(self._address, writes=writes):
-            if self._db is not None and not self._db.closed:
-                try:
-                    return action(self._db)
-                except psycopg.OperationalError:
-                    if not self._db.closed:
-                        raise
-            self._db = connected(self._address)
-            return action(self._db)
+        self._lasting.do(lambda db: db.execute(statement.encode(), values), writes=True)
 
 
 class SharedCollected:

@@ -1,12 +1,16 @@
 """Connections to the server, and the numbers of advisory locks."""
 
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
 
 from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.storage.postgres.failures import translated
+
+Result = TypeVar("Result")
 
 # How long a client may think between two statements of a transaction.
 THINK_SECONDS = 600
@@ -33,6 +37,46 @@ def connected(address: PostgresAddress) -> psycopg.Connection[Any]:
         db.close()
         raise
     return db
+
+
+class LastingConnection:
+    """A connection for statements outside of transactions, made anew where it was lost.
+
+    Parameters
+    ----------
+    address : PostgresAddress
+    greet : callable, optional
+        Called with each new connection.
+    """
+
+    def __init__(
+        self,
+        address: PostgresAddress,
+        greet: Callable[[psycopg.Connection[Any]], None] | None = None,
+    ) -> None:
+        self._address = address
+        self._greet = greet
+        self._db: psycopg.Connection[Any] | None = None
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
+    def do(
+        self, action: Callable[[psycopg.Connection[Any]], Result], *, writes: bool = False
+    ) -> Result:
+        """Do something that may be done twice: where the connection is lost, it is, once."""
+        with translated(self._address, writes=writes):
+            if self._db is not None and not self._db.closed:
+                try:
+                    return action(self._db)
+                except psycopg.OperationalError:
+                    if not self._db.closed:
+                        raise
+            self._db = connected(self._address)
+            if self._greet is not None:
+                self._greet(self._db)
+            return action(self._db)
 
 
 def lock_key(word: str) -> int:

@@ -11,6 +11,7 @@ A view is a REPEATABLE READ transaction that only reads.
 
 import contextlib
 import itertools
+import json
 import math
 import re
 import secrets
@@ -23,7 +24,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from everlearn.errors import MemoryClosed, NewerFormat, NotAllowed, NotAMemory
+from everlearn.errors import MemoryClosed, NotAllowed, NotAMemory
 from everlearn.memory.storage.copying import copy_rows
 from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.postgres import migrations, traces
@@ -33,7 +34,7 @@ from everlearn.memory.storage.postgres.failures import DatabaseAway, named
 from everlearn.memory.storage.postgres.inbox import Inbox
 from everlearn.memory.storage.postgres.tables import columns, primary_key
 from everlearn.memory.storage.postgres.watching import Watch
-from everlearn.memory.storage.schema import FORMAT_VERSION, TABLES
+from everlearn.memory.storage.schema import TABLES
 from everlearn.memory.storage.sqlite.database import SQLiteDatabase
 
 # How long to wait for other writers.
@@ -50,6 +51,20 @@ CHANGED = (
     "position = COALESCE((SELECT MAX(position) FROM log), 0) RETURNING version, tag, position) "
     "SELECT version, tag, pg_notify(?, version || ' ' || tag || ' ' || position) FROM changed"
 )
+# As CHANGED, with events. Their numbers grow whatever a clock says.
+CHANGED_AND_TOLD = (
+    "WITH changed AS (UPDATE state SET version = version + 1, tag = ?, "
+    "position = COALESCE((SELECT MAX(position) FROM log), 0), last_event = ? + "
+    "GREATEST(last_event, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) "
+    "RETURNING version, tag, position, last_event), "
+    "told AS (INSERT INTO events SELECT last_event - cardinality(?::text[]) + place, "
+    "extract(epoch FROM clock_timestamp())::float8, kind, facts FROM changed, "
+    "unnest(?::text[], ?::text[]) WITH ORDINALITY AS news(kind, facts, place)) "
+    "SELECT version, tag, pg_notify(?, version || ' ' || tag || ' ' || position) FROM changed"
+)
+# The latest events are kept, about so many; looked at after one change in so many.
+KEPT_EVENTS = 100_000
+DROP_EVERY = 1024
 
 
 class PostgresDatabase:
@@ -74,6 +89,7 @@ class PostgresDatabase:
         self._closed = False
         self._view = self._dirty = self._held = False
         self._depth = 0
+        self._events: list[tuple[str, str]] = []
         self._known: tuple[int, int] | None = None
         self._watch: Watch | None = None
         self._cursors = itertools.count()
@@ -208,8 +224,23 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
         """What fails inside a transaction is undone, and the rest of it goes on."""
-        with self._named(), self._connection().transaction():
-            yield
+        told = len(self._events)
+        try:
+            with self._named(), self._connection().transaction():
+                yield
+        except BaseException:
+            del self._events[told:]
+            raise
+
+    def record_event(self, kind: str, /, **facts: Any) -> None:
+        assert self._depth
+        self._events.append((kind, json.dumps(facts, ensure_ascii=False)))
+
+    def drop_records(self) -> None:
+        """Answers kept under keys may hold words; so may events, told or not."""
+        self.inbox.drop_answers()
+        self.run("UPDATE state SET dropped_event = last_event")
+        self.run("DELETE FROM events")
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -269,18 +300,15 @@ class PostgresDatabase:
     # The journal as a whole.
 
     def require_ours(self) -> None:
-        version = self.value("SELECT format FROM state")
-        if version is None:
+        with self._named():
+            found = migrations.found_versions(self._connection())
+        if found is None:
             raise NotAMemory(f"{self.location} has a schema of this name that is not a Memory's")
-        if version > FORMAT_VERSION:
-            raise NewerFormat(
-                f"{self.location} has format version {version}, this everlearn reads up to "
-                f"{FORMAT_VERSION}; upgrade everlearn to open it"
-            )
-        if version < FORMAT_VERSION:
+        migrations.require_known(found, self.address)
+        if found != migrations.CURRENT:
             raise NotAMemory(
-                f"{self.location} has format version {version}; have its owner open it to teach, "
-                "which brings it up to date"
+                f"{self.location} is of an older version of everlearn; have its owner open it to "
+                "teach, which brings it up to date"
             )
 
     def has_boxes(self) -> bool:
@@ -348,6 +376,7 @@ class PostgresDatabase:
 
     def _begin(self, *, wait: bool = True) -> bool:
         self._dirty = False
+        self._events.clear()
         try:
             return self._lock(wait)
         except DatabaseAway:
@@ -374,8 +403,7 @@ class PostgresDatabase:
     def _commit(self) -> None:
         known = self._known
         if self._dirty:
-            tag = secrets.randbits(62)
-            row = self.row(CHANGED, tag, self.address.channel)
+            row = self._note_change()
             known = int(row[0]), int(row[1])
         try:
             self._execute("COMMIT")
@@ -386,6 +414,22 @@ class PostgresDatabase:
         self._known = known
         if self._watch is not None and known is not None:
             self._watch.heard(known)
+
+    def _note_change(self) -> Any:
+        tag, channel = secrets.randbits(62), self.address.channel
+        if not self._events:
+            return self.row(CHANGED, tag, channel)
+        kinds, facts = (list(column) for column in zip(*self._events, strict=True))
+        if secrets.randbelow(DROP_EVERY) == 0:
+            self._drop_old_events()
+        return self.row(CHANGED_AND_TOLD, tag, len(kinds), kinds, kinds, facts, channel)
+
+    def _drop_old_events(self) -> None:
+        last = "SELECT number FROM events ORDER BY number DESC OFFSET ? LIMIT 1"
+        number = self.value(last, KEPT_EVENTS)
+        if number is not None:
+            self.run("UPDATE state SET dropped_event = ?", number)
+            self.run("DELETE FROM events WHERE number <= ?", number)
 
     def _abandon(self) -> None:
         """End what is not finished; also what an interruption left behind."""

@@ -4,56 +4,92 @@ Two processes that open a new Memory at once make it once. Every step is one tra
 undoes half of a ``CREATE TABLE`` as it undoes half of a row.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import sql
 
 from everlearn.errors import NewerFormat
 from everlearn.memory.storage.postgres.address import PostgresAddress
-from everlearn.memory.storage.postgres.tables import statements, statements_for_boxes
+from everlearn.memory.storage.postgres.tables import (
+    SHARED_VERSION,
+    statements,
+    statements_for_boxes,
+    statements_for_events,
+)
 from everlearn.memory.storage.schema import FORMAT_VERSION, WITHOUT_BOXES
 
-Step = Callable[[psycopg.Connection[Any]], None]
+# Before there were events.
+WITHOUT_EVENTS = 1
 
 
-def _add_boxes(db: psycopg.Connection[Any]) -> None:
-    for statement in statements_for_boxes():
-        db.execute(statement.encode())
+class Versions(NamedTuple):
+    """Of the journal's tables, which are those of a folder, and of those beside them."""
+
+    journal: int
+    shared: int
 
 
-# From which format a step leads to the next one.
-STEPS: dict[int, Step] = {WITHOUT_BOXES: _add_boxes}
+CURRENT = Versions(FORMAT_VERSION, SHARED_VERSION)
 
 
 def prepare(db: psycopg.Connection[Any], address: PostgresAddress, key: int) -> None:
     """Make what is missing; nothing happens where everything is there."""
-    if _format(db) == FORMAT_VERSION:
+    if found_versions(db) == CURRENT:
         return
     with db.transaction():
         db.execute("SELECT pg_advisory_xact_lock(%s)", (key,))
-        found = _format(db)
+        found = found_versions(db)
         if found is None:
             schema = sql.Identifier(address.schema)
             db.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
-            for statement in statements():
-                db.execute(statement.encode())
+            _run(db, statements())
             return
-        if found > FORMAT_VERSION:
+        require_known(found, address)
+        if found.shared == WITHOUT_EVENTS:
+            _run(db, statements_for_events())
+            _extend_rights(db)
+        if found.journal == WITHOUT_BOXES:
+            _run(db, statements_for_boxes())
+        db.execute("UPDATE state SET format = %s, shared = %s", CURRENT)
+
+
+def require_known(found: Versions, address: PostgresAddress) -> None:
+    """Tables of a version later than this everlearn's are not touched."""
+    for version, known in zip(found, CURRENT, strict=True):
+        if version > known:
             raise NewerFormat(
-                f"{address} has format version {found}, this everlearn reads up to "
-                f"{FORMAT_VERSION}; upgrade everlearn to open it"
+                f"{address} has format version {version}, this everlearn reads up to {known}; "
+                "upgrade everlearn to open it"
             )
-        for version in range(found, FORMAT_VERSION):
-            STEPS[version](db)
-            db.execute("UPDATE state SET format = %s", (version + 1,))
 
 
-def _format(db: psycopg.Connection[Any]) -> int | None:
-    """The format of the tables there are; ``None`` where there are none."""
+def found_versions(db: psycopg.Connection[Any]) -> Versions | None:
+    """The versions of the tables there are; ``None`` where there are none."""
     there = db.execute("SELECT to_regclass('state') IS NOT NULL").fetchone()
     if there is None or not there[0]:
         return None
-    row = db.execute("SELECT format FROM state").fetchone()
-    return None if row is None else int(row[0])
+    row = db.execute("SELECT to_jsonb(state) FROM state").fetchone()
+    if row is None:
+        return None
+    return Versions(int(row[0]["format"]), int(row[0].get("shared", WITHOUT_EVENTS)))
+
+
+def _extend_rights(db: psycopg.Connection[Any]) -> None:
+    """Whoever may write the log may write events, and whoever may read it may read them."""
+    granted = db.execute(
+        "SELECT DISTINCT grantee, privilege_type FROM information_schema.role_table_grants WHERE "
+        "table_schema = current_schema() AND table_name = 'log' AND grantee <> current_user AND "
+        "privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')"
+    ).fetchall()
+    writers = {role for role, right in granted if right == "INSERT"}
+    for role, right in granted:
+        tables = "events, cursors" if role in writers else "events"
+        text = sql.SQL("GRANT {} ON {} TO {}")
+        db.execute(text.format(sql.SQL(right), sql.SQL(tables), sql.Identifier(role)))
+
+
+def _run(db: psycopg.Connection[Any], made: Iterable[str]) -> None:
+    for statement in made:
+        db.execute(statement.encode())

@@ -50,7 +50,7 @@ def grant(address: PostgresAddress, role: str, kind: str) -> bool:
 
 
 def _rights(kind: str) -> dict[str, tuple[str, ...]]:
-    read: dict[str, tuple[str, ...]] = {"SELECT": (*TABLES, "state", "caches")}
+    read: dict[str, tuple[str, ...]] = {"SELECT": (*TABLES, "state", "caches", "events")}
     if kind == "asker":
         return read
     if kind == "teacher":

@@ -6,6 +6,7 @@ from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.caches import SharedCaches
 from everlearn.memory.storage.postgres.connecting import connected
 from everlearn.memory.storage.postgres.database import PostgresDatabase
+from everlearn.memory.storage.postgres.events import PostgresEvents
 from everlearn.memory.storage.postgres.failures import translated
 from everlearn.memory.storage.postgres.tables import ALL_TABLES
 
@@ -41,6 +42,9 @@ class PostgresStorage:
         with translated(self.path), connected(self.path) as db:
             row = db.execute("SELECT to_regclass('state') IS NOT NULL").fetchone()
             return bool(row and row[0])
+
+    def events(self) -> PostgresEvents:
+        return PostgresEvents(self.path)
 
     def identity(self) -> object:
         return str(self.path)

@@ -5,6 +5,8 @@ sharing a table, and rights are given per Memory. The journal's tables are those
 (schema.py) with PostgreSQL's types; text is compared by its bytes, as SQLite does. Beside them:
 
     state       one row: the format, how often the journal was changed, and a mark of the last time
+    events      what changed, for whoever follows; the latest so many
+    cursors     how far each consumer of the events is
     inbox       teachings that are acknowledged and have no position yet
     requests    what became of each request, so that one sent again is done once
     caches      snapshots, in pieces
@@ -24,6 +26,8 @@ TYPES = {
     "TEXT": 'text COLLATE "C"',
     "BLOB": "bytea",
 }
+# Of the tables beside the journal's, which a folder has not.
+SHARED_VERSION = 2
 # An index entry has at most a third of a page; sources may be longer.
 WITHOUT_INDEX = {"by_source"}
 
@@ -72,15 +76,32 @@ CREATE TABLE collected (
 );
 """
 
-SHARED_TABLES = ("state", "inbox", "requests", "caches", "collected")
+# What came with version 2 of these tables.
+EVENTS = """
+ALTER TABLE state ADD COLUMN shared bigint NOT NULL DEFAULT 2;
+ALTER TABLE state ADD COLUMN last_event bigint NOT NULL DEFAULT 0;
+ALTER TABLE state ADD COLUMN dropped_event bigint NOT NULL DEFAULT 0;
+CREATE TABLE events (
+    number bigint PRIMARY KEY,          -- grows in the order of commits, with gaps
+    time double precision NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    facts text COLLATE "C" NOT NULL     -- JSON
+);
+CREATE TABLE cursors (
+    consumer text COLLATE "C" PRIMARY KEY,
+    number bigint NOT NULL              -- of the last event it was told
+);
+"""
+
+SHARED_TABLES = ("state", "inbox", "requests", "caches", "collected", "events", "cursors")
 ALL_TABLES = (*TABLES, *SHARED_TABLES)
 # What may hold words or pictures of teachings, and is written anew after an erase.
-WITH_CONTENT = (*TABLES, "inbox", "requests", "caches", "collected")
+WITH_CONTENT = (*TABLES, "inbox", "requests", "caches", "collected", "events")
 
 
 def statements() -> list[str]:
     """What makes an empty journal in the current schema."""
-    made = [*_translated(), *_parts(SHARED)]
+    made = [*_translated(), *_parts(SHARED), *_parts(EVENTS)]
     made += [
         f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0"
         for table, column in _wordy(made)
@@ -113,6 +134,15 @@ def statements_for_boxes() -> list[str]:
     wordy = [*_wordy(made), ("inbox", "region")]
     return made + [
         f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0" for table, column in wordy
+    ]
+
+
+def statements_for_events() -> list[str]:
+    """What a Memory of version 1 of the shared tables is given."""
+    made = _parts(EVENTS)
+    return made + [
+        f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0"
+        for table, column in _wordy(made)
     ]
 
 

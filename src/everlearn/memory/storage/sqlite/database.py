@@ -185,6 +185,12 @@ class SQLiteDatabase:
         self._abandon()
         self.run("VACUUM")
 
+    def record_event(self, kind: str, /, **facts: Any) -> None:
+        """Nobody else changes a folder: its one writer tells what it does itself."""
+
+    def drop_records(self) -> None:
+        """Nothing is kept of requests and events."""
+
     def require_ours(self) -> None:
         """The file is a journal of this version, and has no tables but a journal's."""
         if self.value("PRAGMA application_id") != APPLICATION_ID:

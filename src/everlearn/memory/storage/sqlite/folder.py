@@ -76,6 +76,9 @@ class FolderStorage:
     def exists(self) -> bool:
         return (self.path / FILE).exists()
 
+    def events(self) -> None:
+        """A folder has one writer, which tells what it does itself."""
+
     def identity(self) -> object:
         return self.path.resolve()
 

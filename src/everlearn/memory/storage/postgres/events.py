@@ -1,0 +1,86 @@
+"""What changed in a Memory, for those who follow it: read from a table, told once per consumer.
+
+Every change writes its events in its own transaction (database.py), so there is an event exactly
+where there is a change, whichever process made it. Numbers are given with the Memory's lock held:
+they grow in the order of commits, and a reader that follows them misses none.
+
+A consumer (a webhook, a broker) is told by one process at a time, which holds the consumer's
+advisory lock for as long as its connection lives, and notes in ``cursors`` how far it came. When
+that process ends, another gets the lock and goes on from there: what was told and not yet noted is
+told again under the same number.
+"""
+
+import contextlib
+import json
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from everlearn.memory.storage.interface import StoredEvent
+from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.storage.postgres.connecting import LastingConnection, lock_key
+
+
+class PostgresEvents:
+    """The events of one Memory.
+
+    Parameters
+    ----------
+    address : PostgresAddress
+    """
+
+    def __init__(self, address: PostgresAddress) -> None:
+        self._address = address
+        self._lasting = LastingConnection(address, self._greet)
+        self._leads: set[str] = set()
+
+    def close(self) -> None:
+        self._lasting.close()
+
+    def last(self) -> int:
+        return int(self._row("SELECT last_event FROM state")[0])
+
+    def after(self, number: int, limit: int) -> list[StoredEvent]:
+        query = (
+            "SELECT number, time, kind, facts FROM events WHERE number > %s ORDER BY number "
+            "LIMIT %s"
+        )
+        found = self._lasting.do(lambda db: db.execute(query, (number, limit)).fetchall())
+        return [StoredEvent(row[0], row[1], row[2], json.loads(row[3])) for row in found]
+
+    def wait(self, seconds: float) -> None:
+        def listen(db: psycopg.Connection[Any]) -> None:
+            with contextlib.closing(db.notifies(timeout=seconds, stop_after=1)) as notices:
+                for _ in notices:
+                    return
+
+        self._lasting.do(listen)
+
+    def lead(self, consumer: str) -> bool:
+        key = lock_key(f"events {self._address.schema} {consumer}")
+        self._row("SELECT 1")
+        if consumer not in self._leads and self._row("SELECT pg_try_advisory_lock(%s)", key)[0]:
+            self._leads.add(consumer)
+        return consumer in self._leads
+
+    def cursor(self, consumer: str) -> int:
+        query = "SELECT number FROM cursors WHERE consumer = %s"
+        found = self._row(query, consumer)
+        if found is None:
+            start = "INSERT INTO cursors SELECT %s, last_event FROM state ON CONFLICT DO NOTHING"
+            self._lasting.do(lambda db: db.execute(start, (consumer,)), writes=True)
+            found = self._row(query, consumer)
+        return int(found[0])
+
+    def advance(self, consumer: str, number: int) -> None:
+        change = "UPDATE cursors SET number = %s WHERE consumer = %s AND number < %s"
+        self._lasting.do(lambda db: db.execute(change, (number, consumer, number)), writes=True)
+
+    def _row(self, query: str, *values: Any) -> Any:
+        return self._lasting.do(lambda db: db.execute(query.encode(), values).fetchone())
+
+    def _greet(self, db: psycopg.Connection[Any]) -> None:
+        # A lost connection took its locks along.
+        self._leads.clear()
+        db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._address.channel)))
