@@ -1,6 +1,7 @@
 """Fixtures every test may use."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from everlearn_papers.data import packs
 from everlearn_papers.data.catalogue import find
 
 from everlearn.errors import MissingData
+
+_NUMBERS = itertools.count()
 
 
 @pytest.fixture
@@ -37,3 +40,23 @@ def photographs() -> Path:
         return find("demo_photos")
     except MissingData as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Any]:
+    """A PostgreSQL server of our own, or skip the test saying what is missing."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: everlearn[postgres]")
+    from benchmarks.postgres_server import NoServer, PostgresServer
+
+    try:
+        made = PostgresServer({"fsync": "off"})
+    except NoServer as missing:
+        pytest.skip(str(missing))
+    with made:
+        yield made
+
+
+@pytest.fixture
+def address(server: Any) -> str:
+    """The address of a Memory in the database that no other test uses."""
+    return f"{server.url()}#test-{next(_NUMBERS)}"

@@ -54,12 +54,15 @@ class Delivery:
     memory : str
     log : EventLog
     consumer : Consumer
+    start : int
+        The event after which a consumer begins that was never told anything.
     """
 
-    def __init__(self, memory: str, log: EventLog, consumer: Consumer) -> None:
+    def __init__(self, memory: str, log: EventLog, consumer: Consumer, start: int) -> None:
         self._memory = memory
         self._log = log
         self._consumer = consumer
+        self._start = start
         self._offered: int | None = None
         self._in_flight: deque[tuple[int, Callable[[], bool]]] = deque()
 
@@ -78,7 +81,7 @@ class Delivery:
         self._note_arrivals()
         if self._offered is None or not self._in_flight:
             # Another may have led meanwhile: what it noted is not told again.
-            self._offered = max(self._offered or 0, self._log.cursor(key))
+            self._offered = max(self._offered or 0, self._log.cursor(key, self._start))
         room = IN_FLIGHT - len(self._in_flight)
         found = self._log.after(self._offered, room) if room else []
         for event in found:
@@ -112,14 +115,15 @@ class FleetEvents:
         self._log = log
         self._events = events
         self._deliveries: list[Delivery] = []
-        self._seen = log.last()
+        self._start = self._seen = log.last()
         self._closing: float | None = None
         self._thread = threading.Thread(target=self._run, name="everlearn events", daemon=True)
         self._thread.start()
 
     def add(self, consumers: Iterable[Consumer]) -> None:
-        """Tell these as well, from the next change on or from where they were left."""
-        self._deliveries += [Delivery(self._memory, self._log, one) for one in consumers]
+        """Tell these as well, from the start of this service on or from where they were left."""
+        made = [Delivery(self._memory, self._log, one, self._start) for one in consumers]
+        self._deliveries += made
 
     def close(self) -> None:
         """Send what is there to be sent, for a moment; the rest is for another replica."""

@@ -14,6 +14,10 @@
 DEVICE tells services at one broker apart; it is made of the host's and the first Memory's name
 unless one is given. ``frame`` is a digest of the picture that was asked about.
 
+Replicas of one Memory in a database are one DEVICE, called after the database. Each picture on
+``ask`` is answered by one of them (a shared subscription), ``event`` and ``names`` are told by one
+of them (fleet.py), and the device is online as long as one of them is.
+
 The broker is lost and found again by itself; what is not sent meanwhile is the newest state, which
 is sent anew. Nothing is taught over MQTT: a broker knows no token of ours.
 """
@@ -23,19 +27,22 @@ import json
 import logging
 import queue
 import re
+import secrets
 import socket
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everlearn import __version__
 from everlearn.errors import EverlearnError, InvalidParameter, MissingPackage
 from everlearn.memory.memory import Memory
+from everlearn.memory.storage.interface import StoredEvent
 from everlearn.service.served import Served, Service
 
 if TYPE_CHECKING:
-    from paho.mqtt.client import Client, MQTTMessage
+    from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
 
 LOG = logging.getLogger("everlearn.service")
 
@@ -91,13 +98,16 @@ class Mqtt:
         self._status = f"{self._root}/status"
         self._seen: dict[str, str | None] = {}
         self._pictures: queue.Queue[tuple[Served, str, bytes] | None] = queue.Queue(WAITING)
+        self.key = f"mqtt {host}:{port} {self.device}"
+        self._fleet = {name for name, one in service.served.items() if one.fleet is not None}
+        self.consumers = [self]
         self._stale: set[str] = set()
         self._wake = threading.Event()
         self._stopping = False
         # Pictures not answered and states not told.
         self.failed = 0
         self._client: Client = Client(
-            CallbackAPIVersion.VERSION2, client_id=f"everlearn-{self.device}"
+            CallbackAPIVersion.VERSION2, client_id=_client_id(self.device, shared=bool(self._fleet))
         )
         self._client.max_queued_messages_set(QUEUED)
         self._client.will_set(self._status, "offline", qos=1, retain=True)
@@ -139,6 +149,15 @@ class Mqtt:
         """For the metrics."""
         return [("everlearn_mqtt_failed", "", self.failed)]
 
+    def deliver(self, memory: str, event: StoredEvent) -> Callable[[], bool]:
+        """Publish an event of a database; what is returned tells whether the broker has it."""
+        told = {"event": event.kind, "id": event.number} | event.facts
+        sent = self._publish(f"{self._root}/{memory}/event", told)
+        if event.kind in COUNTED:
+            self._stale.add(memory)
+            self._wake.set()
+        return sent.is_published
+
     def close(self) -> None:
         """Say that the service is gone, and go."""
         self._stop()
@@ -161,8 +180,13 @@ class Mqtt:
     def _connected(self, client: "Client", *_: Any) -> None:
         LOG.warning("connected to the MQTT broker at %s", self._broker)
         client.subscribe(ARRIVED)
+        if self._fleet:
+            client.subscribe(self._status)
         for name in self._service.served:
-            client.subscribe([(f"{self._root}/{name}/{end}", 0) for end in ("ask", "ask/+")])
+            # Of the replicas that share a subscription, one gets each message.
+            shared = f"$share/{self.device}/" if name in self._fleet else ""
+            asked = [f"{shared}{self._root}/{name}/{end}" for end in ("ask", "ask/+")]
+            client.subscribe([(topic, 0) for topic in asked])
         self._introduce()
 
     def _introduce(self) -> None:
@@ -181,6 +205,11 @@ class Mqtt:
         if message.topic == ARRIVED:
             if message.payload == b"online":
                 self._introduce()
+            return
+        if message.topic == self._status:
+            if message.payload == b"offline" and not self._stopping:
+                # Another replica went; this one is still there.
+                self._client.publish(self._status, "online", qos=1, retain=True)
             return
         words = message.topic.split("/")
         served = self._service.served.get(words[2]) if len(words) > 3 else None
@@ -240,8 +269,11 @@ class Mqtt:
                     self.failed += 1
                     LOG.exception("the names of a Memory could not be told to the broker")
 
-    def _publish(self, topic: str, said: dict[str, Any], *, retain: bool = False) -> None:
-        self._client.publish(topic, json.dumps(said, ensure_ascii=False), qos=1, retain=retain)
+    def _publish(
+        self, topic: str, said: dict[str, Any], *, retain: bool = False
+    ) -> "MQTTMessageInfo":
+        text = json.dumps(said, ensure_ascii=False)
+        return self._client.publish(topic, text, qos=1, retain=retain)
 
 
 def discovery(device: str, memory: str) -> list[tuple[str, dict[str, Any]]]:
@@ -279,9 +311,18 @@ def discovery(device: str, memory: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _default_device(service: Service) -> str:
-    """Made of the host and the first Memory: two robots, or two services of one, differ."""
+    """Made of the host and the first Memory: two robots, or two services of one, differ.
+
+    Replicas of one Memory in a database do not.
+    """
     first = next(iter(service.served.values()))
-    return _plain(f"{socket.gethostname()}-{Path(str(first.memory.path)).name}")
+    own = Path(str(first.memory.path)).name
+    return _plain(own if first.fleet is not None else f"{socket.gethostname()}-{own}")
+
+
+def _client_id(device: str, *, shared: bool) -> str:
+    """A broker lets one client in under each id."""
+    return f"everlearn-{device}-{secrets.token_hex(4)}" if shared else f"everlearn-{device}"
 
 
 def _plain(word: str) -> str:

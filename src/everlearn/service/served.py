@@ -63,9 +63,15 @@ class Served:
         log = memory.event_log()
         self.fleet = None if log is None else FleetEvents(name, log, events)
 
-    async def change(self, work: Callable[[Memory], Result], key: Key | None = None) -> Result:
-        """Make a change when its turn comes; on disk when this returns."""
-        if key is not None and self.memory.keeps_keys:
+    async def change(
+        self, work: Callable[[Memory], Result], key: Key | None = None, *, whole: bool = True
+    ) -> Result:
+        """Make a change when its turn comes; on disk when this returns.
+
+        ``whole`` is a change of one transaction, whose key can be kept with it in a database; the
+        keys of others are remembered by this process alone.
+        """
+        if key is not None and whole and self.memory.keeps_keys:
             return await asyncio.wrap_future(self.writer.submit(lambda: self._once(work, key)))
         return await asyncio.wrap_future(self.writer.submit(lambda: work(self.memory), key))
 

@@ -59,9 +59,9 @@ def undo_reembed(caches: Caches, journal: Journal) -> operations.Change:
                 require_sound(Journal(before))
                 if Journal(before).last_operation >= change.id:
                     raise NothingToUndo(f"{_name(change.id)} is not the journal of before")
-            with journal.transaction():
-                journal.db.take_over(before)
-                journal.db.record_event("undone", kind=change.kind, count=change.count, names=[])
+            journal.db.take_over(before)
+    with journal.transaction():
+        journal.db.record_event("undone", kind=change.kind, count=change.count, names=[])
     remove_before(caches)
     return operations.Change(change.id, change.kind, change.count, (), change.time, True)
 

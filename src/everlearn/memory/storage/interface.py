@@ -82,8 +82,8 @@ class EventLog(Protocol):
     def lead(self, consumer: str) -> bool:
         """Whether this process, of all that follow, is the one that tells a consumer."""
 
-    def cursor(self, consumer: str) -> int:
-        """The last event that a consumer was told; for a new one, the last there is."""
+    def cursor(self, consumer: str, start: int) -> int:
+        """The last event that a consumer was told; a new one begins after ``start``."""
 
     def advance(self, consumer: str, number: int) -> None:
         """A consumer was told everything up to an event."""

@@ -122,7 +122,7 @@ async def forget(request: Request, served: Chosen, key: ChangeKey) -> Forgot:
         served.tell("erased" if sent.erase else "forgotten", count=forgotten.count, names=names)
         return forgotten
 
-    return await served.change(work, key)
+    return await served.change(work, key, whole=not sent.erase)
 
 
 @router.post("/would-forget", openapi_extra=takes(ForgetRequest))

@@ -24,7 +24,7 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from everlearn.errors import MemoryClosed, NotAllowed, NotAMemory
+from everlearn.errors import InvalidParameter, MemoryClosed, NotAllowed, NotAMemory
 from everlearn.memory.storage.copying import copy_rows
 from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.postgres import migrations, traces
@@ -234,6 +234,7 @@ class PostgresDatabase:
 
     def record_event(self, kind: str, /, **facts: Any) -> None:
         assert self._depth
+        self._dirty = True
         self._events.append((kind, json.dumps(facts, ensure_ascii=False)))
 
     def drop_records(self) -> None:
@@ -244,6 +245,11 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
+        if self._depth:
+            raise InvalidParameter(
+                "an erase and a change of the network take several transactions and cannot be part "
+                "of one, nor be made under a key that is kept with it; make them by themselves"
+            )
         key = lock_key(self.address.schema)
         self._abandon()
         self.value("SELECT pg_advisory_lock(?)", key)

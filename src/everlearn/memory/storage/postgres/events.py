@@ -64,12 +64,12 @@ class PostgresEvents:
             self._leads.add(consumer)
         return consumer in self._leads
 
-    def cursor(self, consumer: str) -> int:
+    def cursor(self, consumer: str, start: int) -> int:
         query = "SELECT number FROM cursors WHERE consumer = %s"
         found = self._row(query, consumer)
         if found is None:
-            start = "INSERT INTO cursors SELECT %s, last_event FROM state ON CONFLICT DO NOTHING"
-            self._lasting.do(lambda db: db.execute(start, (consumer,)), writes=True)
+            begin = "INSERT INTO cursors VALUES (%s, %s) ON CONFLICT DO NOTHING"
+            self._lasting.do(lambda db: db.execute(begin, (consumer, start)), writes=True)
             found = self._row(query, consumer)
         return int(found[0])
 
