@@ -20,6 +20,7 @@ PIXELS = np.asarray(photograph(120))
     [
         *(EfficientNetLite0(precision=precision) for precision in SHIPPED),
         EfficientNetLite0(mirror=True),
+        EfficientNetLite0(crop=1.0),
         Pixels(size=5),
         Pixels(size=3, colour=True),
     ],
@@ -58,6 +59,11 @@ def test_without_a_name_the_file_has_to_say_it_itself():
 @pytest.mark.parametrize("name", [None, "", "mean colours", "pixels 0x grey", "efficientnet_lite0"])
 def test_other_names_belong_to_nobody(name):
     assert embedder_called(name) is None
+
+
+@pytest.mark.parametrize("crop", ["1.0.0", "0", "7.5", "0.8750", "."])
+def test_a_crop_that_is_none_belongs_to_nobody(crop):
+    assert embedder_called(EfficientNetLite0().name.replace(" 0.875 ", f" {crop} ")) is None
 
 
 @pytest.mark.parametrize(

@@ -146,16 +146,17 @@ def test_words_for_people():
         embedder_for("beast")
 
 
-def test_best_is_both_networks(images):
+@pytest.mark.parametrize(("word", "mirror"), [("best", False), ("best-mirror", True)])
+def test_best_is_both_networks_on_the_whole_shorter_side(images, word, mirror):
     pytest.importorskip("everlearn_networks", reason="needs the distribution everlearn-networks")
-    best = embedder_for("best")
+    best = embedder_for(word)
     assert [part.name.split(" ")[0] for part in best.parts] == [
         "efficientnet_lite0",
         "pp_lcnetv2_base",
     ]
     assert embedder_called(best.name).name == best.name
     first = best.embed(images[:1])[0, :1280]
-    alone = EfficientNetLite0().embed(images[:1])[0]
+    alone = EfficientNetLite0(crop=1.0, mirror=mirror).embed(images[:1])[0]
     assert np.allclose(first, alone / np.linalg.norm(alone) / np.sqrt(2), atol=1e-6)
 
 

@@ -344,7 +344,7 @@ class EfficientNetLite0(OnnxEmbedder):
         ``"int8"`` takes about two thirds of the time (half on processors with VNNI), 3.8 MB instead
         of 6.8, and gives vectors of its own: the two are different embedders and are never mixed.
         Its answers do not depend on the processor.
-    threads, mirror
+    threads, mirror, crop
         As in :class:`OnnxEmbedder`.
 
     Notes
@@ -368,6 +368,7 @@ class EfficientNetLite0(OnnxEmbedder):
         precision: Literal["float32", "int8"] = DEFAULT_PRECISION,
         threads: int = 1,
         mirror: bool = False,
+        crop: float = USUAL_CROP,
     ) -> None:
         if precision not in SHIPPED:
             raise InvalidParameter(f"precision is one of {', '.join(SHIPPED)}, not {precision!r}")
@@ -376,7 +377,7 @@ class EfficientNetLite0(OnnxEmbedder):
         with resources.as_file(WEIGHTS / f"{SHIPPED[precision]}.onnx") as path:
             super().__init__(
                 path,
-                crop=USUAL_CROP,
+                crop=crop,
                 mean=127.0,
                 scale=128.0,
                 threads=threads,

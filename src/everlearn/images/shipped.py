@@ -36,7 +36,7 @@ class PPLCNetV2(OnnxEmbedder):
 
     Parameters
     ----------
-    threads, mirror
+    threads, mirror, crop
         As in :class:`OnnxEmbedder`.
 
     Notes
@@ -47,11 +47,13 @@ class PPLCNetV2(OnnxEmbedder):
     or on the run.
     """
 
-    def __init__(self, *, threads: int = 1, mirror: bool = False) -> None:
+    def __init__(
+        self, *, threads: int = 1, mirror: bool = False, crop: float = USUAL_CROP
+    ) -> None:
         path, about = network_file(LCNET)
         super().__init__(
             path,
-            crop=USUAL_CROP,
+            crop=crop,
             mean=(123.675, 116.28, 103.53),
             scale=(58.395, 57.12, 57.375),
             threads=threads,
