@@ -5,8 +5,8 @@ weights or another preparation make it anew. Networks side by side are joined fr
 
     photographs    240 photographs of twelve things, 20 each
     turntable      fifty objects on a turntable, every third of 73 frames, 48 x 64 pixels
-    CIFAR-100      the pack: the first 100 training and the first 30 test pictures of each class, from
-                   the JPEG mosaics; ``asked`` says which are test pictures
+    CIFAR-100      the first 100 training and 30 test pictures of each class, from JPEG mosaics;
+                   ``asked`` says which are test pictures
 """
 
 import hashlib

@@ -153,7 +153,7 @@ def elsewhere(
         seconds.append(time.perf_counter() - start)
         print(f"  draw {seed}: {shares[-1]:.2%}, {seconds[-1]:.1f} s", flush=True)
     yield Line(
-        f"the same on {device}, {width:,} wide",
+        f"all of CIFAR-100, class by class, one pass on {device}, {width:,} ReLU features",
         f"{np.mean(shares):.2%} ± {np.std(shares):.2%}, {SEEDS} draws, {np.median(seconds):.1f} s",
-        "≥ 69.5 %",
+        "≥ 74 % with best" if os.environ.get("EVERLEARN_NETWORK") else "≥ 69.5 %",
     )

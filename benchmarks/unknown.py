@@ -3,24 +3,20 @@
 Of each pack some names are taught, the others are strangers; ten random choices. Which scores
 familiarity is made of is decided from what was taught alone (leave one class out), and so is the
 share of strangers that is predicted. The photographs, CIFAR-100 and the turntable go through the
-networks here; of Caltech-101 there are features of EfficientNet-Lite0 alone.
+networks once (features.py); of Caltech-101 there are features of EfficientNet-Lite0 alone.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from everlearn_papers.data.catalogue import find
 
+from benchmarks.features import seen
 from benchmarks.side_by_side import Line
 from everlearn import RecursiveRLSC
 from everlearn.errors import MissingData, MissingPackage
-from everlearn.images.batches import Unreadable, embed_sources
-from everlearn.images.by_name import embedder_for
-from everlearn.images.decode import decode
-from everlearn.images.embedders import Embedder
 from everlearn.memory.insight.influence import Ridge
 from everlearn.memory.model.blend import LIKENESS
 from everlearn.memory.model.conformal import Acceptance, tie_of
@@ -154,38 +150,11 @@ def pack_of(name: str) -> Labelled:
         return unit(pack[f"features{end}"]), np.asarray(pack[f"labels{end}"])
 
 
-def photographs(embedder: Embedder) -> Labelled:
-    paths = sorted(find("demo_photos").glob("*/*.jpg"))
-    vectors = []
-    for found in embed_sources(embedder, paths):
-        if isinstance(found, Unreadable):
-            raise found.error
-        vectors.append(found.vector)
-    names = np.array([path.parent.name for path in paths])
-    return unit(np.array(vectors)), np.unique(names, return_inverse=True)[1]
-
-
-def turntable(embedder: Embedder) -> Labelled:
-    """Every third frame, 48 x 64 pixels."""
-    with np.load(Path(os.environ["EVERLEARN_DATA"], "icub_camera50.npz")) as pack:
-        rows = np.flatnonzero(pack["frame"] % 3 == 0)
-        return unit(embedder.embed(list(pack["images"][rows]))), pack["labels"][rows]
-
-
-def cifar(embedder: Embedder) -> Labelled:
-    """The first thirty test pictures of every class."""
-    tiles = []
-    for path in sorted(find("cifar100_32x32").glob("test_*.jpg")):
-        mosaic = decode(path).reshape(10, 32, 10, 32, 3).swapaxes(1, 2).reshape(-1, 32, 32, 3)
-        tiles += list(mosaic[:30])
-    return unit(embedder.embed(tiles)), np.repeat(np.arange(len(tiles) // 30), 30)
-
-
-# What to embed, examples taught of each name, names taught, and what is wanted.
-PICTURED: dict[str, tuple[Callable[[Embedder], Labelled], int, int, str]] = {
-    "photographs": (photographs, 5, 8, "report"),
-    "turntable": (turntable, 5, 30, ">= 50 %"),
-    "CIFAR-100": (cifar, 5, 60, ">= 20 %"),
+# Examples taught of each name, names taught, and what is wanted.
+PICTURED = {
+    "photographs": (5, 8, "report"),
+    "turntable": (5, 30, ">= 50 %"),
+    "CIFAR-100": (5, 60, ">= 20 %"),
 }
 
 
@@ -219,9 +188,12 @@ def lines() -> Iterator[Line]:
         "only at the threshold",
     )
     for word in ("balanced", "best"):
-        try:
-            embedder = embedder_for(word)
-        except MissingPackage:
-            continue
-        for name, (embedded, each, n, wanted) in PICTURED.items():
-            yield one_line(f"{name}, {word}", *embedded(embedder), each, n, wanted)
+        for name, (each, n, wanted) in PICTURED.items():
+            try:
+                vectors = seen(name, word)
+            except MissingPackage as missing:
+                yield Line(f"{name}, {word}", str(missing), wanted)
+                continue
+            # Of CIFAR-100 the test pictures: thirty of each class.
+            rows = vectors.asked if vectors.asked.any() else ~vectors.asked
+            yield one_line(f"{name}, {word}", vectors.X[rows], vectors.y[rows], each, n, wanted)
