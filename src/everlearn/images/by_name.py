@@ -70,9 +70,9 @@ def embedder_for(
     ----------
     word : str or path-like
         ``fast``, ``balanced``, ``best`` or ``best-mirror``; ``efficientnet-lite0``,
-        ``efficientnet-lite0-int8``, ``pp-lcnetv2``, ``pixels`` or ``pixels-N``; ``timm:NAME``, ``torchvision:NAME``,
-        ``open_clip:NAME/WEIGHTS`` or ``transformers:NAME``; the path of an ONNX file; or several of
-        these with ``+`` between them.
+        ``efficientnet-lite0-int8``, ``pp-lcnetv2``, ``pixels`` or ``pixels-N``; ``timm:NAME``,
+        ``torchvision:NAME``, ``open_clip:NAME/WEIGHTS`` or ``transformers:NAME``; the path of an
+        ONNX file; or several of these with ``+`` between them.
     size, mean, scale : optional
         As for :class:`OnnxEmbedder`; ``size`` for pixels as well.
     """
