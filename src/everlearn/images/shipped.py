@@ -47,9 +47,7 @@ class PPLCNetV2(OnnxEmbedder):
     or on the run.
     """
 
-    def __init__(
-        self, *, threads: int = 1, mirror: bool = False, crop: float = USUAL_CROP
-    ) -> None:
+    def __init__(self, *, threads: int = 1, mirror: bool = False, crop: float = USUAL_CROP) -> None:
         path, about = network_file(LCNET)
         super().__init__(
             path,
