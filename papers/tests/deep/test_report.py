@@ -7,8 +7,20 @@ import pytest
 
 pytest.importorskip("torch", reason="the rivals need torch: pip install 'everlearn[torch]'")
 
+from everlearn_papers.deep.race import CONTENDERS
 from everlearn_papers.deep.report import text
-from everlearn_papers.deep.tables import RIVALS, best_rate, courses, runs_of, table_of_told
+from everlearn_papers.deep.streams import RATES
+from everlearn_papers.deep.tables import (
+    ORDERINGS,
+    RIVALS,
+    best_rate,
+    best_whole,
+    courses,
+    runs_of,
+    table_of_told,
+    whole_runs,
+)
+from everlearn_papers.slda.last_layer import STREAM_RATES
 
 FOLDER = Path(__file__).parents[3] / "docs" / "papers" / "deep"
 RESULTS = json.loads((FOLDER / "results.json").read_text("utf-8"))
@@ -58,3 +70,28 @@ def test_a_frozen_network_read_deeper_and_wider_is_above_every_rival_after_every
     for rival in RIVALS:
         theirs = RESULTS["found"][f"rival:{rival}"]["accuracies"]
         assert all(our > their for our, their in zip(ours, theirs, strict=True)), rival
+
+
+def test_table_2_has_ten_draws_of_every_rival_and_says_their_settings():
+    report = (FOLDER / "report.md").read_text("utf-8")
+    for name in CONTENDERS:
+        row = next(r for r in table_of_told(RESULTS["found"]).rows if r[""] == name)
+        assert row["draws"] == 10
+        assert row["rate / strength; told"] != "–"
+        assert f"| {name} | untold |" in report
+        assert f"| {name} | told |" in report
+
+
+def test_fine_tunings_rate_is_inside_its_grid():
+    """A rate of 0 is the end below which there is nothing; any other has neighbours tried."""
+    found = RESULTS["found"]
+    layer = best_rate(found, "Fine-tuning (layer)")["rates"][1]
+    tried = [(best_whole(found)["rate"], {run["rate"] for run in whole_runs(found)})]
+    tried.append((layer, {rates[1] for rates in RATES["Fine-tuning (layer)"]}))
+    for ordering in ORDERINGS:
+        run = found[f"whole:{ordering}"]
+        tried.append((run["rate"], {float(rate) for rate in run["tried"]}))
+        chosen = [run["rates"]["Fine-Tuning"][1] for run in runs_of(found, ordering)]
+        tried += [(rate, set(STREAM_RATES)) for rate in chosen]
+    for rate, grid in tried:
+        assert rate == 0.0 or min(grid) < rate < max(grid)

@@ -61,9 +61,13 @@ def best_rate(found: Found, name: str) -> Found | None:
 
 def best_whole(found: Found) -> Found | None:
     """The whole network fine-tuned on CIFAR-100, at the rate that is best on pictures held out."""
-    return _best_held_out(
-        [run for key, run in found.items() if key.startswith("whole:") and "held_out" in run]
-    )
+    return _best_held_out(list(whole_runs(found)))
+
+
+def whole_runs(found: Found) -> list[Found]:
+    """The whole network fine-tuned on CIFAR-100, at every rate."""
+    runs = [run for key, run in found.items() if key.startswith("whole:") and "held_out" in run]
+    return sorted(runs, key=lambda run: float(run["rate"]))
 
 
 def table_of_courses(found: Found) -> Table:
@@ -127,10 +131,8 @@ def table_of_trials(found: Found) -> Table:
             if (run := found.get(f"learner:{name}@{_joined(rates)}")) and "error" not in run
         )
         table.add(rival=name, **{"rate / strength: held out": tried})
-    whole = [run for key, run in found.items() if key.startswith("whole:") and "held_out" in run]
     tried = ", ".join(
-        f"{run['rate']:g}: {per_cent(float(np.mean(run['held_out'])))}"
-        for run in sorted(whole, key=lambda run: float(run["rate"]))
+        f"{run['rate']:g}: {per_cent(float(np.mean(run['held_out'])))}" for run in whole_runs(found)
     )
     table.add(rival=WHOLE, **{"rate / strength: held out": tried})
     return table
