@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import chi2_kernel
 
 from everlearn import LeastSquaresSVM, MultiKT, PassiveAggressive
-from everlearn.errors import InvalidInput
+from everlearn.errors import CannotSave, InvalidInput, InvalidParameter
 from everlearn.persistence import load, save
 from everlearn.transfer.kernel import (
     Kernel,
@@ -121,3 +121,69 @@ def test_one_by_one_is_a_batch_a_budget_holds_and_a_file_keeps_it(name, tmp_path
     assert np.array_equal(again.margin(X), batch.margin(X))
     again.partial_fit(X, y)
     assert np.array_equal(again.margin(X), batch.partial_fit(X, y).margin(X))
+
+
+def quadratic(A, B):
+    return (1.0 + A @ B.T) ** 2
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_a_function_of_ones_own_is_a_kernel(make):
+    X, y = histograms(40)
+    asked, _ = histograms(15, seed=2)
+    own = make(kernel=quadratic).fit(X, y)
+    given = make(kernel="precomputed").fit(quadratic(X, X), y)
+    assert own.margin(asked) == pytest.approx(given.margin(quadratic(asked, X)), abs=1e-9)
+    named = make(kernel="rbf", gamma=0.9).fit(X, y)
+    function = make(kernel=lambda A, B: rbf(A, B, 0.9)).fit(X, y)
+    assert function.margin(asked) == pytest.approx(named.margin(asked), abs=1e-9)
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_a_function_is_never_written_to_a_file(make, tmp_path):
+    X, y = histograms(20)
+    learner = make(kernel=quadratic).fit(X, y)
+    with pytest.raises(CannotSave, match="kernel is a function"):
+        save(learner, tmp_path / "kernel.everlearn")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda A, B: np.ones(len(A)), "gave the shape"),
+        (lambda A, B: np.full((len(A), len(B)), np.nan), "not finite"),
+        (lambda A, B: "none", "not a matrix"),
+    ],
+)
+def test_a_function_that_gives_no_kernel_is_refused_by_its_fault(make, function, words):
+    X, y = histograms(20)
+    with pytest.raises(InvalidParameter, match=words):
+        make(kernel=function).fit(X, y).margin(X)
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_a_function_that_fails_on_the_way_leaves_the_learner_as_it_was(make):
+    X, y = histograms(40)
+
+    def choosy(A, B):
+        if np.any(A[:, 0] > 5.0) or np.any(B[:, 0] > 5.0):
+            raise ArithmeticError("too large")
+        return A @ B.T
+
+    learner = make(kernel=choosy).fit(X[:20], y[:20])
+    before = learner.margin(X)
+    odd = X[20:].copy()
+    odd[10, 0] = 9.0
+    with pytest.raises(ArithmeticError):
+        learner.partial_fit(odd, y[20:]).margin(X)
+    with pytest.raises(ArithmeticError):
+        learner.learn_one(odd[10], y[30]).margin(X)
+    assert np.array_equal(learner.margin(X), before)
+
+
+def test_gamma_is_not_for_a_function():
+    X, y = histograms(20)
+    with pytest.raises(InvalidParameter, match=r"functools\.partial"):
+        PassiveAggressive(kernel=quadratic, gamma=0.5).fit(X, y)

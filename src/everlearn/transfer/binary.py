@@ -6,6 +6,7 @@ learned lives in one object, the core, which answers with margins f(x), positive
 label: ``SolvedFromExamples`` keeps all examples, ``LearnedOnline`` sees each of them once.
 """
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from everlearn.base import StreamingClassifier
 from everlearn.errors import InvalidLabel, TooManyLabels
 from everlearn.statistics.labels import Label, Labels
 from everlearn.transfer.kept_examples import SolvedFromExamples
-from everlearn.transfer.kernel import OF_HISTOGRAMS, Kernel
+from everlearn.transfer.kernel import OF_HISTOGRAMS, Kernel, KernelFunction
 from everlearn.transfer.online import LearnedOnline
 
 # Fitted models among the parameters: a clone forgets what it learned, not what these know.
@@ -28,7 +29,7 @@ class BinaryClassifier(StreamingClassifier):
     """A classifier of two labels that reads its answers off one margin."""
 
     positive: Label | None
-    kernel: str
+    kernel: str | KernelFunction
     signs_: Array
     # Any, because each final class knows which core it has made.
     _core: Any
@@ -90,7 +91,7 @@ class BinaryClassifier(StreamingClassifier):
         """A core that has learned nothing."""
         raise NotImplementedError
 
-    def _kernel_name(self) -> str:
+    def _kernel_name(self) -> str | KernelFunction:
         return self.kernel
 
     def _begin(self, n_features: int) -> None:
@@ -108,11 +109,18 @@ class BinaryClassifier(StreamingClassifier):
         self.signs_ = self._signs(after)
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        Kernel(self._kernel_name()).require(X)
+        kernel = Kernel(self._kernel_name())
+        kernel.require(X)
+        if callable(kernel.name):
+            kernel.own(X)  # a function that fails on an example does so before it is learned
+            self._core = copy.deepcopy(self._core)  # or on the way
         self._core.learn(X, slots, self.signs_, np.ones(len(X)) if weights is None else weights)
 
     def _learn_one(self, x: Array, slot: int) -> None:
-        Kernel(self._kernel_name()).require(x)
+        kernel = Kernel(self._kernel_name())
+        kernel.require(x)
+        if callable(kernel.name):
+            kernel.own(x[None])
         self._core.learn_one(x, slot, self.signs_)
 
     def _scores(self, X: Array) -> Array:

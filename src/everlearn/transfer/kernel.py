@@ -5,6 +5,9 @@
     chi2          k(x, z) = exp(−γ Σ_j (x_j − z_j)² / (x_j + z_j))        histograms
     intersection  k(x, z) = Σ_j min(x_j, z_j)                             histograms
     precomputed   rows are kernel values already: column i belongs to the i-th example taught
+    a callable    K = kernel(A, B), one row for each row of A and one column for each of B, as
+                  scikit-learn's pairwise kernels have it; such a learner is not saved to a file,
+                  which holds no code
 
 γ is one over the mean squared distance between the examples at hand unless it is given, so that
 scaling all features changes nothing. Tommasi et al. (2012) write exp(−‖x − z‖² / δ) with δ "the
@@ -15,32 +18,48 @@ features: without that they are no kernels. They cost O(d) a pair, without a mat
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from everlearn.arrays import Array
-from everlearn.errors import InvalidInput
+from everlearn.errors import InvalidInput, InvalidParameter
 from everlearn.validation import require_one_of, require_positive
 
 KERNELS = ("linear", "rbf", "chi2", "intersection", "precomputed")
-# Those that keep examples, with a γ, and of histograms.
-OF_EXAMPLES = ("rbf", "chi2", "intersection")
+KernelFunction = Callable[[Array, Array], Any]
+# Those that need no example once it is learned, with a γ, and of histograms.
+WITHOUT_EXAMPLES = ("linear", "precomputed")
 WITH_GAMMA = ("rbf", "chi2")
 OF_HISTOGRAMS = ("chi2", "intersection")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One of the kernels by name; ``gamma`` is None until it is known, and where there is none."""
+    """One of the kernels by name, or a function of one's own.
 
-    name: str
+    ``gamma`` is None until it is known, and where there is none.
+    """
+
+    name: str | KernelFunction
     gamma: float | None = None
 
     @classmethod
-    def checked(cls, name: str, gamma: float | None) -> "Kernel":
-        require_one_of("kernel", name, KERNELS)
+    def checked(cls, name: str | KernelFunction, gamma: float | None) -> "Kernel":
+        if not callable(name):
+            require_one_of("kernel", name, KERNELS)
         require_positive("gamma", gamma, or_none=True)
+        if callable(name) and gamma is not None:
+            raise InvalidParameter(
+                "gamma belongs to the kernels 'rbf' and 'chi2'; put that of a function of your "
+                "own into the function, with functools.partial"
+            )
         return cls(name, gamma)
+
+    @property
+    def keeps_examples(self) -> bool:
+        """Whether scores are sums over examples, which are kept."""
+        return self.name not in WITHOUT_EXAMPLES
 
     @property
     def lacks_gamma(self) -> bool:
@@ -63,6 +82,8 @@ class Kernel:
 
     def between(self, X: Array, kept: Array) -> Array:
         """k(x_i, z_j) of all rows with the examples kept, which came first of all."""
+        if callable(self.name):
+            return _checked_values(self.name(X, kept), len(X), len(kept))
         if self.name == "precomputed":
             return X[:, : len(kept)]
         if self.name == "linear":
@@ -76,7 +97,28 @@ class Kernel:
 
     def own(self, X: Array) -> Array:
         """k(x, x) of every row, for kernels that keep examples."""
+        if callable(self.name):
+            return np.array([self.between(x[None], x[None])[0, 0] for x in X])
         return X.sum(axis=1) if self.name == "intersection" else np.ones(len(X))
+
+
+def _checked_values(values: Any, n_rows: int, n_columns: int) -> Array:
+    """What a function of one's own gave: a matrix of finite numbers of this shape."""
+    try:
+        K = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            f"the kernel function gave a {type(values).__name__}, not a matrix of numbers"
+        ) from None
+    if K.shape != (n_rows, n_columns):
+        raise InvalidParameter(
+            f"the kernel function gave the shape {K.shape} for {n_rows} and {n_columns} examples; "
+            "it takes two matrices and gives a row for each row of the first and a column for "
+            "each row of the second"
+        )
+    if not np.isfinite(K).all():
+        raise InvalidParameter("the kernel function gave values that are not finite")
+    return K
 
 
 def mean_squared_distance(X: Array, weights: Array | None = None) -> float:

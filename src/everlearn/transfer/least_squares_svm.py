@@ -31,7 +31,7 @@ from everlearn.statistics.definite import TOO_LARGE, definite_factor
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kept_examples import KeptExamples, SolvedFromExamples
-from everlearn.transfer.kernel import Kernel
+from everlearn.transfer.kernel import Kernel, KernelFunction
 from everlearn.validation import require_positive, require_whole
 
 
@@ -83,9 +83,10 @@ class LeastSquaresSVM(BinaryClassifier):
     ----------
     C : float, default=1.0
         The weight of the squared errors against the norm of w.
-    kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"}, default="linear"
+    kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"} or callable
         "chi2" and "intersection" compare histograms. With "precomputed", rows are kernel values
-        and column i belongs to the i-th example taught.
+        and column i belongs to the i-th example taught. A function takes two matrices and gives
+        their kernel values, a row for each row of the first; a learner with one is not saved.
     gamma : float, optional
         γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the examples.
     max_examples : int, default=5000
@@ -131,7 +132,7 @@ class LeastSquaresSVM(BinaryClassifier):
         self,
         *,
         C: float = 1.0,
-        kernel: str = "linear",
+        kernel: str | KernelFunction = "linear",
         gamma: float | None = None,
         max_examples: int = 5000,
         positive: Label | None = None,
@@ -219,6 +220,6 @@ class LSSVMSolution:
         return self._system.leave_one_out(self._signs, self.alpha)
 
 
-def exact_unless_precomputed(kernel: str) -> frozenset[Promise]:
+def exact_unless_precomputed(kernel: str | KernelFunction) -> frozenset[Promise]:
     """Columns of a precomputed kernel are counted by arrival, so their order matters."""
     return EXACT if kernel != "precomputed" else frozenset({Promise.BATCH_IS_LOOP})

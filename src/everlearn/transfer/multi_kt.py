@@ -29,7 +29,7 @@ from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kept_examples import KeptExamples, SolvedFromExamples
-from everlearn.transfer.kernel import Kernel
+from everlearn.transfer.kernel import Kernel, KernelFunction
 from everlearn.transfer.least_squares_svm import SaddleSystem, exact_unless_precomputed
 from everlearn.transfer.prior_models import PriorModels, check_prior_models
 from everlearn.transfer.prior_weights import check_penalty, prior_weights
@@ -145,9 +145,10 @@ class MultiKT(BinaryClassifier):
         decision function, or functions of X. Without any this is a ``LeastSquaresSVM``.
     C : float, default=1.0
         The weight of the squared errors against the distance from the prior models.
-    kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"}, default="linear"
+    kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"} or callable
         "chi2" and "intersection" compare histograms. With "precomputed", rows are kernel values
-        and column i belongs to the i-th example taught.
+        and column i belongs to the i-th example taught. A function takes two matrices and gives
+        their kernel values, a row for each row of the first; a learner with one is not saved.
     gamma : float, optional
         γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the examples.
     penalty : {"ridge", "ball"}, default="ridge"
@@ -200,7 +201,7 @@ class MultiKT(BinaryClassifier):
         *,
         prior_models: Any = (),
         C: float = 1.0,
-        kernel: str = "linear",
+        kernel: str | KernelFunction = "linear",
         gamma: float | None = None,
         penalty: str = "ridge",
         ridge: float | None = None,

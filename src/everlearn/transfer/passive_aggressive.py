@@ -19,7 +19,7 @@ from everlearn.base import BOUNDED, Promise
 from everlearn.errors import InvalidParameter
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kernel import OF_EXAMPLES, Kernel
+from everlearn.transfer.kernel import Kernel, KernelFunction
 from everlearn.transfer.online import GoneOnFrom, LearnedOnline, StepRules
 from everlearn.transfer.prior_models import PriorModels, check_prior_models
 from everlearn.validation import require_one_of, require_positive, require_whole
@@ -39,9 +39,10 @@ class PassiveAggressive(BinaryClassifier):
         The most that one example may move the hypothesis (PA-I), or how little its loss is forgiven
         (PA-II).
     variant : {"pa1", "pa", "pa2"}, default="pa1"
-    kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"}, default="linear"
+    kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"} or callable
         "chi2" and "intersection" compare histograms. With "precomputed", rows are kernel values
-        and column i belongs to the i-th example taught.
+        and column i belongs to the i-th example taught. A function takes two matrices and gives
+        their kernel values, a row for each row of the first; a learner with one is not saved.
     gamma : float, optional
         γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the first ten
         examples.
@@ -103,7 +104,7 @@ class PassiveAggressive(BinaryClassifier):
         *,
         C: float = 1.0,
         variant: str = "pa1",
-        kernel: str = "linear",
+        kernel: str | KernelFunction = "linear",
         gamma: float | None = None,
         start: Any = None,
         fit_intercept: bool | None = None,
@@ -125,7 +126,8 @@ class PassiveAggressive(BinaryClassifier):
     def promises(self) -> frozenset[Promise]:
         loop = frozenset({Promise.BATCH_IS_LOOP})
         # Such a kernel without a budget keeps every example that taught it something.
-        return loop if self.kernel in OF_EXAMPLES and self.budget is None else loop | BOUNDED
+        keeps = Kernel(self.kernel).keeps_examples
+        return loop if keeps and self.budget is None else loop | BOUNDED
 
     @property
     def coef_(self) -> Array:

@@ -22,6 +22,7 @@ from everlearn.arrays import Array
 from everlearn.base import Promise
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
+from everlearn.transfer.kernel import KernelFunction
 from everlearn.transfer.multi_kt import MultiKTRules, check_opening
 from everlearn.transfer.online import GoneOnFrom, LearnedOnline
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
@@ -126,7 +127,7 @@ class TROL(BinaryClassifier):
         """``online``, or what stands for it if it is not given."""
         return PassiveAggressive() if self.online is None else self.online
 
-    def _kernel_name(self) -> str:
+    def _kernel_name(self) -> str | KernelFunction:
         return self.online_part().kernel
 
     def _check_parameters(self) -> None:

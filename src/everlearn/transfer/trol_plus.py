@@ -23,6 +23,7 @@ from everlearn.arrays import Array
 from everlearn.base import Promise
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
+from everlearn.transfer.kernel import KernelFunction
 from everlearn.transfer.multi_kt import MultiKTRules, check_opening
 from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
@@ -150,7 +151,7 @@ class TROLPlus(BinaryClassifier):
         """``online``, or what stands for it if it is not given."""
         return PassiveAggressive() if self.online is None else self.online
 
-    def _kernel_name(self) -> str:
+    def _kernel_name(self) -> str | KernelFunction:
         return self.online_part().kernel
 
     def _check_parameters(self) -> None:
