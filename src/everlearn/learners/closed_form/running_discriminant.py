@@ -14,11 +14,11 @@ and q of the class that moved is computed anew: O(d² + K d) for an example and 
 therefore taken from a grid of 5 % steps, rounded down, and the solution for the next step is
 prepared beside the one in use, a slice of it with every example and every question
 (:class:`NextSolution`): its factor row by row, q class by class, then the examples that came
-meanwhile. A slice costs about as much as three questions, so no call costs more than a few times
+meanwhile. A slice costs about as much as two questions, so no call costs more than a few times
 what the others do.
 
 The result is a function of the moments alone, with a shrinkage up to 5 % smaller than asked for, if
-the next solution is ready in time. It takes (d³/6 + K d²/2) / (6 d² + 3 K d) calls: 20 to 60 for
+the next solution is ready in time. It takes (d³/6 + K d²/2) / (4 d² + 2 K d) calls: 30 to 90 for
 1,280 features. Where ρ grows by 5 % faster than that, in the first few hundred examples, the
 shrinkage in use is that of so many calls ago.
 """
@@ -37,7 +37,7 @@ from everlearn.statistics.products import products, products_one
 from everlearn.statistics.waiting_rows import add_outer_products_between
 
 # A slice of the next solution costs as much as so many questions.
-QUESTIONS = 3
+QUESTIONS = 2
 # So many products of two numbers are nothing: up to about 150 features a slice is all of the work.
 LEAST_SLICE = 1e6
 # Rows of a factor, and classes, that are worked on together.
@@ -124,7 +124,7 @@ class RunningDiscriminant:
             self._spare = self._now.factor.R
             self._now, self._next = self._next.solution, None
         elif self._next.cell != self._now.cell + 1:
-            self._next = None
+            self._spare, self._next = self._next.solution.factor.R, None
 
     def _is_near(self, moments: Moments, ridge: float, cell: int) -> bool:
         """Whether ρ will reach the next step within about as many examples as it takes slices."""
