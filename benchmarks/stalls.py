@@ -3,8 +3,8 @@
     python -m benchmarks stalls
     EVERLEARN_STEPS=1000000 python -m benchmarks stalls
 
-Processor time of one thread, of every call from the first example on. The first two questions, which
-get fresh memory for factors from the system, are shown apart.
+Processor time of one thread, of every call from the first example on. The first two questions,
+which get fresh memory for factors from the system, are shown apart.
 """
 
 import os

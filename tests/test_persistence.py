@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import stat
@@ -20,6 +21,7 @@ from everlearn.errors import (
     NewerFormat,
     NotAModel,
 )
+from everlearn.persistence import digest_of
 from tests.contract.learners import LEARNERS, OTHER_LEARNERS
 
 
@@ -162,6 +164,61 @@ def test_statistics_that_are_no_numbers_are_damage(path, taught):
     forge(path, arrays={"means": np.full(taught.moments_.means.shape, np.nan)})
     with pytest.raises(DamagedModel):
         load(path)
+
+
+@pytest.fixture
+def mapped(taught, path, monkeypatch):
+    """A learner of which every array of float64 lies in the file."""
+    monkeypatch.setattr(persistence, "LARGE_ARRAY", 1)
+    return load(path, mmap=True)
+
+
+def test_a_mapped_learner_answers_learns_and_leaves_the_file_alone(mapped, taught, path, rng):
+    before = path.read_bytes()
+    assert digest_of(mapped) == digest_of(taught)
+    X, y = rng.normal(size=(30, 5)), np.array(["b", "new", "c"])[rng.integers(0, 3, 30)]
+    for one in (mapped, taught):
+        one.partial_fit(X, y)
+        one.forget_class("d")
+    assert digest_of(mapped) == digest_of(taught)
+    assert np.array_equal(mapped.decision_function(X), taught.decision_function(X))
+    assert path.read_bytes() == before
+
+
+def test_a_mapped_learner_outlives_its_file(mapped, taught, path, rng):
+    path.unlink()
+    X = rng.normal(size=(5, 5))
+    assert np.array_equal(mapped.decision_function(X), taught.decision_function(X))
+
+
+@pytest.mark.parametrize("keep", [0, 5, 8, 100, 0.5, -1])
+def test_a_truncated_file_is_not_mapped(path, keep):
+    data = path.read_bytes()
+    path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
+    with pytest.raises((DamagedModel, NotAModel)):
+        load(path, mmap=True)
+
+
+def test_no_flipped_bit_crashes_what_is_mapped(path, rng, monkeypatch):
+    monkeypatch.setattr(persistence, "LARGE_ARRAY", 1)
+    data = path.read_bytes()
+    for position in rng.integers(0, len(data), 300):
+        flipped = bytearray(data)
+        flipped[position] ^= 1 << rng.integers(0, 8)
+        path.write_bytes(flipped)
+        with contextlib.suppress(EverlearnError):
+            load(path, mmap=True).decision_function(rng.normal(size=(2, 5)))
+
+
+def test_tensors_that_overlap_are_damage(path):
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    header["means"]["data_offsets"] = [n + 8 for n in header["means"]["data_offsets"]]
+    forged = json.dumps(header).encode()
+    path.write_bytes(len(forged).to_bytes(8, "little") + forged + data[start:])
+    with pytest.raises(DamagedModel):
+        load(path, mmap=True)
 
 
 def test_a_missing_file_cannot_be_read(tmp_path):

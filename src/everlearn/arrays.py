@@ -12,6 +12,11 @@ Mask = NDArray[np.bool_]
 Slots = NDArray[np.intp]
 AnyArray = NDArray[Any]
 
+
+class OwnedArray(np.ndarray[Any, np.dtype[Any]]):
+    """An array of a private mapping of a file: nobody else has it, so it need not be copied."""
+
+
 # What a learner writes down: named arrays, and notes made of plain values.
 State = tuple[dict[str, AnyArray], dict[str, Any]]
 

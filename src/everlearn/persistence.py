@@ -17,6 +17,8 @@ renamed over the old one, and the folder flushed, so that a crash leaves the old
 import contextlib
 import hashlib
 import json
+import math
+import mmap as mapping
 import os
 import secrets
 from collections.abc import Iterator
@@ -29,6 +31,7 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
+from everlearn.arrays import OwnedArray
 from everlearn.deprecation import DEPRECATED, under_todays_names
 from everlearn.errors import (
     CannotRead,
@@ -43,6 +46,13 @@ from everlearn.errors import (
 from everlearn.public_names import public_homes
 
 FORMAT_VERSION = 1
+# Smaller arrays are copied out of a mapped file.
+LARGE_ARRAY = 1 << 20
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BOOL": "?",
+    "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1",
+}  # fmt: skip
 
 Kind = TypeVar("Kind")
 Arrays = dict[str, NDArray[Any]]
@@ -82,12 +92,16 @@ def save(learner: Any, path: str | os.PathLike[str]) -> None:
     replace_file(Path(path), dumps(learner))
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
     """Read a learner that :func:`save` wrote.
 
     Parameters
     ----------
     path : path-like
+    mmap : bool, default=False
+        Map the file into memory instead of reading it, and do not compare its digest. Large arrays
+        stay in the file until they change; changes stay in memory. The file must not be written to
+        meanwhile; :func:`save` replaces it, which does no harm.
 
     Raises
     ------
@@ -96,10 +110,13 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Notes
     -----
-    *Cost*: reading the file once, and its digest.
+    *Cost*: reading the file once, and its digest. Mapped, one look at every number: 0.1 s for
+    100,000 classes of 512 features.
 
     *Promises*: runs no code; files of every released version load for ever; truncation and any
-    flipped bit are noticed before anything is built.
+    flipped bit are noticed before anything is built. Mapped, truncation, other shapes and numbers
+    that are not finite or out of their range are noticed, a flipped bit that leaves a number
+    plausible is not: load a file that came from elsewhere without ``mmap`` once.
 
     Examples
     --------
@@ -111,6 +128,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     load(Path(folder) / "model").predict_one([1.0])
     'cup'
     """
+    if mmap:
+        return loads(memoryview(_mapped(path)), path, is_intact=True)
     return loads(_read(path), path)
 
 
@@ -122,11 +141,15 @@ def dumps(learner: Any) -> bytes:
 
 
 def loads(
-    data: bytes, path: str | os.PathLike[str] = "the model", *, is_intact: bool = False
+    data: bytes | memoryview,
+    path: str | os.PathLike[str] = "the model",
+    *,
+    is_intact: bool = False,
 ) -> Any:
     """A learner from the bytes that :func:`dumps` gave; ``path`` names them in errors.
 
-    ``is_intact`` says that a digest of all of them was compared already.
+    ``is_intact`` says that their digest need not be compared. Large arrays in memory that can be
+    written to are not copied.
     """
     _, description, arrays = _unpacked(data, path, is_intact=is_intact)
     try:
@@ -172,7 +195,7 @@ def _packed(kind: str, description: dict[str, Any], arrays: Arrays) -> bytes:
 
 
 def _unpacked(
-    data: bytes, path: str | os.PathLike[str], *, is_intact: bool = False
+    data: bytes | memoryview, path: str | os.PathLike[str], *, is_intact: bool = False
 ) -> tuple[str, dict[str, Any], Arrays]:
     metadata = _metadata(data, path)
     version = _version(metadata, path)
@@ -182,7 +205,7 @@ def _unpacked(
             "upgrade everlearn to load it"
         )
     try:
-        arrays = safetensors.numpy.load(data)
+        arrays = safetensors.numpy.load(data) if isinstance(data, bytes) else _views(data)
         intact = is_intact or metadata["digest"] == _digest(metadata, arrays)
         description = json.loads(metadata["description"])
         kind = metadata["learner"]
@@ -191,6 +214,38 @@ def _unpacked(
     if not intact:
         raise DamagedModel(f"{path} is damaged: its contents do not match its digest; use a backup")
     return kind, description, arrays
+
+
+def _views(data: memoryview) -> Arrays:
+    """The arrays of a safetensors file where they lie, or copies of small ones."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(bytes(data[8:start]))
+    header.pop("__metadata__", None)
+    arrays: Arrays = {}
+    end = start
+    for key, about in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        first, last = about["data_offsets"]
+        dtype, shape = np.dtype(_DTYPES[about["dtype"]]), [int(n) for n in about["shape"]]
+        if first + start != end or last - first != math.prod(shape) * dtype.itemsize:
+            raise ValueError("tensors overlap, or do not have the size they claim")
+        end = start + last
+        array = np.frombuffer(data[start + first : end], dtype).reshape(shape)
+        owned = array.flags.writeable and array.flags.aligned and array.nbytes >= LARGE_ARRAY
+        arrays[key] = array.view(OwnedArray) if owned else array.copy()
+    if end != len(data):
+        raise ValueError("there is something behind the last tensor, or less than it claims")
+    return arrays
+
+
+def _mapped(path: str | os.PathLike[str]) -> mapping.mmap:
+    """A private, writable mapping of a file: what is changed is not written to it."""
+    try:
+        with Path(path).open("rb") as file:
+            return mapping.mmap(file.fileno(), 0, access=mapping.ACCESS_COPY)
+    except ValueError:
+        raise NotAModel(f"{path} is empty, so it was not written by everlearn.save") from None
+    except OSError as error:
+        raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
@@ -370,17 +425,17 @@ def _with_sorted_header(data: bytes) -> bytes:
     return b"".join([len(header).to_bytes(8, "little"), header, memoryview(data)[start:]])
 
 
-def _metadata(data: bytes, path: Any) -> dict[str, str]:
+def _metadata(data: bytes | memoryview, path: Any) -> dict[str, str]:
     """The metadata in a safetensors header: eight bytes of length, then JSON."""
     length = int.from_bytes(data[:8], "little")
-    header = data[8 : 8 + length]
+    header = bytes(data[8 : 8 + length])
     try:
         metadata = json.loads(header)["__metadata__"]
         if metadata["format"] == "everlearn":
             return dict(metadata)
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    if b'"everlearn"' in data[:4096]:
+    if b'"everlearn"' in bytes(data[:4096]):
         raise DamagedModel(f"{path} is damaged: its header cannot be read; use a backup")
     raise NotAModel(f"{path} was not written by everlearn.save")
 

@@ -32,7 +32,12 @@ from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.serving import has_head, remove_prepared, write_head
 from everlearn.memory.storage.erase import UNFINISHED, finish
-from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.integrity import (
+    MANY_ENTRIES,
+    IntegrityCheck,
+    require_sound,
+    require_sound_beginning,
+)
 from everlearn.memory.storage.interface import CannotReadNow, Storage
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.snapshot import SnapshotVanished
@@ -44,6 +49,8 @@ PAUSE_SECONDS = 0.01
 
 # A head of more numbers than this takes longer to write than to make anew.
 LARGEST_HEAD = 1 << 22
+
+MANY = f"SELECT 1 FROM log WHERE position = {MANY_ENTRIES}"
 
 Result = TypeVar("Result")
 
@@ -72,6 +79,7 @@ class OpenMemory:
         self.erase_pending = False
         self._mode = "whole"
         self._sound = False
+        self._check: IntegrityCheck | None = None
         # The position of the newest snapshot that is known of.
         self._snapshot_at = 0
         # Whoever only reads opens the journal at the first look, and anew where it moved on.
@@ -174,6 +182,8 @@ class OpenMemory:
         with self.guard:
             if self.closed:
                 raise MemoryClosed(f"{self.path} was closed; open it again")
+            if self._check is not None:
+                self._check.require_nothing_found()
             if self.erase_pending:
                 self.finish_erase(wait=False)
             yield self.journal
@@ -181,6 +191,7 @@ class OpenMemory:
     def finish_erase(self, *, wait: bool) -> None:
         """Remove what an erase left in files, or note that it is still to be done."""
         self.erase_pending = True
+        self._stop_check()  # a reader would hold on to what is to be removed
         self.erase_pending = not finish(self.storage.caches, self.journal, wait=wait)
 
     @contextlib.contextmanager
@@ -224,6 +235,7 @@ class OpenMemory:
             logger.warning("no snapshot was made, so opening will take longer: %s", error)
 
     def release(self) -> None:
+        self._stop_check()
         if hasattr(self, "journal"):
             self.journal.close()
         self.storage.release()
@@ -273,9 +285,28 @@ class OpenMemory:
         return calibrate(model, self.journal)
 
     def _require_sound(self) -> None:
-        if not self._sound:
+        if self._check is not None:
+            self._check.require_nothing_found()
+        if self._sound:
+            return
+        require_sound_beginning(self.journal)
+        if self.journal.db.value(MANY) is None:
             require_sound(self.journal)
-            self._sound = True
+        elif self._check is None:
+            storage = self.storage
+            self._check = IntegrityCheck(lambda: Journal(storage.open(write=False)))
+        self._sound = True
+
+    def wait_for_check(self) -> None:
+        """Wait until all rows of a long journal were looked at."""
+        if self._check is not None:
+            self._check.wait()
+            self._check.require_nothing_found()
+
+    def _stop_check(self) -> None:
+        if self._check is not None:
+            self._check.stop()
+            self._check, self._sound = None, False  # the next look begins it anew
 
     def _look_again(self) -> None:
         """Open the journal anew: somebody wrote who could not know that it was being read."""

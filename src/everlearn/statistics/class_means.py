@@ -231,7 +231,8 @@ class ClassMeans:
         )
         self._recompute_total()
         mean = stored(arrays, "mean", self.n_features, least=-LARGEST, most=LARGEST)
-        slack = ROUNDING * float(np.abs(self._means).max(initial=0.0))
+        largest = max(self._means.max(initial=0.0), -self._means.min(initial=0.0))
+        slack = ROUNDING * float(largest)
         if np.any(np.abs(mean - self.mean) > slack):
             raise DamagedModel("mean is not the mean of the classes")
         self._mean = mean

@@ -394,7 +394,11 @@ class Moments(ClassMeans):
 
     def _with_between(self, origin: Array) -> Array:
         upper = self.upper_scatter().copy()
-        add_outer_products(upper, np.sqrt(self.counts)[:, None] * (self.means - origin))
+        roots = np.sqrt(self.counts)
+        # In blocks that fit the cache: a second copy of all means would cost more.
+        for start in range(0, self.n_slots, BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            add_outer_products(upper, roots[part, None] * (self.means[part] - origin))
         return upper
 
 

@@ -6,11 +6,13 @@ the field that is wrong.
 """
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from everlearn.arrays import OwnedArray
 from everlearn.errors import DamagedModel
 
 
@@ -23,7 +25,7 @@ def stored(
     most: float | None = None,
     missing: bool = False,
 ) -> NDArray[Any]:
-    """A copy of one array.
+    """A copy of one array, or the array itself where nobody else has it.
 
     ``DamagedModel`` if it is not there, of another kind, of another shape (None: any length), has
     a value below ``least`` or above ``most``, or, unless ``missing`` (NaN is allowed), one that is
@@ -39,14 +41,20 @@ def stored(
     )
     if not fits:
         raise DamagedModel(f"{name} has shape {array.shape}, expected {shape}")
-    if wanted.kind == "f":
-        sound = np.isfinite(array) | np.isnan(array) if missing else np.isfinite(array)
-        if not np.all(sound):
+    if array.size:
+        # Two passes without temporary arrays: they may be larger than memory has to spare.
+        lowest, highest = (np.nanmin, np.nanmax) if missing else (np.min, np.max)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # all missing
+            low, high = lowest(array), highest(array)
+        if wanted.kind == "f" and (np.isinf([low, high]).any() or (low != low and not missing)):
             raise DamagedModel(f"{name} holds values that are not finite")
-    if least is not None and np.any(array < least):
-        raise DamagedModel(f"{name} holds a value below {least:g}")
-    if most is not None and np.any(array > most):
-        raise DamagedModel(f"{name} holds a value above {most:g}")
+        if least is not None and low < least:
+            raise DamagedModel(f"{name} holds a value below {least:g}")
+        if most is not None and high > most:
+            raise DamagedModel(f"{name} holds a value above {most:g}")
+    if isinstance(array, OwnedArray) and array.dtype == wanted:
+        return array.view(np.ndarray)
     return np.array(array, dtype=wanted, order="C")
 
 

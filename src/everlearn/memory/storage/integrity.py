@@ -4,33 +4,115 @@ A folder may be damaged, and it may come from somebody who means harm. Before a 
 schema is compared word by word, SQLite checks the structure of the tables with small rows and their
 indexes, and every one of those rows is looked at: kinds, sizes, ranges (rows.py), checksums.
 Vectors and pictures are large, so they are looked at when they are read (journal.py).
+
+That takes about 10 µs a teaching. From ``MANY_ENTRIES`` entries of the log on, what an answer needs
+is checked before it is used (schema and facts here, entries after the snapshot, names and vectors
+as they are read), and all rows in a thread beside the questions (:class:`IntegrityCheck`).
 """
 
-from collections.abc import Iterable
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterable
 
-from everlearn.errors import DamagedJournal
+from everlearn.errors import DamagedJournal, EverlearnError
 from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import BEGINNING, MOST_FEATURES, VALID, linked, row_checksum
 from everlearn.memory.storage.schema import PICTURES, SMALL_TABLES
 
+# Longer logs are checked beside the questions.
+MANY_ENTRIES = 20_000
+# The check begins so long after opening: the first answer does not share its core with it.
+DELAY_SECONDS = 3.0
+# Rows between two looks at whether to stop.
+ROWS = 1000
 
-def require_sound(journal: Journal) -> None:
-    """Every small row is whole, intact and makes sense; raises ``DamagedJournal``."""
+logger = logging.getLogger("everlearn")
+
+
+class Stopped(Exception):
+    """A check was told to stop."""
+
+
+class IntegrityCheck:
+    """A full check of a journal, in a thread with a connection of its own.
+
+    Parameters
+    ----------
+    opened : callable
+        Opens the journal to be read.
+    """
+
+    def __init__(self, opened: Callable[[], Journal]) -> None:
+        self._opened = opened
+        self._stopped = threading.Event()
+        self._found: DamagedJournal | None = None
+        self._thread = threading.Thread(target=self._check, name="everlearn-check", daemon=True)
+        self._thread.start()
+
+    def require_nothing_found(self) -> None:
+        """Raises the ``DamagedJournal`` that the check ended with, if it did."""
+        if self._found is not None:
+            raise DamagedJournal(*self._found.args)
+
+    def wait(self) -> None:
+        """Wait until the check is done."""
+        self._thread.join()
+
+    def stop(self) -> None:
+        """Let go of the journal."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _check(self) -> None:
+        if self._stopped.wait(DELAY_SECONDS):
+            return
+        try:
+            with contextlib.closing(self._opened()) as journal, journal.db.one_view():
+                require_sound(journal, self._stopped.is_set)
+                if journal.db.moved_on():
+                    return  # what was read is of two moments: the next opening checks again
+        except DamagedJournal as error:
+            self._found = error
+        except Stopped:
+            pass
+        except EverlearnError as error:
+            logger.warning("the integrity of the journal could not be checked: %s", error)
+
+
+def require_sound_beginning(journal: Journal) -> None:
+    """It is a journal of this version, with facts that make sense: what is read before all else."""
+    journal.db.require_ours()
+    _require_rows(journal.db, "facts", "key, value", _never)
+    _require_readable_facts(journal)
+
+
+def _never() -> bool:
+    return False
+
+
+def require_sound(journal: Journal, stopped: Callable[[], bool] = _never) -> None:
+    """Every small row is whole, intact and makes sense; raises ``DamagedJournal``.
+
+    ``stopped`` is asked now and then whether to go on; :class:`Stopped` is raised if not.
+    """
     db = journal.db
     db.require_ours()
     boxed = db.has_boxes()
     for table in (*SMALL_TABLES, *(("boxes",) if boxed else ())):
         db.require_structure(table)
-    _require_rows(db, "facts", "key, value")
-    _require_rows(db, "names", "id, name")
-    _require_rows(db, "operations", "id, kind, time, turns, dropped, name, called")
-    _require_rows(db, "teachings", "id, position, name, time, source, digest, content, pictures")
+        _go_on(stopped)
+    _require_rows(db, "facts", "key, value", stopped)
+    _require_rows(db, "names", "id, name", stopped)
+    _require_rows(db, "operations", "id, kind, time, turns, dropped, name, called", stopped)
+    columns = "id, position, name, time, source, digest, content, pictures"
+    _require_rows(db, "teachings", columns, stopped)
     if boxed:
-        _require_rows(db, "boxes", "teaching, x0, y0, x1, y1, found")
+        _require_rows(db, "boxes", "teaching, x0, y0, x1, y1, found", stopped)
         _require_boxes_of_teachings(db)
     _require_consistent_log(db)
-    _require_chain(db)
+    _require_chain(db, stopped)
     _require_readable_facts(journal)
 
 
@@ -40,8 +122,15 @@ def damaged(db: Database, what: str) -> DamagedJournal:
     )
 
 
-def _require_rows(db: Database, table: str, columns: str) -> None:
-    for *row, kept in db.each(f"SELECT {columns}, seal FROM {table}"):
+def _go_on(stopped: Callable[[], bool]) -> None:
+    if stopped():
+        raise Stopped
+
+
+def _require_rows(db: Database, table: str, columns: str, stopped: Callable[[], bool]) -> None:
+    for number, (*row, kept) in enumerate(db.each(f"SELECT {columns}, seal FROM {table}")):
+        if number % ROWS == 0:
+            _go_on(stopped)
         if not (VALID[table](tuple(row)) and kept == row_checksum(table, *row)):
             raise damaged(db, f"row {row[0]!r:.40} of {table} was altered")
 
@@ -57,13 +146,15 @@ def _require_boxes_of_teachings(db: Database) -> None:
         raise damaged(db, "a teaching has lost its box, or a box its teaching")
 
 
-def _require_chain(db: Database) -> None:
+def _require_chain(db: Database, stopped: Callable[[], bool]) -> None:
     """Every entry of the log is what was written, also those before a snapshot."""
     chain = BEGINNING
     for kept, *entry in db.each(
         "SELECT chain, log.position, operation, teaching, log.name, sign, content FROM log "
         "JOIN teachings ON teachings.id = teaching ORDER BY log.position"
     ):
+        if entry[0] % ROWS == 0:
+            _go_on(stopped)
         chain = linked(chain, *entry)
         if chain != kept:
             raise damaged(db, f"entry {entry[0]} of the log was altered")

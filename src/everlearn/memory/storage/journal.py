@@ -169,7 +169,11 @@ class Journal:
 
     def word(self, named: int) -> str:
         """What a name is called."""
-        return str(self.db.value("SELECT name FROM names WHERE id = ?", named))
+        row = self.db.row("SELECT name, seal FROM names WHERE id = ?", named)
+        if row is None:
+            raise self._damaged(f"name {named} is missing")
+        self._require_checksum(row[1], "names", named, row[0])
+        return str(row[0])
 
     def counts(self, name: str, example: Example) -> bool:
         """Whether this example, the same image and box, already counts under this name."""

@@ -39,6 +39,7 @@ NAME = re.compile(r"snapshot-(\d{1,18})-([0-9a-f]{32})")
 SUMS = "snapshot 2"
 # Ends the name of a calibration that was made after the snapshot.
 CALIBRATION = ".calibration"
+ALIGNED = 64
 PARTS = ("classifier", "means", "calibration")
 
 logger = logging.getLogger("everlearn")
@@ -68,7 +69,7 @@ def latest_snapshot(caches: Caches, journal: Journal, untaught: str, through: in
         if chain is None or name != _name(position, key_of(untaught, chain)):
             continue
         try:
-            return _read(caches.read(name), name, position, chain, untaught)
+            return _read(caches.view(name), name, position, chain, untaught)
         except FileNotFoundError:
             vanished = True
         except (EverlearnError, OSError) as error:
@@ -87,7 +88,9 @@ def write_snapshot(caches: Caches, model: Model, untaught: str) -> None:
         "sha256": hashlib.sha256(body).hexdigest(),
     }
     name = _name(model.position, key_of(untaught, model.chain))
-    caches.write(name, MAGIC + json.dumps(header).encode() + b"\n" + body)
+    line = json.dumps(header).encode()
+    line += b" " * (-(len(MAGIC) + len(line) + 1) % ALIGNED)  # so that arrays can be mapped
+    caches.write(name, b"".join([MAGIC, line, b"\n", body]))
     remove_snapshots(caches, keep=name)
 
 
@@ -146,14 +149,15 @@ def last_window(position: int) -> int:
     return position // WINDOW * WINDOW
 
 
-def _read(data: bytes, name: str, position: int, chain: bytes, untaught: str) -> Model:
-    start = data.find(b"\n", len(MAGIC), len(MAGIC) + LONGEST_HEADER) + 1
-    body = memoryview(data)[start:]
+def _read(data: memoryview, name: str, position: int, chain: bytes, untaught: str) -> Model:
+    head = bytes(data[: len(MAGIC) + LONGEST_HEADER])
+    start = head.find(b"\n", len(MAGIC)) + 1
+    body = data[start:]
     try:
-        header = json.loads(data[len(MAGIC) : start])
+        header = json.loads(head[len(MAGIC) : start])
         lengths = [int(length) for length in header["lengths"]]
         intact = (
-            data.startswith(MAGIC)
+            head.startswith(MAGIC)
             and len(lengths) == len(PARTS)
             and min(lengths) >= 0
             and sum(lengths) == len(body)
@@ -164,8 +168,8 @@ def _read(data: bytes, name: str, position: int, chain: bytes, untaught: str) ->
     if not intact:
         raise DamagedModel(f"{name} is damaged: its contents do not match its digest")
     first, second = lengths[0], lengths[0] + lengths[1]
-    classifier = loads(bytes(body[:first]), name, is_intact=True)
-    means = loads(bytes(body[first:second]), name, is_intact=True)
+    classifier = loads(body[:first], name, is_intact=True)
+    means = loads(body[first:second], name, is_intact=True)
     if type(means) is not NearestClassMean or digest_of(clone(classifier)) != untaught:
         raise DamagedModel(f"{name} holds another kind of classifier than the journal names")
     return Model(classifier, means, position, chain, _calibration(bytes(body[second:]), name))

@@ -53,6 +53,9 @@ class SharedCaches:
             raise FileNotFoundError(name)
         return b"".join(row[0] for row in rows)
 
+    def view(self, name: str) -> memoryview:
+        return memoryview(self.read(name))
+
     def write(self, name: str, data: bytes) -> None:
         if len(data) > MOST_BYTES:
             raise CannotWrite(

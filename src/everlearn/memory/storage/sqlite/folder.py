@@ -8,6 +8,7 @@ writer.lock        held by the one process that teaches
 """
 
 import contextlib
+import mmap
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -109,6 +110,12 @@ class FolderCaches:
 
     def read(self, name: str) -> bytes:
         return (self._folder / name).read_bytes()
+
+    def view(self, name: str) -> memoryview:
+        with (self._folder / name).open("rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
     def write(self, name: str, data: bytes) -> None:
         replace_file(self._folder / name, data)

@@ -1,0 +1,76 @@
+"""Long journals are checked beside the questions, and what an answer needs before it is used."""
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+from everlearn import Memory
+from everlearn.errors import DamagedJournal
+from everlearn.memory import opened
+from everlearn.memory.storage import integrity
+
+
+@pytest.fixture
+def folder(rng, tmp_path, monkeypatch):
+    """A Memory whose log is long already, and whose check begins at once."""
+    monkeypatch.setattr(opened, "MANY", "SELECT 1 FROM log WHERE position = 10")
+    monkeypatch.setattr(integrity, "DELAY_SECONDS", 0.0)
+    with Memory(tmp_path / "memory") as memory:
+        for step in range(40):
+            memory.teach(np.eye(4)[step % 4] + 0.1 * rng.normal(size=4), f"name {step % 4}")
+    return tmp_path / "memory"
+
+
+def alter(folder, statement):
+    with sqlite3.connect(folder / "journal.sqlite") as db:
+        db.execute(statement)
+    db.close()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_intact_long_journal_passes(folder, read_only):
+    with Memory(folder, read_only=read_only) as memory:
+        memory._opened.wait_for_check()
+        assert memory.ask(np.eye(4)[1])[0].name == "name 1"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE teachings SET source = 'elsewhere' WHERE id = 3",
+        "UPDATE log SET sign = -1 WHERE position = 4",
+        "DELETE FROM log WHERE position = 5",
+    ],
+)
+def test_damage_in_what_no_answer_needs_is_found_beside(folder, statement):
+    alter(folder, statement)
+    memory = Memory(folder)
+    with pytest.raises(DamagedJournal):
+        memory._opened.wait_for_check()
+    with pytest.raises(DamagedJournal):
+        memory.ask(np.eye(4)[0])
+    with pytest.raises(DamagedJournal):
+        memory.teach(np.eye(4)[0], "name 0")
+    memory._opened.release()
+
+
+def test_what_an_answer_needs_is_checked_before_it_is_used(folder, monkeypatch):
+    monkeypatch.setattr(integrity, "DELAY_SECONDS", 60.0)
+    alter(folder, "UPDATE names SET name = 'another' WHERE name = 'name 2'")
+    with Memory(folder, read_only=True) as memory, pytest.raises(DamagedJournal, match="names"):
+        memory.ask(np.eye(4)[2])
+
+
+def test_closing_does_not_wait_for_the_check(folder, monkeypatch):
+    monkeypatch.setattr(integrity, "DELAY_SECONDS", 3600.0)
+    with Memory(folder) as memory:
+        memory.teach(np.eye(4)[0] + 0.01, "name 0")
+
+
+def test_erasing_is_not_held_up_by_the_check(folder):
+    with Memory(folder) as memory:
+        memory.forget(name="name 3", erase=True)
+        assert not memory.info()["erase_pending"]
+        memory._opened.wait_for_check()
+        assert "name 3" not in memory.names()
