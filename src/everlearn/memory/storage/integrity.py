@@ -31,7 +31,7 @@ ROWS = 1000
 logger = logging.getLogger("everlearn")
 
 
-class Stopped(Exception):
+class CheckStopped(Exception):
     """A check was told to stop."""
 
 
@@ -75,7 +75,7 @@ class IntegrityCheck:
                     return  # what was read is of two moments: the next opening checks again
         except DamagedJournal as error:
             self._found = error
-        except Stopped:
+        except CheckStopped:
             pass
         except EverlearnError as error:
             logger.warning("the integrity of the journal could not be checked: %s", error)
@@ -95,7 +95,7 @@ def _never() -> bool:
 def require_sound(journal: Journal, stopped: Callable[[], bool] = _never) -> None:
     """Every small row is whole, intact and makes sense; raises ``DamagedJournal``.
 
-    ``stopped`` is asked now and then whether to go on; :class:`Stopped` is raised if not.
+    ``stopped`` is asked now and then whether to go on; :class:`CheckStopped` is raised if not.
     """
     db = journal.db
     db.require_ours()
@@ -124,7 +124,7 @@ def damaged(db: Database, what: str) -> DamagedJournal:
 
 def _go_on(stopped: Callable[[], bool]) -> None:
     if stopped():
-        raise Stopped
+        raise CheckStopped
 
 
 def _require_rows(db: Database, table: str, columns: str, stopped: Callable[[], bool]) -> None:
