@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from everlearn import Memory
+from everlearn.learners.closed_form import screened
 from everlearn.memory.model import follower, head, live
 from everlearn.memory.name_words import FEW, NameWords
+from everlearn.statistics import screening
 
 WIDTH = 12
 
@@ -58,6 +60,26 @@ def test_the_answers_are_those_of_one_matrix_of_weights(rng, tmp_path, monkeypat
         for (a, unknown, p), (b, known, q) in zip(facts, expected, strict=True):
             assert (a, p) == (pytest.approx(b, abs=1e-5), pytest.approx(q, abs=0.1))
             assert unknown == known
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6])
+def test_a_screen_of_names_changes_no_bit_of_an_answer(rng, tmp_path, monkeypatch, spread):
+    """Also where names are nearly alike."""
+    monkeypatch.setattr(live, "MANY_NAMES", 2)
+    monkeypatch.setattr(screening, "LARGE_SHARE", 2.0)
+    centres = rng.normal(size=WIDTH) + spread * rng.normal(size=(40, WIDTH))
+    questions = [*centres[:5], *rng.normal(size=(15, WIDTH))]
+
+    def taught(folder, rows):
+        monkeypatch.setattr(screened, "MANY_ROWS", rows)
+        with Memory(folder, classifier="mean") as memory:
+            memory.teach_many((centre, f"name {i % 37}") for i, centre in enumerate(centres))
+            first = answers_of(memory, questions)
+            memory.teach(questions[-1], "name 3")
+            memory.forget(name="name 2")
+            return first, answers_of(memory, questions)
+
+    assert taught(tmp_path / "screened", 2) == taught(tmp_path / "whole", 10**9)
 
 
 def test_a_memory_of_many_names_is_the_same_opened_anew(rng, tmp_path, few_are_many):

@@ -45,12 +45,39 @@ def test_an_intact_long_journal_passes(folder, read_only):
 )
 def test_damage_in_what_no_answer_needs_is_found_beside(folder, statement):
     alter(folder, statement)
-    memory = Memory(folder)
     with pytest.raises(DamagedJournal):
+        opened_and_checked(folder)
+
+
+def opened_and_checked(folder):
+    with Memory(folder, read_only=True) as memory:
         memory._opened.wait_for_check()
-    with pytest.raises(DamagedJournal):
-        memory.ask(np.eye(4)[0])
-    with pytest.raises(DamagedJournal):
+
+
+class Found:
+    """A check that has found damage, or not yet."""
+
+    damage = None
+
+    def __init__(self, _):
+        pass
+
+    def require_nothing_found(self):
+        if self.damage:
+            raise self.damage
+
+    def stop(self):
+        pass
+
+
+def test_nothing_is_asked_or_taught_once_damage_was_found(folder, monkeypatch):
+    monkeypatch.setattr(opened, "IntegrityCheck", Found)
+    memory = Memory(folder)
+    memory.ask(np.eye(4)[0])
+    monkeypatch.setattr(Found, "damage", DamagedJournal("row 3 of teachings was altered"))
+    with pytest.raises(DamagedJournal, match="row 3"):
+        memory.names()
+    with pytest.raises(DamagedJournal, match="row 3"):
         memory.teach(np.eye(4)[0], "name 0")
     memory._opened.release()
 

@@ -22,6 +22,7 @@ from everlearn.memory.model.head import (
     Judgement,
     ServingHead,
     Verdict,
+    likeness_of,
     mapped_features,
     unit,
 )
@@ -77,13 +78,14 @@ class CalibratedModel:
         """Probability of every class, in the order of ``classes``, and familiarity."""
         vector = unit_vector.astype(np.float32)
         if self._live is not None:
-            scores, near = self._live.products(unit_vector)
+            needs_average = bool(self.judgement.blend.coefficients[1])
+            scores, likeness = self._live.products(unit_vector, needs_average)
         elif self.head is None:
             scores = scores_by_class(self.classifier, unit_vector[None])[0]
-            near = np.vecdot(self.familiarity.directions, unit_vector)
+            likeness = likeness_of(np.vecdot(self.familiarity.directions, unit_vector))
         else:
-            scores, near = self.head.products(vector)
-        return self.judgement.verdict(scores, near, vector)
+            scores, likeness = self.head.products(vector)
+        return self.judgement.verdict(scores, likeness, vector)
 
     @cached_property
     def familiarity(self) -> Familiarity:

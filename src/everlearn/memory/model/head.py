@@ -83,15 +83,29 @@ class Judgement:
         other.blend = blend
         return other
 
-    def verdict(self, scores: Array, near: Array, vector: NDArray[np.float32]) -> Verdict:
+    def verdict(self, scores: Array, likeness: "Likeness", vector: NDArray[np.float32]) -> Verdict:
         """Probabilities and familiarity, from the scores of classes and the likeness to names."""
-        nearest = int(near.argmax())
-        name = int(self._familiar_names[nearest])
-        averages = float(near.mean(dtype=np.float64))
-        familiarity = float(self.blend.of(float(near[nearest]), averages, float(scores.max())))
+        name = int(self._familiar_names[likeness.nearest])
+        best = float(scores.max())
+        familiarity = float(self.blend.of(likeness.highest, likeness.average, best))
         p = self.acceptance.p_value(familiarity, name)
         exact = self.acceptance.p_value(familiarity, name, tie_of(vector))
         return Verdict(softmax(scores / self.temperature), familiarity, name, p, exact)
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Where the name is that something resembles most, how much, and the average over names."""
+
+    nearest: int
+    highest: float
+    average: float
+
+
+def likeness_of(near: Array) -> Likeness:
+    """The same from the likeness to every name."""
+    nearest = int(near.argmax())
+    return Likeness(nearest, float(near[nearest]), float(near.mean(dtype=np.float64)))
 
 
 @dataclass(frozen=True)
@@ -129,15 +143,15 @@ class ServingHead:
         T, blend = float(self.temperature[0]), Blend(self.blend)
         return Judgement(T, self.familiar_names, self.scores, self.nearest, blend)
 
-    def products(self, vector: NDArray[np.float32]) -> tuple[Array, Array]:
-        """Scores of all classes, and nearness to all names."""
+    def products(self, vector: NDArray[np.float32]) -> tuple[Array, Likeness]:
+        """Scores of all classes, and likeness to the names."""
         n_classes, power = len(self.classes), float(self.power[0])
         if power == 1.0:
             both = np.vecdot(self.rows, vector)
-            return both[:n_classes] + self.bias, both[n_classes:]
+            return both[:n_classes] + self.bias, likeness_of(both[n_classes:])
         seen = mapped_features(power, vector)
         scores = np.vecdot(self.rows[:n_classes], seen) + self.bias
-        return scores, np.vecdot(self.rows[n_classes:], vector)
+        return scores, likeness_of(np.vecdot(self.rows[n_classes:], vector))
 
     def arrays(self) -> Arrays:
         return {field.name: getattr(self, field.name) for field in fields(self)}

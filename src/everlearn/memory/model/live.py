@@ -8,7 +8,9 @@ regression and nearest means score class k by a product with its mean,
 
 where z, a, b and c follow from the statistics in O(d² + K). Here a copy of the class means in
 float32 is kept, and of the means that likeness is measured with, and after a teaching only the rows
-that changed are copied again.
+that changed are copied again. Of the likeness to all names the highest is wanted: a screen of one
+byte per number (:mod:`everlearn.statistics.screening`) leaves a handful of names that can have it,
+with bounds that contain the rounding of float32, so the answer is that of all names.
 """
 
 from typing import Any
@@ -17,16 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array
+from everlearn.learners.closed_form.screened import Products, ScreenedMeans
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.memory.model.feature_map import power_and_learner
-from everlearn.memory.model.head import mapped_features
+from everlearn.memory.model.head import Likeness, likeness_of, mapped_features
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import direction_lengths
 from everlearn.statistics.class_means import ClassMeans
 
 # Fewer names than this are asked through one matrix of weights.
 MANY_NAMES = 1024
+# What a product in float32 is rounded by, in roundings of float64, with room to spare.
+ROUNDED = 2.0**30
 
 
 class MeansCopy:
@@ -80,6 +85,7 @@ class LiveProducts:
         self._classes = MeansCopy(self._learner.moments_)
         self._names = MeansCopy(model.means.moments_)
         self._lengths = self._direction_lengths()
+        self._screened = ScreenedMeans()
 
     def is_of(self, model: Model) -> bool:
         learner = power_and_learner(model.classifier)[1]
@@ -96,11 +102,28 @@ class LiveProducts:
         if self._names.follow():
             self._lengths = self._direction_lengths()
 
-    def products(self, unit_vector: Array) -> tuple[Array, Array]:
-        """Scores by class, and likeness by name, both in the order of ``classes_``."""
+    def products(self, unit_vector: Array, needs_average: bool) -> tuple[Array, Likeness]:
+        """Scores by class, in the order of ``classes_``, and likeness to the names.
+
+        Without ``needs_average`` the average over names may be missing.
+        """
         scores = self._scores(mapped_features(self.power, unit_vector))
-        near = np.vecdot(self._names.rows, unit_vector.astype(np.float32)) / self._lengths
-        return scores[self._learner.registry_.order], near[self._means.registry_.order]
+        return scores[self._learner.registry_.order], self._likeness(unit_vector, needs_average)
+
+    def _likeness(self, unit_vector: Array, needs_average: bool) -> Likeness:
+        vector, registry = unit_vector.astype(np.float32), self._means.registry_
+        asked = Products(unit_vector, scale=1.0 / self._lengths, slack=ROUNDED)
+        few = None
+        if not needs_average:
+            few = self._screened.candidates(self._means.moments_, lambda _: asked)
+        if few is None:
+            near = np.vecdot(self._names.rows, vector) / self._lengths
+            return likeness_of(near[registry.order])
+        places = np.sort(registry.rank[few])
+        slots = registry.order[places]
+        near = np.vecdot(self._names.rows[slots], vector) / self._lengths[slots]
+        best = int(near.argmax())
+        return Likeness(int(places[best]), float(near[best]), 0.0)
 
     def _scores(self, x: Array) -> Array:
         rows = self._classes.rows
