@@ -37,6 +37,42 @@ def test_compiling_a_forest_is_announced_in_one_line_and_happens_once(tmp_path):
     assert first.stdout == second.stdout
 
 
+KERNEL = """
+from everlearn.compiled import compiled
+
+@compiled
+def total(rows):
+    return rows.values.sum()
+"""
+
+
+def test_what_was_compiled_for_a_class_that_was_renamed_is_compiled_again(tmp_path):
+    def run(name, values):
+        (tmp_path / "shapes.py").write_text(
+            "from typing import NamedTuple\nimport numpy as np\n\n\n"
+            f"class {name}(NamedTuple):\n    values: np.ndarray\n"
+        )
+        program = (
+            f"import numpy as np; from kernel import total; from shapes import {name}; "
+            f"print(total({name}(np.array({values}))))"
+        )
+        return subprocess.run(
+            [sys.executable, "-B", "-c", program],
+            cwd=tmp_path,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    assert run("Rows", [1.0, 2.0]) == "3.0\n"
+    kept = set((tmp_path / "cache").rglob("*.nbi"))
+    assert kept
+    assert run("Table", [2.0, 3.0]) == "5.0\n"
+    assert set((tmp_path / "cache").rglob("*.nbi")) == kept  # the same function's, written anew
+
+
 def test_a_folder_that_can_no_longer_be_written_is_no_reason_to_fail(tmp_path):
     """As for a server that gives up its rights after it has started."""
     cache = tmp_path / "cache"

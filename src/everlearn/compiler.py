@@ -9,6 +9,7 @@ is the sum over all callers of all they reach: keep entry points few, and loops 
 Python. Lists, sorting, set functions and assignments to slices cost a tenth of a second each.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
@@ -76,14 +77,22 @@ def by_type(name: Callable[..., Any]) -> ByType:
 
 
 class _Kept(FunctionCache):
-    """Compiled code on disk. Where it cannot be written or read, it is compiled in each process."""
+    """Compiled code on disk. Where it cannot be written or read, it is compiled in each process.
+
+    numba notices that the file of a function changed, and not that of a class among its arguments:
+    what was kept for a class that was renamed or moved cannot be loaded, and is discarded.
+    """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except OSError as error:
             logger.info("compiled code cannot be read: %s", error)
-            return None
+        except Exception as error:  # whatever unpickling raises: AttributeError, ImportError, …
+            logger.info("compiled code of another version is discarded: %s", error)
+            with contextlib.suppress(OSError):
+                self.flush()  # type: ignore[no-untyped-call]
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
