@@ -150,7 +150,7 @@ new_name = click.option("--new", is_flag=True, help="NAME is new, even if it res
 
 def confirmed_name(memory: Any, name: str, *, new: bool) -> str:
     """The name that is meant; asks where it looks like a misspelling of a known one."""
-    from everlearn.memory.edits.naming import misspelled
+    from everlearn.memory.edits.writing import misspelled
 
     similar = None if new else misspelled(name, memory.names())
     if similar is None:

@@ -37,7 +37,6 @@ from everlearn.memory.edits.editor import Editor
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.merging import Merged, Synced
-from everlearn.memory.edits.naming import Spelling
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.part_vectors import compare_all
 from everlearn.memory.edits.reembed import (
@@ -48,7 +47,7 @@ from everlearn.memory.edits.reembed import (
 )
 from everlearn.memory.edits.relocating import Relocation
 from everlearn.memory.edits.unknowns import Group, find_group
-from everlearn.memory.edits.writing import settle_kind
+from everlearn.memory.edits.writing import Spelling, begin, settle_kind
 from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import chain_model
 from everlearn.memory.insight.report import Report
@@ -725,7 +724,7 @@ class Memory(FindsThings):
         with self._opened.one_change() as journal:
             name = Spelling(journal)(name)
             found = find_group(self._answering.unknown_groups(), group)
-            operation = operations.begin(journal, "name")
+            operation = begin(journal, "name")
             new = [one for one in found if not journal.same(one.example, name)]
             for one in new:
                 journal.add(operation, name, one.example)

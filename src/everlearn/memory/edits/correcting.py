@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from everlearn.memory.edits.operations import begin
-from everlearn.memory.edits.writing import settle_kind
+from everlearn.memory.edits.writing import begin, settle_kind
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
 

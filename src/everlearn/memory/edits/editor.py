@@ -17,7 +17,6 @@ from everlearn.memory.edits.correcting import Correction, correct
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.merging import Merged, merge
-from everlearn.memory.edits.naming import Spelling
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.part_vectors import embed_missing
 from everlearn.memory.edits.reembed import (
@@ -28,7 +27,7 @@ from everlearn.memory.edits.reembed import (
 )
 from everlearn.memory.edits.relocating import Relocation, relocate
 from everlearn.memory.edits.unknowns import nearest_names
-from everlearn.memory.edits.writing import TeachingWriter, in_parts
+from everlearn.memory.edits.writing import Spelling, TeachingWriter, begin, in_parts, require_group
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
@@ -65,7 +64,7 @@ class Editor:
         group: str | None,
     ) -> bool:
         require_name(name)
-        operations.require_group(group)
+        require_group(group)
         with self._opened.changing() as journal:
             spelled = Spelling(journal)(name)
             taken = self.intake.one(example, source)
@@ -115,7 +114,7 @@ class Editor:
         with self._opened.one_change() as journal:
             found = selection.found(journal, self.intake, forgotten=False)
             tally = journal.tally(found)
-            journal.take_back(operations.begin(journal, "forget"), found)
+            journal.take_back(begin(journal, "forget"), found)
             journal.db.record_event("forgotten", count=len(found), names=tally)
         return Forgotten(len(found), tally)
 
@@ -182,7 +181,7 @@ class Editor:
     def move_pictures(self, digests: Iterable[bytes], name: str) -> None:
         """Pictures under whatever names count under this one alone."""
         with self._opened.one_change() as journal:
-            operation = operations.begin(journal, "correct")
+            operation = begin(journal, "correct")
             for digest in digests:
                 first, *more = journal.find(digest=digest)
                 before = journal.tally([first, *more])

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from everlearn.errors import OtherName
-from everlearn.memory.edits.operations import begun, going_on
-from everlearn.memory.edits.writing import TeachingWriter, in_parts
+from everlearn.memory.edits.writing import TeachingWriter, begun, going_on, in_parts
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import Tombstones, adopt, counting

@@ -15,15 +15,12 @@ import time
 from dataclasses import dataclass
 
 from everlearn.errors import ChangedMeanwhile, InvalidInput, NothingToUndo
+from everlearn.memory.edits.writing import COLUMNS, begin, keep_operation
 from everlearn.memory.storage.journal import EVERY_ROW, Journal
-from everlearn.memory.storage.rows import require_row, row_checksum
 from everlearn.memory.words import listed, teachings
 
 ERASE = "erase"
 REEMBED = "reembed"
-LONGEST_GROUP = 100
-
-COLUMNS = "id, kind, time, turns, dropped, name, called"
 
 Row = tuple[int, str, float, int, int, int | None, str]
 
@@ -59,39 +56,6 @@ class Change:
         return f"{self.kind}, {teachings(self.count)} ({listed(self.names)}){undone}"
 
 
-def begin(journal: Journal, kind: str, group: str | None = None) -> int:
-    """A new operation, or the last one if it is of the same group.
-
-    What was undone before can no longer be redone.
-    """
-    last = journal.db.row(f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT 1")
-    if group is not None and last is not None and last[1:2] + last[3:] == (kind, 0, 0, None, group):
-        return int(last[0])
-    for row in journal.db.rows(
-        f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 1 AND dropped = 0"
-    ):
-        _keep(journal, (*row[:4], 1, *row[5:]))
-    operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
-    _keep(journal, (operation, kind, time.time(), 0, 0, None, group))
-    return operation
-
-
-def begun(journal: Journal, kind: str, group: str | None = None) -> list[float]:
-    """As :func:`begin`, with the time, by which :func:`going_on` knows it again."""
-    operation = begin(journal, kind, group)
-    when = journal.db.value("SELECT time FROM operations WHERE id = ?", operation)
-    return [operation, when]
-
-
-def going_on(journal: Journal, operation: list[float] | None) -> list[float] | None:
-    """An operation that was begun in an earlier transaction, if it was not undone or erased."""
-    if operation is None:
-        return None
-    number, when = operation
-    query = "SELECT 1 FROM operations WHERE id = ? AND time = ? AND turns = 0 AND dropped = 0"
-    return operation if journal.db.value(query, int(number), when) is not None else None
-
-
 def rename(journal: Journal, old: str, new: str) -> None:
     """Call a name something else; where the new name exists, the two become one."""
     teachings = journal.find(name=old)
@@ -107,17 +71,7 @@ def rename(journal: Journal, old: str, new: str) -> None:
         return
     journal.call(named, new)
     row = journal.db.row(f"SELECT {COLUMNS} FROM operations WHERE id = ?", operation)
-    _keep(journal, (*row[:5], named, old))
-
-
-def require_group(group: str | None) -> None:
-    """A group is a word that the caller makes up, a new one for every operation."""
-    if group is not None and not (
-        isinstance(group, str) and 0 < len(group) <= LONGEST_GROUP and group.isascii()
-    ):
-        raise InvalidInput(
-            f"a group is a word of at most {LONGEST_GROUP} ASCII characters, not {group!r:.120}"
-        )
+    keep_operation(journal, (*row[:5], named, old))
 
 
 def undo(journal: Journal, id: int | None = None) -> Change:
@@ -194,7 +148,7 @@ def _reverse(journal: Journal, row: Row) -> Change:
     for teaching, entered_as, sign in _last_turn(journal, operation, turns):
         journal.enter(operation, teaching, entered_as, -sign)
     after = operation, kind, done_at, turns + 1, dropped, named, called
-    _keep(journal, after)
+    keep_operation(journal, after)
     done = _change(journal, after)
     event = "undone" if done.undone else "redone"
     journal.db.record_event(event, kind=kind, count=done.count, names=list(done.names))
@@ -229,18 +183,12 @@ def _change(journal: Journal, row: Row) -> Change:
     return Change(operation, kind, count, words, done_at, undone)
 
 
-def _keep(journal: Journal, row: tuple[object, ...]) -> None:
-    require_row("operations", row)
-    own = row_checksum("operations", *row)  # type: ignore[arg-type]
-    journal.db.replace("operations", *row, own)
-
-
 def record_reembed(journal: Journal, count: int) -> None:
     """A change of the network among the operations; what was undone can no longer be redone."""
     operation = begin(journal, REEMBED)
-    _keep(journal, (operation, REEMBED, time.time(), 0, 0, None, str(count)))
+    keep_operation(journal, (operation, REEMBED, time.time(), 0, 0, None, str(count)))
 
 
 def record_erase(journal: Journal, operation: int, count: int) -> None:
     """An erase among the operations: how many teachings, and none of their words."""
-    _keep(journal, (operation, ERASE, time.time(), 0, 0, None, str(count)))
+    keep_operation(journal, (operation, ERASE, time.time(), 0, 0, None, str(count)))

@@ -1,15 +1,27 @@
-"""Teachings into the journal: what is known already is not taught twice, and vectors are alike."""
+"""Teachings into the journal, each as a part of an operation.
 
+What is known already is not taught twice, and vectors are alike. A name is spelled without stray
+spaces, and as it was spelled the first time: ``purple finch`` and `` Purple Finch`` are the name
+``Purple Finch`` if that was taught before. Words that an answer uses itself cannot be names.
+"""
+
+import difflib
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from everlearn.errors import InvalidInput, OtherName, WrongEmbedder, WrongWidth
-from everlearn.memory.edits.operations import begun, going_on
+from everlearn.errors import InvalidInput, InvalidLabel, OtherName, WrongEmbedder, WrongWidth
+from everlearn.images.folders import require_name
 from everlearn.memory.edits.relocating import follow_moved
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import Example, require_source, require_width
+from everlearn.memory.storage.rows import (
+    Example,
+    require_row,
+    require_source,
+    require_width,
+    row_checksum,
+)
 
 # Many teachings share one transaction: until there are this many, or this long has passed.
 COMMIT_ROWS = 64
@@ -17,6 +29,15 @@ COMMIT_SECONDS = 0.25
 
 # What became of a teaching: it was there already, it is new, it stands under another name.
 REPEATED, NEW, OTHER = 0, 1, 2
+
+# An answer that is no name, and what is learned about pictures that is none.
+RESERVED = frozenset({"unknown", "ignored", "background"})
+# How alike two names are, from 0 to 1, of which one may be a misspelling of the other.
+ALIKE = 0.8
+
+LONGEST_GROUP = 100
+# Of an operation.
+COLUMNS = "id, kind, time, turns, dropped, name, called"
 
 Kind = dict[str, str]
 
@@ -185,3 +206,93 @@ def in_parts(
             part, since = [], time.monotonic()
     if part:
         yield part
+
+
+def begin(journal: Journal, kind: str, group: str | None = None) -> int:
+    """A new operation, or the last one if it is of the same group.
+
+    What was undone before can no longer be redone.
+    """
+    last = journal.db.row(f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT 1")
+    if group is not None and last is not None and last[1:2] + last[3:] == (kind, 0, 0, None, group):
+        return int(last[0])
+    for row in journal.db.rows(
+        f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 1 AND dropped = 0"
+    ):
+        keep_operation(journal, (*row[:4], 1, *row[5:]))
+    operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
+    keep_operation(journal, (operation, kind, time.time(), 0, 0, None, group))
+    return operation
+
+
+def begun(journal: Journal, kind: str, group: str | None = None) -> list[float]:
+    """As :func:`begin`, with the time, by which :func:`going_on` knows it again."""
+    operation = begin(journal, kind, group)
+    when = journal.db.value("SELECT time FROM operations WHERE id = ?", operation)
+    return [operation, when]
+
+
+def going_on(journal: Journal, operation: list[float] | None) -> list[float] | None:
+    """An operation that was begun in an earlier transaction, if it was not undone or erased."""
+    if operation is None:
+        return None
+    number, when = operation
+    query = "SELECT 1 FROM operations WHERE id = ? AND time = ? AND turns = 0 AND dropped = 0"
+    return operation if journal.db.value(query, int(number), when) is not None else None
+
+
+def keep_operation(journal: Journal, row: tuple[object, ...]) -> None:
+    """Write an operation down, or what became of it."""
+    require_row("operations", row)
+    own = row_checksum("operations", *row)  # type: ignore[arg-type]
+    journal.db.replace("operations", *row, own)
+
+
+def require_group(group: str | None) -> None:
+    """A group is a word that the caller makes up, a new one for every operation."""
+    if group is not None and not (
+        isinstance(group, str) and 0 < len(group) <= LONGEST_GROUP and group.isascii()
+    ):
+        raise InvalidInput(
+            f"a group is a word of at most {LONGEST_GROUP} ASCII characters, not {group!r:.120}"
+        )
+
+
+class Spelling:
+    """The spelling of names in one journal; reads all names once, when a new one comes.
+
+    Parameters
+    ----------
+    journal : Journal
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._known: dict[str, str] | None = None
+        # Asked once for each: teaching a thousand pictures of a name is one look at it.
+        self._there: set[str] = set()
+
+    def __call__(self, name: str) -> str:
+        """The name as it is kept."""
+        require_name(name)
+        tidy = " ".join(name.split())
+        if tidy.casefold() in RESERVED:
+            raise InvalidLabel(
+                f"{tidy!r} is a word that answers use themselves; choose another name"
+            )
+        if tidy in self._there or self._journal.find_name(tidy) is not None:
+            self._there.add(tidy)
+            return tidy
+        if self._known is None:
+            self._known = {known.casefold(): known for known in self._journal.names()}
+        return self._known.setdefault(tidy.casefold(), tidy)
+
+
+def misspelled(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a new one looks like a misspelling of, if there is one."""
+    tidy = " ".join(name.split()).casefold()
+    by_casefold = {other.casefold(): other for other in known}
+    if tidy in by_casefold:
+        return None
+    found = difflib.get_close_matches(tidy, by_casefold, n=1, cutoff=ALIKE)
+    return by_casefold[found[0]] if found else None

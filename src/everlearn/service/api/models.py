@@ -17,7 +17,7 @@ from pydantic import (
 from everlearn.images.folders import LONGEST_NAME
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits.forgetting import Forgotten
-from everlearn.memory.edits.operations import LONGEST_GROUP
+from everlearn.memory.edits.writing import LONGEST_GROUP
 
 WIDEST = 65_536
 LONGEST_SOURCE = 1_000

@@ -4,7 +4,7 @@ import pytest
 
 from everlearn import Memory
 from everlearn.errors import InvalidLabel
-from everlearn.memory.edits.naming import misspelled
+from everlearn.memory.edits.writing import misspelled
 
 
 @pytest.fixture
