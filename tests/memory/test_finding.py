@@ -19,6 +19,7 @@ from PIL import Image
 from everlearn import Memory
 from everlearn.errors import (
     DamagedJournal,
+    ImageTooLarge,
     InvalidBox,
     InvalidInput,
     InvalidParameter,
@@ -175,6 +176,29 @@ def test_a_box_that_is_none_changes_nothing(memory, box) -> None:
     assert summary.unreadable == 1
     assert memory._opened.journal.last_position == 1
     assert memory._opened.journal.chain_at(1) == before
+    assert memory.verify().ok
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_ten_thousand_pixels_a_side_are_too_many_and_nothing_is_taught(memory, tmp_path, kind):
+    path = tmp_path / f"wall.{kind.lower()}"
+    Image.new("L", (10_000, 10_000)).save(path, kind)
+    for box in (None, "auto", (0, 0, 50, 50)):
+        with pytest.raises(ImageTooLarge, match="10000 x 10000"):
+            memory.teach(path, "wall", box=box)
+    with pytest.raises(ImageTooLarge):
+        memory.find(path)
+    assert len(memory) == 0
+    assert memory.verify().ok
+
+
+def test_a_picture_without_things_has_none(memory, monkeypatch) -> None:
+    memory.teach(scene(0, ("red", 20, 60)), "red", box=square(20, 60))
+    nothing = Proposals(np.zeros((0, 4)), np.zeros(0), np.zeros(0, dtype=np.intp))
+    monkeypatch.setattr(SquareProposer, "propose", lambda self, picture: nothing)
+    assert memory.find(scene(1)) == []
+    # Taught without anything beside it, and forgotten as exactly.
+    memory.teach(scene(2, ("blue", 20, 60)), "blue", box=square(20, 60))
     assert memory.verify().ok
 
 

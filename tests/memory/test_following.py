@@ -1,6 +1,9 @@
 """Things over frames: one track per thing, one event per name, views to teach; and the commands."""
 
 import json
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -98,6 +101,69 @@ def test_a_video_that_breaks_off_gives_its_frames_and_then_its_error(memory, tmp
     except EverlearnError:
         pass
     assert 0 < seen < 12
+    assert memory.verify().ok
+
+
+@contextmanager
+def streamed(data: bytes, claimed: int):
+    """The address of a stream that sends some bytes, a little at a time, and then hangs up."""
+
+    class Camera(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "video/x-matroska")
+            self.send_header("Content-Length", str(claimed))
+            self.end_headers()
+            with suppress(OSError):
+                for start in range(0, len(data), 1500):
+                    self.wfile.write(data[start : start + 1500])
+                    self.wfile.flush()
+
+        def log_message(self, *arguments) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Camera)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/live"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def recorded(path, frames) -> bytes:
+    from everlearn.regions.drawing import VideoFile
+
+    with VideoFile(path, 10) as video:
+        for frame in frames:
+            video.write(frame)
+    return path.read_bytes()
+
+
+def test_a_live_stream_is_followed_like_a_file(memory, tmp_path) -> None:
+    pytest.importorskip("av", reason="videos are read by PyAV")
+    data = recorded(tmp_path / "clip.mkv", moving(10))
+    with streamed(data, claimed=len(data)) as address:
+        live = list(memory.follow(address, every=0.1))
+    filed = list(memory.follow(tmp_path / "clip.mkv", every=0.1))
+    assert [[t.box for t in frame.things] for frame in live] == [
+        [t.box for t in frame.things] for frame in filed
+    ]
+    assert {thing.name for thing in live[-1].things} >= {"red", "blue"}
+
+
+def test_a_live_stream_that_hangs_up_gives_its_frames_and_changes_nothing(memory, tmp_path) -> None:
+    pytest.importorskip("av", reason="videos are read by PyAV")
+    data = recorded(tmp_path / "clip.mkv", moving(12))
+    before = len(memory.teachings("red"))
+    seen = 0
+    with streamed(data[: len(data) // 2], claimed=len(data)) as address, suppress(EverlearnError):
+        for _ in memory.follow(address, every=0.1):
+            seen += 1
+    assert 0 < seen < 12
+    assert len(memory.teachings("red")) == before
     assert memory.verify().ok
 
 

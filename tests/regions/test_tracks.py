@@ -68,14 +68,14 @@ frames = st.lists(st.tuples(st.floats(0.001, 0.999), st.booleans()), min_size=1,
 
 
 @given(frames)
-def test_evidence_is_a_capped_sum_of_log_probabilities(pairs) -> None:
+def test_evidence_is_a_capped_sum_weighted_by_how_sure_each_frame_is(pairs) -> None:
     evidence = Evidence()
     totals = np.zeros(3)
     for p, unknown in pairs:
         evidence.add({"a": p, "b": 1 - p}, unknown=unknown)
         known = DOUBT if unknown else 1 - DOUBT
         logs = np.log([known * p, known * (1 - p), 1 - known])
-        totals += np.maximum(logs, logs.max() - CAP)
+        totals += np.exp(logs.max()) * (np.maximum(logs, logs.max() - CAP) - logs.max())
     ranked = np.sort(totals)[::-1]
     assert evidence.lead == pytest.approx(ranked[0] - ranked[1], abs=1e-6)
     if evidence.lead > 1e-6:
@@ -91,6 +91,15 @@ def test_one_frame_never_settles_a_name() -> None:
     assert not evidence.settled
     evidence.add({"cup": 1.0, "pen": 0.0}, unknown=False)
     assert evidence.settled
+
+
+def test_many_unsure_frames_do_not_outvote_a_few_sure_ones() -> None:
+    evidence = Evidence()
+    for _ in range(6):
+        evidence.add({"cup": 0.12, "pen": 0.30, "pot": 0.29, "jug": 0.29}, unknown=False)
+    for _ in range(2):
+        evidence.add({"cup": 0.97, "pen": 0.01, "pot": 0.01, "jug": 0.01}, unknown=False)
+    assert evidence.name == "cup"
 
 
 def test_nothing_is_known_before_the_first_frame() -> None:

@@ -45,7 +45,9 @@ class Evidence:
     """What a track is called, by all of its frames: a sum of log-probabilities per name.
 
     Frames of one thing are alike, so a single frame must not decide: its log-probabilities count
-    as far as ``CAP`` below its best. *Unknown* (``None``) is one of the names.
+    as far as ``CAP`` below its best. A frame that is not sure of anything counts less: everything
+    it says is multiplied by the probability of its best answer. *Unknown* (``None``) is one of the
+    names.
 
     Examples
     --------
@@ -66,11 +68,12 @@ class Evidence:
         known = DOUBT if unknown or not shares else 1.0 - DOUBT
         frame: dict[str | None, float] = {n: math.log(known * p + 1e-12) for n, p in shares.items()}
         frame[None] = math.log(1.0 - known)
-        least = max(frame.values()) - CAP
+        best = max(frame.values())
+        least, weight = best - CAP, math.exp(best)
         fewest = min(self._sums.values(), default=0.0)
         # A name that came later, or is gone, counts like the least likely one.
         self._sums = {
-            name: self._sums.get(name, fewest) + max(frame.get(name, least), least) - least
+            name: self._sums.get(name, fewest) + weight * max(frame.get(name, least) - least, 0.0)
             for name in self._sums.keys() | frame.keys()
         }
         self.frames += 1
