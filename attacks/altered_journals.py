@@ -20,8 +20,9 @@ import numpy as np
 from everlearn import Memory, NearestClassMean
 from everlearn.errors import EverlearnError
 from everlearn.memory.edits.writing import TeachingWriter
-from everlearn.memory.storage.rows import Example
+from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox
 from everlearn.memory.storage.sqlite.database import FILE
+from everlearn.regions.boxes import Box
 
 N_TEACHINGS = 300
 WIDTH = 8
@@ -33,7 +34,17 @@ def build(folder: Path) -> None:
     with Memory(folder, classifier=NearestClassMean()) as memory:
         X = rng.normal(size=(N_TEACHINGS, WIDTH)).astype(np.float32)
         pairs = [
-            (f"name {i % 7}", Example(x, f"/photos/{i}.png", rng.bytes(32), rng.bytes(200)))
+            (
+                f"name {i % 7}",
+                Example(
+                    x,
+                    f"/photos/{i}.png",
+                    rng.bytes(32),
+                    rng.bytes(200),
+                    region=_box(i),
+                    proposals=_beside(i, x),
+                ),
+            )
             for i, x in enumerate(X)
         ]
         TeachingWriter(memory._opened.journal, "teach", again=False, also=True).write(pairs)
@@ -41,6 +52,14 @@ def build(folder: Path) -> None:
         memory.forget(name="name 1")
         memory.teach(-X[0], "mistake")
         memory.undo()
+
+
+def _box(number: int) -> TaughtBox | None:
+    return None if number % 5 else TaughtBox(Box(0.25, 0.25, 0.75, 0.75), found=number % 2 == 0)
+
+
+def _beside(number: int, x: np.ndarray) -> PictureProposals | None:
+    return None if number % 5 else PictureProposals(np.array([[0.0, 0.0, 0.25, 0.25]]), -x[None])
 
 
 def everything(folder: Path) -> dict[str, Any]:

@@ -35,6 +35,8 @@ COLUMNS = {
     "names": "id, name",
     "operations": "id, kind, time, turns, dropped, name, called",
     "teachings": "id, position, name, time, source, digest, content, pictures",
+    "boxes": "teaching, x0, y0, x1, y1, found",
+    "proposals": "digest, boxes, vectors",
 }
 HOSTILE: tuple[Any, ...] = (
     None,
@@ -82,12 +84,8 @@ def a_row(db: sqlite3.Connection, rng: np.random.Generator) -> str:
     chosen = keys[int(rng.integers(len(keys)))]
     db.execute("PRAGMA ignore_check_constraints = ON")
     db.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (value, chosen))
-    for row in db.execute(
-        f"SELECT rowid, {COLUMNS[table]} FROM {table}"
-        if table != "facts"
-        else f"SELECT key, {COLUMNS[table]} FROM {table}"
-    ).fetchall():
-        where = "key" if table == "facts" else "rowid"
+    where = {"facts": "key", "proposals": "digest"}.get(table, "rowid")
+    for row in db.execute(f"SELECT {where}, {COLUMNS[table]} FROM {table}").fetchall():
         own = row_checksum(table, *row[1:])
         db.execute(f"UPDATE {table} SET seal = ? WHERE {where} = ?", (own, row[0]))
     return f"{table}.{column} = {value!r:.20}"
@@ -250,4 +248,9 @@ def attack(folders: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
 
 if __name__ == "__main__":
     arguments = [int(word) for word in sys.argv[1:]]
-    print(json.dumps(attack(*(arguments or [2000])), indent=2))
+    verdicts, wrong = attack(*(arguments or [2000]))
+    print(json.dumps((verdicts, wrong), indent=2))
+    print(
+        f"{verdicts.total():,} forged journals: {len(wrong)} crashes, hangs, unnamed errors",
+        file=sys.stderr,
+    )

@@ -71,6 +71,19 @@ def test_a_calibration_that_makes_no_sense_is_made_anew(closed, value):
         assert memory.ask(X[0])[0].probability == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.parametrize("key", ["scores", "nearest", "strangers", "blend"])
+def test_a_calibration_of_another_shape_is_made_anew(closed, key):
+    folder, X = closed
+    with Memory(folder, read_only=True) as memory:
+        expected = memory.ask(X[0])[0].probability
+    forge_calibration(folder, lambda c: c.update({key: [[1.0]] * len(c[key])}))
+    with Memory(folder, read_only=True) as memory:
+        assert memory.ask(X[0])[0].probability == pytest.approx(expected, rel=1e-3)
+    forge_calibration(folder, lambda c: c.update({key: [*c[key][1:], [[]]]}))
+    with Memory(folder, read_only=True) as memory:
+        assert memory.ask(X[0])[0].probability == pytest.approx(expected, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("temperature", 1e-300), ("rows", 3e38), ("bias", 1e308), ("power", 1e-300)]
 )

@@ -56,6 +56,13 @@ def test_forged_folders_are_used_or_refused_by_name():
     assert wrong == []
 
 
+def test_forged_files_beside_the_journal_are_used_or_refused_by_name():
+    found = attack("forged_side_files", 12, 1)
+    assert {sum(verdicts.values()) for verdicts in found.values()} == {12}
+    wrong = [(kind, verdict) for kind, verdicts in found.items() for verdict in verdicts]
+    assert [one for one in wrong if one[1].startswith("RAW")] == []
+
+
 def test_random_honest_use_is_what_plain_lists_say():
     found = attack("random_use", 1, 25, 2)
     assert found["changes"] >= 25

@@ -20,6 +20,7 @@ from everlearn.cluster.shards import Shard
 from everlearn.cluster.store import CheckpointStore
 
 VECTORS = "vectors"
+DIGEST_BYTES = 32
 # Whatever numpy raises for a file that is none of ours.
 UNREADABLE = (ValueError, KeyError, EOFError, OSError, MemoryError, zipfile.BadZipFile)
 
@@ -73,9 +74,7 @@ def read_vectors(store: CheckpointStore, name: str) -> KeptVectors | None:
             arrays = {key: file[key] for key in file.files}
         if str(arrays.pop("checksum")) != _checksum(name, arrays):
             raise ValueError("altered")
-        X = arrays["X"]
-        if X.ndim != 2 or X.dtype != np.float32 or not np.isfinite(X).all():
-            raise ValueError("no vectors")
+        _require_arrays(arrays)
         return KeptVectors(list(_examples(arrays)), tuple(map(str, arrays["problems"].tolist())))
     except UNREADABLE:
         store.remove(name, VECTORS)
@@ -97,6 +96,28 @@ def remove_vectors(store: CheckpointStore, shards: Collection[str]) -> None:
             kept = False
         if not kept:
             store.remove(name, VECTORS)
+
+
+def _require_arrays(arrays: dict[str, np.ndarray]) -> None:
+    """Refuse what :func:`write_vectors` cannot have written: a checksum can be forged."""
+    X, ends, digests = arrays["X"], arrays["ends"], arrays["digests"]
+    if X.ndim != 2 or X.dtype != np.float32 or not np.isfinite(X).all():
+        raise ValueError("no vectors")
+    columns = [arrays[key] for key in ("y", "words", "names")]
+    if any(column.shape != (len(X),) for column in (*columns, ends)):
+        raise ValueError("not one of each a vector")
+    if any(column.dtype.kind != "U" for column in (*columns[1:], arrays["problems"])):
+        raise ValueError("no words")
+    if arrays["problems"].ndim != 1 or columns[0].dtype.kind not in "iufbU":
+        raise ValueError("no labels or problems")
+    if digests.dtype != np.uint8 or digests.shape != (len(X), DIGEST_BYTES):
+        raise ValueError("no digests")
+    thumbnails = arrays["thumbnails"]
+    if thumbnails.dtype != np.uint8 or thumbnails.ndim != 1 or ends.dtype.kind not in "iu":
+        raise ValueError("no thumbnails")
+    steps = np.diff(ends.astype(object), prepend=0)
+    if any(step < 0 for step in steps) or (len(ends) and int(ends[-1]) != len(thumbnails)):
+        raise ValueError("thumbnails that overlap")
 
 
 def _examples(arrays: dict[str, np.ndarray]) -> Iterator[EmbeddedExample]:

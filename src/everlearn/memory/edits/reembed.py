@@ -389,6 +389,9 @@ def _believed(collected: dict[bytes, bytes], embedder: Embedder) -> dict[bytes, 
             anew = _read_back(data)
         except (ValueError, KeyError, TypeError, OverflowError, struct.error):
             continue
+        beside = anew.proposals
+        if beside is not None and beside.vectors.shape[1] != embedder.n_features:
+            continue
         if _fits(anew.vector, embedder):
             found[key] = anew
     return found

@@ -199,18 +199,24 @@ def still_calibrated(model: Model, journal: Journal) -> bool:
     try:
         return (
             0.0 < float(known["temperature"]) < np.inf
-            and len(known["scores"]) == len(known["nearest"])
-            and bool(np.isfinite(np.asarray(known["scores"], dtype=np.float64)).all())
+            and _ranked(known["scores"], known["nearest"])
+            and _ranked(known["strangers"], known["strangers_nearest"])
             and 0 < int(known["position"]) <= model.position
             and float(known["total"]) >= 0.0
-            and len(known["strangers"]) == len(known["strangers_nearest"])
             and np.asarray(known["blend"], dtype=np.float64).shape == (4,)
-            and bool(np.isfinite([*known["blend"], *known["strangers"]]).all())
+            and bool(np.isfinite(known["blend"]).all())
             and model.means.moments_.total <= GROWTH * float(known["total"])
             and _nothing_taken_back(model, journal, int(known["position"]))
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return False
+
+
+def _ranked(scores: Any, nearest: Any) -> bool:
+    """Whether these are finite scores and as many classes."""
+    numbers, classes = np.asarray(scores, dtype=np.float64), np.asarray(nearest, dtype=np.int64)
+    same = numbers.ndim == 1 and numbers.shape == classes.shape
+    return same and bool(np.isfinite(numbers).all())
 
 
 def _nothing_taken_back(model: Model, journal: Journal, position: int) -> bool:

@@ -13,6 +13,7 @@ that undo finds them again; an erase takes those of pictures that are gone.
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from everlearn.errors import DamagedJournal
@@ -131,17 +132,35 @@ def packed(region: TaughtBox | None, proposals: PictureProposals | None) -> byte
 
 
 def unpacked(data: bytes) -> tuple[TaughtBox | None, PictureProposals | None]:
-    """What :func:`packed` packed."""
+    """What :func:`packed` packed; ``ValueError`` for what it cannot have packed."""
     if not data:
         return None, None
-    arrays = load(data)
+    try:
+        arrays = load(data)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from None
     region = proposals = None
     if "region" in arrays:
         *box, found = arrays["region"].tolist()
+        _require_boxes(np.array([box], dtype=np.float64))
         region = TaughtBox(Box(*box), bool(found))
     if "boxes" in arrays:
         proposals = PictureProposals(arrays["boxes"], arrays["vectors"])
+        _require_boxes(proposals.boxes)
+        vectors = proposals.vectors
+        if vectors.dtype != np.float32 or vectors.ndim != 2 or not np.isfinite(vectors).all():
+            raise ValueError("no vectors")
+        if len(vectors) != len(proposals.boxes):
+            raise ValueError("not one vector a box")
     return region, proposals
+
+
+def _require_boxes(boxes: Boxes) -> None:
+    if boxes.dtype != np.float64 or boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise ValueError("no boxes")
+    inside = (boxes >= 0.0).all() and (boxes <= 1.0).all()  # false for NaN
+    if not inside or not (boxes[:, :2] < boxes[:, 2:]).all():
+        raise ValueError("boxes outside of a picture")
 
 
 _SELECT = "SELECT teaching, x0, y0, x1, y1, found, seal FROM boxes"
