@@ -158,6 +158,26 @@ def test_two_services_at_one_broker_do_not_collide(broker, memories):
     two.close()
 
 
+@broker_only
+def test_pictures_wait_in_one_line_with_other_questions(broker, memories):
+    memories["home"].teach(picture(200, 0, 0), "red")
+    service = Service(memories, Settings(waiting=1))
+    go_on = threading.Event()
+    asked = service.find("home").ask(lambda memory: go_on.wait(60))
+    with listening(broker, "everlearn/#") as (client, heard):
+        mqtt = Mqtt(service, "127.0.0.1", broker, device="robot")
+        wait_for(heard, "everlearn/robot/status", lambda payload: payload == b"online")
+        client.publish("everlearn/robot/home/ask", picture(201, 0, 0))
+        refused = json.loads(wait_for(heard, "everlearn/robot/home/event"))
+        assert (refused["event"], refused["error"]) == ("refused", "TooBusy")
+        go_on.set()
+        asked.result(60)
+        names = json.loads(wait_for(heard, "everlearn/robot/home/names"))
+        assert names["count"] == 1
+        mqtt.close()
+    service.close()
+
+
 def test_a_device_has_a_name_of_its_own_by_default(memories):
     pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
     service = Service(memories, Settings())

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from everlearn import __version__
-from everlearn.errors import EverlearnError, InvalidParameter, MissingPackage
+from everlearn.errors import EverlearnError, InvalidParameter, MissingPackage, TooBusy
 from everlearn.memory.memory import Memory
 from everlearn.memory.storage.interface import StoredEvent
 from everlearn.service.served import Served, Service
@@ -51,6 +51,8 @@ ARRIVED = "homeassistant/status"
 # So many pictures wait to be asked about, and so many messages to be sent.
 WAITING = 8
 QUEUED = 1_000
+# How long names that cannot be told now are kept back.
+BUSY_SECONDS = 0.5
 LARGEST = 32 * 1024 * 1024
 MOST_NAMES = 1_000
 COUNTED = frozenset(
@@ -235,7 +237,7 @@ class Mqtt:
                 LOG.exception("a picture from MQTT could not be answered")
 
     def _answer(self, served: Served, camera: str, image: bytes) -> None:
-        answers = served.memory.ask(image, top=1)
+        answers = served.ask(lambda memory: memory.ask(image, top=1)).result()
         best = answers[0] if answers else None
         name = best.name if best and not answers.unknown else None
         facts = {
@@ -260,11 +262,14 @@ class Mqtt:
             if self._stopping:
                 return
             self._wake.clear()
-            while self._stale:
+            while self._stale and not self._stopping:
                 name = self._stale.pop()
                 try:
-                    known = _known(self._service.served[name].memory)
+                    known = self._service.served[name].ask(_known).result()
                     self._publish(f"{self._root}/{name}/names", known, retain=True)
+                except TooBusy:  # told when there is time
+                    self._stale.add(name)
+                    time.sleep(BUSY_SECONDS)
                 except Exception:
                     self.failed += 1
                     LOG.exception("the names of a Memory could not be told to the broker")

@@ -7,8 +7,9 @@ to that itself), so questions need no place in the writer's queue.
 import asyncio
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from everlearn.errors import EverlearnError, InvalidParameter, TooBusy, UnknownMemory
@@ -52,6 +53,7 @@ class Served:
         self._events = events
         self._most = settings.waiting
         self._asking = 0
+        self._count = threading.Lock()
         self._alone = asyncio.Lock()
         self._answered: tuple[str | None, ...] = ()
         self.writer = WriteQueue(
@@ -83,16 +85,27 @@ class Served:
         result: Result = restored(answer)
         return result
 
-    async def question(self, work: Callable[[Memory], Result]) -> Result:
-        """Ask something that changes nothing."""
-        if self._asking >= self._most:
-            raise TooBusy(f"{self._most} questions are waiting already; ask again in a second")
-        self._asking += 1
+    def ask(self, work: Callable[[Memory], Result]) -> Future[Result]:
+        """Ask something that changes nothing; from any thread."""
+        with self._count:
+            if self._asking >= self._most:
+                raise TooBusy(f"{self._most} questions are waiting already; ask again in a second")
+            self._asking += 1
         try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._askers, work, self.memory)
-        finally:
+            asked = self._askers.submit(work, self.memory)
+        except BaseException:
+            self._one_less()
+            raise
+        asked.add_done_callback(self._one_less)
+        return asked
+
+    def _one_less(self, _: object = None) -> None:
+        with self._count:
             self._asking -= 1
+
+    async def question(self, work: Callable[[Memory], Result]) -> Result:
+        """As :meth:`ask`, awaited."""
+        return await asyncio.wrap_future(self.ask(work))
 
     async def ready(self) -> bool:
         """Whether questions are answered and changes taken."""

@@ -10,15 +10,14 @@ A stream has tracks of its own; they end with it. When the name of a track is se
 whoever listens is told (``track``).
 """
 
-import asyncio
 import time
 from functools import partial
 from typing import Annotated, Any, Self
 
-from fastapi import Request, WebSocket, WebSocketDisconnect
+from fastapi import Request, WebSocket
 from pydantic import BaseModel, Field
 
-from everlearn.errors import EverlearnError, InvalidInput
+from everlearn.errors import InvalidInput
 from everlearn.images.decode import decode
 from everlearn.memory.finding import Thing
 from everlearn.memory.following import FollowedFrame, Following
@@ -27,10 +26,9 @@ from everlearn.regions.boxes import MOST_BOXES
 from everlearn.regions.proposals import FEW, MOST
 from everlearn.service.api.addresses import Chosen, new_router, takes
 from everlearn.service.api.bodies import received
-from everlearn.service.api.failures import body_of
 from everlearn.service.api.models import Image, OneAnswer, Sent
-from everlearn.service.api.stream import BUSY, REFUSED, SILENT
-from everlearn.service.served import Served, Service
+from everlearn.service.api.stream import Answer, answer_frames
+from everlearn.service.served import Served
 
 router = new_router()
 
@@ -80,49 +78,24 @@ async def find(request: Request, served: Chosen) -> Found:
 @router.websocket("/find/stream")
 async def stream(socket: WebSocket, memory: str | None = None) -> None:
     """Follow things over frames until the client goes."""
-    service: Service = socket.app.state.service
-    try:
-        served = service.find(memory)
-    except EverlearnError as error:
-        await socket.accept()
-        await socket.close(REFUSED, str(error)[:100])
-        return
-    await socket.accept()
-    if service.streams >= service.settings.listeners:
-        await socket.close(BUSY, f"{service.streams} streams are open already; close one")
-        return
-    service.streams += 1
-    try:
-        await _follow_frames(socket, served, service.settings.stream_seconds)
-    except TimeoutError:
-        await socket.close(SILENT, "nothing was sent, or the answer was not read, for too long")
-    except WebSocketDisconnect:
-        pass
-    finally:
-        service.streams -= 1
+    await answer_frames(socket, memory, _followed_by)
 
 
-async def _follow_frames(socket: WebSocket, served: Served, seconds: float) -> None:
+def _followed_by(served: Served) -> Answer:
     following = served.memory.following(most=FEW)
     start = time.monotonic()
-    while True:
-        async with asyncio.timeout(seconds):
-            message = await socket.receive()
-        if message["type"] == "websocket.disconnect":
-            return
-        try:
-            frame = message.get("bytes")
-            if frame is None:
-                raise InvalidInput("a frame is a binary message: an image")
-            at = time.monotonic() - start
-            seen = await served.question(partial(_followed, following, frame, at))
-            for event in seen.events:
-                served.tell("track", track=event.track, name=event.name, before=event.before)
-            answer = _described(seen).model_dump_json()
-        except EverlearnError as error:
-            answer = body_of(type(error).__name__, str(error)).decode()
-        async with asyncio.timeout(seconds):
-            await socket.send_text(answer)
+
+    async def answer(message: dict[str, Any]) -> BaseModel:
+        frame = message.get("bytes")
+        if frame is None:
+            raise InvalidInput("a frame is a binary message: an image")
+        at = time.monotonic() - start
+        seen = await served.question(partial(_followed, following, frame, at))
+        for event in seen.events:
+            served.tell("track", track=event.track, name=event.name, before=event.before)
+        return _described(seen)
+
+    return answer
 
 
 def _followed(following: Following, frame: bytes, seconds: float, _: Memory) -> FollowedFrame:

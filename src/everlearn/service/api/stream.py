@@ -7,9 +7,11 @@ A client that sends faster than it is answered is read no faster than that.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from everlearn.errors import EverlearnError
 from everlearn.service.api.addresses import new_router
@@ -24,23 +26,52 @@ BUSY, REFUSED, SILENT = 1013, 1008, 1001
 router = new_router()
 
 
+# What a message is answered with.
+Answer = Callable[[dict[str, Any]], Awaitable[BaseModel]]
+
+
 @router.websocket("/ask/stream")
 async def stream(socket: WebSocket, memory: str | None = None) -> None:
     """Answer every frame until the client goes."""
+    await answer_frames(socket, memory, _asked)
+
+
+def _asked(served: Served) -> Answer:
+    async def answer(message: dict[str, Any]) -> BaseModel:
+        frame = message.get("bytes")
+        if frame is not None:
+            return await answered(served, AskRequest.model_validate({"image": frame}))
+        return await answered(served, AskRequest.model_validate_json(message.get("text") or ""))
+
+    return answer
+
+
+async def answer_frames(
+    socket: WebSocket, memory: str | None, begin: Callable[[Served], Answer]
+) -> None:
+    """Answer every message until the client goes; errors are answers too.
+
+    Parameters
+    ----------
+    socket : WebSocket
+    memory : str or None
+        Which Memory is asked; the first one where none is given.
+    begin : callable
+        Makes what answers the messages of this socket.
+    """
     service: Service = socket.app.state.service
+    await socket.accept()
     try:
         served = service.find(memory)
     except EverlearnError as error:
-        await socket.accept()
         await socket.close(REFUSED, str(error)[:100])
         return
-    await socket.accept()
     if service.streams >= service.settings.listeners:
         await socket.close(BUSY, f"{service.streams} streams are open already; close one")
         return
     service.streams += 1
     try:
-        await _answer_frames(socket, served, service.settings.stream_seconds)
+        await _until_gone(socket, begin(served), service.settings.stream_seconds)
     except TimeoutError:
         await socket.close(SILENT, "nothing was sent, or the answer was not read, for too long")
     except WebSocketDisconnect:
@@ -49,22 +80,17 @@ async def stream(socket: WebSocket, memory: str | None = None) -> None:
         service.streams -= 1
 
 
-async def _answer_frames(socket: WebSocket, served: Served, seconds: float) -> None:
+async def _until_gone(socket: WebSocket, answer: Answer, seconds: float) -> None:
     while True:
         async with asyncio.timeout(seconds):
             message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             return
         try:
-            frame = message.get("bytes")
-            if frame is not None:
-                sent = AskRequest.model_validate({"image": frame})
-            else:
-                sent = AskRequest.model_validate_json(message.get("text") or "")
-            answer = (await answered(served, sent)).model_dump_json()
+            said = (await answer(dict(message))).model_dump_json()
         except ValidationError as error:
-            answer = body_of("InvalidInput", str(error.errors()[0]["msg"])).decode()
+            said = body_of("InvalidInput", str(error.errors()[0]["msg"])).decode()
         except EverlearnError as error:
-            answer = body_of(type(error).__name__, str(error)).decode()
+            said = body_of(type(error).__name__, str(error)).decode()
         async with asyncio.timeout(seconds):
-            await socket.send_text(answer)
+            await socket.send_text(said)
