@@ -50,6 +50,7 @@ BY_NAME: tuple[str, ...] = (
     "postgres_replicas",
     "service_speed",
     "service_page",
+    "service_stream",
     "service_load",
     "service_hours",
     "prequential_overhead",

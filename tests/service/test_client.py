@@ -2,6 +2,7 @@
 
 import http.client
 import socket
+import threading
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -107,3 +108,53 @@ def test_events_are_heard_over_http(live, client):
     # It still listens when the service is told to stop, which must not keep it from stopping.
     answer.close()
     listening.close()
+
+
+def test_a_stream_is_a_session_and_is_counted(client, memories, live):
+    pytest.importorskip("websockets", reason="websockets is not installed")
+    for shift in range(0, 24, 4):
+        memories["home"].teach(picture(200, 0, 0, shift=shift), "red")
+        memories["home"].teach(picture(0, 0, 200, shift=shift), "blue")
+    red, blue = picture(200, 0, 0, shift=2), picture(0, 0, 200, shift=2)
+    answers = list(client.ask_stream([red, red, red, blue, red]))
+    assert [one[0].name for one in answers] == ["red", "red", "red", "blue", "red"]
+    assert {one.steady.name for one in answers} == {"red"}
+    with pytest.raises(errors.NotAnImage):
+        list(client.ask_stream([red, b"no image"]))
+    connection = http.client.HTTPConnection(urlsplit(live).netloc)
+    connection.request("GET", "/metrics", headers={"authorization": f"Bearer {TOKEN}"})
+    text = connection.getresponse().read().decode()
+    connection.close()
+    assert 'everlearn_requests_total{route="/v1/ask/stream",status="200"} 6' in text
+    assert 'everlearn_requests_total{route="/v1/ask/stream",status="422"} 1' in text
+
+
+def test_a_stream_that_breaks_raises_a_named_error():
+    pytest.importorskip("websockets", reason="websockets is not installed")
+    from websockets.sync.server import serve
+
+    def gone(connection):
+        connection.recv()  # and is closed without an answer
+
+    with serve(gone, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        port = server.socket.getsockname()[1]
+        client = Client(f"http://127.0.0.1:{port}", token=TOKEN)
+        with pytest.raises(errors.CannotReach, match="ended the stream"):
+            list(client.ask_stream([picture(1, 2, 3)]))
+        server.shutdown()
+        thread.join()
+    with pytest.raises(errors.CannotReach, match="takes no frames"):
+        list(client.ask_stream([picture(1, 2, 3)]))
+
+
+def test_frames_are_sent_as_png_or_jpeg(live, memories):
+    pixels = np.random.default_rng(0).integers(0, 255, (24, 24, 3), dtype=np.uint8)
+    with Client(live, token=TOKEN) as exact, Client(live, token=TOKEN, frames="jpeg") as quick:
+        assert exact.teach(pixels, "noise")
+        assert not exact.teach(pixels, "noise")
+        assert quick.teach(pixels, "noise")  # another picture, to the digest
+        assert quick.forget(pixels).count == 1
+    with pytest.raises(errors.InvalidParameter):
+        Client(live, token=TOKEN, frames="gif")

@@ -16,6 +16,28 @@ class Answer:
     probability: float
 
 
+@dataclass(frozen=True)
+class Steady:
+    """What the latest frames of a stream say together.
+
+    Attributes
+    ----------
+    name : str or None
+        ``None`` for unknown.
+    probability : float
+        Of the name, among all names and unknown.
+    settled : bool
+        Whether it led clearly at least once.
+    changed : bool
+        Whether it is another one than after the frame before.
+    """
+
+    name: str | None
+    probability: float
+    settled: bool
+    changed: bool
+
+
 class Answers(Sequence[Answer]):
     """Answers, best first.
 
@@ -36,6 +58,8 @@ class Answers(Sequence[Answer]):
         1 − accept.
     box : Box or None
         The part of the picture that the answers are about; ``None`` for all of it.
+    steady : Steady or None
+        In a session, what the latest frames say together.
     """
 
     def __init__(
@@ -49,6 +73,7 @@ class Answers(Sequence[Answer]):
         ignored: bool = False,
         box: Box | None = None,
         probably: bool = False,
+        steady: Steady | None = None,
     ) -> None:
         self._answers = tuple(answers)
         self.unknown = unknown
@@ -58,6 +83,7 @@ class Answers(Sequence[Answer]):
         self.ignored = ignored
         self.box = box
         self.probably = probably
+        self.steady = steady
 
     @overload
     def __getitem__(self, index: int) -> Answer: ...

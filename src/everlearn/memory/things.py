@@ -13,11 +13,13 @@ from everlearn.errors import InvalidParameter
 from everlearn.images.embedders import Embedder
 from everlearn.images.video import read_frames
 from everlearn.memory.answering import Answering
+from everlearn.memory.answers import Answers
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.reembed import Comparison, Progress
 from everlearn.memory.finding import Finding, Thing
 from everlearn.memory.following import FollowedFrame, Following
 from everlearn.memory.opened import OpenMemory
+from everlearn.memory.session import FRAMES, Session
 from everlearn.memory.words import require_count
 from everlearn.regions.looking import require_mode
 from everlearn.regions.proposals import FEW, MOST
@@ -42,6 +44,9 @@ class FindsThings:
         return Finding(self._opened, self._answering, self._intake)
 
     def close(self) -> None:
+        raise NotImplementedError
+
+    def ask(self, example: Any) -> Answers:
         raise NotImplementedError
 
     def _compared(
@@ -116,6 +121,22 @@ class FindsThings:
         require_count("most", most, least=1)
         require_count("patience", patience)
         return Following(self._finding, self._intake, most=most, motion=motion, patience=patience)
+
+    def ask_stream(self, frames: Iterable[Any], *, window: int = FRAMES) -> Iterator[Answers]:
+        """Answers to successive frames of one camera; ``answers.steady`` is what they say together.
+
+        Parameters
+        ----------
+        frames : iterable of examples
+            As for :meth:`~everlearn.Memory.ask`.
+        window : int, default=6
+            Over about how many frames the votes reach.
+        """
+        session = Session(window)
+        for frame in frames:
+            answers = self.ask(frame)
+            answers.steady = session.add(answers)
+            yield answers
 
     def compare_regions(
         self, regions: Iterable[str] = ("whole", "main"), progress: Progress | None = None

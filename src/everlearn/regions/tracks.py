@@ -49,6 +49,12 @@ class Evidence:
     it says is multiplied by the probability of its best answer. *Unknown* (``None``) is one of the
     names.
 
+    Parameters
+    ----------
+    fade : float, default=1.0
+        What earlier frames count for with each later one. Below 1 for a camera, before which one
+        thing may follow another.
+
     Examples
     --------
     >>> from everlearn.regions.tracks import Evidence
@@ -59,7 +65,8 @@ class Evidence:
     ('cup', True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fade: float = 1.0) -> None:
+        self._fade = fade
         self._sums: dict[str | None, float] = {}
         self.frames = 0
 
@@ -73,7 +80,8 @@ class Evidence:
         fewest = min(self._sums.values(), default=0.0)
         # A name that came later, or is gone, counts like the least likely one.
         self._sums = {
-            name: self._sums.get(name, fewest) + weight * max(frame.get(name, least) - least, 0.0)
+            name: self._fade * self._sums.get(name, fewest)
+            + weight * max(frame.get(name, least) - least, 0.0)
             for name in self._sums.keys() | frame.keys()
         }
         self.frames += 1
@@ -93,12 +101,13 @@ class Evidence:
     def settled(self) -> bool:
         return self.lead >= SETTLED
 
-    def probability(self) -> float:
-        """Of the best name, among all names and unknown."""
+    def probability(self, name: str | None = None, *, best: bool = True) -> float:
+        """Of the best name, or of another one, among all names and unknown."""
         if not self._sums:
             return 0.0
-        best = max(self._sums.values())
-        return 1.0 / sum(math.exp(value - best) for value in self._sums.values())
+        highest = max(self._sums.values())
+        own = highest if best else self._sums.get(name, -math.inf)
+        return math.exp(own - highest) / sum(math.exp(v - highest) for v in self._sums.values())
 
     def _ranked(self) -> list[tuple[str | None, float]]:
         return sorted(self._sums.items(), key=lambda pair: (-pair[1], pair[0] or ""))

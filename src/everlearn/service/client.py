@@ -14,7 +14,7 @@ import ssl
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -30,7 +30,7 @@ from everlearn.errors import (
     ServiceFailed,
 )
 from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
-from everlearn.memory.answers import Answer, Answers
+from everlearn.memory.answers import Answer, Answers, Steady
 from everlearn.memory.edits.correcting import Correction
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
@@ -46,9 +46,9 @@ from everlearn.persistence import replace_file
 from everlearn.regions.boxes import Box
 from everlearn.regions.proposals import MOST
 from everlearn.service.client_io import (
+    FrameSocket,
     add_evaluated,
     box_field,
-    connected,
     in_requests,
     read_report,
     read_teaching,
@@ -85,6 +85,10 @@ class Client:
         Which Memory, where several are served; by default the first.
     timeout : float, default=60
         Seconds to wait for an answer.
+    frames : "png" or "jpeg", default="png"
+        How pictures given as pixels are sent. PNG keeps every pixel, so that the answer is the one
+        of a ``Memory``. JPEG (quality 90), for frames of a camera, is made twenty times as fast: in
+        0.8 instead of 17 ms for 640 × 427 pixels. Files are sent as they are.
 
     Notes
     -----
@@ -110,6 +114,7 @@ class Client:
         token: str | None = None,
         memory: str | None = None,
         timeout: float = 60.0,
+        frames: Literal["png", "jpeg"] = "png",
     ) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -117,6 +122,9 @@ class Client:
         token = token or os.environ.get("EVERLEARN_TOKEN")
         if not token:
             raise InvalidParameter("give token=, or set EVERLEARN_TOKEN to what serve printed")
+        if frames not in ("png", "jpeg"):
+            raise InvalidParameter(f"frames is 'png' or 'jpeg', not {frames!r}")
+        self._frames = frames
         self.address = f"{parts.scheme}://{parts.netloc}"
         self._token = token
         self._memory = memory
@@ -163,7 +171,7 @@ class Client:
         said = {"name": name, "again": again, "also": also} | box_field(box)
         said |= _source(example, source)
         said |= {"group": group} if group else {}
-        return bool(self._change("teach", said | _sent(example))["new"])
+        return bool(self._change("teach", said | self._sent(example))["new"])
 
     def correct(
         self,
@@ -176,7 +184,7 @@ class Client:
     ) -> Correction:
         """As :meth:`everlearn.Memory.correct`."""
         said = {"name": name, "also": also} | box_field(box) | _source(example, source)
-        done = self._change("correct", said | _sent(example))
+        done = self._change("correct", said | self._sent(example))
         return Correction(done["name"], tuple(done["moved_from"]), done["taught"])
 
     def ask(
@@ -190,14 +198,14 @@ class Client:
     ) -> Answers:
         """As :meth:`everlearn.Memory.ask`."""
         said = {"top": ALL if top is None else top, "remember": remember, "where": where}
-        return _answers(self._json("POST", "ask", said | box_field(box) | _sent(example)))
+        return _answers(self._json("POST", "ask", said | box_field(box) | self._sent(example)))
 
     def find(
         self, image: Any, *, top: int | None = 5, most: int = MOST, everything: bool = False
     ) -> list[Thing]:
         """As :meth:`everlearn.Memory.find`; vectors are not sent."""
         said = {"top": ALL if top is None else top, "most": most, "everything": everything}
-        things = self._json("POST", "find", said | _sent(image))["things"]
+        things = self._json("POST", "find", said | self._sent(image))["things"]
         return [read_thing(row) for row in things]
 
     def ask_many(
@@ -213,15 +221,15 @@ class Client:
                 yield error
 
     def ask_stream(self, frames: Iterable[Any]) -> Iterator[Answers]:
-        """Answers to frames, over one WebSocket; needs the package websockets.
+        """As :meth:`everlearn.Memory.ask_stream`, over one WebSocket.
 
-        A frame that cannot be read raises its error, and the stream ends.
+        Needs the package websockets. A frame that cannot be read raises its error, and the stream
+        ends; so it does with ``CannotReach`` where the service is gone.
         """
-        with connected(self.address, self._token, self._memory) as socket:
+        with FrameSocket(self.address, self._token, self._memory) as socket:
             for frame in frames:
-                sent = _sent(frame)
-                socket.send(sent["image"] if "image" in sent else json.dumps(sent))
-                said = json.loads(socket.recv())
+                sent = self._sent(frame)
+                said = socket.answer(sent["image"] if "image" in sent else json.dumps(sent))
                 if "error" in said:
                     raise _named(said["error"]["kind"], said["error"]["message"], ServiceFailed)
                 yield _answers(said)
@@ -229,7 +237,7 @@ class Client:
     def why(self, example: Any, name: str | None = None, *, box: Any = None, top: int = 5) -> Why:
         """As :meth:`everlearn.Memory.why`."""
         said = {"top": top} | ({} if name is None else {"name": name}) | box_field(box)
-        return read_why(self._json("POST", "why", said | _sent(example)))
+        return read_why(self._json("POST", "why", said | self._sent(example)))
 
     def report(self) -> Report:
         """As :meth:`everlearn.Memory.report`."""
@@ -275,7 +283,9 @@ class Client:
         erase: bool = False,
     ) -> Forgotten:
         """As :meth:`everlearn.Memory.forget`; a word is said as ``name=`` or ``source=``."""
-        return _forgotten(self._change("forget", _choice(what, id, name, source, erase)))
+        return _forgotten(
+            self._change("forget", _choice(what, id, name, source, erase, self._frames))
+        )
 
     def would_forget(
         self,
@@ -287,7 +297,7 @@ class Client:
         erase: bool = False,
     ) -> Forgotten:
         """As :meth:`everlearn.Memory.would_forget`."""
-        choice = _choice(what, id, name, source, erase)
+        choice = _choice(what, id, name, source, erase, self._frames)
         return _forgotten(self._json("POST", "would-forget", choice))
 
     def rename(self, old: str, new: str) -> None:
@@ -369,6 +379,9 @@ class Client:
 
     # Inside.
 
+    def _sent(self, example: Any) -> dict[str, Any]:
+        return _sent(example, self._frames)
+
     def _undoable(self, which: str) -> Change:
         found = self._json("GET", "undoable")[which]
         if found is None:
@@ -419,23 +432,24 @@ def _source(example: Any, source: str | None) -> dict[str, str]:
     return {"source": source} if source else {}
 
 
-def _sent(example: Any) -> dict[str, Any]:
+def _sent(example: Any, kind: str = "png") -> dict[str, Any]:
     if isinstance(example, (str, bytes, os.PathLike)):
         return {"image": read_bytes(example, DEFAULT_LIMITS)}
     if getattr(example, "ndim", None) == 3 or hasattr(example, "getexif"):
-        return {"image": _as_png(example)}
+        return {"image": _as_file(example, kind)}
     return {"vector": np.asarray(example, dtype=np.float64).tolist()}
 
 
-def _as_png(picture: Any) -> bytes:
-    """Pixels as a file that keeps every one of them."""
+def _as_file(picture: Any, kind: str) -> bytes:
+    """Pixels as a file; PNG keeps every one of them."""
     import io
 
     from everlearn.images.embedders import as_picture
 
     image = picture if hasattr(picture, "getexif") else as_picture(np.asarray(picture))
     stream = io.BytesIO()
-    image.convert("RGB").save(stream, "PNG", compress_level=1)
+    options = {"compress_level": 1} if kind == "png" else {"quality": 90}
+    image.convert("RGB").save(stream, kind.upper(), **options)
     return stream.getvalue()
 
 
@@ -490,17 +504,23 @@ def _answers(said: dict[str, Any]) -> Answers:
         ignored=said["ignored"],
         box=None if said.get("box") is None else Box(*said["box"]),
         probably=said.get("probably", False),
+        steady=None if said.get("steady") is None else Steady(**said["steady"]),
     )
 
 
 def _choice(
-    what: Any, id: int | None, name: str | None, source: str | None, erase: bool
+    what: Any,
+    id: int | None,
+    name: str | None,
+    source: str | None,
+    erase: bool,
+    kind: str,
 ) -> dict[str, Any]:
     if isinstance(what, str):
         raise InvalidParameter("say a word as name= or source=; a file as bytes or a Path")
     said = {"id": id, "name": name, "source": source}
     given = {key: value for key, value in said.items() if value is not None}
-    return given | {"erase": erase} | ({} if what is None else _sent(what))
+    return given | {"erase": erase} | ({} if what is None else _sent(what, kind))
 
 
 def _forgotten(row: dict[str, Any]) -> Forgotten:

@@ -1,15 +1,16 @@
 """Reading long answers and sending large uploads, for the client."""
 
 import base64
+import contextlib
+import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 import numpy as np
 
-from everlearn.errors import CannotReach, EverlearnError, MissingPackage
+from everlearn.errors import CannotReach, EverlearnError, MissingPackage, ServiceFailed
 from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
 from everlearn.memory.answers import Answer, Answers
 from everlearn.memory.finding import Thing
@@ -114,24 +115,60 @@ def add_evaluated(found: Evaluation, said: dict[str, Any]) -> None:
     found.unreadable += [tuple(row) for row in said["unreadable"]]
 
 
-def connected(address: str, token: str, memory: str | None) -> AbstractContextManager[Any]:
-    """A WebSocket for frames."""
-    try:
-        from websockets.exceptions import WebSocketException
-        from websockets.sync.client import connect
-    except ModuleNotFoundError:
-        raise MissingPackage(
-            "ask_stream needs websockets; install it with: pip install websockets"
-        ) from None
-    place = address.replace("http", "ws", 1) + "/v1/ask/stream"
-    query = "" if memory is None else f"?memory={quote(memory, safe='')}"
-    headers = {"authorization": f"Bearer {token}"}
-    try:
-        return connect(place + query, additional_headers=headers, compression=None, proxy=None)
-    except (OSError, WebSocketException) as error:
-        raise CannotReach(
-            f"{address} takes no frames ({error}); is everlearn serve running, and the token its?"
-        ) from None
+class FrameSocket:
+    """A WebSocket on which frames are answered one after the other; raises named errors alone.
+
+    Parameters
+    ----------
+    address, token : str
+    memory : str or None
+    """
+
+    def __init__(self, address: str, token: str, memory: str | None) -> None:
+        try:
+            from websockets.exceptions import WebSocketException
+            from websockets.sync.client import connect
+        except ModuleNotFoundError:
+            raise MissingPackage(
+                "ask_stream needs websockets; install it with: pip install websockets"
+            ) from None
+        self._address = address
+        self._broken = (OSError, EOFError, WebSocketException)
+        place = address.replace("http", "ws", 1) + "/v1/ask/stream"
+        query = "" if memory is None else f"?memory={quote(memory, safe='')}"
+        headers = {"authorization": f"Bearer {token}"}
+        try:
+            self._connection = connect(
+                place + query, additional_headers=headers, compression=None, proxy=None
+            )
+            self._socket = self._connection.__enter__()
+        except self._broken as error:
+            raise CannotReach(
+                f"{address} takes no frames ({error}); is everlearn serve running, and the token "
+                "its?"
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(*self._broken):
+            self._connection.__exit__(None, None, None)
+
+    def answer(self, frame: bytes | str) -> dict[str, Any]:
+        """Send a frame and wait for its answer."""
+        try:
+            self._socket.send(frame)
+            said = json.loads(self._socket.recv())
+        except self._broken as error:
+            raise CannotReach(
+                f"{self._address} ended the stream of frames ({error}); ask again with a new one"
+            ) from None
+        except ValueError:
+            raise ServiceFailed(f"{self._address} answered a frame with no JSON") from None
+        if not isinstance(said, dict):
+            raise ServiceFailed(f"{self._address} answered a frame with no object")
+        return said
 
 
 def _labelled(file: Any) -> dict[str, Any]:

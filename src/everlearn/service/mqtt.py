@@ -237,13 +237,18 @@ class Mqtt:
                 LOG.exception("a picture from MQTT could not be answered")
 
     def _answer(self, served: Served, camera: str, image: bytes) -> None:
-        answers = served.ask(lambda memory: memory.ask(image, top=1)).result()
+        answers = served.ask(lambda memory: memory.ask(image)).result()
         best = answers[0] if answers else None
         name = best.name if best and not answers.unknown else None
+        probability = best.probability if best else None
+        if camera:
+            # Its frames are answered together, so that the answer does not flicker.
+            steady = served.steadied(f"mqtt/{camera}", answers)
+            name, probability = steady.name, steady.probability
         facts = {
             "name": name,
-            "unknown": answers.unknown,
-            "probability": best.probability if best else None,
+            "unknown": name is None,
+            "probability": probability,
             "frame": hashlib.sha256(image).hexdigest()[:16],
         }
         if not camera:

@@ -8,12 +8,16 @@ import asyncio
 import os
 import re
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from everlearn.errors import EverlearnError, InvalidParameter, TooBusy, UnknownMemory
+from everlearn.memory.answers import Answers, Steady
 from everlearn.memory.memory import Memory
+from everlearn.memory.session import Session
 from everlearn.service.events import CHANGES, Events, Follower
 from everlearn.service.fleet import Consumer, FleetEvents
 from everlearn.service.held_bytes import HeldBytes
@@ -28,6 +32,9 @@ NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 READY_SECONDS = 5.0
 # A replica whose database said nothing for so long is not ready.
 MOST_LAG_SECONDS = 5.0
+# So many sessions are kept, and each as long as frames keep coming.
+SESSIONS = 256
+SESSION_SECONDS = 10.0
 # More threads than this do not decode and embed faster; they only wait for each other.
 ASKERS = max(2, min(4, os.cpu_count() or 2))
 
@@ -56,6 +63,8 @@ class Served:
         self._count = threading.Lock()
         self._alone = asyncio.Lock()
         self._answered: tuple[str | None, ...] = ()
+        self._sessions: OrderedDict[str, tuple[Session, float]] = OrderedDict()
+        self._sessions_lock = threading.Lock()
         self.writer = WriteQueue(
             settings.waiting,
             settings.kept_keys,
@@ -130,8 +139,36 @@ class Served:
         async with self._alone:
             return await asyncio.to_thread(look)
 
-    def note_answer(self, *, name: str | None, probability: float | None) -> None:
-        """What was answered, for those who follow it; told when the name changes."""
+    def steadied(self, session: str, answers: Answers) -> Steady:
+        """What the latest frames of a session say together; noted with the answer to this one.
+
+        A session is a word: of a camera, of a page. One that was silent for long, or that is not
+        among the latest used, begins anew.
+        """
+        now = time.monotonic()
+        with self._sessions_lock:
+            kept, last = self._sessions.pop(session, (Session(), now))
+            if now - last > SESSION_SECONDS:
+                kept = Session()
+            self._sessions[session] = kept, now
+            while len(self._sessions) > SESSIONS:
+                self._sessions.popitem(last=False)
+            answers.steady = kept.add(answers)
+        return answers.steady
+
+    def note_answer(self, answers: Answers) -> None:
+        """What was answered, for those who follow it; told when the name changes.
+
+        Of a session, what its frames say together; *unknown* is then told once, not of each frame.
+        """
+        best, steady = answers[0] if answers else None, answers.steady
+        name = best.name if best and not answers.unknown else None
+        probability = best.probability if best else None
+        if steady is not None:
+            name, probability = steady.name, steady.probability
+        new = steady is None or (steady.changed and name is None)
+        if answers.unknown and not answers.ignored and new:
+            self.tell("unknown", nearest=best.name if best else None)
         if (name,) != self._answered:
             self._answered = (name,)
             self._events.tell_quietly(self.name, "answered", name=name, probability=probability)

@@ -117,6 +117,11 @@ class AskRequest(OneExample):
     where: bool = Field(False, description="Ask about the surest thing, and say where it is.")
     top: Annotated[int, Field(ge=1, le=10_000)] | None = 5
     remember: bool = False
+    session: Group | None = Field(
+        None,
+        description="A word of the client's own for a camera: its frames are answered together, "
+        "too (``steady``).",
+    )
     after: Annotated[int, Field(ge=0, lt=1 << 63)] | None = Field(
         None, description="Wait until everything up to this position is known."
     )
@@ -170,6 +175,17 @@ class OneAnswer(BaseModel):
     probability: float
 
 
+class SteadyAnswer(BaseModel):
+    """What the latest frames of a session say together."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str | None = Field(description="Null for unknown.")
+    probability: float
+    settled: bool = Field(description="Whether it led clearly at least once.")
+    changed: bool = Field(description="Whether it is another one than after the frame before.")
+
+
 class Answered(BaseModel):
     unknown: bool = Field(description="Whether it resembles nothing that was taught.")
     familiarity: float | None
@@ -179,10 +195,13 @@ class Answered(BaseModel):
     ignored: bool = Field(description="Whether it resembles strangers that are to be ignored.")
     answers: list[OneAnswer] = Field(description="The best first.")
     box: list[float] | None = Field(None, description="The part of the image it is about.")
+    steady: SteadyAnswer | None = Field(None, description="In a session: by the latest frames.")
 
     @classmethod
     def of(cls, answers: Answers) -> Self:
+        steady = answers.steady
         return cls(
+            steady=None if steady is None else SteadyAnswer.model_validate(steady),
             box=None if answers.box is None else list(answers.box),
             unknown=answers.unknown,
             familiarity=finite(answers.familiarity),

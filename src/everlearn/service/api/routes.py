@@ -101,13 +101,9 @@ async def answered(served: Served, sent: AskRequest) -> Answered:
         )
 
     answers = await (served.change(ask) if sent.remember else served.question(ask))
-    if answers.unknown and not answers.ignored:
-        served.tell("unknown", nearest=answers[0].name if answers else None)
-    best = answers[0] if answers else None
-    served.note_answer(
-        name=best.name if best and not answers.unknown else None,
-        probability=best.probability if best else None,
-    )
+    if sent.session is not None:
+        served.steadied(sent.session, answers)
+    served.note_answer(answers)
     return Answered.of(answers)
 
 

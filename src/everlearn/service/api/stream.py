@@ -3,10 +3,13 @@
     client  a binary message: an image          or a text message: the JSON of ``ask``
     service a text message for each, in order: the JSON that ``ask`` answers, or an error
 
-A client that sends faster than it is answered is read no faster than that.
+A stream is a session: ``steady`` is what its latest frames say together. A client that sends faster
+than it is answered is read no faster than that.
 """
 
 import asyncio
+import time
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from everlearn.errors import EverlearnError
 from everlearn.service.api.addresses import new_router
-from everlearn.service.api.failures import body_of
+from everlearn.service.api.failures import body_of, status_of
 from everlearn.service.api.models import AskRequest
 from everlearn.service.api.routes import answered
 from everlearn.service.served import Served, Service
@@ -37,11 +40,16 @@ async def stream(socket: WebSocket, memory: str | None = None) -> None:
 
 
 def _asked(served: Served) -> Answer:
+    session = uuid.uuid4().hex
+
     async def answer(message: dict[str, Any]) -> BaseModel:
         frame = message.get("bytes")
         if frame is not None:
-            return await answered(served, AskRequest.model_validate({"image": frame}))
-        return await answered(served, AskRequest.model_validate_json(message.get("text") or ""))
+            sent = AskRequest.model_validate({"image": frame})
+        else:
+            sent = AskRequest.model_validate_json(message.get("text") or "")
+        sent.session = sent.session or session
+        return await answered(served, sent)
 
     return answer
 
@@ -71,7 +79,7 @@ async def answer_frames(
         return
     service.streams += 1
     try:
-        await _until_gone(socket, begin(served), service.settings.stream_seconds)
+        await _until_gone(socket, begin(served), service)
     except TimeoutError:
         await socket.close(SILENT, "nothing was sent, or the answer was not read, for too long")
     except WebSocketDisconnect:
@@ -80,17 +88,23 @@ async def answer_frames(
         service.streams -= 1
 
 
-async def _until_gone(socket: WebSocket, answer: Answer, seconds: float) -> None:
+async def _until_gone(socket: WebSocket, answer: Answer, service: Service) -> None:
+    seconds = service.settings.stream_seconds
+    route = getattr(socket.scope.get("route"), "path", "other")
     while True:
         async with asyncio.timeout(seconds):
             message = await socket.receive()
         if message["type"] == "websocket.disconnect":
             return
+        began, status = time.monotonic(), 200
         try:
             said = (await answer(dict(message))).model_dump_json()
         except ValidationError as error:
+            status = 422
             said = body_of("InvalidInput", str(error.errors()[0]["msg"])).decode()
         except EverlearnError as error:
+            status = status_of(error)
             said = body_of(type(error).__name__, str(error)).decode()
+        service.metrics.count(route, status, time.monotonic() - began)
         async with asyncio.timeout(seconds):
             await socket.send_text(said)
