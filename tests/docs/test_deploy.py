@@ -1,6 +1,11 @@
 """What is deployed: nobody's rights, and figures that the service has."""
 
+import json
+import re
 import runpy
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +73,76 @@ class TestHomeAssistant:
         again = program["command"](given)[1]["EVERLEARN_TOKEN"]
         assert variables["EVERLEARN_TOKEN"] == again
         assert (tmp_path / "token").stat().st_mode & 0o077 == 0
+
+
+def expressions():
+    """What Prometheus is asked for by the board and by the alerts."""
+    board = json.loads((DEPLOY / "grafana" / "everlearn.json").read_text("utf-8"))
+    rules = read("alerts.yml")["groups"][0]["rules"]
+    found = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    return [*found, *(rule["expr"] for rule in rules)]
+
+
+def test_boards_and_alerts_ask_for_figures_that_the_service_gives(tmp_path):
+    pytest.importorskip("fastapi", reason="fastapi is not installed: everlearn[serve]")
+    from starlette.testclient import TestClient
+
+    from everlearn import Memory
+    from everlearn.service import Settings, create_app
+    from everlearn.service.webhooks import Webhooks
+
+    token = "a-token-only-tests-know"
+    with Memory(tmp_path / "memory") as memory:
+        app, service = create_app({"memory": memory}, Settings(token=token))
+        service.follow(Webhooks([], "secret"))
+        headers = {"authorization": f"Bearer {token}"}
+        with TestClient(app, base_url="http://127.0.0.1:8737", headers=headers) as client:
+            client.post("/v1/teach", json={"vector": [1, 0], "name": "cup"})
+            client.post("/v1/ask", json={"vector": [1, 0]})
+            given = set(re.findall(r"^(everlearn_\w+)", client.get("/metrics").text, re.MULTILINE))
+    asked = {name for text in expressions() for name in re.findall(r"everlearn_\w+", text)}
+    assert "everlearn_lag_seconds" in asked
+    assert asked <= given
+    for text in expressions():
+        assert text.count("(") == text.count(")")
+        assert text.count("{") == text.count("}")
+
+
+def test_panels_of_the_board_do_not_overlap():
+    board = json.loads((DEPLOY / "grafana" / "everlearn.json").read_text("utf-8"))
+    places = [panel["gridPos"] for panel in board["panels"]]
+    cells = [
+        (x, y)
+        for place in places
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert len({panel["id"] for panel in board["panels"]}) == len(places)
+
+
+@pytest.mark.parametrize("name", ["compose.yml", "fleet.yml"])
+def test_compose_files_fit_their_schema(name):
+    check = Path(sys.executable).with_name("check-jsonschema")
+    if not check.exists():
+        pytest.skip("check-jsonschema is not installed")
+    done = subprocess.run(
+        [check, "--builtin-schema", "vendor.compose-spec", DEPLOY / name],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_kubernetes_deployment_is_ready_when_the_service_is():
+    parts = list(yaml.safe_load_all((DEPLOY / "kubernetes.yml").read_text("utf-8")))
+    deployment, service = parts
+    assert [part["kind"] for part in parts] == ["Deployment", "Service"]
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert service["spec"]["selector"].items() <= labels.items()
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    ports = {port["containerPort"] for port in container["ports"]}
+    assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports

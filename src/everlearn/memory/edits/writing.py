@@ -34,6 +34,8 @@ REPEATED, NEW, OTHER = 0, 1, 2
 RESERVED = frozenset({"unknown", "ignored", "background"})
 # How alike two names are, from 0 to 1, of which one may be a misspelling of the other.
 ALIKE = 0.8
+# So many names are read at once rather than looked up one by one.
+FEW_NAMES = 10_000
 
 LONGEST_GROUP = 100
 # Of an operation.
@@ -156,7 +158,7 @@ def _too_long(example: Example) -> InvalidInput | None:
 
 def kind_of_vectors(journal: Journal) -> Kind:
     """What the first vectors settled: how long they are, and which embedder made them."""
-    return {key: journal.fact(key) or "" for key in ("n_features", "embedder")}
+    return journal.facts("n_features", "embedder")
 
 
 def require_alike(known: Kind, example: Example, memory: str) -> Kind:
@@ -213,22 +215,21 @@ def begin(journal: Journal, kind: str, group: str | None = None) -> int:
 
     What was undone before can no longer be redone.
     """
-    last = journal.db.row(f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT 1")
-    if group is not None and last is not None and last[1:2] + last[3:] == (kind, 0, 0, None, group):
-        return int(last[0])
-    for row in journal.db.rows(
-        f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 1 AND dropped = 0"
-    ):
-        keep_operation(journal, (*row[:4], 1, *row[5:]))
-    operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
-    keep_operation(journal, (operation, kind, time.time(), 0, 0, None, group))
-    return operation
+    return int(begun(journal, kind, group)[0])
 
 
 def begun(journal: Journal, kind: str, group: str | None = None) -> list[float]:
     """As :func:`begin`, with the time, by which :func:`going_on` knows it again."""
-    operation = begin(journal, kind, group)
-    when = journal.db.value("SELECT time FROM operations WHERE id = ?", operation)
+    last = journal.db.row(f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT 1")
+    if group is not None and last is not None and last[1:2] + last[3:] == (kind, 0, 0, None, group):
+        return [int(last[0]), last[2]]
+    for row in journal.db.rows(
+        f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 1 AND dropped = 0"
+    ):
+        keep_operation(journal, (*row[:4], 1, *row[5:]))
+    operation = 1 if last is None else int(last[0]) + 1
+    when = time.time()
+    keep_operation(journal, (operation, kind, when, 0, 0, None, group))
     return [operation, when]
 
 
@@ -271,6 +272,8 @@ class Spelling:
         self._known: dict[str, str] | None = None
         # Asked once for each: teaching a thousand pictures of a name is one look at it.
         self._there: set[str] = set()
+        self._looks = 0
+        self._has_all = False
 
     def __call__(self, name: str) -> str:
         """The name as it is kept."""
@@ -280,12 +283,28 @@ class Spelling:
             raise InvalidLabel(
                 f"{tidy!r} is a word that answers use themselves; choose another name"
             )
-        if tidy in self._there or self._journal.find_name(tidy) is not None:
-            self._there.add(tidy)
+        inbox = self._journal.db.inbox
+        if inbox is None:
+            return self._spelled(tidy)
+        return str(inbox.persistently(lambda: self._spelled(tidy)))
+
+    def _spelled(self, tidy: str) -> str:
+        if tidy in self._there or self._is_there(tidy):
             return tidy
         if self._known is None:
             self._known = {known.casefold(): known for known in self._journal.names()}
         return self._known.setdefault(tidy.casefold(), tidy)
+
+
+    def _is_there(self, name: str) -> bool:
+        """Whether a name is known; those of a small journal are read together, the second time."""
+        self._looks += 1
+        if self._looks == 2 and self._journal.n_names <= FEW_NAMES:
+            self._there.update(self._journal.name_ids().values())
+            self._has_all = True
+        if not self._has_all and self._journal.find_name(name) is not None:
+            self._there.add(name)
+        return name in self._there
 
 
 def misspelled(name: str, known: Iterable[str]) -> str | None:

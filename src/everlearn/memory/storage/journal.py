@@ -93,6 +93,17 @@ class Journal:
         self._require_checksum(row[1], "facts", key, row[0])
         return str(row[0])
 
+    def facts(self, *keys: str) -> dict[str, str]:
+        """Several facts at once; empty where there is none."""
+        marks = ", ".join("?" * len(keys))
+        found = dict.fromkeys(keys, "")
+        for key, value, own in self.db.rows(
+            f"SELECT key, value, seal FROM facts WHERE key IN ({marks})", *keys
+        ):
+            self._require_checksum(own, "facts", key, value)
+            found[key] = str(value)
+        return found
+
     def set_fact(self, key: str, value: str) -> None:
         require_row("facts", (key, value))
         row = key, value, row_checksum("facts", key, value)

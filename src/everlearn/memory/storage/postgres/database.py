@@ -6,6 +6,9 @@ Inside, teachings that wait in the inbox get their positions first (inbox.py). I
 that the journal changed and announcing it (``NOTIFY``). The isolation level is READ COMMITTED: what
 is read after the lock was given is everything committed before.
 
+Rows that are written wait until something is read or the transaction ends, and go to the server in
+one message with that (libpq's pipeline mode): what costs is the number of answers waited for.
+
 A view is a REPEATABLE READ transaction that only reads.
 """
 
@@ -32,15 +35,18 @@ from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.connecting import connected, lock_key
 from everlearn.memory.storage.postgres.failures import DatabaseAway, named
 from everlearn.memory.storage.postgres.inbox import Inbox
-from everlearn.memory.storage.postgres.tables import columns, primary_key
+from everlearn.memory.storage.postgres.tables import column_types, columns, primary_key
 from everlearn.memory.storage.postgres.watching import Watch
 from everlearn.memory.storage.schema import TABLES
 from everlearn.memory.storage.sqlite.database import SQLiteDatabase
 
 # How long to wait for other writers.
 LOCK_SECONDS = 60
-# So many whole rows are copied rather than inserted one by one: a third of the time.
-COPY_ROWS = 8
+# So many whole rows are inserted as arrays of columns; and so many are copied.
+ARRAY_ROWS = 4
+COPY_ROWS = 512
+# No more rows wait for the next statement.
+MOST_WAITING = 2048
 WHOLE_ROWS = re.compile(r"INSERT INTO (\w+) VALUES \([?, ]+\)")
 # How often to look whether the write-ahead log of before an erase is gone.
 TRACES_SECONDS = 5.0
@@ -87,9 +93,10 @@ class PostgresDatabase:
         self.inbox = Inbox(self)
         self._db: psycopg.Connection[Any] | None = None
         self._closed = False
-        self._view = self._dirty = self._held = False
+        self._view = self._dirty = self._held = self._inbox_waits = False
         self._depth = 0
         self._events: list[tuple[str, str]] = []
+        self._waiting: list[tuple[str, Sequence[tuple[Any, ...]]]] = []
         self._known: tuple[int, int] | None = None
         self._watch: Watch | None = None
         self._cursors = itertools.count()
@@ -113,23 +120,27 @@ class PostgresDatabase:
     def run(self, statement: str, *values: Any) -> int:
         self._dirty = True
         with self._named():
-            return self._connection().execute(_translated(statement), values).rowcount
+            done = self._with_waiting(lambda db: db.execute(_translated(statement), values))
+            return done.rowcount
 
     def run_many(self, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
         self._dirty = True
         if not values:
             return
         whole = WHOLE_ROWS.fullmatch(statement)
-        with self._named(), self._connection().cursor() as cursor:
-            if whole is None or len(values) < COPY_ROWS:
-                cursor.executemany(_translated(statement), values)
-                return
-            with cursor.copy(f"COPY {whole[1]} FROM STDIN".encode()) as copy:
+        if whole is not None and len(values) >= COPY_ROWS:
+            self._send_waiting()
+            statement = f"COPY {whole[1]} FROM STDIN"
+            with self._named(), self._connection().cursor().copy(statement.encode()) as copy:
                 for row in values:
                     copy.write_row(row)
+            return
+        self._waiting.append((statement, values))
+        if not self._depth or sum(len(rows) for _, rows in self._waiting) > MOST_WAITING:
+            self._send_waiting()
 
     def replace(self, table: str, *values: Any) -> None:
-        self.run(_replacing(table), *values)
+        self.run_many(_replacing(table), [values])
 
     def value(self, query: str, *values: Any) -> Any:
         row = self.row(query, *values)
@@ -146,19 +157,25 @@ class PostgresDatabase:
 
     def _fetched(self, ask: Callable[[psycopg.Cursor[Any]], Any]) -> Any:
         """What a question gives; alone it is asked again on a connection that was made anew."""
-        try:
-            with self._named(), self._connection().cursor(binary=True) as cursor:
+
+        def answer(db: psycopg.Connection[Any]) -> Any:
+            with db.cursor(binary=True) as cursor:
                 return ask(cursor)
+
+        try:
+            with self._named():
+                return self._with_waiting(answer)
         except DatabaseAway:
             if self._view or self._depth:
                 raise
-        with self._named(), self._connection().cursor(binary=True) as cursor:
-            return ask(cursor)
+        with self._named():
+            return self._with_waiting(answer)
 
     def each(self, query: str, *values: Any) -> Iterator[Any]:
         if not (self._view or self._depth):
             yield from self.rows(query, *values)
             return
+        self._send_waiting()
         name = f"each_{next(self._cursors)}"
         with self._named(), self._connection().cursor(name, binary=True) as cursor:
             cursor.itersize = ROWS_AT_A_TIME
@@ -176,7 +193,7 @@ class PostgresDatabase:
         try:
             self._begin()
             self._depth = 1
-            self.inbox.order()
+            self._order()
             yield
             self._commit()
         finally:
@@ -194,7 +211,7 @@ class PostgresDatabase:
             mine = self._begin(wait=False)
             if mine:
                 self._depth = 1
-                self.inbox.order()
+                self._order()
             yield mine
             if mine:
                 self._commit()
@@ -225,9 +242,11 @@ class PostgresDatabase:
     def savepoint(self) -> Iterator[None]:
         """What fails inside a transaction is undone, and the rest of it goes on."""
         told = len(self._events)
+        self._send_waiting()
         try:
             with self._named(), self._connection().transaction():
                 yield
+                self._send_waiting()
         except BaseException:
             del self._events[told:]
             raise
@@ -383,6 +402,7 @@ class PostgresDatabase:
     def _begin(self, *, wait: bool = True) -> bool:
         self._dirty = False
         self._events.clear()
+        self._waiting.clear()
         try:
             return self._lock(wait)
         except DatabaseAway:
@@ -392,27 +412,43 @@ class PostgresDatabase:
     def _lock(self, wait: bool) -> bool:
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
         key = lock_key(self.address.schema)
+        waiting = "SELECT EXISTS (SELECT 1 FROM inbox)"
         if not wait:
-            return bool(self._last(f"{begin}; SELECT pg_try_advisory_xact_lock({key})")[0])
-        limit = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
-        self._last(f"{begin}; {limit}; SELECT pg_advisory_xact_lock({key})")
-        return True
+            mine, waits = self._answers(
+                f"{begin}; SELECT pg_try_advisory_xact_lock({key})", waiting
+            )
+        else:
+            limit = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
+            _, waits = self._answers(
+                f"{begin}; {limit}; SELECT pg_advisory_xact_lock({key})", waiting
+            )
+            mine = True
+        self._inbox_waits = bool(waits)
+        return bool(mine)
 
-    def _last(self, statements: str) -> Any:
-        """The row that the last of several statements gives, in one message to the server."""
+    def _answers(self, first: str, second: str) -> tuple[Any, Any]:
+        """What the last two of several statements answer, in one message to the server."""
+        found: list[Any] = []
         with self._named():
-            cursor = self._connection().execute(statements.encode())
-            while cursor.nextset():
-                pass
-            return cursor.fetchone()
+            cursor = self._connection().execute(f"{first}; {second}".encode())
+            while True:
+                if cursor.description is not None:
+                    found.append(cursor.fetchone())
+                if not cursor.nextset():
+                    return found[-2][0], found[-1][0]
 
     def _commit(self) -> None:
-        known = self._known
-        if self._dirty:
-            row = self._note_change()
-            known = int(row[0]), int(row[1])
+        known, changed = self._known, None
+        if self._events and secrets.randbelow(DROP_EVERY) == 0:
+            self._drop_old_events()
         try:
-            self._execute("COMMIT")
+            with self._named(), _pipeline(self._connection()) as db:
+                self._queue_waiting(db)
+                if self._dirty:
+                    changed = self._note_change(db)
+                self._execute("COMMIT")
+            if changed is not None and (row := changed.fetchone()) is not None:
+                known = int(row[0]), int(row[1])
         except DatabaseAway as error:
             raise DatabaseAway(
                 f"{error} It is not certain whether this change was kept; look, or send it again"
@@ -421,14 +457,43 @@ class PostgresDatabase:
         if self._watch is not None and known is not None:
             self._watch.heard(known)
 
-    def _note_change(self) -> Any:
+    def _order(self) -> None:
+        """Give positions to what waited in the inbox when the lock was given."""
+        if self._inbox_waits:
+            self.inbox.order()
+
+    def _note_change(self, db: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
         tag, channel = secrets.randbits(62), self.address.channel
         if not self._events:
-            return self.row(CHANGED, tag, channel)
+            return db.execute(_translated(CHANGED), (tag, channel))
         kinds, facts = (list(column) for column in zip(*self._events, strict=True))
-        if secrets.randbelow(DROP_EVERY) == 0:
-            self._drop_old_events()
-        return self.row(CHANGED_AND_TOLD, tag, len(kinds), kinds, kinds, facts, channel)
+        values = tag, len(kinds), kinds, kinds, facts, channel
+        return db.execute(_translated(CHANGED_AND_TOLD), values)
+
+    def _with_waiting(self, action: Callable[[psycopg.Connection[Any]], Any]) -> Any:
+        """Do something after the rows that wait were sent, in one message with them."""
+        if not self._waiting:
+            return action(self._connection())
+        with _pipeline(self._connection()) as db:
+            self._queue_waiting(db)
+            return action(db)
+
+    def _send_waiting(self) -> None:
+        if self._waiting:
+            with self._named():
+                self._with_waiting(lambda db: None)
+
+    def _queue_waiting(self, db: psycopg.Connection[Any]) -> None:
+        waiting, self._waiting = self._waiting, []
+        for statement, rows in waiting:
+            whole = WHOLE_ROWS.fullmatch(statement)
+            if whole is not None and whole[1] in TABLES and len(rows) >= ARRAY_ROWS:
+                db.execute(
+                    _inserting(whole[1]), [list(column) for column in zip(*rows, strict=True)]
+                )
+                continue
+            for row in rows:
+                db.execute(_translated(statement), row)
 
     def _drop_old_events(self) -> None:
         last = "SELECT number FROM events ORDER BY number DESC OFFSET ? LIMIT 1"
@@ -440,6 +505,7 @@ class PostgresDatabase:
     def _abandon(self) -> None:
         """End what is not finished; also what an interruption left behind."""
         self._view = False
+        self._waiting.clear()
         db = self._db
         if db is None or db.closed:
             return
@@ -479,6 +545,20 @@ class PostgresDatabase:
 def _translated(statement: str) -> bytes:
     """Placeholders as psycopg writes them; statements are this package's own, never a user's."""
     return statement.replace("%", "%%").replace("?", "%s").encode()
+
+
+@contextlib.contextmanager
+def _pipeline(db: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
+    """Inside, answers are waited for when they are read; an old libpq waits for each."""
+    with db.pipeline() if psycopg.Pipeline.is_supported() else contextlib.nullcontext():
+        yield db
+
+
+@cache
+def _inserting(table: str) -> bytes:
+    """Rows as one array for each column."""
+    arrays = ", ".join(f"%b::{kind}[]" for kind in column_types(table))
+    return f"INSERT INTO {table} SELECT * FROM unnest({arrays})".encode()
 
 
 @cache

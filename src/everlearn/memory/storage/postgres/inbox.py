@@ -203,9 +203,8 @@ class Inbox:
 
     def _keep(self, key: str, digest: bytes, answer: Answer) -> None:
         now = time.time()
-        self._db.run(
-            "INSERT INTO requests VALUES (?, ?, ?, ?)", key, digest, now, json.dumps(answer)
-        )
+        row = key, digest, now, json.dumps(answer)
+        self._db.run_many("INSERT INTO requests VALUES (?, ?, ?, ?)", [row])
         if secrets.randbelow(256) == 0:
             self._db.run("DELETE FROM requests WHERE time < ?", now - KEPT_SECONDS)
 

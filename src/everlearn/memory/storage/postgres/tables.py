@@ -122,9 +122,18 @@ def primary_key(table: str) -> str:
 
 def columns(table: str) -> list[str]:
     """The columns of one of the journal's tables, in order."""
+    return [part.split()[0] for part in _columns(table)]
+
+
+def column_types(table: str) -> list[str]:
+    """The types of these columns."""
+    found = [part.split()[1] for part in _columns(table)]
+    return ["double precision" if kind == "double" else kind for kind in found]
+
+
+def _columns(table: str) -> list[str]:
     body = next(text for text in _translated() if text.startswith(f"CREATE TABLE {table} "))
-    inside = body[body.index("(") + 1 : body.rindex(")")]
-    return [part.split()[0] for part in inside.split(",")]
+    return body[body.index("(") + 1 : body.rindex(")")].split(",")
 
 
 def statements_for_boxes() -> list[str]:
