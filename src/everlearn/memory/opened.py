@@ -217,6 +217,8 @@ class OpenMemory:
                         with self.journal.db.one_view():
                             self._leave_prepared()
                     self._tidy()
+            except CannotReach as error:
+                logger.warning("no snapshot was made, so opening will take longer: %s", error)
             finally:
                 self.closed = True
                 self.release()

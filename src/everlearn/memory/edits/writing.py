@@ -295,7 +295,6 @@ class Spelling:
             self._known = {known.casefold(): known for known in self._journal.names()}
         return self._known.setdefault(tidy.casefold(), tidy)
 
-
     def _is_there(self, name: str) -> bool:
         """Whether a name is known; those of a small journal are read together, the second time."""
         self._looks += 1

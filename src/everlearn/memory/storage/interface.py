@@ -39,6 +39,9 @@ class TeachingInbox(Protocol):
     def teach(self, options: dict[str, Any], pairs: list[tuple[str, Any]]) -> Any:
         """The answer to a request, once it is in the journal; sent again until it is."""
 
+    def persistently(self, look: Callable[[], Any]) -> Any:
+        """Read something that a change needs; tried again while the database is away."""
+
     def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
         """What some work answers; done once for every key, with its changes in one transaction."""
 

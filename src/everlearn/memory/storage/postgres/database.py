@@ -231,6 +231,11 @@ class PostgresDatabase:
         self.row("SELECT pg_notify(?, ?)", self.address.channel, news)
 
     @property
+    def changing(self) -> bool:
+        """Whether a transaction has begun that writes."""
+        return self._depth > 0
+
+    @property
     def may_order(self) -> bool:
         """Whether this user may give positions, which takes the right to write the log."""
         if self._may_order is None:
@@ -413,18 +418,12 @@ class PostgresDatabase:
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
         key = lock_key(self.address.schema)
         waiting = "SELECT EXISTS (SELECT 1 FROM inbox)"
-        if not wait:
-            mine, waits = self._answers(
-                f"{begin}; SELECT pg_try_advisory_xact_lock({key})", waiting
-            )
-        else:
-            limit = f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
-            _, waits = self._answers(
-                f"{begin}; {limit}; SELECT pg_advisory_xact_lock({key})", waiting
-            )
-            mine = True
+        # Also for tables that somebody else locks.
+        begin += f"; SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
+        function = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
+        mine, waits = self._answers(f"{begin}; SELECT {function}({key})", waiting)
         self._inbox_waits = bool(waits)
-        return bool(mine)
+        return wait or bool(mine)
 
     def _answers(self, first: str, second: str) -> tuple[Any, Any]:
         """What the last two of several statements answer, in one message to the server."""

@@ -80,6 +80,11 @@ class Inbox:
         request = Request(options, pairs)
         return self._persistently(lambda again: self._teach(request, again=again))
 
+    def persistently(self, look: Callable[[], Answer]) -> Answer:
+        if self._db.changing:
+            return look()
+        return self._persistently(lambda again: look())
+
     def once(self, key: str, content: bytes, work: Callable[[], Answer]) -> Answer:
         """Do something under a key, with its changes in one transaction; the second time, only
         tell what it answered.
