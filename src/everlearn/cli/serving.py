@@ -34,11 +34,13 @@ LOOPBACK = "127.0.0.1"
     help="What clients have to show; by default a new one at every start.",
 )
 @click.option(
-    "--also",
+    "--add-memory",
+    "added",
     multiple=True,
     metavar="NAME=FOLDER",
     help="Serve another Memory, a folder or an address, under this name; may be repeated.",
 )
+@click.option("--also", multiple=True, hidden=True, help="As --add-memory, which it was called.")
 @click.option(
     "--allow-host",
     "hosts",
@@ -83,6 +85,7 @@ def serve(
     host: str,
     port: int,
     token: str | None,
+    added: tuple[str, ...],
     also: tuple[str, ...],
     hosts: tuple[str, ...],
     webhooks: tuple[str, ...],
@@ -105,12 +108,14 @@ def serve(
         ) from None
     if (certificate is None) != (key is None):
         raise click.UsageError("--certificate and --key go together")
+    if also:
+        say("--also is called --add-memory now; the old name goes in the next version", err=True)
     settings = Settings(token=token or new_token(), hosts=frozenset(name.lower() for name in hosts))
     configure_log(as_json=log == "json", verbose=verbose)
     with contextlib.ExitStack() as open_memories:
         memories = {
             name: open_memories.enter_context(Memory(folder, embedder=network(ctx)))
-            for name, folder in _folders(ctx.obj, also).items()
+            for name, folder in _folders(ctx.obj, added + also).items()
         }
         server = make_server(
             memories,
@@ -179,12 +184,12 @@ def _send_outward(
         service.follow(broker)
 
 
-def _folders(first: Any, also: tuple[str, ...]) -> dict[str, Any]:
+def _folders(first: Any, added: tuple[str, ...]) -> dict[str, Any]:
     folders = {"memory": first}
-    for pair in also:
+    for pair in added:
         name, equals, folder = pair.partition("=")
         if not (name and equals and folder):
-            raise InvalidParameter(f"--also takes NAME=FOLDER, not {pair!r}")
+            raise InvalidParameter(f"--add-memory takes NAME=FOLDER, not {pair!r}")
         if name in folders:
             raise InvalidParameter(f"two Memories would be called {name!r}; choose another name")
         folders[name] = Path(folder) if not is_address(folder) else folder
