@@ -55,6 +55,6 @@ OTHER_LEARNERS = [
         [("wide", RandomFeatures(n_components=40)), ("learn", AutoClassifier(sample_size=60))]
     ),
     StreamPipeline([("root", PowerNormalizer(unit_length=False)), ("learn", StreamingLDA())]),
-    NCMForest(n_estimators=20, random_state=0, memory=5),
-    SVMForest(n_estimators=20, random_state=0, memory=5, update="igt"),
+    NCMForest(n_estimators=20, random_state=0, n_exemplars=5),
+    SVMForest(n_estimators=20, random_state=0, n_exemplars=5, update="igt"),
 ]

@@ -100,7 +100,7 @@ def test_huge_values_stay_finite(rng, learner):
         ({"update_fraction": 1.5}, "update_fraction is a number at least 0 and at most 1"),
         ({"node_sampling": "best"}, "node_sampling is 'quality'"),
         ({"min_samples": -1}, "min_samples is a number at least 0"),
-        ({"memory": 0}, "memory is a whole number from 1"),
+        ({"n_exemplars": 0}, "n_exemplars is a whole number from 1"),
         ({"n_candidates": 0}, "n_candidates is a whole number from 1"),
         ({"class_subset": "all"}, "class_subset is"),
         ({"n_jobs": 0}, "n_jobs is a whole number from 1"),
@@ -165,4 +165,4 @@ def test_the_conventional_forest_passes_scikit_learns_checks():
 
 def test_memory_is_bounded_only_with_a_budget():
     assert Promise.BOUNDED_MEMORY not in NCMForest().promises
-    assert Promise.BOUNDED_MEMORY in NCMForest(memory=5).promises
+    assert Promise.BOUNDED_MEMORY in NCMForest(n_exemplars=5).promises

@@ -30,7 +30,7 @@ def small(learner, **words):
 @pytest.mark.parametrize("memory", [1, 7])
 def test_a_budget_is_kept_and_the_forest_still_works(rng, learner, update, memory):
     X, y = stream(rng)
-    forest = small(learner, memory=memory, update=update)
+    forest = small(learner, n_exemplars=memory, update=update)
     for part in np.array_split(np.arange(8), 4):
         forest.partial_fit(*(a[np.isin(y, part)] for a in (X, y)))
     examples = forest.groves_[0].examples
@@ -47,7 +47,7 @@ def test_with_a_budget_a_class_keeps_its_share(rng):
     """40 examples of one class and 10 of another at the same place, five of each stored."""
     X = np.zeros((50, 3))
     y = np.repeat(["often", "seldom"], [40, 10])
-    forest = small(NCMForest, memory=5).fit(X, y)
+    forest = small(NCMForest, n_exemplars=5).fit(X, y)
     np.testing.assert_allclose(forest.predict_proba(X[:1]), [[0.8, 0.2]])
 
 
@@ -55,7 +55,7 @@ def test_a_reservoir_keeps_every_example_equally_often(rng):
     kept = np.zeros(40)
     X = np.arange(40.0)[:, None]
     for seed in range(300):
-        forest = NCMForest(n_estimators=1, memory=10, random_state=seed)
+        forest = NCMForest(n_estimators=1, n_exemplars=10, random_state=seed)
         for part in np.split(X, 4):
             forest.partial_fit(part, np.zeros(10, int))
         examples = forest.groves_[0].examples
@@ -142,7 +142,7 @@ def test_forgetting_takes_weight_back(rng):
 
 def test_with_a_budget_what_is_not_stored_is_only_counted(rng):
     X, y = stream(rng)
-    forest = small(NCMForest, memory=4).fit(X, y).forget(X[:20], y[:20])
+    forest = small(NCMForest, n_exemplars=4).fit(X, y).forget(X[:20], y[:20])
     assert 0 not in forest.classes_
     with pytest.raises(NeverLearned):
         forest.forget(X[20:41], np.ones(21, int))
@@ -178,8 +178,8 @@ def test_forests_of_other_parameters_do_not_merge(rng):
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_file_holds_the_whole_forest(rng, learner, tmp_path):
     X, y = stream(rng)
-    forest = small(learner, memory=15).fit(X[y < 4], y[y < 4])
-    forest.merge(learner(n_estimators=2, random_state=3, memory=15).fit(X[y > 2], y[y > 2]))
+    forest = small(learner, n_exemplars=15).fit(X[y < 4], y[y < 4])
+    forest.merge(learner(n_estimators=2, random_state=3, n_exemplars=15).fit(X[y > 2], y[y > 2]))
     everlearn.save(forest, tmp_path / "forest")
     loaded = everlearn.load(tmp_path / "forest")
     np.testing.assert_array_equal(forest.predict_proba(X), loaded.predict_proba(X))
@@ -213,7 +213,7 @@ def test_any_life_leaves_a_sound_forest(steps, update, memory, svm):
     rng = np.random.default_rng(0)
     X, y = stream(rng, n_classes=6, per_class=8)
     forest = (SVMForest if svm else NCMForest)(
-        n_estimators=2, update=update, memory=memory, update_fraction=0.5, random_state=0
+        n_estimators=2, update=update, n_exemplars=memory, update_fraction=0.5, random_state=0
     ).fit(X[y == 0], y[y == 0])
     held = {0: 1}
     for action, label in steps:

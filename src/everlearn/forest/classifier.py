@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from threading import RLock
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 
 from everlearn.acceleration import require_compiler
 from everlearn.base import BOUNDED, Array, Promise, Slots, State, StreamingClassifier
+from everlearn.deprecation import parameter, warn_of_old_parameters
 from everlearn.errors import DamagedModel
 from everlearn.estimator import StreamingEstimator
 from everlearn.forest.grove import Batch, Grove
@@ -54,7 +55,10 @@ class ForestClassifier(StreamingClassifier):
     node_sampling: str
     min_samples: float
     n_candidates: int
-    memory: int | None
+    n_exemplars: int | None
+    memory: int | str | None
+
+    _renamed_parameters: ClassVar[dict[str, str | None]] = {"memory": "n_exemplars"}
     whiten: bool
     random_state: Any
     n_jobs: int | None
@@ -67,7 +71,7 @@ class ForestClassifier(StreamingClassifier):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        return frozenset() if self.memory is None else BOUNDED
+        return frozenset() if parameter(self, "n_exemplars") is None else BOUNDED
 
     @property
     def n_trees_(self) -> int:
@@ -94,7 +98,8 @@ class ForestClassifier(StreamingClassifier):
         require_whole("n_candidates", self.n_candidates, most=MOST_CANDIDATES)
         require_number("min_samples", self.min_samples, least=0.0)
         require_number("update_fraction", self.update_fraction, least=0.0, most=1.0)
-        require_whole("memory", self.memory, or_none=True)
+        warn_of_old_parameters(self)
+        require_whole("n_exemplars", parameter(self, "n_exemplars"), or_none=True)
         require_flag("whiten", self.whiten)
         if self.n_jobs != -1:
             require_whole("n_jobs", self.n_jobs, or_none=True)
@@ -169,7 +174,7 @@ class ForestClassifier(StreamingClassifier):
         return tuple(
             grove.taught(
                 batch,
-                self.memory,
+                parameter(self, "n_exemplars"),
                 settings_for,
                 1.0 if has_new else _intensity(grove, batch),
                 self._workers(),

@@ -5,6 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from everlearn.deprecation import DEPRECATED
 from everlearn.forest.classifier import ForestClassifier
 from everlearn.forest.settings import subset_size
 from everlearn.validation import require_number, require_one_of
@@ -43,7 +44,7 @@ class NCMForest(ForestClassifier):
     min_samples : float, default=10
         μ: a split must leave more than this on both sides. Where an average class has fewer than
         10 μ examples, a tenth of it takes the place of μ.
-    memory : int, optional
+    n_exemplars : int, optional
         At most so many examples of a class are stored, a uniform sample of all that were taught;
         each then counts for those it stands for. All are stored by default.
     whiten : bool, default=True
@@ -111,10 +112,11 @@ class NCMForest(ForestClassifier):
         class_subset: str | float = "sqrt",
         n_candidates: int = 1024,
         min_samples: float = 10,
-        memory: int | None = None,
+        n_exemplars: int | None = None,
         whiten: bool = True,
         random_state: Any = None,
         n_jobs: int | None = None,
+        memory: int | str | None = DEPRECATED,
     ) -> None:
         self.n_estimators = n_estimators
         self.update = update
@@ -123,6 +125,7 @@ class NCMForest(ForestClassifier):
         self.class_subset = class_subset
         self.n_candidates = n_candidates
         self.min_samples = min_samples
+        self.n_exemplars = n_exemplars
         self.memory = memory
         self.whiten = whiten
         self.random_state = random_state

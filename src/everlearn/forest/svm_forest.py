@@ -5,6 +5,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from everlearn.deprecation import DEPRECATED
 from everlearn.forest.classifier import MOST_EPOCHS, MOST_STEPS, ForestClassifier
 from everlearn.validation import require_number, require_whole
 
@@ -46,7 +47,7 @@ class SVMForest(ForestClassifier):
     min_samples : float, default=10
         μ: a split must leave more than this on both sides. Where an average class has fewer than
         10 μ examples, a tenth of it takes the place of μ.
-    memory : int, optional
+    n_exemplars : int, optional
         At most so many examples of a class are stored, a uniform sample of all that were taught;
         each then counts for those it stands for. All are stored by default.
     whiten : bool, default=True
@@ -118,10 +119,11 @@ class SVMForest(ForestClassifier):
         max_steps: int = 20_000,
         n_candidates: int = 20,
         min_samples: float = 10,
-        memory: int | None = None,
+        n_exemplars: int | None = None,
         whiten: bool = True,
         random_state: Any = None,
         n_jobs: int | None = None,
+        memory: int | str | None = DEPRECATED,
     ) -> None:
         self.n_estimators = n_estimators
         self.update = update
@@ -132,6 +134,7 @@ class SVMForest(ForestClassifier):
         self.max_steps = max_steps
         self.n_candidates = n_candidates
         self.min_samples = min_samples
+        self.n_exemplars = n_exemplars
         self.memory = memory
         self.whiten = whiten
         self.random_state = random_state

@@ -126,7 +126,7 @@ def test_with_a_budget_the_weight_that_examples_stand_for_counts(rng):
     """Ten stored examples of a class that stand for a thousand outgrow nodes as a thousand do."""
     X, y = stream(rng, n_classes=4, per_class=400)
     order = rng.permutation(len(X))
-    forest = auto(NCMForest, memory=10).fit(X[order[:40]], y[order[:40]])
+    forest = auto(NCMForest, n_exemplars=10).fit(X[order[:40]], y[order[:40]])
     first = [splits_of(view) for view in views(forest)]
     for part in np.array_split(order[40:], 10):
         forest.partial_fit(X[part], y[part])

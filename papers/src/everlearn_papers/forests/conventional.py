@@ -4,7 +4,7 @@ It is the baseline that NCM and SVM forests are measured against, with the same 
 leaves and the same updates, so that a difference is a difference of splitting functions.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from everlearn.errors import InvalidParameter
 from everlearn.forest.classifier import ForestClassifier
@@ -23,11 +23,12 @@ class ConventionalForest(ForestClassifier):
         threshold lies halfway between two random examples of the node.
     update : {"uls", "igt", "rtst", "auto"}, default="rtst"
         Reusing subtrees needs splitting functions that know classes, so "rust" is not offered.
-    n_estimators, update_fraction, node_sampling, n_candidates, min_samples, memory, whiten, \
-    random_state, n_jobs
+    n_estimators, update_fraction, node_sampling, n_candidates, min_samples, n_exemplars, \
+    whiten, random_state, n_jobs
         As for :class:`everlearn.NCMForest`.
     """
 
+    _renamed_parameters: ClassVar[dict[str, str | None]] = {}
     _updates = (Update.ULS, Update.IGT, Update.RTST, Update.AUTO)
 
     def __init__(
@@ -40,7 +41,7 @@ class ConventionalForest(ForestClassifier):
         node_sampling: str = "quality",
         n_candidates: int = 100,
         min_samples: float = 10,
-        memory: int | None = None,
+        n_exemplars: int | None = None,
         whiten: bool = True,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -52,7 +53,7 @@ class ConventionalForest(ForestClassifier):
         self.node_sampling = node_sampling
         self.n_candidates = n_candidates
         self.min_samples = min_samples
-        self.memory = memory
+        self.n_exemplars = n_exemplars
         self.whiten = whiten
         self.random_state = random_state
         self.n_jobs = n_jobs

@@ -131,7 +131,7 @@ def memory_budget(setting: Setting) -> Section:
     size = extent(setting)
     start, last = size.starts[0], size.many[-1]
     arms: dict[str, Any] = {EVERYTHING: {"update": "rust"}}
-    arms |= {str(kept): {"update": "rust", "memory": kept} for kept in size.budgets}
+    arms |= {str(kept): {"update": "rust", "n_exemplars": kept} for kept in size.budgets}
     found = grow(
         setting,
         "memory",
@@ -177,7 +177,7 @@ def memory_budget(setting: Setting) -> Section:
         f"Sec. 6: a memory of so many images, RUST from {start} to {last} classes",
         CIFAR,
         "*Published*: no experiment; the conclusion names keeping a subset of the data as the way "
-        f"out of storing it all. *Measured*: `memory=`, {size.step} classes at a time, "
+        f"out of storing it all. *Measured*: `n_exemplars=`, {size.step} classes at a time, "
         f"{size.trees} trees, {orders(setting, MEMORY_ORDERS)}. The images kept are a uniform "
         "sample of each class, each counting for those it stands for; relative to a forest "
         f"{RETRAINED} on all images.",
