@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import click
@@ -92,6 +93,12 @@ def test_teach_as_a_name(run, photos):
     assert again["taught"] == 1
     assert as_json(run("names", "--json"))["plant"]["count"] == 5
     assert "plant\t5\t20" in run("names").stdout
+
+
+@pytest.mark.parametrize("command", ["reproduce", "data"])
+def test_commands_of_the_papers_name_their_package(run, monkeypatch, command):
+    monkeypatch.setattr("everlearn.cli.app.entry_points", lambda **_: EntryPoints())
+    assert "pip install everlearn-papers" in run(command, "all", expect=1).stderr
 
 
 def test_names_from_folders_in_folders_are_shown_before_they_are_taught(run, photos, tmp_path):

@@ -12,7 +12,7 @@ import click
 from everlearn import __version__
 from everlearn.cli.context import Place
 from everlearn.cli.output import ends_well, print_json, say
-from everlearn.errors import EverlearnError
+from everlearn.errors import EverlearnError, MissingPackage
 from everlearn.memory.storage.postgres.address import PostgresAddress
 
 EPILOG = """\b
@@ -67,6 +67,9 @@ COMMANDS = {
     "demo": "everlearn.cli.showing",
 }
 
+# Commands of the package everlearn-papers, which joins them to these where it is installed.
+OF_PAPERS = ("data", "reproduce")
+
 
 class App(click.Group):
     """Commands are found when called; everlearn's own errors become one line and exit code 1."""
@@ -103,6 +106,11 @@ class App(click.Group):
             )
             return command
         joined = entry_points(group="everlearn.commands", name=cmd_name)
+        if not joined and cmd_name in OF_PAPERS:
+            raise MissingPackage(
+                f"everlearn {cmd_name} comes with everlearn-papers; install it with: pip install "
+                "everlearn-papers"
+            )
         return next(iter(joined)).load() if joined else None
 
 

@@ -180,7 +180,7 @@ def _model_as_replayed(history: ModelFollower) -> str:
         )
     _require_calibration(history, model)
     head = read_head(history.storage.caches, history.journal)
-    if head is not None and not _same(head, CalibratedModel(model, history.journal).head):
+    if head is not None and not _same(head, _head_as_calibrated(history, model, head)):
         raise DamagedJournal(
             f"what was prepared for questions in {place} is not what the model says; "
             "remove the files named prepared-*, they are made anew"
@@ -201,15 +201,34 @@ def _require_calibration(history: ModelFollower, model: Model) -> None:
     kept = model.calibration
     if not kept or not model.taught or not still_calibrated(model, history.journal):
         return
-    again = Model(clone(history.classifier()))
-    again.follow(history.journal, int(kept["position"]))
-    fresh = calibrated(again, history.journal, familiarity_of(again)) if again.taught else {}
+    fresh = _calibrated_at(history, int(kept["position"]))
     arrays = ("temperature", "scores", "nearest", "total")
     if not fresh or not all(_alike(_array(kept[key]), _array(fresh[key])) for key in arrays):
         raise DamagedJournal(
             f"the calibration of a snapshot in {history.storage.path} is not what the journal "
             "leads to; remove the files named snapshot-*, they are made anew"
         )
+
+
+def _head_as_calibrated(
+    history: ModelFollower, model: Model, head: ServingHead
+) -> ServingHead | None:
+    """The head of a model, calibrated where a prepared one was.
+
+    That is where the model is calibrated that a snapshot brings; where the snapshot is gone, the
+    model would be calibrated at the end of the log.
+    """
+    position = int(head.calibrated_at[0])
+    if model.calibration.get("position") != position and 0 < position <= model.position:
+        model.take_calibration(_calibrated_at(history, position))
+    return CalibratedModel(model, history.journal).head
+
+
+def _calibrated_at(history: ModelFollower, position: int) -> dict[str, Any]:
+    """The calibration that the log leads to at a position; empty if nothing counted there."""
+    again = Model(clone(history.classifier()))
+    again.follow(history.journal, position)
+    return calibrated(again, history.journal, familiarity_of(again)) if again.taught else {}
 
 
 def _array(value: Any) -> NDArray[Any]:

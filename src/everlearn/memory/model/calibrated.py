@@ -132,8 +132,9 @@ class CalibratedModel:
         bias, T = np.asarray(bias, dtype=np.float64), np.array([self.temperature])
         names, P = np.asarray(familiar_names, dtype=np.int64), np.array([power])
         blended = blend.coefficients
+        at = np.array([self._calibration["position"]], dtype=np.int64)
         return ServingHead(
-            np.asarray(self.classes), rows, bias, names, scores, nearest, T, P, blended
+            np.asarray(self.classes), rows, bias, names, scores, nearest, T, P, blended, at
         )
 
 

@@ -127,6 +127,8 @@ class ServingHead:
         Through which the weights see a vector; the directions see it as it is.
     blend : ndarray of shape (4,)
         What familiarity is made of.
+    calibrated_at : ndarray of shape (1,)
+        The position of the log whose examples temperature, scores and blend were made from.
     """
 
     classes: NDArray[np.int64]
@@ -138,6 +140,7 @@ class ServingHead:
     temperature: Array
     power: Array
     blend: Array
+    calibrated_at: NDArray[np.int64]
 
     def judgement(self) -> Judgement:
         T, blend = float(self.temperature[0]), Blend(self.blend)
@@ -163,7 +166,7 @@ def head_of(arrays: Arrays) -> ServingHead:
     if sorted(arrays) != sorted(names):
         raise ValueError("other arrays than those of a head")
     head = ServingHead(**arrays)  # type: ignore[arg-type]
-    whole = (head.classes, head.familiar_names, head.nearest)
+    whole = (head.classes, head.familiar_names, head.nearest, head.calibrated_at)
     exact = (head.bias, head.scores, head.temperature, head.power, head.blend)
     kinds = {np.dtype(np.int64): whole, np.dtype(np.float64): exact}
     if head.rows.dtype != np.float32 or head.rows.ndim != 2:
@@ -175,7 +178,7 @@ def head_of(arrays: Arrays) -> ServingHead:
         len(head.rows) == len(head.classes) + len(head.familiar_names),
         len(head.familiar_names) > 0,
         len(head.scores) == len(head.nearest),
-        len(head.temperature) == len(head.power) == 1,
+        len(head.temperature) == len(head.power) == len(head.calibrated_at) == 1,
         len(head.blend) == 4,
     )
     if not all(sizes) or not all(np.isfinite(a).all() for a in (head.rows, *exact)):

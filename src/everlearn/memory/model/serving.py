@@ -28,7 +28,7 @@ from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.rows import Example, row_checksum
 
-MAGIC = b"everlearn head 3\n"
+MAGIC = b"everlearn head 4\n"
 PREFIX = "prepared-"
 CLASSIFIER = "classifier"
 DIGEST_BYTES = 32
