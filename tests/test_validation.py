@@ -204,3 +204,14 @@ def test_every_error_is_documented_and_rooted():
         if isinstance(error, type):
             assert issubclass(error, errors.EverlearnError), name
             assert error.__doc__
+
+
+def test_several_labels_an_example_are_refused_in_one_sentence():
+    X = np.eye(4)
+    with pytest.raises(errors.WrongShape, match=r"several labels at once \(multi-label\)"):
+        NearestClassMean().fit(X, np.eye(4, 2, dtype=int))
+
+
+def test_quantities_are_refused_as_labels():
+    with pytest.raises(errors.InvalidLabel, match=r"do not predict quantities \(regression\)"):
+        NearestClassMean().fit(np.eye(4), [0.1, 0.7, 1.3, 2.2])

@@ -106,6 +106,13 @@ def checked_labels(y: ArrayLike) -> AnyArray:
         for index, label in enumerate(y):
             column[index] = label
         return column
+    shape = np.shape(y) if hasattr(y, "__array__") and not hasattr(y, "detach") else ()
+    if len(shape) == 2 and shape[1] > 1:
+        raise WrongShape(
+            f"y should be a 1d array, got an array of shape {shape} instead: learners here give "
+            "each example one label; for several labels at once (multi-label), wrap one in "
+            "sklearn.multioutput.MultiOutputClassifier"
+        )
     try:
         plain = as_numpy(y) if hasattr(y, "detach") or lies_on_device(y) else y
         return np.asarray(column_or_1d(plain, warn=True))

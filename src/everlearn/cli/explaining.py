@@ -97,12 +97,13 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: boo
                 "blurred": found.blurred,
                 "dark": found.dark,
                 "too_few": found.too_few,
+                "rare": found.rare,
                 "advice": found.advice,
             }
         )
     else:
         say(str(found.accuracy))
-        for sentence in found.about_strangers():
+        for sentence in (*found.about_strangers(), *found.about_rare_names()):
             say(sentence)
         print_table(
             ["name", "teachings", "right", "what to show next"],

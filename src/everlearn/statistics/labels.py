@@ -248,7 +248,8 @@ def _plain(label: object) -> Label:
         raise InvalidLabel("a label is missing (None or NaN); leave the example out or name it")
     raise InvalidLabel(
         f"Unknown label type: {label!r} is a {type(label).__name__}; "
-        "labels are words or whole numbers"
+        "labels are words or whole numbers, since learners here name things; they do not predict "
+        "quantities (regression)"
     )
 
 

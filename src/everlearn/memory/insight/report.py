@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import sqrt
+from statistics import median
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from everlearn.arrays import softmax
 from everlearn.memory.insight.image_quality import ImageQuality, looked_at
 from everlearn.memory.insight.taught import TaughtMatrix
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.words import teachings
+from everlearn.memory.words import counted, listed, teachings
 
 # Names with fewer teachings are said to have too few.
 FEW = 5
@@ -27,6 +28,8 @@ OFTEN = 0.1
 # 97.5 % quantile of the normal distribution: intervals hold in 95 of 100 cases.
 Z = 1.959964
 MOST_COMPARED = 4000
+# A name taught less than this share of the median name is rare.
+RARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,8 @@ class Report:
 
     def __str__(self) -> str:
         advice = [f"{name}: {sentence}" for name, sentence in self.advice.items()]
-        return "\n".join([str(self.accuracy), *self.about_strangers(), *advice])
+        said = [*self.about_strangers(), *self.about_rare_names()]
+        return "\n".join([str(self.accuracy), *said, *advice])
 
     def about_strangers(self) -> list[str]:
         """One sentence on what was never taught, if there is something to say."""
@@ -119,6 +123,32 @@ class Report:
         return [
             f"about {self.strangers_noticed:.0%} of things never taught would be called unknown, "
             "if they differ from your names as these do from each other"
+        ]
+
+    @property
+    def rare(self) -> list[str]:
+        """Names that were taught far less often than most."""
+        counts = {name: found.of for name, found in self.per_name.items()}
+        usual = median(counts.values()) if counts else 0
+        return [name for name, count in counts.items() if count < RARE * usual]
+
+    def about_rare_names(self) -> list[str]:
+        """One sentence on rare names, if they are recognised less often than the others."""
+        rare = set(self.rare)
+        few, many = (
+            Accuracy(sum(a.right for a in some), sum(a.of for a in some))
+            for some in (
+                [a for name, a in self.per_name.items() if name in rare],
+                [a for name, a in self.per_name.items() if name not in rare],
+            )
+        )
+        if not rare or few.interval[1] >= many.interval[0]:
+            return []
+        return [
+            f"rare names are recognised less often: {few.share:.0%} of the pictures of "
+            f"{counted(len(rare), 'name')} taught far less than the others ({listed(sorted(rare))})"
+            f", against {many.share:.0%}; show more of them, and see whether another classifier "
+            "knows them better (everlearn compare-classifiers)"
         ]
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
