@@ -330,7 +330,9 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
 
     def _scores(self, X: Array) -> Array:
         weights, bias, origin = self._linear()
-        return products(X - origin, weights) + (bias + self._log_priors())
+        scores = products(X - origin, weights)
+        scores += bias + self._log_priors()
+        return scores
 
     def _scores_one(self, x: Array) -> Array:
         scores = self._running.scores_one(x, self.moments_, self._shrinkage())

@@ -198,8 +198,12 @@ class NearestClassMean(AdditiveClassifier):
         means = self.moments_.means - self.moments_.mean
         if self.projection_ is not None:
             X, means = X @ self.projection_.T, means @ self.projection_.T
-        squares = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", means, means)
-        return products(X, means) - 0.5 * squares
+        lengths = np.einsum("ij,ij->i", means, means)
+        scores = products(X, means)
+        # Row by row, in the cache: tables as large as the scores would take longer than they do.
+        for row, square in zip(scores, np.einsum("ij,ij->i", X, X), strict=True):
+            row -= 0.5 * (square + lengths)
+        return scores
 
     def _scores_one(self, x: Array) -> Array:
         if self.metric != "euclidean":

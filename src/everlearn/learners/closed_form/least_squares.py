@@ -105,8 +105,14 @@ class LeastSquares:
         else:
             self._catch_up()
             Z = self._factor.solve(X - origin)
-            plain = products(Z, self.moments.means) - (Z @ origin)[:, None]
-        return (plain + offset) * self.recoded_counts()
+            plain = products(Z, self.moments.means)
+            if self.intercept:
+                plain -= (Z @ origin)[:, None]
+        # In place: tables as large as the scores would take longer than they do.
+        if offset:
+            plain += offset
+        plain *= self.recoded_counts()
+        return plain
 
     def scores_one(self, x: Array) -> Array:
         """Scores of one vector, up to the positive factor N^α that all classes share."""
