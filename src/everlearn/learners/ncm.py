@@ -33,6 +33,9 @@ from everlearn.statistics.screening import Screen
 from everlearn.statistics.stored import stored
 from everlearn.validation import require_number, require_one_of, require_whole
 
+# Classes scored together when many rows are asked about.
+CLASSES_AT_ONCE = 4096
+
 
 class NearestClassMean(AdditiveClassifier):
     """Classify by the nearest class mean.
@@ -194,15 +197,20 @@ class NearestClassMean(AdditiveClassifier):
         if self.metric == "euclidean" and len(X) <= FEW_ROWS:
             return np.stack([self._scores_one(x) for x in X])
         # About the mean of everything, so that a common offset does not eat the digits.
-        X = X - self.moments_.mean
-        means = self.moments_.means - self.moments_.mean
+        mean, scores = self.moments_.mean, np.empty((len(X), self.moments_.n_slots))
+        X = X - mean
         if self.projection_ is not None:
-            X, means = X @ self.projection_.T, means @ self.projection_.T
-        lengths = np.einsum("ij,ij->i", means, means)
-        scores = products(X, means)
-        # Row by row, in the cache: tables as large as the scores would take longer than they do.
-        for row, square in zip(scores, np.einsum("ij,ij->i", X, X), strict=True):
-            row -= 0.5 * (square + lengths)
+            X = X @ self.projection_.T
+        squares = np.einsum("ij,ij->i", X, X)[:, None]
+        # Block by block, in the cache: copies as large as all means would take longer.
+        for start in range(0, scores.shape[1], CLASSES_AT_ONCE):
+            part = slice(start, start + CLASSES_AT_ONCE)
+            means = self.moments_.means[part] - mean
+            if self.projection_ is not None:
+                means = means @ self.projection_.T
+            table = products(X, means)
+            table -= 0.5 * (squares + np.einsum("ij,ij->i", means, means))
+            scores[:, part] = table
         return scores
 
     def _scores_one(self, x: Array) -> Array:
