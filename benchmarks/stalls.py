@@ -16,10 +16,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.side_by_side import Line
-from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
+from everlearn import AutoClassifier, NearestClassMean, RecursiveRLSC, StreamingLDA
 
 WIDTH, N_CLASSES = 1280, 200
 N_EXAMPLES = int(os.environ.get("EVERLEARN_STEPS", "6000"))
+AUTO_STEPS = 1500
 # Questions that get memory from the system for the first time.
 FIRST = 2
 
@@ -38,13 +39,25 @@ def lines() -> Iterator[Line]:
                 f"learn_one {described(learns[FIRST:])}; {N_EXAMPLES:,} steps",
                 "at most 10 times",
             )
+        yield chosen_anew()
 
 
-def stream(learner: Any) -> tuple[np.ndarray, np.ndarray]:
+def chosen_anew() -> Line:
+    """``AutoClassifier`` chooses anew whenever a tenth more was learned."""
+    asks, _ = stream(AutoClassifier(), AUTO_STEPS)
+    return Line(
+        "AutoClassifier, longest predict_one against the median (d=1,280)",
+        f"{described(asks[FIRST:])}; {np.count_nonzero(asks > 0.1)} of {AUTO_STEPS:,} questions "
+        f"take more than 0.1 s, {1e3 * float(np.median(asks[asks > 0.1])):.0f} ms in the median",
+        "at most 50 times",
+    )
+
+
+def stream(learner: Any, steps: int = N_EXAMPLES) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(N_CLASSES, WIDTH))
-    asks, learns = np.empty(N_EXAMPLES), np.empty(N_EXAMPLES)
-    for step in range(N_EXAMPLES):
+    asks, learns = np.empty(steps), np.empty(steps)
+    for step in range(steps):
         label = int(rng.integers(N_CLASSES))
         x = centres[label] + rng.normal(size=WIDTH)
         clock = time.thread_time()
