@@ -10,6 +10,7 @@ import everlearn
 from everlearn import RobustStreamingPCA, StreamingPCA
 from everlearn.errors import (
     InvalidParameter,
+    InvalidWeight,
     NotFinite,
     NothingVisible,
     NotMergeable,
@@ -335,3 +336,67 @@ def test_scikit_learn_contract(parameters):
     results = check_estimator(RobustStreamingPCA(**parameters), on_fail=None, on_skip=None)
     failed = [result["check_name"] for result in results if result["status"] == "failed"]
     assert not failed
+
+
+def weighted_problem(n=70):
+    rng = np.random.default_rng(5)
+    images = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 40)) + 0.01 * rng.normal(size=(n, 40))
+    occluded = images.copy()
+    for row in range(0, n, 5):
+        occluded[row, rng.integers(0, 40, 4)] += 30.0
+    return images, occluded, rng.uniform(0.2, 3.0, n)
+
+
+def test_weights_count_as_in_plain_pca_where_nothing_is_an_outlier():
+    images, _, weights = weighted_problem()
+    pca = RobustStreamingPCA(n_components=3, seed_images=20, threshold=50.0)
+    pca.fit(images[:30], weights=weights[:30]).partial_fit(images[30:], weights=weights[30:])
+    plain = StreamingPCA(n_components=3).fit(images, sample_weight=weights)
+    np.testing.assert_allclose(pca.mean_, plain.mean_, atol=1e-8)
+    np.testing.assert_allclose(pca.explained_variance_, plain.explained_variance_, rtol=1e-6)
+    unweighted = RobustStreamingPCA(n_components=3, seed_images=20, threshold=50.0).fit(images)
+    assert np.abs(unweighted.mean_ - pca.mean_).max() > 1e-3
+
+
+def test_an_image_of_no_weight_is_as_if_never_shown():
+    _, occluded, weights = weighted_problem()
+    weights[::3] = 0.0
+    pca = RobustStreamingPCA(n_components=3, seed_images=20).fit(occluded, weights=weights)
+    shown = RobustStreamingPCA(n_components=3, seed_images=20)
+    shown.fit(occluded[weights > 0], weights=weights[weights > 0])
+    np.testing.assert_allclose(pca.mean_, shown.mean_)
+    assert not pca.accepted_[::3].any()
+    assert pca.accepted_[weights > 0].tolist() == shown.accepted_.tolist()
+
+
+def test_kept_coefficients_are_those_of_the_restored_images():
+    images, occluded, weights = weighted_problem()
+    pca = RobustStreamingPCA(n_components=3, seed_images=20, keep_coefficients=True)
+    early = pca.fit(occluded[:15], weights=weights[:15])  # all of them still wait
+    assert early.coefficients_.shape == (15, 3)
+    pca.partial_fit(occluded[15:], weights=weights[15:])
+    assert pca.accepted_.all()
+    again = pca.inverse_transform(pca.coefficients_)
+    np.testing.assert_allclose(again, images, atol=0.2)  # the images without their outliers
+    with pytest.raises(AttributeError, match="keep_coefficients"):
+        RobustStreamingPCA(n_components=3).fit(images).coefficients_  # noqa: B018
+
+
+def test_weights_and_coefficients_survive_a_file_while_images_wait(tmp_path):
+    _, occluded, weights = weighted_problem()
+    pca = RobustStreamingPCA(n_components=3, seed_images=40, keep_coefficients=True)
+    pca.fit(occluded[:30], weights=weights[:30])
+    everlearn.save(pca, tmp_path / "pca")
+    loaded = everlearn.load(tmp_path / "pca")
+    for one in (pca, loaded):
+        one.partial_fit(occluded[30:], weights=weights[30:])
+    assert np.array_equal(pca.components_, loaded.components_)
+    assert np.array_equal(pca.coefficients_, loaded.coefficients_)
+
+
+def test_weights_that_are_none_are_refused_before_anything_is_learned():
+    images, _, _ = weighted_problem()
+    pca = RobustStreamingPCA(n_components=3)
+    with pytest.raises(InvalidWeight):
+        pca.fit(images, weights=-np.ones(len(images)))
+    assert not hasattr(pca, "n_features_in_")

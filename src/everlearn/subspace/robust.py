@@ -24,7 +24,12 @@ from everlearn.subspace.eigenspace import LARGEST, Eigenspace
 from everlearn.subspace.projection import Explanation, RobustProjector, random_subsets
 from everlearn.subspace.seeding import robust_start, typical_size
 from everlearn.subspace.transformer import EigenspaceTransformer
-from everlearn.validation import require_number, require_positive, require_whole
+from everlearn.validation import (
+    checked_weights,
+    require_number,
+    require_positive,
+    require_whole,
+)
 
 # How much of the scale's estimate a new image leaves in place.
 SCALE_MEMORY = 0.9
@@ -63,6 +68,8 @@ class RobustStreamingPCA(EigenspaceTransformer):
         As in :class:`StreamingPCA`.
     random_state : int, optional
         Chooses the pixels of the hypotheses, the same for all images; None is a fixed choice.
+    keep_coefficients : bool, default=False
+        Maintain the coefficients of every image that was accepted, k numbers each.
     forgetting : float
         As in :class:`StreamingPCA`.
 
@@ -78,6 +85,9 @@ class RobustStreamingPCA(EigenspaceTransformer):
         Which images of the latest call were learned (or wait for the start).
     n_rejected_ : int
         How many images were rejected so far.
+    coefficients_ : ndarray of shape (n_accepted, n_components_)
+        With ``keep_coefficients=True``: those of the restored images along the present components.
+        ``accepted_`` tells which images of a call have a row.
 
     See Also
     --------
@@ -88,6 +98,11 @@ class RobustStreamingPCA(EigenspaceTransformer):
     A start from images of one part of the sequence makes everything later an outlier: let images
     come in an order in which the first ``seed_images`` show a bit of everything, or begin with
     ``start`` from images known to be good.
+
+    ``weights`` say how reliable an image is, as in :class:`StreamingPCA`: they count in the
+    eigenspace. What is an outlier, and the threshold, are decided pixel by pixel without them, so a
+    weight of two is not the same as showing an image twice; hence they are not scikit-learn's
+    ``sample_weight``. An image of weight zero is not learned.
 
     Missing pixels are NaN; other pixels are still examined. Pixels known to be outliers are given
     by ``mask``; then the others are trusted, and nothing is looked for.
@@ -120,7 +135,6 @@ class RobustStreamingPCA(EigenspaceTransformer):
     True
     """
 
-    keep_coefficients = False
     axes = "principal"
     _takes_missing = True
 
@@ -139,6 +153,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         guard: int = 8,
         half_life: float | None = None,
         random_state: int | None = None,
+        keep_coefficients: bool = False,
         forgetting: float | str = DEPRECATED,
     ) -> None:
         self.n_components = n_components
@@ -154,10 +169,17 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.half_life = half_life
         self.forgetting = forgetting
         self.random_state = random_state
+        self.keep_coefficients = keep_coefficients
 
     # Learning.
 
-    def fit(self, X: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: Any = None,
+        mask: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
         """Forget everything, then learn these images.
 
         Parameters
@@ -167,13 +189,21 @@ class RobustStreamingPCA(EigenspaceTransformer):
         y : ignored
         mask : array-like of bool, shape (n_images, n_features), optional
             Where pixels are known to be outliers; all others are trusted.
+        weights : array-like of shape (n_images,), optional
+            How much each image counts; 1 by default.
         """
-        return self._copy_on_write(lambda changed: changed._learn(X, mask, fresh=True))
+        return self._copy_on_write(lambda changed: changed._learn(X, mask, weights, fresh=True))
 
-    def partial_fit(self, X: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: Any = None,
+        mask: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Self:
         """Learn more images, in this order; parameters as in ``fit``."""
         fresh = not self.__sklearn_is_fitted__()
-        return self._copy_on_write(lambda changed: changed._learn(X, mask, fresh=fresh))
+        return self._copy_on_write(lambda changed: changed._learn(X, mask, weights, fresh=fresh))
 
     def learn_one(self, x: ArrayLike, y: Any = None, mask: ArrayLike | None = None) -> Self:
         """Learn one image; ``accepted_`` says whether it was."""
@@ -194,15 +224,27 @@ class RobustStreamingPCA(EigenspaceTransformer):
         missing = _missing(rows, None)
         self._begin(rows.shape[1])
         self.accepted_ = np.ones(len(rows), dtype=bool)
-        self._set_off(rows, missing, np.ones(len(rows), dtype=bool))
+        self._set_off(rows, missing, np.ones(len(rows), dtype=bool), np.ones(len(rows)))
 
-    def _learn(self, X: ArrayLike, mask: ArrayLike | None, *, fresh: bool) -> None:
+    def _learn(
+        self,
+        X: ArrayLike,
+        mask: ArrayLike | None,
+        weights: ArrayLike | None,
+        *,
+        fresh: bool,
+    ) -> None:
         self._check_parameters()
         rows = self._rows(X, reset=fresh, missing=True)
         missing = _missing(rows, mask)
+        given = np.ones(len(rows)) if weights is None else checked_weights(weights, len(rows))
         if fresh:
             self._begin(rows.shape[1])
-        self.accepted_ = self._take(rows, missing, np.full(len(rows), mask is not None))
+        counted = given > 0
+        trusted = np.full(int(counted.sum()), mask is not None)
+        accepted = np.zeros(len(rows), dtype=bool)
+        accepted[counted] = self._take(rows[counted], missing[counted], trusted, given[counted])
+        self.accepted_ = accepted
 
     def _begin(self, n_features: int) -> None:
         if self.image_shape is not None and np.prod(self.image_shape) != n_features:
@@ -215,45 +257,52 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.n_rejected_ = 0
         self.waiting_ = np.empty((0, n_features))
         self.waiting_trusted_ = np.empty(0, dtype=bool)
+        self.waiting_weights_ = np.empty(0)
         # What is derived from the rest when asked, and thrown away when that changes.
         self._derived: dict[str, Any] = {}
 
-    def _take(self, rows: Array, missing: Mask, trusted: Mask) -> Mask:
+    def _take(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> Mask:
         """Learn images, or let them wait for the start; False for those that are rejected."""
         accepted = np.ones(len(rows), dtype=bool)
         room = 0 if self.started_ else max(0, self.seed_images - len(self.waiting_))
-        self._wait(rows[:room], missing[:room], trusted[:room])
+        self._wait(rows[:room], missing[:room], trusted[:room], weights[:room])
         for i in range(room, len(rows)):
-            accepted[i] = self._learn_image(rows[i], missing[i], bool(trusted[i]))
+            accepted[i] = self._learn_image(rows[i], missing[i], bool(trusted[i]), weights[i])
         return accepted
 
-    def _wait(self, rows: Array, missing: Mask, trusted: Mask) -> None:
+    def _wait(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> None:
         """Let images wait; start when there are enough."""
         if not len(rows):
             return
         self.waiting_ = np.vstack([self.waiting_, np.where(missing, np.nan, rows)])
         self.waiting_trusted_ = np.append(self.waiting_trusted_, trusted)
+        self.waiting_weights_ = np.append(self.waiting_weights_, weights)
         self._derived = {}
         if len(self.waiting_) >= self.seed_images:
-            waiting, trusted = self.waiting_, self.waiting_trusted_
-            self._set_off(waiting, np.isnan(waiting), trusted)
+            self._set_off(*self._all_waiting())
 
-    def _set_off(self, rows: Array, missing: Mask, trusted: Mask) -> None:
+    def _all_waiting(self) -> tuple[Array, Mask, Mask, Array]:
+        """Images that wait: rows, which pixels are missing, which are trusted, and weights."""
+        waiting = self.waiting_
+        return waiting, np.isnan(waiting), self.waiting_trusted_, self.waiting_weights_
+
+    def _set_off(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> None:
         """Start the eigenspace from images that repair each other."""
         rows = np.where(missing, 0.0, rows)
         seed = robust_start(rows, missing, trusted, self._wanted(), self._projector_for)
         accepted = ~self._mostly_outliers(seed.outliers & ~missing, missing)
         if not accepted.any():
             accepted[:] = True  # none stands out from the others
-        self.eigenspace_.add(seed.completed[accepted])
+        self.eigenspace_.add(seed.completed[accepted], weights[accepted])
         self.n_rejected_ += int((~accepted).sum())
         self.scale_ = seed.scale
         self.started_ = True
         self.waiting_ = self.waiting_[:0]
         self.waiting_trusted_ = self.waiting_trusted_[:0]
+        self.waiting_weights_ = self.waiting_weights_[:0]
         self._derived = {}
 
-    def _learn_image(self, image: Array, missing: Mask, trusted: bool) -> bool:
+    def _learn_image(self, image: Array, missing: Mask, trusted: bool, weight: float) -> bool:
         projector = self._projector()
         found = (projector.complete if trusted else projector.explain)(image, missing)
         if self._mostly_outliers(found.outliers & ~missing, missing):
@@ -262,7 +311,8 @@ class RobustStreamingPCA(EigenspaceTransformer):
         residual = (image - found.reconstruction)[~found.outliers]
         typical = typical_size(residual, projector.mean)
         self.scale_ = SCALE_MEMORY * self.scale_ + (1.0 - SCALE_MEMORY) * typical
-        self.eigenspace_.add(np.where(found.outliers, found.reconstruction, image)[None])
+        restored = np.where(found.outliers, found.reconstruction, image)
+        self.eigenspace_.add(restored[None], np.array([weight]))
         self._derived = {}
         return True
 
@@ -276,17 +326,18 @@ class RobustStreamingPCA(EigenspaceTransformer):
             self._begin(other.n_features_in_)
             self.accepted_ = np.ones(0, dtype=bool)
         if not other.started_:
-            self._take(other.waiting_, np.isnan(other.waiting_), other.waiting_trusted_)
+            self._take(*other._all_waiting())
             return
-        waiting, trusted = self.waiting_, self.waiting_trusted_
+        waiting = self._all_waiting()
         share = other.eigenspace_.weight / (self.eigenspace_.weight + other.eigenspace_.weight)
         self.eigenspace_.merge(other.eigenspace_)
         self.scale_ += share * (other.scale_ - self.scale_)
         self.n_rejected_ += other.n_rejected_
         self.started_ = True
-        self.waiting_, self.waiting_trusted_ = waiting[:0], trusted[:0]
+        self.waiting_, self.waiting_trusted_ = self.waiting_[:0], self.waiting_trusted_[:0]
+        self.waiting_weights_ = self.waiting_weights_[:0]
         self._derived = {}
-        self._take(waiting, np.isnan(waiting), trusted)
+        self._take(*waiting)
 
     # Asking.
 
@@ -361,7 +412,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
             early = RobustStreamingPCA(**self.get_params(deep=False))
             early.n_features_in_ = self.n_features_in_
             early._begin(self.n_features_in_)
-            early._set_off(self.waiting_, np.isnan(self.waiting_), self.waiting_trusted_)
+            early._set_off(*self._all_waiting())
             self._derived["started"] = early
         return cast(RobustStreamingPCA, self._derived["started"])
 
@@ -408,6 +459,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
             n_components=self._wanted(),
             guard=int(self.guard),
             forgetting=self._forgetting(),
+            keep_coefficients=self.keep_coefficients,
         )
 
     def _check_parameters(self) -> None:
@@ -435,7 +487,11 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
     def _own_state(self) -> State:
         arrays, notes = super()._own_state()
-        arrays |= {"waiting": self.waiting_, "waiting_trusted": self.waiting_trusted_}
+        arrays |= {
+            "waiting": self.waiting_,
+            "waiting_trusted": self.waiting_trusted_,
+            "waiting_weights": self.waiting_weights_,
+        }
         notes |= {
             "scale": self.scale_,
             "started": self.started_,
@@ -451,6 +507,9 @@ class RobustStreamingPCA(EigenspaceTransformer):
         )
         n_waiting = len(self.waiting_)
         self.waiting_trusted_ = stored(arrays, "waiting_trusted", n_waiting, dtype=np.bool_)
+        self.waiting_weights_ = np.ones(n_waiting)
+        if "waiting_weights" in arrays:  # files of before there were weights have none
+            self.waiting_weights_ = stored(arrays, "waiting_weights", n_waiting, least=0.0)
         self.scale_ = stored_number(notes, "scale", least=0.0)
         self.started_ = stored_flag(notes, "started")
         if self.started_ and not self.eigenspace_.weight:
