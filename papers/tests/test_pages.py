@@ -133,3 +133,27 @@ def test_the_list_names_every_table_and_figure():
         rows = dict(re.findall(rf"^\| {name} \| ([^|]+) \| ([^|]+) \|", listed, re.MULTILINE))
         assert list(rows) == items
         assert all(state.strip().startswith(states) for state in rows.values())
+
+
+# Parts whose report was made before reports listed the settings of the run; their words do. A part
+# that is made again leaves this list.
+SETTINGS_IN_WORDS = {
+    "rlsc": {"fig1", "fig2", "fig3", "table1", "substitutes", "regularization"}
+    | {"turntable_figures", "update_time"},
+    "forests": {*(f"fig{n}" for n in range(4, 16)), "table1", "table2", "leaf", "fifty", "memory"},
+    "slda": {"table1", "table2", "table3", "fig1", "compute"},
+    "subspace": {"fig1", "fig2", "table1", "fig3", "scattered", "drift"},
+    "transfer": {"fig1", "fig2", "fig3", "domains", "cost"},
+}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_part_of_a_report_carries_its_settings(name):
+    """Seeds, and every setting an experiment was run with, printed from the run."""
+    results = json.loads((PAGES / name / "results.json").read_text("utf-8"))
+    report = (PAGES / name / "report.md").read_text("utf-8")
+    with_settings = {part for part, record in results["parts"].items() if record.get("settings")}
+    assert set(results["parts"]) - with_settings == SETTINGS_IN_WORDS[name]
+    for part in with_settings:
+        for experiment, values in results["parts"][part]["settings"].items():
+            assert f"* `{experiment}`: seeds {values['seeds'][0]}" in report

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from everlearn_papers.errors import OtherResults
 from everlearn_papers.repeat import VERSION
-from everlearn_papers.report import Section
+from everlearn_papers.report import Section, Watch
 from everlearn_papers.reproduce import PAPERS, long_parts, parts, reproduce
 
 from everlearn.errors import MissingData
@@ -41,6 +41,26 @@ def results(out):
 
 def logged(out):
     return sorted(out.with_name("out.log").read_text().split())
+
+
+class TestSettings:
+    def test_a_report_carries_what_each_experiment_was_run_with(self, out):
+        report = reproduce("tiny", only="fig1", seeds=2, out=out).read_text()
+        assert "* `times`: seeds 2, factor 1\n" in report
+        assert results(out)["parts"]["fig1"]["settings"] == {"times": {"seeds": [2], "factor": [1]}}
+
+    def test_settings_of_seeds_found_on_disk_are_in_the_report_too(self, out):
+        reproduce("tiny", only="table1", seeds=2, out=out)
+        again = reproduce("tiny", only="table1", seeds=3, out=out).read_text()
+        assert "* `times`: seeds 3, factor 10," in again
+
+    def test_values_of_one_setting_stand_apart(self):
+        watch = Watch(None)
+        watch.begin("part", 1, 1)
+        for features, rates in (("all", [0.1, 1.0]), ("few", [0.1, 1.0])):
+            watch.runs("measure", 2, {"features": features, "rates": rates})
+        expected = {"seeds": [2], "features": ["all", "few"], "rates": [[0.1, 1.0]]}
+        assert watch.settings == {"measure": expected}
 
 
 class TestUnion:

@@ -68,9 +68,11 @@ class Watch:
         self._tell = tell
         self._now = Progress("", 0, 0)
         self._start = self._earlier = 0.0
+        self._settings: dict[str, dict[str, list[Any]]] = {}
 
     def begin(self, part: str, number: int, n_parts: int) -> None:
         self._start, self._earlier = processor_seconds(), 0.0
+        self._settings = {}
         self._say(Progress(part, number, n_parts))
 
     def resumed(self, seconds: float) -> None:
@@ -83,6 +85,19 @@ class Watch:
         An experiment that two parts read counts in both.
         """
         return processor_seconds() - self._start + self._earlier
+
+    def runs(self, experiment: str, seeds: int, settings: dict[str, Any]) -> None:
+        """An experiment is run for so many seeds with these settings."""
+        known = self._settings.setdefault(experiment, {})
+        for name, value in ({"seeds": seeds} | settings).items():
+            values = known.setdefault(name, [])
+            if value not in values:
+                values.append(value)
+
+    @property
+    def settings(self) -> dict[str, dict[str, list[Any]]]:
+        """By experiment of this part: each setting, with the values it was run with."""
+        return self._settings
 
     def expect(self, n_experiments: int) -> None:
         self._say(replace(self._now, known=self._now.known + n_experiments))
@@ -119,6 +134,7 @@ class Setting:
     ) -> list[Result]:
         """Run an experiment for all seeds, resuming from what this part left on disk."""
         seeds = range(self.n_seeds(usual))
+        self.watch.runs(experiment.__name__, len(seeds), settings)
         self.watch.expect(len(seeds))
         return repeat(
             experiment,
@@ -193,10 +209,18 @@ class Report:
     def path(self) -> Path:
         return self.folder / "report.md"
 
-    def add(self, part: str, section: Section, command: str, seconds: float) -> None:
+    def add(
+        self,
+        part: str,
+        section: Section,
+        command: str,
+        seconds: float,
+        settings: dict[str, dict[str, list[Any]]] | None = None,
+    ) -> None:
         """Write one part: its figures, then the results, then the report.
 
-        ``seconds`` is the processor time it took, not a number where that is not known.
+        ``seconds`` is the processor time it took, not a number where that is not known;
+        ``settings`` those of its experiments, as :class:`Watch` has them.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in self._aside:
@@ -217,6 +241,7 @@ class Report:
             "command": command,
             "version": VERSION,
             "seconds": None if math.isnan(seconds) else round(seconds, 1),
+            "settings": settings or {},
         }
         made = {name: self._records[name] for name in self.parts if name in self._records}
         results = {"title": self.title, "quick": self.quick, "parts": made}
@@ -238,6 +263,7 @@ class Report:
                 lines += [record["table"], ""]
             for path in record["figures"]:
                 lines += [f"![{record['title']}]({path})", ""]
+            lines += _settings_in_words(record.get("settings", {}))
             version = f"(everlearn {record['version']})"
             lines += [f"Made by `{record['command']}` {version}{took(record)}.", ""]
         left_out = [name for name in missing if name in self.long]
@@ -275,6 +301,25 @@ class Report:
                 f"{_elsewhere(path)}"
             )
         return parts if complete else {}
+
+
+def _settings_in_words(settings: dict[str, dict[str, list[Any]]]) -> list[str]:
+    """What each experiment of a part was run with, as a list; several values of one stand apart."""
+    lines = []
+    for experiment, values in settings.items():
+        words = [f"{name} {' | '.join(map(_value, each))}" for name, each in values.items()]
+        lines.append(f"* `{experiment}`: {', '.join(words)}")
+    return ["Settings:", "", *lines, ""] if lines else []
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return f"({' '.join(map(_value, value))})"
+    if isinstance(value, dict):
+        return f"({' '.join(f'{key}: {_value(each)}' for key, each in value.items())})"
+    return str(value)
 
 
 def _elsewhere(path: Path) -> str:

@@ -85,7 +85,7 @@ def reproduce(
             missing.setdefault(str(error), []).append(part)
             continue
         command = _command(name, only, quick, long, seeds)
-        report.add(part, section, command, watch.seconds())
+        report.add(part, section, command, watch.seconds(), watch.settings)
     if missing:
         raise MissingData(
             "; ".join(f"{name}, {', '.join(left)}: {why}" for why, left in missing.items())

@@ -29,17 +29,25 @@ def best_setting(
     """The setting that does best on training examples held out; the first among equals."""
     if len(settings) == 1:
         return settings[0]
+    found = held_out_accuracies(make, settings, stream, n_classes)
+    return max(settings, key=lambda setting: found[setting][0])
+
+
+def held_out_accuracies(
+    make: Callable[[Any], Any], settings: Sequence[Any], stream: ClassStream, n_classes: int
+) -> dict[Any, tuple[float, bool]]:
+    """By setting: average accuracy on training examples held out, and whether it converged."""
     known = stream.between(0, min(n_classes, CHOOSING_CLASSES))
     order = np.argsort(known.y, kind="stable")  # so that some of every class are held out
     held = known.take(order[::HOLD_OUT_EVERY])
     learned = known.take(np.delete(order, np.s_[::HOLD_OUT_EVERY]))
 
-    def hits(setting: Any) -> float:
+    found: dict[Any, tuple[float, bool]] = {}
+    for setting in settings:
         made = make(setting)
-        fit(made, learned)
-        return average_accuracy(held.y, made.predict(held.X))
-
-    return max(settings, key=hits)
+        converged = fit(made, learned)
+        found[setting] = average_accuracy(held.y, made.predict(held.X)), converged
+    return found
 
 
 def best_svm(stream: ClassStream, n_classes: int, seed: int) -> dict[str, Any]:
@@ -58,7 +66,9 @@ def best_svm(stream: ClassStream, n_classes: int, seed: int) -> dict[str, Any]:
     return {"regularization": chosen, "max_steps": EVERY_STEP}
 
 
-def fit(estimator: Any, examples: Examples) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # so many passes are enough
+def fit(estimator: Any, examples: Examples) -> bool:
+    """Train it; whether it came to an end before its passes did."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
         estimator.fit(examples.X, examples.y)
+    return not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)

@@ -405,6 +405,12 @@ def _offline_rows(table: Table, setting: Setting, data: str) -> None:
             if n_classes in theirs["classes"]:
                 row[f"published {n_classes}"] = printed.get(n_classes)
             row[f"measured {n_classes}"] = mean(values[:, place], 3)
+        settings = [run["setting"].get(name) for run in runs]
+        if settings[0] is not None:
+            row["setting of each order"] = ", ".join(f"{setting:g}" for setting in settings)
+        late = sum(run["not converged"].get(name, 0) for run in runs)
+        if late:
+            row["fits not converged"] = late
         table.add(**row)
 
 

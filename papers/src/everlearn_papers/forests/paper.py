@@ -7,6 +7,7 @@ Omniglot stand in. Its figures print few numbers, so the claims of its text stan
 """
 
 from everlearn_papers.forests.further import fifty_trees, memory_budget, smallest_leaf
+from everlearn_papers.forests.grids import grids
 from everlearn_papers.forests.inside import fig15
 from everlearn_papers.forests.large import fig11, fig12, fig13, fig14, table1, table2
 from everlearn_papers.forests.parameters import fig4, fig5, fig6, fig7, fig8, fig9, fig10
@@ -33,6 +34,7 @@ PARTS = {
     "leaf": smallest_leaf,
     "fifty": fifty_trees,
     "memory": memory_budget,
+    "grids": grids,
 }
 # Made when asked for, by --long or --only: nearly as long as everything else of the five papers.
 LONG = ("table1",)

@@ -112,7 +112,7 @@ def classifiers(
     """
     stream = ClassStream.of(data_set(data), sizes[-1], seed).with_examples(per_class)
     whitened = {size: stream.whitened(size) for size in sizes}
-    result: Result = {"accuracy": {}, "setting": {}, "seconds": {}}
+    result: Result = {"accuracy": {}, "setting": {}, "seconds": {}, "not converged": {}}
     for name, limit in most.items():
         make, settings = CLASSIFIERS[name]
         parts = [
@@ -125,10 +125,11 @@ def classifiers(
         chosen = best_setting(partial(make, seed=seed, trees=few), settings, widest, last)
         result["setting"][name] = chosen
         result["accuracy"][name], result["seconds"][name] = [], []
+        result["not converged"][name] = 0
         for size, part in parts:
             made = make(chosen, seed=seed, trees=n_trees)
             start = time.process_time()
-            fit(made, part.between(0, size))
+            result["not converged"][name] += not fit(made, part.between(0, size))
             result["accuracy"][name].append(part.accuracy(made, size))
             result["seconds"][name].append(time.process_time() - start)
     return result

@@ -70,7 +70,7 @@ WORDS = {
     "caltech256": "all 1,280 features",
 }
 # Draws of the background; with two orders of the samples each, ten orders as in the paper.
-DRAWS, ALL_DRAWS = 5, 1
+DRAWS, ALL_DRAWS = 5, 3
 SOURCES = {False: "many negatives", True: "balanced"}
 SHOWN_AT = (6, 10, 20, 60)
 TICKS = (0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50)
