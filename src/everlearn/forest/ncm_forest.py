@@ -54,6 +54,10 @@ class NCMForest(ForestClassifier):
         The same seed gives the same forest, whatever the number of workers.
     n_jobs : int, optional
         Threads; −1 for all cores.
+    memory : int, optional
+        The former name of ``n_exemplars``.
+
+        .. deprecated:: 0.2
 
     Attributes
     ----------

@@ -164,8 +164,8 @@ class InitialWhitening(
         """The first time as ``fit``; after that nothing changes."""
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight)
-        elsewhere = device_of(X) is not None
-        rows = table_of(self, X, reset=False) if elsewhere else self._rows(X, reset=False)
+        on_device = device_of(X) is not None
+        rows = table_of(self, X, reset=False) if on_device else self._rows(X, reset=False)
         if sample_weight is not None:
             checked_weights(sample_weight, int(rows.shape[0]))
         return self
