@@ -2,9 +2,12 @@
 
 import socket
 
+import numpy as np
 from click.testing import CliRunner
 
+from everlearn import Memory, Pixels
 from everlearn.cli.app import app
+from everlearn.errors import InvalidParameter
 
 
 def test_a_port_in_use_is_said_before_any_address(tmp_path):
@@ -28,3 +31,23 @@ def test_another_memory_is_added_under_the_new_and_the_old_option(tmp_path):
 
     assert not serve("--add-memory")
     assert serve("--also")
+
+
+def test_another_folder_keeps_the_network_it_was_taught_with(tmp_path, monkeypatch):
+    from everlearn.service import server
+
+    with Memory(tmp_path / "own", embedder=Pixels(size=4)) as memory:
+        memory.teach(np.zeros((8, 8, 3), dtype=np.uint8), "dark")
+    used = {}
+
+    def stop(memories, *_, **__):
+        used.update({name: memory.embedder.name for name, memory in memories.items()})
+        raise InvalidParameter("far enough")
+
+    monkeypatch.setattr(server, "make_server", stop)
+    also = [f"own={tmp_path / 'own'}", f"new={tmp_path / 'new'}"]
+    command = ["-m", str(tmp_path / "m"), "--network", "efficientnet-lite0", "serve"]
+    result = CliRunner().invoke(app, [*command, "--add-memory", also[0], "--add-memory", also[1]])
+    assert "far enough" in result.output
+    assert used["own"] == Pixels(size=4).name
+    assert used["new"] == used["memory"] != used["own"]

@@ -114,8 +114,10 @@ def serve(
     configure_log(as_json=log == "json", verbose=verbose)
     with contextlib.ExitStack() as open_memories:
         memories = {
-            name: open_memories.enter_context(Memory(folder, embedder=network(ctx)))
-            for name, folder in _folders(ctx.obj, added + also).items()
+            name: open_memories.enter_context(
+                Memory(folder, embedder=_network_for(folder, network(ctx), own=index > 0))
+            )
+            for index, (name, folder) in enumerate(_folders(ctx.obj, added + also).items())
         }
         server = make_server(
             memories,
@@ -131,6 +133,14 @@ def serve(
         _welcome(host, port, settings.token, secure=certificate is not None, as_json=as_json)
         server.run(sockets=[listener])
     say("stopped; everything acknowledged is kept", err=True)
+
+
+def _network_for(folder: Any, named: str | None, *, own: bool) -> str | None:
+    """The network named on the command line; not for another folder that has one of its own."""
+    if named is None or not own:
+        return named
+    with Memory(folder) as memory:
+        return None if memory.info()["embedder"] else named
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -370,3 +370,46 @@ def test_a_service_that_was_away_is_found_again(browse, memories):
         page.mouse.up()
         page.locator(".called", has_text="scene").wait_for()
         page.goto("about:blank")
+
+
+@browser_only
+def test_the_strictness_of_unknown_is_set_on_the_page(browse, live, memories, tmp_path):
+    home = memories["home"]
+    chance = np.random.default_rng(0)
+
+    def noisy(colour):
+        pixels = np.array(colour) + chance.normal(0, 60, (32, 32, 3))
+        stream = io.BytesIO()
+        Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(stream, "PNG")
+        return stream.getvalue()
+
+    for _ in range(40):
+        for name, colour in COLOURS.items():
+            home.teach(noisy(colour), name)
+    mixed = [noisy(COLOURS["red"]) for _ in range(60)]
+    home.set_accept(0.8)
+    strict = [home.ask(one).unknown for one in mixed]
+    home.set_accept(0.99)
+    asked = [home.ask(one) for one in mixed]
+    home.set_accept(0.95)
+    between = [i for i, one in enumerate(asked) if strict[i] and not one.unknown]
+    assert between
+    file = tmp_path / "mixed.png"
+    file.write_bytes(mixed[between[len(between) // 2]])
+    page = browse(camera=False)
+    page.goto(f"{live}/?token={TOKEN}")
+    see(page.locator("#accept")).to_have_value("0.95")
+    page.set_input_files("#files", [file])
+    page.locator("#drop button[value=ask]").click()
+    page.locator("#bars button").first.wait_for()
+    page.locator("#accept").select_option("0.8")
+    see(page.locator("#verdict")).to_contain_text("Unknown")
+    assert home.accept == 0.8
+    page.locator("#accept").select_option("0.99")
+    answer = asked[between[len(between) // 2]]
+    words = f"Probably {answer[0].name}" if answer.probably else answer[0].name
+    see(page.locator("#verdict")).to_have_text(words)
+    accessible(page)
+    page.reload()
+    see(page.locator("#accept")).to_have_value("0.99")
+    assert page.problems == []

@@ -43,6 +43,35 @@ class Counted(BaseModel):
     count: int
 
 
+class Strictness(Sent):
+    accept: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        description="The share of familiar things that should not be called unknown, at least."
+    )
+
+
+@router.get("/strictness")
+async def strictness(served: Chosen) -> Strictness:
+    """How strict *unknown* is."""
+
+    def look(memory: Memory) -> Strictness:
+        memory.names()
+        return Strictness(accept=memory.accept)
+
+    return await served.question(look)
+
+
+@router.post("/strictness", openapi_extra=takes(Strictness))
+async def set_strictness(request: Request, served: Chosen, key: ChangeKey) -> Strictness:
+    """Write into the Memory how strict *unknown* is; the next answer follows it."""
+    sent = await received(request, Strictness)
+
+    def work(memory: Memory) -> Strictness:
+        memory.set_accept(sent.accept)
+        return sent
+
+    return await served.change(work, key)
+
+
 @router.get("/strangers")
 async def strangers(served: Chosen) -> list[OneGroup]:
     """What was answered with unknown and kept (``ask`` with ``remember``), by likeness."""

@@ -18,19 +18,27 @@ const state = {
   looking: null, // the video or image that answers are about
   shown: null, // the picture that the answer on the page is about: { image, source }
   teaching: false,
+  session: service.newKey(), // of the camera's frames; a new one whenever something was learned
 };
 
 const typedName = () => $("name").value.trim();
 
 // Answers.
 
+// Before a camera, what its latest frames say together; otherwise what the picture says.
+function nameOf({ steady, unknown, answers }) {
+  if (steady) return steady.name;
+  return unknown ? null : answers[0].name;
+}
+
 function showAnswer(answered) {
   const verdict = $("verdict");
-  const best = answered.answers[0];
+  const name = nameOf(answered);
   const unknown = answered.ignored ? "Ignored." : "Unknown. What is this?";
-  const words = answered.unknown ? unknown : best.name;
+  const known = answered.probably && !answered.steady?.settled ? `Probably ${name}` : name;
+  const words = name === null ? unknown : known;
   if (verdict.textContent !== words) verdict.textContent = words;
-  verdict.classList.toggle("unknown", answered.unknown);
+  verdict.classList.toggle("unknown", name === null);
   showBars(answered.answers.slice(0, SURE_ENOUGH));
   $("why").hidden = answered.answers.length === 0;
   $("wrong").hidden = answered.answers.length === 0;
@@ -69,7 +77,8 @@ function newBar(list) {
 }
 
 async function answer(picture) {
-  const answered = await service.ask(picture, strangers.wanted());
+  const session = state.looking === $("video") ? state.session : null;
+  const answered = await service.ask(picture, strangers.wanted(), session);
   state.shown = picture;
   showAnswer(answered);
   strangers.noticed(answered);
@@ -111,6 +120,7 @@ async function correct(name) {
   if (!picture || !name) return;
   await trying(async () => {
     const done = await service.correct(picture, name);
+    state.session = service.newKey();
     say(corrected(done));
     if (state.looking !== $("video")) await answer(picture);
   });
@@ -149,6 +159,7 @@ async function teachHeld() {
     }
   });
   state.teaching = false;
+  state.session = service.newKey();
   $("view").classList.remove("teaching");
   $("taken").hidden = true;
   say(taught ? `Learned ${name} from ${pictures(taught)}` : `Nothing new of ${name}`);
@@ -331,7 +342,10 @@ function connect() {
   connectHolding($("hold"));
   dropping.connect($("view"), () => ({ ask: askAbout, name: typedName() }));
   explaining.connect(() => state.shown, names.showReport);
-  strangers.connect();
+  strangers.connect(async () => {
+    state.session = service.newKey();
+    if (state.looking === $("still") && state.shown) await answer(state.shown);
+  });
   things.connect(() => {
     $("bars").replaceChildren();
     $("why").hidden = $("wrong").hidden = true;

@@ -91,8 +91,16 @@ const changeJson = (path, value) => change(path, JSON.stringify(value), JSON_KIN
 
 const JPEG_KIND = { "content-type": "image/jpeg" };
 
-export const ask = ({ image }, remember = false) =>
-  send("ask", { method: "POST", body: image, headers: JPEG_KIND, query: remember ? { remember } : {} });
+// Frames of one session are answered together, too: ``steady`` in the answer.
+export const ask = ({ image }, remember = false, session = null) =>
+  send("ask", {
+    method: "POST",
+    body: image,
+    headers: JPEG_KIND,
+    query: { ...(remember ? { remember } : {}), ...(session ? { session } : {}) },
+  });
+export const strictness = () => send("strictness");
+export const setStrictness = (accept) => changeJson("strictness", { accept });
 export const why = ({ image }) => send("why", { method: "POST", body: image, headers: JPEG_KIND });
 export const check = () => send("check");
 export const strangers = () => send("strangers");

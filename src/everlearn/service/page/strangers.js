@@ -87,7 +87,27 @@ export const soon = within(500, () => {
   else trying(show);
 });
 
-export function connect() {
+// How strict unknown is; a value that was set elsewhere is shown as it is.
+async function showStrictness() {
+  const { accept } = await service.strictness();
+  const list = $("accept");
+  if (![...list.options].some((one) => Number(one.value) === accept)) {
+    list.append(element("option", { value: accept, textContent: `${Math.round(1000 * accept) / 10} %` }));
+  }
+  list.value = [...list.options].find((one) => Number(one.value) === accept).value;
+}
+
+async function setStrictness() {
+  await service.setStrictness(Number($("accept").value));
+  say("The next answer follows it.");
+}
+
+export function connect(changed) {
+  $("accept").addEventListener("change", () => trying(async () => {
+    await setStrictness();
+    await changed();
+  }));
+  trying(showStrictness);
   $("keep").checked = localStorage.getItem("keep-unknown") === "yes";
   $("keep").addEventListener("change", () => {
     localStorage.setItem("keep-unknown", $("keep").checked ? "yes" : "no");
