@@ -106,7 +106,7 @@ def checked_labels(y: ArrayLike) -> AnyArray:
         for index, label in enumerate(y):
             column[index] = label
         return column
-    shape = np.shape(y) if hasattr(y, "__array__") and not hasattr(y, "detach") else ()
+    shape = tuple(getattr(y, "shape", ()))
     if len(shape) == 2 and shape[1] > 1:
         raise WrongShape(
             f"y should be a 1d array, got an array of shape {shape} instead: learners here give "

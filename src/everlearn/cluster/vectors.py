@@ -9,7 +9,9 @@ again. The digest guards against damage; whoever can write to the store can also
 
 import hashlib
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +24,18 @@ from everlearn.cluster.store import CheckpointStore
 VECTORS = "vectors"
 DIGEST_BYTES = 32
 # Whatever numpy raises for a file that is none of ours.
-UNREADABLE = (ValueError, KeyError, EOFError, OSError, MemoryError, zipfile.BadZipFile)
+UNREADABLE = (
+    ValueError,
+    KeyError,
+    EOFError,
+    OSError,
+    MemoryError,
+    NotImplementedError,  # kinds of zip files that Python does not read
+    OverflowError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def name_of_vectors(embedder: str, shard: Shard) -> str:
