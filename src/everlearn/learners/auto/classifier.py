@@ -103,7 +103,8 @@ class AutoClassifier(AdditiveClassifier):
 
     *Cost*: O(d²) to learn an example; choosing anew costs O(d³ + m d (d + K)) for m kept
     examples, when the learner is asked in a batch after a change. ``predict_one`` stalls for it
-    when a tenth more was learned: about a second with 1,280 features.
+    when a tenth more was learned: half a second, 1.3 s at most, in the first 1,500 questions with
+    1,280 features, where others take 2 ms.
 
     References
     ----------
