@@ -109,8 +109,8 @@ def checked_labels(y: ArrayLike) -> AnyArray:
     shape = tuple(getattr(y, "shape", ()))
     if len(shape) == 2 and shape[1] > 1:
         raise WrongShape(
-            f"y should be a 1d array, got an array of shape {shape} instead: learners here give "
-            "each example one label; for several labels at once (multi-label), wrap one in "
+            f"y should be a 1d array, got an array of shape {shape} instead; y needs one label per "
+            "row of X. For several labels at once (multi-label), wrap the learner in "
             "sklearn.multioutput.MultiOutputClassifier"
         )
     try:
