@@ -10,7 +10,8 @@ from everlearn import Memory, Pixels
 from everlearn.regions import looking
 from tests.memory.test_finding import SquareFinder, SquareProposer, scene, square
 from tests.service.conftest import TOKEN
-from tests.service.page.test_app import browse, browser_only, see
+from tests.service.page import test_app
+from tests.service.page.test_app import accessible, browse, browser_only, see
 
 __all__ = ["browse"]
 
@@ -70,4 +71,47 @@ def test_boxes_are_drawn_tapped_and_dragged(browse, live, memories, tmp_path):
     (drawn,) = memories["home"].teachings("corner")
     assert drawn.box.left == pytest.approx(0.8, abs=0.02)
     assert drawn.box.right == pytest.approx(0.95, abs=0.02)
+    assert page.problems == []
+
+
+@pytest.fixture
+def squares_before_the_camera(monkeypatch):
+    def film(path):
+        frames = []
+        for step in range(20):
+            pixels = scene(7, ("red", 20 + step, 40)).repeat(4, axis=0).repeat(4, axis=1)
+            stream = io.BytesIO()
+            Image.fromarray(pixels).save(stream, "JPEG", quality=95, subsampling=0)
+            frames.append(stream.getvalue())
+        path.write_bytes(b"".join(frames))
+
+    monkeypatch.setattr(test_app, "moving_picture", film)
+
+
+@browser_only
+def test_before_the_camera_boxes_are_tracks_over_one_socket(
+    squares_before_the_camera, browse, live, memories
+):
+    page = browse()
+    sockets = []
+    page.on("websocket", lambda socket: sockets.append(socket.url))
+    page.goto(f"{live}/?token={TOKEN}")
+    page.get_by_role("button", name="Use the camera").click()
+    page.get_by_role("button", name="Find things").click()
+    page.locator(".box", has_text="red").first.wait_for()
+    accessible(page)
+    assert len(sockets) == 1
+    assert "/v1/find/stream" in sockets[0]
+    assert not any("/v1/find?" in url for url in page.requested)
+
+    page.locator(".box", has_text="red").first.focus()
+    page.keyboard.press("Enter")
+    page.locator("#name").fill("crimson")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.locator(".called", has_text="crimson").wait_for()
+    (taught,) = memories["home"].teachings("crimson")
+    assert (taught.source, taught.box is None) == ("camera", False)
+    page.get_by_role("button", name="Stop camera").click()
+    see(page.locator(".boxes .box")).to_have_count(0)
     assert page.problems == []

@@ -386,6 +386,7 @@ async function chooseMemory() {
   $("which").addEventListener("change", () => {
     service.choose($("which").value);
     names.forgetAll();
+    things.stop();
     hush();
     hush = service.listen(heard);
     namesSoon();

@@ -117,6 +117,36 @@ export const correct = ({ image, source }, name, box) =>
 const FEW = 8;
 export const find = ({ image }) =>
   send("find", { method: "POST", body: image, headers: JPEG_KIND, query: { most: FEW } });
+// Frames of a camera, one after the other: things that are followed, named by all of their frames.
+export function findStream() {
+  const socket = new WebSocket(location.origin.replace(/^http/, "ws") + address("find/stream"));
+  let waiting = null;
+  const lost = () => {
+    waiting?.reject(new Refusal(0, "CannotReach", "The service ended the stream of frames."));
+    waiting = null;
+  };
+  const opened = new Promise((resolve, reject) => {
+    socket.addEventListener("open", resolve);
+    socket.addEventListener("close", () => { lost(); reject(new Refusal(0, "CannotReach", "The service takes no frames.")); });
+  });
+  opened.catch(() => {});
+  socket.addEventListener("message", (event) => {
+    const said = JSON.parse(event.data);
+    if (said.error) waiting?.reject(new Refusal(422, said.error.kind, said.error.message));
+    else waiting?.resolve(said);
+    waiting = null;
+  });
+  return {
+    async look({ image }) {
+      await opened;
+      return new Promise((resolve, reject) => {
+        waiting = { resolve, reject };
+        socket.send(image);
+      });
+    },
+    close: () => socket.close(),
+  };
+}
 export const nameFiles = (files) =>
   send("folders", { method: "POST", body: JSON.stringify({ files }), headers: JSON_KIND });
 export const rename = (old, wanted) => changeJson("rename", { old, new: wanted });

@@ -14,6 +14,7 @@ const state = {
   source: null, // the video or image it came from
   chosen: null, // the box that is to be named
   drag: null,
+  stream: null, // of frames to the service, while the camera is looked at
 };
 
 export const on = () => state.on;
@@ -86,11 +87,31 @@ export function clear() {
   $("chosen").hidden = true;
 }
 
+// In a picture what is found; before the camera tracks, whose names do not flicker.
+async function found(source, picture) {
+  if (source.tagName !== "VIDEO") return (await service.find(picture)).things;
+  state.stream ??= service.findStream();
+  try {
+    const { things } = await state.stream.look(picture);
+    return things
+      .sort((one, other) => one.track - other.track)
+      .map(({ box, name }) => ({ box, unknown: name === null, answers: [{ name }] }));
+  } catch (error) {
+    endStream();
+    throw error;
+  }
+}
+
+function endStream() {
+  state.stream?.close();
+  state.stream = null;
+}
+
 export async function look(source) {
   if (state.chosen !== null) return; // the picture stands still while its box is being named
   const picture = await camera.wholeFrame(source);
   if (!picture || !state.on) return;
-  const { things } = await service.find(picture);
+  const things = await found(source, picture);
   if (!state.on || state.chosen !== null) return;
   state.shown = picture;
   state.source = source;
@@ -107,6 +128,7 @@ export async function teach(name) {
   if (!box || !picture || !name) return;
   await trying(async () => {
     say(corrected(await service.correct(picture, name, box)));
+    endStream(); // tracks begin anew, and know it from the next frame on
     $("name").value = "";
     $("name").dispatchEvent(new Event("input"));
   });
@@ -155,6 +177,7 @@ function connectDragging(layer) {
 }
 
 export function stop() {
+  endStream();
   state.shown = state.source = null;
   $("boxes").replaceChildren();
   clear();
