@@ -1,0 +1,47 @@
+"""Tables of an older version are brought up to date, with everything in them."""
+
+import contextlib
+
+import pytest
+
+from everlearn import Memory
+from everlearn.errors import NewerFormat, NotAMemory
+from everlearn.memory.storage.postgres.address import parse_address
+from everlearn.memory.storage.postgres.connecting import connected
+from everlearn.memory.storage.postgres.rights import grant
+from tests.memory.storage.postgres.test_rights import as_role
+
+
+def before_events(address):
+    """Make of a Memory what it was before there were events."""
+    with connected(parse_address(address)) as db:
+        db.execute("DROP TABLE events, cursors")
+        for column in ("shared", "last_event", "dropped_event"):
+            db.execute(f"ALTER TABLE state DROP COLUMN {column}".encode())
+
+
+def test_a_memory_from_before_events_gets_them_and_its_roles_their_rights(server, address):
+    with Memory(address) as memory:
+        memory.teach([1.0, 0.0], "cup")
+        before = memory.verify()
+    grant(parse_address(address), "old_writer", "writer")
+    grant(parse_address(address), "old_asker", "asker")
+    writer, asker = (as_role(server, address, role) for role in ("old_writer", "old_asker"))
+    before_events(address)
+    with pytest.raises(NotAMemory, match="owner open it"):
+        Memory(asker, read_only=True)
+    with Memory(address) as memory:
+        after = memory.verify()
+        assert (after.log, after.model, after.problems) == (before.log, before.model, ())
+    with Memory(writer) as memory:
+        memory.teach([0.0, 1.0], "pen")
+    with Memory(asker, read_only=True) as memory, contextlib.closing(memory.event_log()) as log:
+        assert [event.facts["name"] for event in log.after(0, 10)] == ["pen"]
+
+
+def test_tables_of_a_later_version_are_left_alone(address):
+    Memory(address).close()
+    with connected(parse_address(address)) as db:
+        db.execute("UPDATE state SET shared = 99")
+    with pytest.raises(NewerFormat, match="version 99"):
+        Memory(address)
