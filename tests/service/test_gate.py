@@ -30,7 +30,7 @@ def test_the_printed_address_becomes_a_cookie_that_is_not_the_token(api):
     assert kind_of(wrong) == (401, "NotAllowed")
     answer = api.get(f"/?token={TOKEN}", follow_redirects=False)
     path, _, key = answer.headers["location"].partition("#")
-    assert (answer.status_code, path) == (303, "/")
+    assert (answer.status_code, path) == (303, "./")
     cookie = answer.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie

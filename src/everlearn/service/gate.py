@@ -220,7 +220,7 @@ class Gate:
             f"{_cookie_name(scope)}={self._page_secret.decode()}; Path=/; HttpOnly; "
             f"SameSite=Strict; Max-Age={COOKIE_DAYS * 86_400}{secure}"
         )
-        place = f"/#page={self._page_key.decode()}"
+        place = f"./#page={self._page_key.decode()}"
         await answer.give(303, b"", {"location": place, "set-cookie": cookie})
 
     def _is_token(self, given: str) -> bool:

@@ -1,9 +1,13 @@
 """The page in a real browser, with a camera that shows a file."""
 
+import contextlib
+import http.client
+import http.server
 import io
 import os
 import re
 import shutil
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -413,3 +417,60 @@ def test_the_strictness_of_unknown_is_set_on_the_page(browse, live, memories, tm
     page.reload()
     see(page.locator("#accept")).to_have_value("0.99")
     assert page.problems == []
+
+
+@contextlib.contextmanager
+def under_a_path(address, prefix):
+    """A reverse proxy that gives a service a place below another site's root."""
+    target = address.removeprefix("http://")
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def forward(self):
+            if not self.path.startswith(f"{prefix}/"):
+                self.send_error(404)
+                return
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            connection = http.client.HTTPConnection(target, timeout=60)
+            with contextlib.closing(connection), contextlib.suppress(OSError):
+                path = self.path.removeprefix(prefix)
+                connection.request(self.command, path, body, dict(self.headers))
+                answer = connection.getresponse()
+                self.send_response(answer.status)
+                for name, value in answer.getheaders():
+                    if name.lower() not in ("transfer-encoding", "connection", "date", "server"):
+                        self.send_header(name, value)
+                self.send_header("connection", "close")
+                self.end_headers()
+                while part := answer.read1(65_536):
+                    self.wfile.write(part)
+                    self.wfile.flush()
+
+        do_GET = do_POST = forward  # noqa: N815
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}{prefix}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@browser_only
+def test_the_page_works_below_a_path_of_another_site(browse, live, memories):
+    memories["home"].teach(picture(200, 0, 0), "red")
+    page = browse(camera=False)
+    with under_a_path(live, "/api/hassio_ingress/abc") as place:
+        page.goto(f"{place}/?token={TOKEN}")
+        see(page.locator(".called")).to_have_text("red")
+        assert page.url == f"{place}/"
+        memories["home"].teach(picture(0, 0, 200), "blue")
+        page.get_by_role("link", name="For programs").click()
+        page.get_by_text("/v1/teach").first.wait_for()
+        assert all(url.startswith(place) for url in page.requested)
+        assert page.problems == []
+        page.goto("about:blank")

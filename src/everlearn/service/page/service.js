@@ -34,7 +34,7 @@ function address(path, query = {}) {
   if (memory !== null) given.set("memory", memory);
   if (key) given.set("page", key);
   const text = given.toString();
-  return `/v1/${path}${text ? `?${text}` : ""}`;
+  return `v1/${path}${text ? `?${text}` : ""}`;
 }
 
 async function send(path, { query, ...options } = {}) {
