@@ -16,6 +16,7 @@ from everlearn_papers.deep.tables import (
     best_rate,
     best_whole,
     courses,
+    per_cent,
     runs_of,
     table_of_told,
     whole_runs,
@@ -95,3 +96,18 @@ def test_fine_tunings_rate_is_inside_its_grid():
         tried += [(rate, set(STREAM_RATES)) for rate in chosen]
     for rate, grid in tried:
         assert rate == 0.0 or min(grid) < rate < max(grid)
+
+
+def test_the_headline_of_the_readme_and_of_the_guide_are_of_this_report():
+    """Ours beside the best rival: first answer and first five, wherever iCaRL is named."""
+    ours = RESULTS["found"]["staged:"]["RLSC, 10,000 wide, 3"]
+    best = max((RESULTS["found"][f"rival:{name}"] for name in RIVALS), key=lambda r: r["top5"][-1])
+    expected = [per_cent(run[key][-1]) for key in ("accuracies", "top5") for run in (ours, best)]
+    root = FOLDER.parents[2]
+    readme = (root / "README.md").read_text("utf-8")
+    (line,) = [line for line in readme.splitlines() if "iCaRL" in line]
+    guide = (root / "docs" / "deep.md").read_text("utf-8")
+    for figure in expected:
+        assert figure in line
+        assert figure in guide
+    assert best is RESULTS["found"]["rival:iCaRL"]
