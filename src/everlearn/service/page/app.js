@@ -10,6 +10,7 @@ import * as strangers from "./strangers.js";
 import * as things from "./things.js";
 
 const FRAME_PAUSE = 120;
+const FIND_PAUSE = 20;
 const TEACH_PAUSE = 130;
 const SURE_ENOUGH = 5;
 
@@ -111,7 +112,8 @@ async function keepLooking() {
       say(error.message, 8);
       await pause(1000);
     }
-    await pause(FRAME_PAUSE);
+    // Finding takes long enough by itself; a pause would only make boxes lag.
+    await pause(things.on() ? FIND_PAUSE : FRAME_PAUSE);
   }
 }
 
