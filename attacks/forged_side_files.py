@@ -10,7 +10,8 @@
     part         what shards have taught, in the same store
 
 Each file is forged (values, shapes and types of its arrays and notes; bytes), its digest computed
-anew, and used. Allowed are answers that are numbers, and named errors, within ten seconds each.
+anew, and used. Allowed are answers that are numbers, and named errors, within ten seconds of
+processor time each.
 """
 
 import contextlib
@@ -224,7 +225,7 @@ KINDS: dict[str, Kind] = {
 def attack(files: int, seed: int = 0, *kinds: str) -> dict[str, Counter[str]]:
     """How often each kind of file led to what; "RAW …" is what should not be."""
     logging.disable(logging.WARNING)
-    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGPROF, _too_long)
     found: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as place:
         original, folder = Path(place, "original"), Path(place, "forged")
@@ -241,7 +242,7 @@ def attack(files: int, seed: int = 0, *kinds: str) -> dict[str, Counter[str]]:
 
 
 def _verdict(kind: Kind, folder: Path, rng: np.random.Generator) -> str:
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -251,7 +252,7 @@ def _verdict(kind: Kind, folder: Path, rng: np.random.Generator) -> str:
     except Exception as error:
         return f"RAW {type(error).__name__}: {str(error)[:100]}"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return "used"
 
 
@@ -261,7 +262,7 @@ def _line(kind: str, verdicts: Counter[str]) -> str:
 
 
 def _too_long(*_: object) -> None:
-    raise TimeoutError(f"more than {SECONDS} s")
+    raise TimeoutError(f"more than {SECONDS} s of processor time")
 
 
 def _ask(memory: Memory) -> None:
