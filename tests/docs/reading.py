@@ -37,6 +37,22 @@ def runnable(command: str) -> bool:
     return program == "everlearn" and not NEVER_ENDING.union(HOURS).intersection(called[:1])
 
 
+def complete(command: str) -> bool:
+    """Whether it could be typed as it stands: ``everlearn ask`` alone names the command."""
+    context = click.Context(app, info_name="everlearn", **app.context_settings)
+    _, left, _ = app.make_parser(context).parse_args(words(command)[1:])
+    if not left:
+        return False
+    inner = app.get_command(context, left[0])
+    try:
+        inner.make_context(left[0], left[1:], parent=context)
+    except click.MissingParameter:
+        return False
+    except click.UsageError:
+        return True  # files that are not here; the folder it is run in has them
+    return True
+
+
 def read_command(command: str) -> None:
     """Raise where something in the command does not exist."""
     program, *rest = words(command) or [""]

@@ -1,19 +1,42 @@
-"""Every code block and every command of the documentation is run, or read where it cannot be."""
+"""Every code block and command of the documentation is run, or read where it cannot be.
 
+A page is run by a Python of its own that sees exactly the packages its install lines bring.
+"""
+
+import json
 import re
-import sys
+import shutil
+import subprocess
 from importlib.util import find_spec
+from pathlib import Path
 
+import numpy as np
 import pytest
-from click.testing import CliRunner
+from everlearn_papers.data.catalogue import find
 
-from everlearn.cli.app import app
-from tests.docs.blocks import LANGUAGES, ROOT, Block, blocks, commands, outside_of_blocks, pages
+from everlearn import Memory
+from everlearn.errors import MissingData
+from tests.docs.blocks import (
+    LANGUAGES,
+    ROOT,
+    Block,
+    blocks,
+    commands,
+    commands_in_prose,
+    output_of,
+    outside_of_blocks,
+    pages,
+)
+from tests.docs.environment import Environment, NotInstalledHere, closure, named_on
 from tests.docs.photographs import fill
-from tests.docs.reading import read_command, read_python, runnable, words
+from tests.docs.reading import complete, read_command, read_python, runnable, words
 
 PAGES = pages()
-RUN = [page for page in PAGES if any(b.language in ("python", "console") for b in blocks(page))]
+RUN = [
+    page
+    for page in PAGES
+    if commands_in_prose(page) or any(b.language in ("python", "console") for b in blocks(page))
+]
 # What a machine may have or not; with it, the block is run.
 PACKAGES = {"torch", "dask", "river", "polars", "pandas", "av"}
 
@@ -30,25 +53,89 @@ def missing(block: Block) -> bool:
     return not needs <= PACKAGES or any(find_spec(package) is None for package in needs)
 
 
-def run_command(command: str, page: str, line: int) -> None:
-    arguments = [part for word in words(command)[1:] for part in expanded(word)]
-    result = CliRunner().invoke(app, arguments, prog_name="everlearn")
-    raised = result.exception
-    told = f"{page}, line {line}: {command}\n{result.output}\n{raised!r}"
-    assert raised is None or isinstance(raised, SystemExit), told
-    assert result.exit_code == 0, told
+def have_photographs() -> bool:
+    try:
+        return find("demo_photos").exists()
+    except MissingData:
+        return False
 
 
-def expanded(word: str) -> list[str]:
-    from glob import glob
+@pytest.fixture(scope="module")
+def template(tmp_path_factory) -> dict[str, str]:
+    """A folder for commands in sentences, and a copy to make it again from after each of them.
 
-    return (sorted(glob(word)) or [word]) if "*" in word else [word]
+    It holds photographs, a Memory that was taught them and has erased something, a second Memory,
+    photographs that were moved, and a video.
+    """
+    folder = tmp_path_factory.mktemp("prose") / "folder"
+    folder.mkdir()
+    fill(folder)
+    shutil.copytree(folder / "photos", folder / "moved")
+    with Memory(folder / "memory") as memory:
+        memory.teach_many(
+            (path, path.parent.name) for path in sorted(folder.glob("photos/*/*.jpg"))
+        )
+        memory.teach(folder / "watch.jpg", "spare")
+        memory.forget(name="spare", erase=True).receipt.save(folder / "cup.json")
+    with Memory(folder / "other") as other:
+        other.teach(folder / "pizza.jpg", "pizza")
+    if find_spec("av") is not None:
+        film(folder / "clips" / "cup" / "turning.mp4")
+    kept = folder.parent / "kept"
+    shutil.copytree(folder, kept)
+    return {"template": str(kept), "folder": str(folder)}
 
 
-def run_python(block: Block, page: str, namespace: dict[str, object]) -> None:
-    # As many lines in front as on the page, so that a traceback names the page's own line.
-    code = compile("\n" * block.line + block.code, page, "exec")
-    exec(code, namespace)
+def film(path: Path) -> None:
+    """Three seconds of noise."""
+    import av
+
+    path.parent.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mpeg4", rate=2)
+        stream.width, stream.height = 64, 48
+        for _ in range(6):
+            picture = rng.integers(0, 255, size=(48, 64, 3), dtype=np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+
+
+@pytest.fixture(scope="module")
+def environments(tmp_path_factory):
+    made: dict[tuple[str, ...], Environment] = {}
+
+    def get(wanted: list[str]) -> Environment:
+        if tuple(wanted) not in made:
+            made[tuple(wanted)] = Environment(wanted, tmp_path_factory.mktemp("environment"))
+        return made[tuple(wanted)]
+
+    return get
+
+
+def steps_of(page: Path, template: dict[str, str]) -> list[dict[str, object]]:
+    """What of the page is run; what cannot be is read here."""
+    found: list[dict[str, object]] = []
+    compared = have_photographs()
+    for block in blocks(page):
+        if block.language in ("python", "setup"):
+            if missing(block):
+                read_python(block.code)
+            else:
+                found.append({"code": block.code, "line": block.line})
+        elif block.language == "console":
+            for command in commands(block):
+                read_command(command)
+                if runnable(command) and not missing(block):
+                    shown = output_of(block, command) if block.output and compared else []
+                    arguments = words(command)[1:]
+                    found.append({"command": command, "arguments": arguments, "output": shown})
+    for command in commands_in_prose(page):
+        read_command(command)
+        if page.name != "CHANGELOG.md" and runnable(command) and complete(command):
+            told = {"command": command, "arguments": words(command)[1:]}
+            found.append(told | template)
+    return found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -66,25 +153,39 @@ def test_every_block_says_what_it_is(page):
 
 
 @pytest.mark.parametrize("page", RUN, ids=named)
-def test_every_block_runs(page, tmp_path, monkeypatch):
-    fill(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["page"])
-    # What a page imports from its own folder is not there for the next one.
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    namespace: dict[str, object] = {"__name__": "page"}
-    for block in blocks(page):
-        if block.language in ("python", "setup"):
-            if missing(block):
-                read_python(block.code)
-            else:
-                run_python(block, named(page), namespace)
-        elif block.language == "console":
-            for command in commands(block):
-                if runnable(command) and not missing(block):
-                    run_command(command, named(page), block.line)
-                else:
-                    read_command(command)
+def test_every_block_and_command_runs(page, tmp_path, template, environments):
+    done = run(page, steps_of(page, template), tmp_path, environments)
+    assert done.returncode == 0, f"{named(page)}, with {named_on(page)}:\n{done.stderr[-4000:]}"
+
+
+def run(page, steps, folder, environments) -> subprocess.CompletedProcess[str]:
+    fill(folder)
+    try:
+        environment = environments(named_on(page))
+    except NotInstalledHere as package:
+        pytest.skip(f"{package} is not installed")
+    described = folder / "steps.json"
+    described.write_text(json.dumps({"page": named(page), "steps": steps}), encoding="utf-8")
+    return environment.run("-m", "tests.docs.run_page", str(described), cwd=folder)
+
+
+def test_what_a_page_does_not_install_it_cannot_use(tmp_path, environments):
+    """Plots are not in [cli]: a page that draws one has to name the extra."""
+    page = tmp_path / "page.md"
+    page.write_text("`pip install '.[cli]'`", encoding="utf-8")
+    assert "matplotlib" not in closure(named_on(page))
+    environment = environments(named_on(page))
+    for code, works in (("import rich, PIL, everlearn", True), ("import matplotlib", False)):
+        assert (environment.run("-c", code, cwd=tmp_path).returncode == 0) is works
+
+
+def test_output_that_differs_is_noticed(tmp_path, template, environments):
+    wrong = {"command": "everlearn names", "arguments": ["names"]} | template
+    for shown, works in ((["nothing"], False), ([], True)):
+        folder = tmp_path / str(works)
+        folder.mkdir()
+        done = run(ROOT / "README.md", [wrong | {"output": shown}], folder, environments)
+        assert (done.returncode == 0) is works, done.stderr
 
 
 def test_a_command_that_does_not_exist_is_noticed():
