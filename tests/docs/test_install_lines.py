@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.badges import drawn, facts
 from scripts.install_lines import EXTRAS, PUBLISHED, pages, rewritten
 from tests.docs.blocks import ROOT
 from tests.docs.photographs import fill
@@ -111,6 +112,14 @@ def test_the_first_page_is_short_and_its_film_too():
             moving.load()
             lasting += moving.info["duration"]
     assert lasting <= 20_000
+
+
+def test_the_badges_say_what_is_true():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name, halves in facts().items():
+        drawing = ROOT / "docs" / "images" / name
+        assert str(drawing.relative_to(ROOT)) in readme
+        assert drawing.read_text("utf-8") == drawn(*halves), "run python scripts/badges.py"
 
 
 def test_the_site_has_at_most_seven_entries():
