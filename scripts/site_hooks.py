@@ -1,8 +1,8 @@
 """What the documentation site adds to the files of docs/: see mkdocs.yml.
 
 Pages of the project that live in the root of the repository (CONTRIBUTING, CHANGELOG, SECURITY) and
-the benchmarks' results appear on the site without being copied there. ``{{ public: ROOM … }}`` on a
-page of the reference stands for every public name of these rooms, read from the one list.
+the benchmarks' results appear on the site without being copied there. ``{{ public: PACKAGE … }}``
+on a page of the reference stands for every public name of these packages, read from the one list.
 """
 
 import json
@@ -81,9 +81,9 @@ def public_homes() -> dict[str, str]:
 
 
 def _directives(match: re.Match[str]) -> str:
-    rooms = match[1].split()
+    packages = match[1].split()
     homes = public_homes()
     named = sorted(
-        (name for name, home in homes.items() if home.split(".")[0] in rooms), key=str.lower
+        (name for name, home in homes.items() if home.split(".")[0] in packages), key=str.lower
     )
     return "\n".join(f"::: everlearn.{homes[name]}.{name}\n" for name in named)
