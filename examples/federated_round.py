@@ -23,7 +23,7 @@ with tempfile.TemporaryDirectory() as folder:
     files = [Path(folder) / f"site-{number}.everlearn" for number in range(3)]
     for number, file in enumerate(files):  # at each site
         learner = StreamingLDA().fit(X[sites == number], y[sites == number])
-        print(f"site {number}: classes too small to hide in:", revealing(learner, least=20))
+        print(f"site {number}: classes with too few examples:", revealing(learner, least=20))
         everlearn.save(learner, file)
 
     whole = everlearn.load(files[0])  # in one place
