@@ -41,16 +41,22 @@ MOST_FILES = 3
     "--sort-into", type=PATH, metavar="DIR", help="Copy each file to a folder of its name in DIR."
 )
 @click.option(
-    "--top", type=click.IntRange(1), default=3, show_default=True, help="How many answers each."
+    "--top",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Number of answers per image.",
 )
 @click.option(
     "--every",
     type=POSITIVE,
     metavar="SECONDS",
-    help="Of a video, one frame every so many seconds (1 by default); in a folder, videos, too.",
+    help="One frame of a video every so many seconds (default 1); in a folder, include videos.",
 )
-@click.option("--remember", is_flag=True, help="Keep what is unknown; see everlearn strangers.")
-@click.option("--where", is_flag=True, help="Ask about the surest thing, and say where it is.")
+@click.option("--remember", is_flag=True, help="Keep unknown pictures; see everlearn strangers.")
+@click.option(
+    "--where", is_flag=True, help="Name the most certain thing in the picture, and say where it is."
+)
 @click.option(
     "--box", type=BOX, metavar="L,T,R,B", help="Ask about a part: pixels, shares, or auto."
 )
@@ -69,7 +75,7 @@ def ask(
     box: tuple[float, ...] | str | None,
     as_json: bool,
 ) -> None:
-    """What is on these images, those in a folder, or the frames of a video?"""
+    """Name what is on these images, on those in a folder, or on the frames of a video."""
     given = list(image_files(files, videos=every is not None))
     if any(map(is_video, given)) and (sort_into is not None or where or box is not None):
         raise click.UsageError(
@@ -145,7 +151,7 @@ def _where(memory: Any, file: Path, top: int, remember: bool) -> Answers | Excep
 @as_json
 @click.pass_context
 def names(ctx: click.Context, as_json: bool) -> None:
-    """List what is known."""
+    """List the names that were taught."""
     known = opened(ctx, read_only=True).names()
     if as_json:
         print_json({name: vars(record) for name, record in known.items()})
@@ -170,12 +176,14 @@ def info(ctx: click.Context, as_json: bool) -> None:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw the confusions to this file.")
+@click.option(
+    "--plot", type=click.Path(path_type=Path), help="Draw the confusion matrix to this file."
+)
 @with_image_limits
 @as_json
 @click.pass_context
 def evaluate(ctx: click.Context, folder: Path, plot: Path | None, as_json: bool) -> None:
-    """Ask about a folder of folders and count right answers."""
+    """Ask about the images in class folders and count right answers."""
     found = survey([folder])
     with progress("asking", len(found.files)) as step:
         result = evaluate_files(opened(ctx, read_only=True), found.files, progress=step)
@@ -250,7 +258,7 @@ def _some(files: tuple[str, ...]) -> str:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--with-embedder", is_flag=True, help="The network as well: pixels in, names out.")
+@click.option("--with-embedder", is_flag=True, help="Include the network: pixels in, names out.")
 @click.option(
     "--boxes",
     type=click.Choice(FORMATS),

@@ -37,7 +37,7 @@ def _memory(ctx: click.Context, service: str | None) -> Any:
     show_default=True,
     help="Where Label Studio is; its access token is in EVERLEARN_LABEL_STUDIO_KEY.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port", default=9090, show_default=True, type=click.IntRange(0, 65_535), help="Port."
 )
@@ -109,7 +109,7 @@ def label_studio(
 def frigate(
     ctx: click.Context, address: str, mqtt: str, prefix: str, service: str | None, as_json: bool
 ) -> None:
-    """Name what Frigate tracks and learn from corrections."""
+    """Name the objects that Frigate tracks, and learn from corrections."""
     from everlearn.service.bridges.frigate import Frigate
     from everlearn.service.mqtt import parse_broker
 

@@ -29,7 +29,7 @@ def use(ctx: click.Context, classifier: str, as_json: bool) -> None:
 @as_json
 @click.pass_context
 def compare_classifiers(ctx: click.Context, classifiers: tuple[str, ...], as_json: bool) -> None:
-    """Which classifier would know the names best? Changes nothing."""
+    """Compare classifiers on the taught pictures; changes nothing."""
     words = classifiers or tuple(WORDS)
     memory = opened(ctx, read_only=True)
     with progress("holding out", FOLDS * len(words)) as step:

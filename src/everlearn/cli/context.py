@@ -55,7 +55,7 @@ _LIMITS = (
     ("--most-megabytes", "bytes", 1 << 20, "Largest image file that is read."),
     ("--most-megapixels", "pixels", 1_000_000, "Largest image that is read."),
     ("--most-side", "side", 1, "Longest side of an image, in pixels."),
-    ("--most-work", "work", 1_000_000, "Megapixels that all passes of a JPEG go over."),
+    ("--most-work", "work", 1_000_000, "Megapixels decoded in all passes of a progressive JPEG."),
 )
 
 
@@ -66,7 +66,7 @@ keep_images = click.option(
     show_default=True,
     expose_value=False,
     callback=lambda ctx, _, value: ctx.meta.__setitem__("keep_images", value),
-    help="What to keep of a picture; image: the file itself, so that it may move or go.",
+    help="What to keep of a picture; image: the file itself, in case the original is moved.",
 )
 
 

@@ -19,10 +19,10 @@ Numbers = tuple[float, ...]
 
 def of_an_onnx_file(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options for what a file does not say itself."""
-    more = "One number, or three with commas. Only if the file does not say."
+    more = "One number, or three with commas. Needed only if the file does not say."
     for option in (
         click.option("--scale", callback=_numbers, help=f"Pixels are divided by this. {more}"),
-        click.option("--mean", callback=_numbers, help=f"Taken off pixels of 0 to 255. {more}"),
+        click.option("--mean", callback=_numbers, help=f"Subtracted from pixels, 0 to 255. {more}"),
         click.option("--size", type=click.IntRange(1), help="Side of the square the model takes."),
     ):
         command = option(command)
@@ -53,7 +53,9 @@ def _plain(numbers: Numbers | None) -> float | Numbers | None:
     type=click.Choice(MODES),
     help="From now on look at whole images, at their main thing, or at all things.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Go on without pictures that are gone.")
+@click.option(
+    "-y", "--yes", is_flag=True, help="Continue without pictures that can no longer be read."
+)
 @as_json
 @click.pass_context
 def reembed(
@@ -109,7 +111,7 @@ def reembed(
 @as_json
 @click.pass_context
 def relocate(ctx: click.Context, old: str, new: str, as_json: bool) -> None:
-    """Pictures taught from OLD, a file or folder, are in NEW now."""
+    """Update the paths of pictures that were moved from OLD to NEW."""
     done = opened(ctx).relocate(old, new)
     if as_json:
         print_json(vars(done))
@@ -132,7 +134,7 @@ def compare_networks(
     scale: Numbers | None,
     as_json: bool,
 ) -> None:
-    """Which network would know the names best, and what would it cost?
+    """Compare networks on the taught pictures: accuracy and cost.
 
     MODELS are words (fast, balanced, best), ONNX files, names of other packages (timm:NAME), or
     several of these with + between them.

@@ -17,7 +17,7 @@ MOST = 10
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option("--name", help="Explain the score of this name, not that of the answer.")
+@click.option("--name", help="Explain the score of this name instead of the answer's.")
 @click.option("--top", default=5, show_default=True, help="How many teachings to list.")
 @as_json
 @click.pass_context
@@ -71,11 +71,11 @@ def correct(
 
 @click.command()
 @click.option("--html", type=FILE, help="Write a page with pictures to this file.")
-@click.option("--plot", type=FILE, help="Draw the confusions to this file.")
+@click.option("--plot", type=FILE, help="Draw the confusion matrix to this file.")
 @as_json
 @click.pass_context
 def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: bool) -> None:
-    """Have I taught enough? Accuracy, doubts, and what to show next."""
+    """Report accuracy, pictures that look mislabelled, and what to show next."""
     memory = opened(ctx, read_only=True)
     total = sum(record.count for record in memory.names().values())
     with progress("looking", total) as step:
@@ -142,11 +142,11 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: boo
 @click.command()
 @click.argument("name", required=False)
 @click.option("--limit", default=50, show_default=True, help="How many at most.")
-@click.option("--offset", default=0, show_default=True, help="How many to pass over first.")
+@click.option("--offset", default=0, show_default=True, help="How many to skip first.")
 @as_json
 @click.pass_context
 def show(ctx: click.Context, name: str | None, limit: int, offset: int, as_json: bool) -> None:
-    """List teachings with their numbers, times and sources."""
+    """List teachings with their ids, times and sources."""
     found = opened(ctx, read_only=True).teachings(name, limit=limit, offset=offset)
     if as_json:
         print_json([vars(teaching) for teaching in found])

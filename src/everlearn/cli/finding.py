@@ -30,9 +30,13 @@ most_boxes = click.IntRange(1, 1000)
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option("--out", type=PATH, metavar="FOLDER", help="Write the images with boxes here.")
 @click.option(
-    "--most", type=most_boxes, default=MOST, show_default=True, help="Boxes looked at in an image."
+    "--most",
+    type=most_boxes,
+    default=MOST,
+    show_default=True,
+    help="Maximum number of boxes per image.",
 )
-@click.option("--everything", is_flag=True, help="List also what looks like background.")
+@click.option("--everything", is_flag=True, help="Also list what looks like background.")
 @with_image_limits
 @as_json
 @click.pass_context
@@ -84,9 +88,13 @@ def find(
     help="Look at one frame every so many seconds.",
 )
 @click.option("--out", type=PATH, metavar="FILE", help="Write the video with boxes to this file.")
-@click.option("--motion", is_flag=True, help="Look at what moves, before a camera that does not.")
+@click.option("--motion", is_flag=True, help="For a fixed camera: look at what moves.")
 @click.option(
-    "--most", type=most_boxes, default=FEW, show_default=True, help="Boxes looked at in a frame."
+    "--most",
+    type=most_boxes,
+    default=FEW,
+    show_default=True,
+    help="Maximum number of boxes per frame.",
 )
 @click.option("--frames", type=click.IntRange(1), help="Stop after this many frames.")
 @with_image_limits
@@ -128,7 +136,7 @@ def follow(
 @as_json
 @click.pass_context
 def compare_regions(ctx: click.Context, modes: tuple[str, ...], as_json: bool) -> None:
-    """Would the names be known better by the main thing than by the whole image?"""
+    """Test whether the main thing is recognised better than the whole image."""
     memory = opened(ctx)
     chosen = modes or ("whole", "main")
     with progress("looking", len(chosen) * memory.info()["teachings"]) as step:

@@ -11,14 +11,14 @@ from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.words import listed, teachings
 
-yes = click.option("-y", "--yes", is_flag=True, help="Do not ask; for programs.")
+yes = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.command()
 @click.argument("what", required=False)
 @click.option("--name", help="Forget everything with this name.")
 @click.option("--source", metavar="PATH", help="Forget what came from this file or folder.")
-@click.option("--id", type=int, help="Forget one teaching by its number; see everlearn show.")
+@click.option("--id", type=int, help="Forget one teaching by its id; see everlearn show.")
 @click.option("--erase", is_flag=True, help="Remove it from the history too; cannot be undone.")
 @click.option(
     "--receipt", type=click.Path(path_type=Path), help="Write the receipt of an erase to this file."
@@ -37,7 +37,7 @@ def forget(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Forget a name, an image, or what came from a folder."""
+    """Forget a name, an image, or everything from a folder."""
     _require_words(what=what, name=name, source=source)
     if receipt is not None and not erase:
         raise click.UsageError("--receipt is for --erase")
@@ -62,7 +62,7 @@ def forget(
 @as_json
 @click.pass_context
 def undo(ctx: click.Context, as_json: bool) -> None:
-    """Take the last operation back: all that one command or gesture did."""
+    """Undo the last operation: everything that one command or action did."""
     memory = opened(ctx)
     meant = memory.would_undo()
     if not as_json:
@@ -74,7 +74,7 @@ def undo(ctx: click.Context, as_json: bool) -> None:
 @as_json
 @click.pass_context
 def redo(ctx: click.Context, as_json: bool) -> None:
-    """Do again what was undone last."""
+    """Redo what was undone last."""
     memory = opened(ctx)
     meant = memory.would_redo()
     if not as_json:
@@ -87,7 +87,7 @@ def redo(ctx: click.Context, as_json: bool) -> None:
 @as_json
 @click.pass_context
 def history(ctx: click.Context, limit: int, as_json: bool) -> None:
-    """List what was done, the latest first."""
+    """List all operations, the latest first."""
     changes = opened(ctx, read_only=True).history(limit)
     if as_json:
         print_json([vars(change) for change in changes])

@@ -35,14 +35,18 @@ PLAIN_SECONDS = 5.0
     "--embedder",
     default="efficientnet-lite0",
     show_default=True,
-    help="What turns images into vectors; also pixels-16, or an ONNX file.",
+    help="The network; also pixels-16, or an ONNX file.",
 )
 @click.option(
     "--checkpoint",
     metavar="ADDRESS",
     help="Folder or bucket for finished parts; by default beside the model.",
 )
-@click.option("--keep-shards", is_flag=True, help="Keep what each shard taught, to take it out.")
+@click.option(
+    "--keep-shards",
+    is_flag=True,
+    help="Keep the statistics of each shard, so that it can be unlearned.",
+)
 @click.option("--skip-bad", is_flag=True, help="Leave out what cannot be read, and list it.")
 @click.option(
     "--model",
@@ -63,9 +67,9 @@ def ingest(
     model: Path | None,
     as_json: bool,
 ) -> None:
-    """Teach from tar files, folders or tables of any number, on one machine or many.
+    """Teach from any number of tar files, folders or tables, on one machine or many.
 
-    Interrupted, the same command goes on where it was.
+    If it is interrupted, run the same command to continue.
     """
     place = Path(ctx.obj.name) if isinstance(ctx.obj, PostgresAddress) else ctx.obj
     parts = checkpoint or f"{(model or place).absolute()}.parts"

@@ -18,12 +18,12 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option(
     "--receipt",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Also look for what this receipt of an erase says is gone.",
+    help="Also search for what this receipt says was erased.",
 )
 @as_json
 @click.pass_context
 def verify(ctx: click.Context, receipt: Path | None, as_json: bool) -> None:
-    """Check every byte taught, and the model against a replay."""
+    """Verify all checksums, and compare the model with a replay."""
     found = opened(ctx, read_only=True).verify(receipt)
     if as_json:
         print_json({"ok": found.ok} | vars(found))
@@ -69,7 +69,7 @@ def check(ctx: click.Context, file: Path, as_json: bool) -> None:
 @as_json
 @click.pass_context
 def backup(ctx: click.Context, destination: Path, as_json: bool) -> None:
-    """Copy the Memory to a new folder, also while it is taught."""
+    """Copy the Memory to a new folder; safe while it is being taught."""
     opened(ctx, read_only=True).backup(destination)
     if as_json:
         print_json({"backup": str(destination)})
@@ -79,11 +79,11 @@ def backup(ctx: click.Context, destination: Path, as_json: bool) -> None:
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("-y", "--yes", is_flag=True, help="Replace what is there without asking.")
+@click.option("-y", "--yes", is_flag=True, help="Replace the current Memory without asking.")
 @as_json
 @click.pass_context
 def restore(ctx: click.Context, source: Path, yes: bool, as_json: bool) -> None:
-    """Put a backup in the place of the Memory."""
+    """Replace the Memory by a backup."""
     storage = storage_at(ctx.obj)
     if storage_at(source).identity() == storage.identity():
         raise AlreadyThere(f"{source} is the Memory itself; give the folder of a backup")

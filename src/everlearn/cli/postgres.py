@@ -11,7 +11,7 @@ KINDS = ("asker", "teacher", "writer")
 
 @click.group()
 def postgres() -> None:
-    """Look after a Memory in PostgreSQL."""
+    """Manage a Memory in PostgreSQL."""
 
 
 @postgres.command()

@@ -23,7 +23,7 @@ LOOPBACK = "127.0.0.1"
 
 
 @click.command()
-@click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen at.")
+@click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on.")
 @click.option(
     "--port", default=8737, show_default=True, type=click.IntRange(1, 65_535), help="Port."
 )
@@ -31,7 +31,7 @@ LOOPBACK = "127.0.0.1"
     "--token",
     envvar="EVERLEARN_TOKEN",
     show_envvar=True,
-    help="What clients have to show; by default a new one at every start.",
+    help="Token that clients must send; by default a new one at every start.",
 )
 @click.option(
     "--add-memory",
@@ -46,7 +46,7 @@ LOOPBACK = "127.0.0.1"
     "hosts",
     multiple=True,
     metavar="NAME",
-    help="A name of this machine that clients may use; may be repeated.",
+    help="Host name that clients may use for this machine; may be repeated.",
 )
 @click.option(
     "--webhook",
@@ -62,12 +62,12 @@ LOOPBACK = "127.0.0.1"
     help="Tell this MQTT broker, where Home Assistant finds it; EVERLEARN_MQTT_USER and "
     "EVERLEARN_MQTT_PASSWORD let it in.",
 )
-@click.option("--mqtt-tls", is_flag=True, help="Speak TLS with the broker.")
-@click.option("--mqtt-name", metavar="NAME", help="What tells this service from others there.")
+@click.option("--mqtt-tls", is_flag=True, help="Use TLS for the connection to the broker.")
+@click.option("--mqtt-name", metavar="NAME", help="Name of this service on the broker.")
 @click.option(
     "--certificate",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Speak HTTPS, with this certificate (PEM).",
+    help="Serve HTTPS with this certificate (PEM).",
 )
 @click.option(
     "--key",
@@ -98,7 +98,7 @@ def serve(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Teach by showing: a page with a camera, and an API."""
+    """Start the service: a page with a camera, and an HTTP API."""
     try:
         from everlearn.service.server import configure_log, make_server
         from everlearn.service.settings import Settings, new_token

@@ -20,11 +20,13 @@ class Share(click.FloatRange):
     metavar="WORD|FILE",
     help="fast, balanced or best; a file; see everlearn reembed.  [default: balanced]",
 )
-@click.option("--accept", type=Share(), help="Of familiar things, the share to accept at least.")
+@click.option(
+    "--accept", type=Share(), help="Share of new pictures of taught things to accept, at least."
+)
 @as_json
 @click.pass_context
 def init(ctx: click.Context, word: str | None, accept: float | None, as_json: bool) -> None:
-    """Make a Memory that looks with a certain network."""
+    """Create a Memory that uses a certain network."""
     if word is not None:
         ctx.meta["network"] = word
     memory = opened(ctx)
@@ -44,7 +46,7 @@ def init(ctx: click.Context, word: str | None, accept: float | None, as_json: bo
 @as_json
 @click.pass_context
 def strictness(ctx: click.Context, accept: float | None, as_json: bool) -> None:
-    """Say, or change, how readily a picture is called unknown.
+    """Show or set how readily a picture is called unknown.
 
     ACCEPT is the share of pictures of familiar things that are recognised as familiar, at least:
     0.99 calls less unknown, 0.9 more.

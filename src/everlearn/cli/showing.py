@@ -13,7 +13,7 @@ from everlearn.memory.insight.speed import measure
     type=click.IntRange(1),
     default=200,
     show_default=True,
-    help="How many pictures to make up.",
+    help="How many pictures to generate.",
 )
 @as_json
 def bench(images: int, as_json: bool) -> None:

@@ -41,16 +41,16 @@ also = click.option(
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=PATH, metavar="DIR|FILE...")
-@click.option("--as", "name", metavar="NAME", help="What it is; by default the folder's name.")
+@click.option("--as", "name", metavar="NAME", help="The name; by default that of the folder.")
 @click.option(
     "--outermost/--innermost",
-    help="Where folders lie in folders, the name is the outermost below DIR.  [default: innermost]",
+    help="In nested folders, use the outermost folder below DIR as the name.  [default: innermost]",
 )
 @click.option(
     "--every",
     type=POSITIVE,
     metavar="SECONDS",
-    help="Teach videos, too: one frame every so many seconds.",
+    help="Also teach videos: one frame every so many seconds.",
 )
 @click.option(
     "--box", type=BOX, metavar="L,T,R,B", help="Teach a part of the image: pixels, shares, or auto."
@@ -59,15 +59,18 @@ also = click.option(
     "--boxes", is_flag=True, help="Teach annotations: a COCO file, or folders of YOLO or VOC files."
 )
 @click.option(
-    "--images", type=PATH, metavar="DIR", help="With --boxes: where the images lie, if elsewhere."
+    "--images",
+    type=PATH,
+    metavar="DIR",
+    help="With --boxes: folder of the images, if they are elsewhere.",
 )
 @click.option(
     "--regions",
     type=click.Choice(MODES),
     help="For a new Memory: look at whole images, at their main thing, or at all things.",
 )
-@click.option("--plan", is_flag=True, help="Say what would be taught, and teach nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask; for programs.")
+@click.option("--plan", is_flag=True, help="Print what would be taught, and teach nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @new_name
 @again
 @also
@@ -220,7 +223,7 @@ def _counts(found: Survey) -> str:
 @as_json
 @click.pass_context
 def rename(ctx: click.Context, old: str, new: str, as_json: bool) -> None:
-    """Call OLD by the name NEW; if NEW exists, they become one."""
+    """Rename OLD to NEW; if NEW exists, the two are merged."""
     opened(ctx).rename(old, new)
     if as_json:
         print_json({"old": old, "new": new})
@@ -249,7 +252,7 @@ def merge(ctx: click.Context, other: Path, as_json: bool) -> None:
     type=click.Choice(["list", "here", "there"]),
     default="list",
     show_default=True,
-    help="Which name a picture gets that has different ones.",
+    help="Which name wins where a picture has different ones.",
 )
 @as_json
 @click.pass_context
@@ -298,11 +301,11 @@ def _say_conflicts(done: Merged) -> None:
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Seconds between two looks at the folder.",
+    help="Seconds between two scans of the folder.",
 )
 @click.option("--every", type=POSITIVE, hidden=True, help="Called --pause now.")
 @click.option(
-    "--looks", type=click.IntRange(1), help="Stop after this many looks; by default never."
+    "--looks", type=click.IntRange(1), help="Stop after this many scans; by default never."
 )
 @keep_images
 @with_image_limits

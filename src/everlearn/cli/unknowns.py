@@ -8,12 +8,17 @@ from everlearn.memory.words import counted, listed
 
 
 @click.command()
-@click.option("--ignore", type=int, metavar="GROUP", help="Keep this group quiet from now on.")
-@click.option("--drop", type=int, metavar="GROUP", help="Forget this group.")
+@click.option(
+    "--ignore",
+    type=int,
+    metavar="GROUP",
+    help='Answer similar pictures with "ignored" from now on.',
+)
+@click.option("--drop", type=int, metavar="GROUP", help="Delete this group.")
 @as_json
 @click.pass_context
 def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json: bool) -> None:
-    """List unknown pictures that were kept (ask --remember), by likeness."""
+    """List unknown pictures that were kept (ask --remember), grouped by similarity."""
     memory = opened(ctx, read_only=ignore is None and drop is None)
     if ignore is not None:
         memory.ignore_unknowns(ignore)
@@ -43,7 +48,7 @@ def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json:
 @as_json
 @click.pass_context
 def name(ctx: click.Context, group: int, name: str, new: bool, as_json: bool) -> None:
-    """Teach a GROUP of strangers as NAME."""
+    """Teach a GROUP of unknown pictures as NAME."""
     memory = opened(ctx)
     name = confirmed_name(memory, name, new=new)
     count = memory.name_unknowns(group, name)
