@@ -146,9 +146,9 @@ def test_a_refused_batch_leaves_every_step_as_it_was(rng, labels):
 def test_what_cannot_be_exact_is_refused(rng):
     X, y = blobs(rng)
     pipeline = chain().fit(X, y)
-    with pytest.raises(NotForgettable, match="fit it anew"):
+    with pytest.raises(NotForgettable, match="fit it again"):
         pipeline.forget(X[:1], y[:1])
-    with pytest.raises(NotForgettable, match="fit it anew"):
+    with pytest.raises(NotForgettable, match="fit it again"):
         pipeline.forget_class("a")
     with pytest.raises(NotMergeable, match="axes"):
         pipeline.merge(chain().fit(X, y))

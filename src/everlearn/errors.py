@@ -10,7 +10,7 @@ class EverlearnError(Exception):
 
 
 class InvalidInput(EverlearnError, ValueError):
-    """An argument that cannot be learned from or asked about; nothing was changed."""
+    """An argument is invalid; nothing was changed."""
 
 
 class NotFinite(InvalidInput):
@@ -38,7 +38,7 @@ class NothingVisible(InvalidInput):
 
 
 class InvalidLabel(InvalidInput):
-    """A label that is missing, not a whole number or a word, or of another kind than before."""
+    """A label is missing, neither an integer nor a string, or of another type than before."""
 
 
 class UnknownLabel(InvalidInput):
@@ -54,15 +54,15 @@ class InvalidParameter(InvalidInput):
 
 
 class TooManyLabels(InvalidLabel):
-    """A learner of two labels was shown a third."""
+    """A two-label learner was given a third label."""
 
 
 class InvalidPrior(InvalidInput):
-    """A prior has no decision function, another width, or an answer that is not a number."""
+    """A prior model has no decision function, another width, or gives a non-finite score."""
 
 
 class TooManyExamples(InvalidInput):
-    """A learner that keeps its examples has no room for more."""
+    """A learner that stores its examples has reached its limit."""
 
 
 class NeverLearned(InvalidInput):
@@ -114,11 +114,11 @@ class NotAnImage(InvalidInput):
 
 
 class DamagedImage(InvalidInput):
-    """An image that ends too early or contradicts itself."""
+    """An image file is truncated or inconsistent."""
 
 
 class InvalidBox(InvalidInput):
-    """Four numbers that are no box, or a box that is empty or outside of its picture."""
+    """Four numbers that are not a box, or a box that is empty or outside its picture."""
 
 
 class TooManyBoxes(InvalidInput):
@@ -126,7 +126,7 @@ class TooManyBoxes(InvalidInput):
 
 
 class InvalidAnnotations(InvalidInput):
-    """A file of boxes and names that is damaged, or in no format that is read."""
+    """An annotation file is damaged or in an unsupported format."""
 
 
 class ImageTooLarge(InvalidInput):
@@ -142,15 +142,15 @@ class MemoryBusy(EverlearnError, OSError):
 
 
 class ReadOnlyMemory(EverlearnError, OSError):
-    """A Memory that was opened to be asked is told to change."""
+    """A change was requested of a Memory that was opened read-only."""
 
 
 class NotSeenYet(EverlearnError, TimeoutError):
-    """A Memory has not reached the position that an asker waits for."""
+    """A replica has not reached the requested position in time."""
 
 
 class NotOrderedYet(EverlearnError, TimeoutError):
-    """Teachings are kept and wait for a process that may give them their order."""
+    """Teachings were stored and wait for a process with the right to order them."""
 
 
 class MemoryClosed(EverlearnError, ValueError):
@@ -182,7 +182,7 @@ class AnswerErased(EverlearnError, LookupError):
 
 
 class TooBusy(EverlearnError, OSError):
-    """More is waiting than the service has room for; nothing was changed, try again."""
+    """The service is overloaded; nothing was changed, try again."""
 
 
 class CannotReach(EverlearnError, OSError):
@@ -190,15 +190,15 @@ class CannotReach(EverlearnError, OSError):
 
 
 class NotAllowed(EverlearnError, PermissionError):
-    """The service does not let this client in, or not in this way."""
+    """The service refuses this client or this request."""
 
 
 class ServiceFailed(EverlearnError, RuntimeError):
-    """The service answered in a way that says nothing of use; its log may."""
+    """The service failed without a usable reason; see its log."""
 
 
 class NotAMemory(EverlearnError, ValueError):
-    """The folder holds something else than a Memory."""
+    """The folder contains something other than a Memory."""
 
 
 class DamagedJournal(EverlearnError, ValueError):
@@ -206,19 +206,19 @@ class DamagedJournal(EverlearnError, ValueError):
 
 
 class WrongEmbedder(InvalidInput):
-    """Vectors of one embedder cannot be compared with those of another."""
+    """Vectors of different embedders cannot be compared."""
 
 
 class AlreadyThere(EverlearnError, FileExistsError):
-    """A folder that should be new is there already; nothing was changed."""
+    """A folder that should be new already exists; nothing was changed."""
 
 
 class OtherName(InvalidInput):
-    """An example that is taught under one name is taught under a second one."""
+    """An example was already taught under another name."""
 
 
 class NothingToUndo(InvalidInput):
-    """There is no operation left that could be undone, or redone."""
+    """There is no operation to undo or redo."""
 
 
 class NotExplainable(EverlearnError, TypeError):
@@ -230,11 +230,11 @@ class NotExportable(EverlearnError, TypeError):
 
 
 class MissingData(EverlearnError, FileNotFoundError):
-    """A data set is not where it is looked for; the message says where to get and put it."""
+    """A data set is not found; the message says where to get it and where to put it."""
 
 
 class NoInstances(InvalidInput):
-    """An ordering by instance (video, object) of data that has no instances."""
+    """An ordering by instance (video, object) was requested for data without instances."""
 
 
 class TooFewExamples(InvalidInput):
@@ -242,19 +242,19 @@ class TooFewExamples(InvalidInput):
 
 
 class NotStreaming(EverlearnError, TypeError):
-    """An estimator that can neither learn in parts nor one by one."""
+    """An estimator has neither partial_fit nor learn_one."""
 
 
 class TooFewClasses(InvalidInput):
-    """A network cannot be trained to tell a single class apart."""
+    """Training a network needs at least two classes."""
 
 
 class OutOfMemory(EverlearnError, MemoryError):
-    """The device has no room for what was asked of it; nothing was changed."""
+    """The device is out of memory; nothing was changed."""
 
 
 class OtherNetwork(EverlearnError, ValueError):
-    """A file holds the weights, or the unfinished training, of another network or other data."""
+    """A file contains weights, or a checkpoint, of another network or other data."""
 
 
 class BadShard(InvalidInput):
@@ -262,16 +262,16 @@ class BadShard(InvalidInput):
 
 
 class AlreadyLearned(InvalidInput):
-    """A shard is part of a sum already, in this version or another one; nothing was changed."""
+    """A shard, or another version of it, was already learned; nothing was changed."""
 
 
 class NotKept(EverlearnError, LookupError):
-    """What a shard taught was not kept apart, so it cannot be taken out again."""
+    """The statistics of a shard were not kept, so it cannot be unlearned."""
 
 
 class WorkersLost(EverlearnError, RuntimeError):
-    """Workers end again and again before anything is finished; the message says what to try."""
+    """Workers keep failing before they finish; the message says what to try."""
 
 
 class Implausible(InvalidInput):
-    """Statistics from elsewhere that no examples could have given."""
+    """Received statistics that no examples could have produced."""

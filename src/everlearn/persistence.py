@@ -3,7 +3,7 @@
 A model file is a safetensors file. Its tensors are the learner's arrays; its metadata are
 
     format       "everlearn"
-    version      the format's version, a whole number; files of older versions load for ever
+    version      the format's version, a whole number; files of older versions keep loading
     learner      the name of the class
     description  JSON: parameters and notes (labels among them); an array inside is written as
                  {"array": KEY}, a learner inside another as {"learner": …}
@@ -113,7 +113,7 @@ def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
     *Cost*: reading the file once, and its digest. Mapped, one look at every number: 0.1 s for
     100,000 classes of 512 features.
 
-    *Promises*: runs no code; files of every released version load for ever; truncation and any
+    *Promises*: runs no code; files of every released version keep loading; truncation and any
     flipped bit are noticed before anything is built. Mapped, truncation, other shapes and numbers
     that are not finite or out of their range are noticed, a flipped bit that leaves a number
     plausible is not: load a file that came from elsewhere without ``mmap`` once.
@@ -295,7 +295,7 @@ def _rebuild(description: dict[str, Any], arrays: Arrays) -> Any:
 
 
 def register(kind: type[Kind]) -> type[Kind]:
-    """Let files name a learner of one's own; for use as a decorator.
+    """Make a learner of your own loadable from files; use it as a decorator.
 
     A file names classes and never holds code or a path to import, so only what a program has
     registered itself, and everlearn's own learners, can be built from one. It costs one entry in a

@@ -333,7 +333,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         if not self._is_fixed():
             raise NotForgettable(
                 "this pipeline cannot forget exactly: a transformer has learned from the examples, "
-                "too; fit it anew without them"
+                "too; fit it again without them"
             )
         self._require_fitted()
         rows = self._seen(X)
@@ -344,7 +344,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         if not self._is_fixed():
             raise NotForgettable(
                 "this pipeline cannot forget a class exactly: a transformer has learned from its "
-                "examples, too; fit it anew without them"
+                "examples, too; fit it again without them"
             )
         self._require_fitted()
         self.steps_[-1][1].forget_class(label)

@@ -37,6 +37,11 @@ RUN = [
     for page in PAGES
     if commands_in_prose(page) or any(b.language in ("python", "console") for b in blocks(page))
 ]
+COCO = {
+    "images": [{"id": 1, "file_name": "cup.jpg", "width": 160, "height": 160}],
+    "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 10, 90, 90]}],
+    "categories": [{"id": 1, "name": "cup"}],
+}
 # What a machine may have or not; with it, the block is run.
 PACKAGES = {"torch", "dask", "river", "polars", "pandas", "av"}
 
@@ -65,18 +70,19 @@ def template(tmp_path_factory) -> dict[str, str]:
     """A folder for commands in sentences, and a copy to make it again from after each of them.
 
     It holds photographs, a Memory that was taught them and has erased something, a second Memory,
-    photographs that were moved, and a video.
+    photographs that were moved, annotations, and a video.
     """
     folder = tmp_path_factory.mktemp("prose") / "folder"
     folder.mkdir()
     fill(folder)
     shutil.copytree(folder / "photos", folder / "moved")
     with Memory(folder / "memory") as memory:
+        memory.teach(folder / "watch.jpg", "spare")
+        memory.forget(name="spare", erase=True).receipt.save(folder / "cup.json")
         memory.teach_many(
             (path, path.parent.name) for path in sorted(folder.glob("photos/*/*.jpg"))
         )
-        memory.teach(folder / "watch.jpg", "spare")
-        memory.forget(name="spare", erase=True).receipt.save(folder / "cup.json")
+    (folder / "labels.json").write_text(json.dumps(COCO), encoding="utf-8")
     with Memory(folder / "other") as other:
         other.teach(folder / "pizza.jpg", "pizza")
     if find_spec("av") is not None:

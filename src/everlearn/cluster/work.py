@@ -104,8 +104,8 @@ def stored_part(
 ) -> ShardedModel | None:
     """A part from the store if it is what its place says: of this job, of these shards, whole.
 
-    Another one is removed, and made anew. Statistics themselves cannot be compared with anything
-    but the data: a store has to be as trustworthy as the model that is made from it.
+    A part that does not match is removed and recomputed. Statistics themselves cannot be compared
+    with anything but the data: a store has to be as trustworthy as the model that is made from it.
     """
     part = store.read(name, folder)
     if part is None:

@@ -88,7 +88,7 @@ class Checkpoint:
         OtherNetwork
             The file is of another network, other pictures or another recipe.
         DamagedModel, NotAModel, NewerFormat
-            The file cannot be read; delete it to begin anew.
+            The file cannot be read; delete it to start over.
         """
         if not self.path.exists():
             return TrainingProgress()
@@ -117,7 +117,7 @@ class Checkpoint:
         if differing:
             raise OtherNetwork(
                 f"{self.path} belongs to a training with another {' and other '.join(differing)}; "
-                "use another path, or delete it to begin anew"
+                "use another path, or delete it to start over"
             )
 
 

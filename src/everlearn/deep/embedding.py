@@ -40,7 +40,7 @@ KIND = "embedder"
 
 
 class DeepEmbedder(TorchEmbedder):
-    """A network of one's own in front of a learner or a Memory.
+    """A trained network as the embedder of a learner or a Memory.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class LearnerHead(nn.Module):
         return self.refresh()
 
     def refresh(self) -> Self:
-        """Read W and b anew when next asked."""
+        """Invalidate W and b; they are read again by the next call."""
         self._is_old = True
         return self
 

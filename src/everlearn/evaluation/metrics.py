@@ -110,7 +110,7 @@ def backward_transfer(by_task: ArrayLike) -> float:
 
 
 def relative_performance(accuracies: ArrayLike, retrained: ArrayLike) -> Array:
-    """Accuracy as a share of what training anew on everything reaches (Ristin et al. 2015, Sec. 5).
+    """Accuracy divided by that of retraining on everything (Ristin et al. 2015, Sec. 5).
 
     NaN where the reference is zero.
     """

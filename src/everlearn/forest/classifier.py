@@ -37,7 +37,7 @@ from everlearn.statistics.labels import Label, Labels
 from everlearn.statistics.stored import stored_whole
 from everlearn.validation import require_flag, require_number, require_one_of, require_whole
 
-# More would take hours for one tree, whoever asked for it.
+# More would take hours for one tree.
 MOST_TREES = 100_000
 MOST_CANDIDATES = 1_000_000
 MOST_EPOCHS = 100_000
@@ -138,7 +138,7 @@ class ForestClassifier(StreamingClassifier):
     # Teaching.
 
     def _changeable_registry(self) -> Labels:
-        # A copy, so that whoever is asking at this moment keeps the one it has.
+        # Copy-on-write: concurrent predictions keep using the old forest.
         return self.registry_.copy()
 
     def _encode(self, registry: Labels, labels: NDArray[Any]) -> tuple[Slots, list[Label]]:

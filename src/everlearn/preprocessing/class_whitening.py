@@ -66,7 +66,7 @@ class ClassWhitening(
 
     *Cost*: O(d²) a row, and O(n d² + d³) for the first batch.
 
-    *Promises*: the same map for ever after the first batch, which does not depend on the order in
+    *Promises*: the map is fixed after the first batch, which does not depend on the order in
     it; so a learner behind it keeps its own promises from then on. In a ``StreamPipeline``, where
     the transformer has learned from the same examples, forgetting and merging are refused: fit it
     before, and teach the learner what ``transform`` returns.

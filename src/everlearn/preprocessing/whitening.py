@@ -128,7 +128,7 @@ class InitialWhitening(
 
     *Cost*: O(d) a row.
 
-    *Promises*: the same map for ever after the first batch, so a learner behind it keeps its own
+    *Promises*: the map is fixed after the first batch, so a learner behind it keeps its own
     promises from then on.
 
     References

@@ -36,7 +36,7 @@ OF_HISTOGRAMS = ("chi2", "intersection")
 
 @dataclass(frozen=True)
 class Kernel:
-    """One of the kernels by name, or a function of one's own.
+    """A kernel by name, or a user-defined function.
 
     ``gamma`` is None until it is known, and where there is none.
     """
@@ -103,7 +103,7 @@ class Kernel:
 
 
 def _checked_values(values: Any, n_rows: int, n_columns: int) -> Array:
-    """What a function of one's own gave: a matrix of finite numbers of this shape."""
+    """Validate the result of a user-defined kernel: a finite matrix of this shape."""
     try:
         K = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -212,7 +212,7 @@ class Mixture(Hypothesis):
         if not is_known:
             super().learn_opening(opening, signs, is_known=False)
             return
-        # TR-OTL: what Multi-KT learned, the own steps learn as well, and nobody is weighed yet.
+        # TR-OTL: the online learner also learns what Multi-KT learned; weights are not updated yet.
         for x, sign, weight in zip(opening.X, signs, opening.weights, strict=True):
             self.steps.learn(x, self.steps.constant, sign, 0.0, weight)
 

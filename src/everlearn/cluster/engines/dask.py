@@ -22,7 +22,7 @@ from everlearn.errors import InvalidInput
 # Tasks under way per thread of a worker: those that wait hide the way to the scheduler and back.
 AHEAD = 3
 RETRIES = 3
-# Dask has workers give memory back at once, and each block of rows would fetch its pages anew:
+# Dask has workers give memory back at once, and each block of rows would allocate its pages again:
 # twice the time of a fold. Where the workers are ours they keep them.
 NANNY = "distributed.nanny.pre-spawn-environ"
 KEEP_PAGES = {
