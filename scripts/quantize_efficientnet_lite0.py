@@ -1,7 +1,8 @@
-"""Turn the shipped float32 network into the int8 one that everlearn ships beside it.
+"""Turn the shipped float32 network into the int8 one of everlearn-networks.
 
     pip install onnx onnxruntime
-    python scripts/quantize_efficientnet_lite0.py PHOTOGRAPHS src/everlearn/images/weights
+    cd networks/src/everlearn_networks
+    python ../../../scripts/quantize_efficientnet_lite0.py PHOTOGRAPHS weights
 
 PHOTOGRAPHS is a folder of folders of JPEG; every sixth is used, as it is and blurred as a small
 picture that was enlarged.

@@ -21,18 +21,18 @@ from everlearn.errors import (
     WrongKind,
     WrongShape,
 )
-from everlearn.images import embedders, torch_embedder
+from everlearn.images import network_files, torch_embedder
 from everlearn.images.batches import Embedded, Unreadable, embed_picture, embed_sources
 from everlearn.images.decode import decode
 from everlearn.images.embedders import (
     SHIPPED,
-    WEIGHTS,
     EfficientNetLite0,
     OnnxEmbedder,
     Pixels,
     as_picture,
     centre_crop,
 )
+from everlearn.images.network_files import WEIGHTS, network_file
 from everlearn.images.torch_embedder import TorchEmbedder
 from everlearn.memory.export.onnx_classifier import linear_head_model
 
@@ -53,21 +53,20 @@ def pictures():
 
 @pytest.mark.parametrize("precision", SHIPPED)
 def test_the_weights_are_those_of_their_provenance(precision):
-    provenance = json.loads((WEIGHTS / f"{SHIPPED[precision]}.json").read_text())
-    data = (WEIGHTS / provenance["file"]).read_bytes()
-    assert hashlib.sha256(data).hexdigest() == provenance["sha256"]
-    assert "Apache License" in (WEIGHTS / "LICENSE").read_text()
+    path, provenance = network_file(SHIPPED[precision])
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == provenance["sha256"]
+    assert "Apache License" in path.with_name("LICENSE").read_text()
 
 
 @pytest.mark.parametrize("precision", SHIPPED)
 def test_altered_weights_are_not_loaded(precision, monkeypatch, tmp_path):
     """One bit of one weight: onnxruntime would load it and answer a little differently."""
-    name = SHIPPED[precision]
-    data = bytearray((WEIGHTS / f"{name}.onnx").read_bytes())
+    path, about = network_file(SHIPPED[precision])
+    data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
-    (tmp_path / f"{name}.onnx").write_bytes(data)
-    (tmp_path / f"{name}.json").write_bytes((WEIGHTS / f"{name}.json").read_bytes())
-    monkeypatch.setattr(embedders, "WEIGHTS", tmp_path)
+    (tmp_path / path.name).write_bytes(data)
+    (tmp_path / f"{path.stem}.json").write_text(json.dumps(about))
+    monkeypatch.setattr(network_files, "WEIGHTS", tmp_path)
     with pytest.raises(DamagedModel, match="install everlearn again"):
         EfficientNetLite0(precision=precision)
 
@@ -88,7 +87,7 @@ def test_int8_does_not_depend_on_the_processor(rng):
     processor with VNNI both are the same kernel, and the first part alone says something.
     """
     onnx = pytest.importorskip("onnx")
-    data = (WEIGHTS / "efficientnet_lite0_int8.onnx").read_bytes()
+    data = network_file("efficientnet_lite0_int8")[0].read_bytes()
     model = onnx.load_from_string(data)
     kernels = [
         onnx.numpy_helper.to_array(tensor).astype(np.int64)

@@ -10,12 +10,10 @@ embedders are never mixed up.
 """
 
 import hashlib
-import json
 import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +30,7 @@ from everlearn.errors import (
     WrongShape,
 )
 from everlearn.images.decode import RGB, pillow_image
+from everlearn.images.network_files import network_file
 from everlearn.images.onnx_files import (
     USUAL_CROP,
     Numbers,
@@ -50,7 +49,6 @@ Vectors = NDArray[np.float32]
 # Left, top, right, bottom in pixels, not always whole ones.
 Edges = tuple[float, float, float, float]
 
-WEIGHTS = resources.files("everlearn.images") / "weights"
 # The files of the network that everlearn brings along.
 SHIPPED = {"float32": "efficientnet_lite0", "int8": "efficientnet_lite0_int8"}
 DEFAULT_PRECISION: Literal["float32", "int8"] = "float32"
@@ -343,7 +341,7 @@ class EfficientNetLite0(OnnxEmbedder):
     precision : {"float32", "int8"}, default="float32"
         ``"int8"`` takes about two thirds of the time (half on processors with VNNI), 3.8 MB instead
         of 6.8, and gives vectors of its own: the two are different embedders and are never mixed.
-        Its answers do not depend on the processor.
+        Its answers do not depend on the processor. It comes with everlearn-networks.
     threads, mirror, crop
         As in :class:`OnnxEmbedder`.
 
@@ -373,17 +371,16 @@ class EfficientNetLite0(OnnxEmbedder):
         if precision not in SHIPPED:
             raise InvalidParameter(f"precision is one of {', '.join(SHIPPED)}, not {precision!r}")
         self.precision = precision
-        about = json.loads((WEIGHTS / f"{SHIPPED[precision]}.json").read_text())
-        with resources.as_file(WEIGHTS / f"{SHIPPED[precision]}.onnx") as path:
-            super().__init__(
-                path,
-                crop=crop,
-                mean=127.0,
-                scale=128.0,
-                threads=threads,
-                mirror=mirror,
-                sha256=about["sha256"],
-            )
+        path, about = network_file(SHIPPED[precision])
+        super().__init__(
+            path,
+            crop=crop,
+            mean=127.0,
+            scale=128.0,
+            threads=threads,
+            mirror=mirror,
+            sha256=about["sha256"],
+        )
 
 
 def centre_crop(picture: "Image.Image", size: int, crop: float) -> "Image.Image":

@@ -1,31 +1,10 @@
 """Networks of the distribution everlearn-networks."""
 
-from pathlib import Path
-from typing import Any
-
-from everlearn.errors import MissingPackage
 from everlearn.images.embedders import OnnxEmbedder
+from everlearn.images.network_files import network_file
 from everlearn.images.onnx_files import USUAL_CROP
 
 LCNET = "pp_lcnetv2_base"
-
-
-def network_file(name: str) -> tuple[Path, dict[str, Any]]:
-    """The file of a network of everlearn-networks, and where it comes from.
-
-    Raises
-    ------
-    MissingPackage
-        Where everlearn-networks is not installed.
-    """
-    try:
-        import everlearn_networks
-    except ImportError:
-        raise MissingPackage(
-            f"the network {name} comes with everlearn-networks, which is not installed; "
-            "pip install 'everlearn[networks]'"
-        ) from None
-    return everlearn_networks.file(name), everlearn_networks.about(name)
 
 
 class PPLCNetV2(OnnxEmbedder):
