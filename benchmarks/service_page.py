@@ -30,7 +30,7 @@ WATCH = """
   window.fetch = async (...given) => {
     const answer = await own(...given);
     for (const kind of ["ask", "teach"]) {
-      if (String(given[0]).startsWith(`/v1/${kind}`)) window.counted[kind] += 1;
+      if (String(given[0]).includes(`v1/${kind}`)) window.counted[kind] += 1;
     }
     return answer;
   };
@@ -86,7 +86,7 @@ def lines() -> Iterator[Line]:
             violations += len(Axe().run(page).response["violations"])
             page.get_by_role("button", name="Close", exact=True).click()
             page.get_by_role("button", name="Find things").click()
-            page.locator(".box").first.wait_for()
+            page.locator("#boxes .box").first.wait_for()
             page.evaluate("window.counted.stood = 0")
             boxes, paused = rate(page, "find"), page.evaluate("window.counted.stood")
             violations += len(Axe().run(page).response["violations"])

@@ -216,7 +216,7 @@ def test_every_state_is_accessible_and_explains_itself(browse, live, memories, t
     see(page.locator("#why-list img")).to_have_count(5)
     see(page.locator("#why-title")).to_have_text("Why red?")
     sources = [image.get_attribute("src") for image in page.locator("#why-list img").all()]
-    assert all(re.fullmatch(r"/v1/thumbnails/\d+\?page=\w+", source) for source in sources)
+    assert all(re.fullmatch(r"v1/thumbnails/\d+\?page=\w+", source) for source in sources)
     accessible(page)
     page.get_by_role("button", name="Close", exact=True).click()
 

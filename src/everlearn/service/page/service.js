@@ -119,7 +119,9 @@ export const find = ({ image }) =>
   send("find", { method: "POST", body: image, headers: JPEG_KIND, query: { most: FEW } });
 // Frames of a camera, one after the other: things that are followed, named by all of their frames.
 export function findStream() {
-  const socket = new WebSocket(location.origin.replace(/^http/, "ws") + address("find/stream"));
+  const place = new URL(address("find/stream"), location.href);
+  place.protocol = place.protocol.replace("http", "ws");
+  const socket = new WebSocket(place);
   let waiting = null;
   const lost = () => {
     waiting?.reject(new Refusal(0, "CannotReach", "The service ended the stream of frames."));
