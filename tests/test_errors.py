@@ -56,6 +56,15 @@ def test_a_vector_that_is_no_blob_is_damage(tmp_path, rng):
         assert "something else than bytes" in " ".join(memory.verify().problems)
 
 
+@pytest.fixture
+def interruptible():
+    """Interrupts raise, also where the tests were started in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_waits_for_the_end_of_an_import():
     reached = []
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib.metadata import EntryPoints
 from pathlib import Path
 
@@ -331,6 +332,8 @@ def test_an_interrupt_keeps_what_was_taught(tmp_path, photos):
         stderr=subprocess.DEVNULL,
         text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        # What a shell starts in the background ignores interrupts, and so would its children.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     try:
         shown = process.stdout.readline()
