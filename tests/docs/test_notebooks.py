@@ -49,7 +49,7 @@ def test_a_folder_of_photographs(tmp_path, monkeypatch, capsys):
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(picture.read_bytes())
     told = printed("few_shot_folder", tmp_path, monkeypatch, capsys)
-    right, asked = map(int, re.search(r"(\d+) of (\d+) right, 3 names", told).groups())
+    right, asked = map(int, re.search(r"(\d+) of (\d+) named right, 3 names", told).groups())
     assert asked == 9
     assert right >= 8
 

@@ -226,10 +226,10 @@ def test_a_metric_of_few_classes_does_not_carry_to_many(quick):
 
 def test_every_figure_is_drawn_and_a_second_run_finds_the_first(quick):
     folder, results = quick
-    further = ["leaf", "fifty", "memory"]
+    further = ["leaf", "fifty", "memory", "grids"]
     assert list(results) == [*(f"fig{n}" for n in range(4, 16)), "table1", "table2", *further]
     for part in results:
-        names = {table: [] for table in ("table1", "table2", "leaf", "fifty")}
+        names = {table: [] for table in ("table1", "table2", "leaf", "fifty", "grids")}
         names |= {"fig11": ["fig11", "fig11-omniglot"], "fig15": ["fig15-right", "fig15-wrong"]}
         for name in names.get(part, [part]):
             assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
