@@ -166,3 +166,14 @@ def require_sound(forest):
                     assert tree.links["leaf"][row] == node
                     assert view.leaf_of(view.X[row]) == node
             assert sorted(placed) == grove.examples.stored.tolist()
+
+
+def require_centroids_are_means(view: TreeView) -> None:
+    """Every split's centroids are the class means of the examples below it."""
+    for node in view.nodes():
+        if view.is_leaf(node):
+            continue
+        rows = np.array(view.rows(node))
+        for slot, centroid in zip(view.members(node)[0], view.centroids(node), strict=True):
+            own = rows[view.examples.slot[rows] == slot]
+            np.testing.assert_allclose(view.X[own].mean(axis=0), centroid, atol=1e-5)

@@ -15,6 +15,7 @@ from tests.forest.forest_oracles import (
     best_partition,
     information_gain,
     naive_probabilities,
+    require_centroids_are_means,
     require_sound,
 )
 
@@ -59,13 +60,7 @@ def test_centroids_are_class_means_of_the_examples_at_the_node(rng):
     forest = NCMForest(n_estimators=3, min_samples=1, random_state=0).fit(*blobs(rng))
     for number in range(3):
         view = TreeView(forest, number)
-        for node in view.nodes():
-            if view.is_leaf(node):
-                continue
-            rows = np.array(view.rows(node))
-            for slot, centroid in zip(view.members(node)[0], view.centroids(node), strict=True):
-                own = rows[view.examples.slot[rows] == slot]
-                np.testing.assert_allclose(view.X[own].mean(axis=0), centroid, atol=1e-5)
+        require_centroids_are_means(view)
 
 
 def test_partitions_have_the_highest_gain_there_is(rng):

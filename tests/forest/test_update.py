@@ -18,6 +18,7 @@ from tests.forest.forest_oracles import (
     class_entropy,
     information_gain,
     naive_probabilities,
+    require_centroids_are_means,
     require_sound,
 )
 
@@ -103,13 +104,7 @@ def test_retraining_everything_is_as_good_as_training_anew(rng):
     _, forest = taught(NCMForest, X, y, update="rtst", update_fraction=1.0)
     for number in range(4):
         view = TreeView(forest, number)
-        for node in view.nodes():
-            if view.is_leaf(node):
-                continue
-            rows = np.array(view.rows(node))
-            for slot, centroid in zip(view.members(node)[0], view.centroids(node), strict=True):
-                own = rows[view.examples.slot[rows] == slot]
-                np.testing.assert_allclose(view.X[own].mean(axis=0), centroid, atol=1e-5)
+        require_centroids_are_means(view)
 
 
 def test_rust_adds_centroids_of_new_classes_and_keeps_the_others(rng):

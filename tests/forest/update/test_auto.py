@@ -7,7 +7,7 @@ import pytest
 
 from everlearn import NCMForest, SVMForest
 from everlearn.forest.grow import LEAF_PATIENCE, PATIENCE, PATIENCE_SPREAD
-from tests.forest.forest_oracles import TreeView, require_sound
+from tests.forest.forest_oracles import TreeView, require_centroids_are_means, require_sound
 from tests.forest.test_update import splits_of, stream
 
 LEARNERS = (NCMForest, SVMForest)
@@ -97,13 +97,7 @@ def test_a_renewed_root_is_a_tree_trained_anew(rng):
         view.tree.nodes["limit"][:] = 0.0
     forest.partial_fit(X[y >= 6], y[y >= 6])
     for view in views(forest):
-        for node in view.nodes():
-            if view.is_leaf(node):
-                continue
-            rows = np.array(view.rows(node))
-            for slot, centroid in zip(view.members(node)[0], view.centroids(node), strict=True):
-                own = rows[view.examples.slot[rows] == slot]
-                np.testing.assert_allclose(view.X[own].mean(axis=0), centroid, atol=1e-5)
+        require_centroids_are_means(view)
 
 
 def test_a_root_is_renewed_a_logarithm_of_times_however_small_the_batches(rng):
