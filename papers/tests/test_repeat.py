@@ -29,8 +29,9 @@ def threads(seed):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_every_experiment_computes_with_one_thread(jobs):
+def test_every_experiment_computes_with_one_thread(jobs, monkeypatch):
     """The same sums in the same order, whatever the number of processes."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     with threadpool_limits(2):
         assert repeat(threads, range(2), jobs=jobs) == [{"most": 1}] * 2
 
