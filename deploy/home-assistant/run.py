@@ -8,11 +8,14 @@ from pathlib import Path
 
 OPTIONS = Path("/data/options.json")
 TOKEN = Path("/data/token")
+# The address of Home Assistant's supervisor, which authenticates users and forwards their requests.
+SUPERVISOR = "172.30.32.2"
 
 
 def command(options: dict[str, str]) -> tuple[list[str], dict[str, str]]:
     """What is started, and the variables it needs beside."""
     words = ["everlearn", "--memory", "/data/memory", "serve", "--host", "0.0.0.0", "--log", "json"]
+    words += ["--trust-ingress", SUPERVISOR]
     variables = {"EVERLEARN_TOKEN": options.get("token") or kept_token()}
     if options.get("host_name"):
         words += ["--allow-host", options["host_name"]]
@@ -30,7 +33,7 @@ def kept_token() -> str:
         TOKEN.touch(mode=0o600)
         TOKEN.write_text(secrets.token_urlsafe(24))
     token = TOKEN.read_text()
-    print(f"open the page with ?token={token}", flush=True)
+    print(f"programs send the token {token}", flush=True)
     return token
 
 

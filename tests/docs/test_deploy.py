@@ -3,8 +3,10 @@
 import json
 import re
 import runpy
+import shlex
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,30 @@ def test_the_service_has_no_rights_it_does_not_need():
     assert "HEALTHCHECK" in stages[-1]
 
 
+IMAGES = [DEPLOY / "Dockerfile", DEPLOY / "home-assistant" / "Dockerfile"]
+
+
+def test_images_have_one_base_that_cannot_change():
+    (base,) = {re.search(r"^ARG BASE=(.*)$", file.read_text(), re.M)[1] for file in IMAGES}
+    assert re.fullmatch(r"python:3\.12-slim@sha256:[0-9a-f]{64}", base)
+    for file in IMAGES:
+        assert set(re.findall(r"^FROM (\S+)", file.read_text(), re.M)) == {"${BASE}"}
+
+
+def test_images_list_what_they_consist_of(tmp_path):
+    (command,) = {
+        re.search(r"(/opt/sbom/bin/cyclonedx-py .*)", file.read_text())[1] for file in IMAGES
+    }
+    venv.create(tmp_path / "everlearn")
+    (packages,) = (tmp_path / "everlearn").rglob("site-packages")
+    (packages / "cup-1.0.dist-info").mkdir()
+    (packages / "cup-1.0.dist-info" / "METADATA").write_text("Name: cup\nVersion: 1.0\n")
+    command = command.replace("/opt/sbom/bin", str(Path(sys.executable).parent))
+    subprocess.run(shlex.split(command.replace("/opt", str(tmp_path))), check=True)
+    listed = json.loads((tmp_path / "everlearn" / "sbom.cdx.json").read_text("utf-8"))
+    assert [(part["name"], part["version"]) for part in listed["components"]] == [("cup", "1.0")]
+
+
 def test_files_that_are_mounted_are_there():
     for service in read("compose.yml")["services"].values():
         for volume in service.get("volumes", ()):
@@ -61,6 +87,8 @@ class TestHomeAssistant:
         yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
         config = yaml.safe_load((ADDON / "config.yaml").read_text("utf-8"))
         assert set(config["options"]) <= set(config["schema"])
+        assert config["ingress"]
+        assert f"{config['ingress_port']}/tcp" in config["ports"]
         assert config["version"] == __version__
 
     def test_its_command_exists(self, monkeypatch, tmp_path):
@@ -69,6 +97,7 @@ class TestHomeAssistant:
         given = {"mqtt": "broker", "mqtt_user": "ann", "host_name": "home.local"}
         words, variables = program["command"](given)
         read_command(" ".join(words))
+        assert words[words.index("--trust-ingress") + 1] == "172.30.32.2"
         assert variables["EVERLEARN_MQTT_USER"] == "ann"
         again = program["command"](given)[1]["EVERLEARN_TOKEN"]
         assert variables["EVERLEARN_TOKEN"] == again

@@ -46,7 +46,12 @@ def serve(memories):
 
     def start(**settings):
         app, service = create_app(memories, Settings(token=TOKEN, **settings))
-        client = TestClient(app, base_url=ADDRESS, headers={"authorization": f"Bearer {TOKEN}"})
+        client = TestClient(
+            app,
+            base_url=ADDRESS,
+            headers={"authorization": f"Bearer {TOKEN}"},
+            client=("127.0.0.1", 50_000),
+        )
         client.__enter__()
         open_clients.append(client)
         client.service = service

@@ -1,5 +1,6 @@
 """Who is not let in, and what is not taken."""
 
+import http.client
 import json
 
 import pytest
@@ -7,8 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.websockets import WebSocketDisconnect
 
+from everlearn.errors import InvalidParameter
+from everlearn.service import Settings
 from everlearn.service.api.failures import MEANINGS
-from tests.service.conftest import ADDRESS, TOKEN, picture
+from tests.service.conftest import ADDRESS, TOKEN, listening, picture
 
 DOCUMENTED = {200, *MEANINGS}
 
@@ -251,3 +254,76 @@ def test_hostile_addresses_get_documented_answers(api, path, method):
     for place in ("/page/", "/v1/thumbnails/", "/v1/"):
         answer = api.request(method, place + quote(path, safe=""), follow_redirects=False)
         assert answer.status_code in DOCUMENTED | {307} - {500}
+
+
+class TestIngress:
+    """What Home Assistant forwards; here the requests come from 127.0.0.1."""
+
+    FORWARDED = {  # noqa: RUF012
+        "host": "homeassistant.local:8123",
+        "x-ingress-path": "/api/hassio_ingress/abc-DEF_1",
+        "x-remote-user-id": "ann",
+        "x-forwarded-for": "192.168.1.9, 172.30.32.1",
+    }
+
+    def ask(self, address, headers, path="/v1/names"):
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        try:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    @pytest.fixture
+    def forwarding(self, memories):
+        with listening(memories, ingress="127.0.0.1") as address:
+            yield address
+
+    def test_what_the_supervisor_forwards_needs_no_token(self, forwarding):
+        for path in ("/", "/?from=sidebar", "/page/app.js", "/v1/names", "/metrics"):
+            status, headers, _ = self.ask(forwarding, self.FORWARDED, path)
+            assert status == 200, path
+            assert headers["x-frame-options"] == "SAMEORIGIN"
+            assert "frame-ancestors 'self'" in headers["content-security-policy"]
+
+    @pytest.mark.parametrize("scheme", ["http", "https"])
+    def test_the_page_behind_home_assistant_is_its_own_origin(self, forwarding, scheme):
+        own = self.FORWARDED | {"origin": f"{scheme}://homeassistant.local:8123"}
+        assert self.ask(forwarding, own)[0] == 200
+        for other in (f"{scheme}://evil.example", f"{scheme}://homeassistant.local", "null"):
+            assert self.ask(forwarding, own | {"origin": other})[0] == 403
+        assert self.ask(forwarding, own | {"sec-fetch-site": "cross-site"})[0] == 403
+
+    def test_the_address_alone_is_not_enough(self, forwarding):
+        local = {"host": "127.0.0.1"}
+        status, headers, _ = self.ask(forwarding, local)
+        assert status == 401
+        assert headers["x-frame-options"] == "DENY"
+        for path in ("", "/", "/api/hassio_ingress/", "/api/hassio_ingress/a/b", "//evil.example"):
+            assert self.ask(forwarding, local | {"x-ingress-path": path})[0] in (401, 429)
+        assert self.ask(forwarding, local | {"x-remote-user-id": "ann"})[0] in (401, 429)
+
+    @pytest.mark.parametrize("trusted", [None, "127.0.0.2", "172.30.32.2"])
+    def test_the_header_alone_is_never_enough(self, memories, trusted):
+        local = self.FORWARDED | {"host": "127.0.0.1", "x-forwarded-for": "172.30.32.2"}
+        with listening(memories, ingress=trusted) as address:
+            assert self.ask(address, self.FORWARDED)[0] == 403
+            status, headers, _ = self.ask(address, local)
+            assert status == 401
+            assert headers["x-frame-options"] == "DENY"
+            assert self.ask(address, local | {"authorization": f"Bearer {TOKEN}"})[0] == 200
+
+    def test_sockets_follow_the_same_rules(self, serve):
+        headers = self.FORWARDED | {"authorization": ""}
+        path = "ws://homeassistant.local/v1/ask/stream"
+        with serve(ingress="127.0.0.1").websocket_connect(path, headers=headers) as stream:
+            stream.send_text("{}")
+            assert "error" in stream.receive_json()
+        with pytest.raises(WebSocketDisconnect):
+            serve(ingress="127.0.0.2").websocket_connect(path, headers=headers).__enter__()
+
+    @pytest.mark.parametrize("address", ["", "supervisor", "172.30.32.0/24"])
+    def test_it_is_one_address(self, address):
+        with pytest.raises(InvalidParameter, match=r"172\.30\.32\.2"):
+            Settings(ingress=address)

@@ -49,6 +49,13 @@ LOOPBACK = "127.0.0.1"
     help="Host name that clients may use for this machine; may be repeated.",
 )
 @click.option(
+    "--trust-ingress",
+    "ingress",
+    metavar="ADDRESS",
+    help="Let in without a token what Home Assistant's supervisor at this address forwards for "
+    "the users it has authenticated.",
+)
+@click.option(
     "--webhook",
     "webhooks",
     multiple=True,
@@ -88,6 +95,7 @@ def serve(
     added: tuple[str, ...],
     also: tuple[str, ...],
     hosts: tuple[str, ...],
+    ingress: str | None,
     webhooks: tuple[str, ...],
     mqtt: str | None,
     mqtt_tls: bool,
@@ -110,7 +118,11 @@ def serve(
         raise click.UsageError("--certificate and --key go together")
     if also:
         say("--also is called --add-memory now; the old name goes in the next version", err=True)
-    settings = Settings(token=token or new_token(), hosts=frozenset(name.lower() for name in hosts))
+    settings = Settings(
+        token=token or new_token(),
+        hosts=frozenset(name.lower() for name in hosts),
+        ingress=ingress,
+    )
     configure_log(as_json=log == "json", verbose=verbose)
     with contextlib.ExitStack() as open_memories:
         memories = {

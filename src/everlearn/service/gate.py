@@ -8,6 +8,11 @@
               address printed at the start; for all but ``/healthz`` and ``/readyz``
     rate      of requests, and more narrowly of wrong tokens, for each address
 
+Requests that Home Assistant's supervisor forwards (``Settings.ingress``) come from users that it
+has authenticated: they need no token, may use any host name, and may show the page in a frame of
+the same site. They are told by the address of their sender and a header together; the header alone
+could be sent by anybody.
+
 The cookie is derived from the token and is not the token: browsers send cookies to every port of a
 host. It is ``HttpOnly`` and ``SameSite=Strict``. By itself it opens the page's own files alone. For
 everything else the page adds a second secret to the address, ``page=…``, which it was given behind
@@ -19,6 +24,7 @@ import asyncio
 import hmac
 import ipaddress
 import logging
+import re
 import time
 from collections import OrderedDict
 from http import HTTPStatus
@@ -39,6 +45,9 @@ COOKIE_DAYS = 30
 # What the cookie opens by itself, and the second secret that everything else needs.
 PAGE = ("/", "/api")
 KEY = b"page="
+# What Home Assistant says of a request that it forwards: where the page is below its own address.
+INGRESS_HEADER = "x-ingress-path"
+INGRESS_PATH = re.compile(r"/api/hassio_ingress/[\w-]+")
 # So many addresses are told apart; the one not heard of for longest is forgotten first.
 ADDRESSES = 4096
 
@@ -55,6 +64,13 @@ POLICY = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
+}
+# Home Assistant shows the page in a frame of its own site.
+FRAMED_POLICY = POLICY | {
+    "content-security-policy": POLICY["content-security-policy"].replace(
+        "frame-ancestors 'none'", "frame-ancestors 'self'"
+    ),
+    "x-frame-options": "SAMEORIGIN",
 }
 
 
@@ -128,13 +144,9 @@ class Gate:
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A socket is let in by the same rules; refused, its handshake is answered with 403."""
         headers = Headers(scope=scope)
-        address = (scope.get("client") or ("",))[0]
         try:
-            self._require_host(headers)
-            _require_own_origin(scope, headers)
-            if not self._rate.take(address):
-                raise Refused(429, "TooBusy", "too many requests from this address; wait a second")
-            self._require_token(scope, headers, address)
+            if not self._is_vouched_for(scope, headers):
+                self._require_token(scope, headers, _sender(scope))
         except Refused:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
@@ -143,24 +155,32 @@ class Gate:
 
     async def _admitted(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
         headers = Headers(scope=scope)
-        address = (scope.get("client") or ("",))[0]
-        self._require_host(headers)
-        _require_own_origin(scope, headers)
-        if not self._rate.take(address):
-            raise Refused(429, "TooBusy", "too many requests from this address; wait a second")
-        if scope["path"] in (HEALTH, READY):
-            await self._app(scope, receive, answer.send)
+        if self._is_vouched_for(scope, headers):
+            answer.policy = FRAMED_POLICY
         elif scope["path"] == "/" and scope["query_string"]:
-            await self._exchange(scope, address, answer)
-        else:
-            self._require_token(scope, headers, address)
-            await self._app(scope, receive, answer.send)
+            await self._exchange(scope, _sender(scope), answer)
+            return
+        elif scope["path"] not in (HEALTH, READY):
+            self._require_token(scope, headers, _sender(scope))
+        await self._app(scope, receive, answer.send)
 
-    def _require_host(self, headers: Headers) -> None:
+    def _is_vouched_for(self, scope: Scope, headers: Headers) -> bool:
+        """Check host, origin and rate; return whether Home Assistant has authenticated the user."""
+        sender = _sender(scope)
+        ingress = sender == self._settings.ingress and bool(
+            INGRESS_PATH.fullmatch(headers.get(INGRESS_HEADER, ""))
+        )
+        self._require_host(headers, any_name=ingress)
+        _require_own_origin(scope, headers, any_scheme=ingress)
+        if not self._rate.take(sender):
+            raise Refused(429, "TooBusy", "too many requests from this address; wait a second")
+        return ingress
+
+    def _require_host(self, headers: Headers, *, any_name: bool) -> None:
         hosts = headers.getlist("host")
         name = _host_name(hosts[0]) if len(hosts) == 1 else None
         if name is None or not (
-            name == "localhost" or _is_address(name) or name in self._settings.hosts
+            any_name or name == "localhost" or _is_address(name) or name in self._settings.hosts
         ):
             raise Refused(
                 403,
@@ -234,6 +254,7 @@ class _Answer:
         self._send = send
         self._seconds = seconds
         self.status = 499
+        self.policy = POLICY
         self._started = False
 
     async def send(self, message: Message) -> None:
@@ -241,7 +262,7 @@ class _Answer:
             self._started = True
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
-            for name, value in POLICY.items():
+            for name, value in self.policy.items():
                 headers.setdefault(name, value)
         async with asyncio.timeout(self._seconds):
             await self._send(message)
@@ -260,12 +281,20 @@ class _Answer:
         await self.send({"type": "http.response.body", "body": body})
 
 
-def _require_own_origin(scope: Scope, headers: Headers) -> None:
-    """A browser says where a request comes from; a program says nothing."""
-    origins = headers.getlist("origin")
+def _sender(scope: Scope) -> str:
+    """The address at the other end of the connection, whatever headers say."""
+    return (scope.get("client") or ("",))[0]
+
+
+def _require_own_origin(scope: Scope, headers: Headers, *, any_scheme: bool) -> None:
+    """A browser says where a request comes from; a program says nothing.
+
+    Behind Home Assistant, which may be asked over HTTPS, either scheme is the page's own.
+    """
     scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme", "http"), scope.get("scheme"))
-    own = f"{scheme or 'http'}://{headers['host']}".lower()
-    foreign = any(origin.lower() != own for origin in origins)
+    schemes = ("http", "https") if any_scheme else (scheme or "http",)
+    own = {f"{name}://{headers['host']}".lower() for name in schemes}
+    foreign = any(origin.lower() not in own for origin in headers.getlist("origin"))
     site = headers.get("sec-fetch-site", "none")
     # Following a link to the page is fine; it brings nothing and shows nothing to the other site.
     visit = headers.get("sec-fetch-mode") == "navigate" and scope.get("method") == "GET"

@@ -1,5 +1,6 @@
 """Settings and limits of a service."""
 
+import ipaddress
 import secrets
 from dataclasses import dataclass, field
 
@@ -24,6 +25,10 @@ class Settings:
     hosts : frozenset of str
         Names under which the service may be called, besides ``localhost`` and plain addresses. A
         request for any other host is refused, so that no web site can lead a browser here.
+    ingress : str, optional
+        The address of Home Assistant's supervisor. What it forwards (ingress) needs no token: Home
+        Assistant has authenticated the user. The header that it sends counts from this address
+        alone.
     body_bytes : int
         The largest request.
     held_bytes : int
@@ -49,6 +54,7 @@ class Settings:
 
     token: str = field(default_factory=new_token)
     hosts: frozenset[str] = frozenset()
+    ingress: str | None = None
     body_bytes: int = 32 * 1024 * 1024
     held_bytes: int = 256 * 1024 * 1024
     waiting: int = 256
@@ -69,3 +75,11 @@ class Settings:
                 f"a token has at least {SHORTEST_TOKEN} printable ASCII characters and no space; "
                 "leave it out to have one made"
             )
+        if self.ingress is not None:
+            try:
+                ipaddress.ip_address(self.ingress)
+            except ValueError:
+                raise InvalidParameter(
+                    "ingress is the address of Home Assistant's supervisor, such as 172.30.32.2, "
+                    f"not {self.ingress!r}"
+                ) from None

@@ -420,12 +420,23 @@ def test_the_strictness_of_unknown_is_set_on_the_page(browse, live, memories, tm
 
 
 @contextlib.contextmanager
-def under_a_path(address, prefix):
-    """A reverse proxy that gives a service a place below another site's root."""
+def under_a_path(address, prefix, added=()):
+    """A reverse proxy that gives a service a place below another site's root.
+
+    At the root of that site is a page that shows the service in a frame.
+    """
     target = address.removeprefix("http://")
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def forward(self):
+            if self.path == "/":
+                self.send_response(200)
+                self.send_header("content-type", "text/html")
+                self.end_headers()
+                self.wfile.write(
+                    f"<link rel=icon href=data:,><iframe src='{prefix}/'></iframe>".encode()
+                )
+                return
             if not self.path.startswith(f"{prefix}/"):
                 self.send_error(404)
                 return
@@ -433,7 +444,7 @@ def under_a_path(address, prefix):
             connection = http.client.HTTPConnection(target, timeout=60)
             with contextlib.closing(connection), contextlib.suppress(OSError):
                 path = self.path.removeprefix(prefix)
-                connection.request(self.command, path, body, dict(self.headers))
+                connection.request(self.command, path, body, dict(self.headers) | dict(added))
                 answer = connection.getresponse()
                 self.send_response(answer.status)
                 for name, value in answer.getheaders():
@@ -472,5 +483,26 @@ def test_the_page_works_below_a_path_of_another_site(browse, live, memories):
         page.get_by_role("link", name="For programs").click()
         page.get_by_text("/v1/teach").first.wait_for()
         assert all(url.startswith(place) for url in page.requested)
+        assert page.problems == []
+        page.goto("about:blank")
+
+
+@browser_only
+def test_home_assistant_shows_the_page_in_a_frame_without_a_token(browse, memories, tmp_path):
+    memories["home"].teach(picture(200, 0, 0), "red")
+    prefix = "/api/hassio_ingress/abc"
+    page = browse(camera=False)
+    with (
+        listening(memories, ingress="127.0.0.1") as service,
+        under_a_path(service, prefix, {"x-ingress-path": prefix}) as place,
+    ):
+        page.goto(place.removesuffix(prefix))
+        frame = page.frame_locator("iframe")
+        see(frame.locator(".called")).to_have_text("red")
+        file = tmp_path / "red.png"
+        file.write_bytes(picture(200, 0, 0, shift=9))
+        frame.locator("#files").set_input_files([file])
+        frame.locator("#drop button[value=ask]").click()
+        see(frame.locator("#verdict")).to_contain_text("red")
         assert page.problems == []
         page.goto("about:blank")
