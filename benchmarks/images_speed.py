@@ -17,9 +17,8 @@ from sklearn.base import clone
 from benchmarks.side_by_side import Line
 from everlearn import Memory
 from everlearn.images.decode import opened_picture
-from everlearn.images.embedders import EfficientNetLite0
+from everlearn.images.embedders import WEIGHTS, EfficientNetLite0
 from everlearn.images.folders import labelled_files
-from everlearn.images.network_files import WEIGHTS
 from everlearn.memory.model.model import Model
 
 THREADS = 2

@@ -24,8 +24,8 @@ from attacks.hostile_images import photograph, saved
 from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.images.decode import decode
+from everlearn.images.embedders import WEIGHTS
 from everlearn.images.folders import labelled_files
-from everlearn.images.network_files import WEIGHTS
 
 ROOT = Path(__file__).parents[2]
 

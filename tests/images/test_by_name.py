@@ -9,8 +9,7 @@ from attacks.hostile_images import photograph, saved
 from everlearn import EfficientNetLite0, Memory, OnnxEmbedder
 from everlearn.errors import InvalidParameter, WrongEmbedder
 from everlearn.images.by_name import embedder_called, embedder_for, prepared_as
-from everlearn.images.embedders import SHIPPED, Pixels
-from everlearn.images.network_files import WEIGHTS
+from everlearn.images.embedders import SHIPPED, WEIGHTS, Pixels
 
 FILE = str(WEIGHTS / "efficientnet_lite0.onnx")
 PIXELS = np.asarray(photograph(120))

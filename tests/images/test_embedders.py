@@ -21,18 +21,19 @@ from everlearn.errors import (
     WrongKind,
     WrongShape,
 )
-from everlearn.images import network_files, torch_embedder
+from everlearn.images import embedders, torch_embedder
 from everlearn.images.batches import Embedded, Unreadable, embed_picture, embed_sources
 from everlearn.images.decode import decode
 from everlearn.images.embedders import (
     SHIPPED,
+    WEIGHTS,
     EfficientNetLite0,
     OnnxEmbedder,
     Pixels,
     as_picture,
     centre_crop,
+    network_file,
 )
-from everlearn.images.network_files import WEIGHTS, network_file
 from everlearn.images.torch_embedder import TorchEmbedder
 from everlearn.memory.export.onnx_classifier import linear_head_model
 
@@ -66,7 +67,7 @@ def test_altered_weights_are_not_loaded(precision, monkeypatch, tmp_path):
     data[len(data) // 2] ^= 1
     (tmp_path / path.name).write_bytes(data)
     (tmp_path / f"{path.stem}.json").write_text(json.dumps(about))
-    monkeypatch.setattr(network_files, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(embedders, "WEIGHTS", tmp_path)
     with pytest.raises(DamagedModel, match="install everlearn again"):
         EfficientNetLite0(precision=precision)
 

@@ -10,8 +10,7 @@ pytest.importorskip("onnxruntime", reason="finding things runs a network")
 from PIL import Image, ImageDraw
 
 from everlearn.errors import NotAModel
-from everlearn.images.embedders import EfficientNetLite0, onnx_session
-from everlearn.images.network_files import WEIGHTS
+from everlearn.images.embedders import WEIGHTS, EfficientNetLite0, onnx_session
 from everlearn.regions.boxes import WHOLE, Box
 from everlearn.regions.main_thing import FEATURE_MAP, FILE, MainThing, box_of
 from everlearn.regions.taps import with_free_sides, with_output

@@ -10,6 +10,7 @@ embedders are never mixed up.
 """
 
 import hashlib
+import json
 import math
 import os
 from abc import ABC, abstractmethod
@@ -30,7 +31,6 @@ from everlearn.errors import (
     WrongShape,
 )
 from everlearn.images.decode import RGB, pillow_image
-from everlearn.images.network_files import network_file
 from everlearn.images.onnx_files import (
     USUAL_CROP,
     Numbers,
@@ -49,6 +49,7 @@ Vectors = NDArray[np.float32]
 # Left, top, right, bottom in pixels, not always whole ones.
 Edges = tuple[float, float, float, float]
 
+WEIGHTS = Path(__file__).parent / "weights"
 # The files of the network that everlearn brings along.
 SHIPPED = {"float32": "efficientnet_lite0", "int8": "efficientnet_lite0_int8"}
 DEFAULT_PRECISION: Literal["float32", "int8"] = "float32"
@@ -383,6 +384,28 @@ class EfficientNetLite0(OnnxEmbedder):
         )
 
 
+def network_file(name: str) -> tuple[Path, dict[str, Any]]:
+    """The ONNX file of a network, and its provenance with the digest that it must have.
+
+    Raises
+    ------
+    MissingPackage
+        Where it is a network of everlearn-networks, which is not installed.
+    """
+    provenance = WEIGHTS / f"{name}.json"
+    if provenance.is_file():
+        about: dict[str, Any] = json.loads(provenance.read_text("utf-8"))
+        return WEIGHTS / about["file"], about
+    try:
+        import everlearn_networks
+    except ImportError:
+        raise MissingPackage(
+            f"the network {name} comes with everlearn-networks, which is not installed; "
+            "pip install 'everlearn[networks]'"
+        ) from None
+    return everlearn_networks.file(name), everlearn_networks.about(name)
+
+
 def centre_crop(picture: "Image.Image", size: int, crop: float) -> "Image.Image":
     """The centre of a picture, size × size pixels.
 
@@ -422,7 +445,8 @@ def _read_model(path: Path) -> bytes:
         model = path.read_bytes()
     except OSError as error:
         raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
-    return with_weights(model, path)
+    # A tensor whose numbers are in another file says so under the key "location" (onnx.proto).
+    return with_weights(model, path) if b"location" in model else model
 
 
 def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:

@@ -1,7 +1,6 @@
 """Networks of the distribution everlearn-networks."""
 
-from everlearn.images.embedders import OnnxEmbedder
-from everlearn.images.network_files import network_file
+from everlearn.images.embedders import OnnxEmbedder, network_file
 from everlearn.images.onnx_files import USUAL_CROP
 
 LCNET = "pp_lcnetv2_base"

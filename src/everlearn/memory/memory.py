@@ -57,7 +57,6 @@ from everlearn.memory.model.classifiers import (
     WORDS,
     Standing,
     classifier_for,
-    default_classifier,
     standings,
 )
 from everlearn.memory.model.strictness import ACCEPT, require_share
@@ -175,9 +174,8 @@ class Memory(FindsThings):
             known=lambda: self._opened.read(lambda: self._opened.journal.fact("embedder")),
             mode=lambda: self._opened.mode,
         )
-        self._opened = OpenMemory(
-            storage, classifier_for(classifier), default_classifier, read_only=read_only
-        )
+        chosen = None if classifier is None else classifier_for(classifier)
+        self._opened = OpenMemory(storage, chosen, read_only=read_only)
         self._editor = Editor(self._opened, self._intake)
         self._strictness = accept, randomised
         if regions is not None:

@@ -64,13 +64,10 @@ class OpenMemory:
     ----------
     storage : Storage
     classifier : optional
-    default : callable
     read_only : bool
     """
 
-    def __init__(
-        self, storage: Storage, classifier: Any, default: Callable[[], Any], *, read_only: bool
-    ) -> None:
+    def __init__(self, storage: Storage, classifier: Any, *, read_only: bool) -> None:
         self.storage = storage
         self.path = storage.path
         self.read_only = read_only
@@ -94,9 +91,7 @@ class OpenMemory:
                 if self.journal.db.inbox is not None:
                     self.journal.db.inbox.write = partial(write_request, self.journal)
                     self.journal.db.inbox.wake = self._order_inbox
-            self.history = self.read(
-                lambda: ModelFollower(storage, self.journal, classifier, default)
-            )
+            self.history = self.read(lambda: ModelFollower(storage, self.journal, classifier))
             if not read_only and self.journal.fact(UNFINISHED) is not None:
                 self.finish_erase(wait=True)
             self.read(self.note_mode)

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.images.decode import pillow_image
-from everlearn.images.embedders import onnx_session
-from everlearn.images.network_files import WEIGHTS
+from everlearn.images.embedders import WEIGHTS, onnx_session
 from everlearn.regions.boxes import WHOLE, Box, rounded
 from everlearn.regions.taps import with_free_sides, with_output
 

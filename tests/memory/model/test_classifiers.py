@@ -1,13 +1,18 @@
 """Classifiers by a word, and how well each would know what it was not taught."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
 from everlearn import Memory, NearestClassMean, StreamingPCA
-from everlearn.errors import InvalidParameter, NeverLearned
+from everlearn.errors import DamagedJournal, InvalidParameter, NeverLearned
 from everlearn.evaluation.metrics import better_than_chance
-from everlearn.memory.model.classifiers import FOLDS, WORDS, classifier_for
+from everlearn.memory.model.classifiers import DEFAULTS, FOLDS, WORDS, classifier_for
+from everlearn.persistence import digest_of
 from tests.memory.conftest import seen
 
 
@@ -106,3 +111,41 @@ def test_classifiers_are_compared_with_the_one_in_use(tmp_path):
         assert not found["mean"].better, "it is in use"
         (alone,) = memory.compare_classifiers(["ridge"])
         assert alone.better, "compared with the one in use, though that was not asked for"
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "0.1" / "memory-root"
+
+
+def test_a_default_stays_what_it_was(tmp_path):
+    """The folder holds the classifier itself, as folders did before defaults had words."""
+    shutil.copytree(GOLDEN, tmp_path / "memory")
+    with Memory(tmp_path / "memory") as memory:
+        before = memory._opened.history.classifier()
+    assert digest_of(clone(DEFAULTS["default-1"]())) == digest_of(clone(before))
+
+
+def test_a_word_for_the_default_answers_as_the_classifier_itself(tmp_path, rng):
+    X, y = stretched(rng)
+    default = DEFAULTS["default-1"]()
+    with Memory(tmp_path / "word") as word, Memory(tmp_path / "itself", classifier=default) as own:
+        assert word._opened.journal.fact("classifier") == "default-1"
+        assert len(own._opened.journal.fact("classifier")) > 100
+        for each in (word, own):
+            each.teach_many((x, f"class {k}") for x, k in zip(X, y, strict=True))
+        digests = [m._opened.read(m._opened.model).digest() for m in (word, own)]
+        assert digests[0] == digests[1]
+    with Memory(tmp_path / "word", classifier=default) as again:
+        assert again.verify().ok
+    with pytest.raises(InvalidParameter, match="use"):
+        Memory(tmp_path / "word", classifier="lda")
+
+
+def test_a_default_of_a_newer_version_says_what_to_do(tmp_path):
+    with Memory(tmp_path) as memory:
+        memory.teach([1.0, 0.0], "cup")
+        with memory._opened.one_change() as journal:
+            journal.set_fact("classifier", "default-99")
+        with pytest.raises(DamagedJournal, match=r"upgrade everlearn.*use ridge"):
+            memory.ask([1.0, 0.0])
+        memory.use(classifier="ridge")
+        assert memory.ask([1.0, 0.0])[0].name == "cup"

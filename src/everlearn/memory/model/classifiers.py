@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
+from everlearn.base import StreamingClassifier
 from everlearn.errors import InvalidParameter, NeverLearned
 from everlearn.evaluation.metrics import better_than_chance
 from everlearn.learners.auto.classifier import AutoClassifier
@@ -21,7 +23,6 @@ from everlearn.learners.lda import StreamingLDA
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.memory.model.calibration import folds
-from everlearn.memory.model.follower import require_usable
 from everlearn.memory.model.head import unit
 from everlearn.memory.storage.journal import Journal
 from everlearn.pipeline import StreamPipeline
@@ -37,8 +38,30 @@ WORDS: dict[str, Callable[[], Any]] = {
     "mean": NearestClassMean,
     "auto": AutoClassifier,
 }
-# Chosen by measurement; docs/memory.md has the numbers.
-DEFAULT = "ridge"
+# Classifiers of folders for which none was chosen, by the word that the journal holds. An entry
+# never changes, so that a folder answers with the one it began with; a better one is a new entry.
+DEFAULTS: dict[str, Callable[[], Any]] = {
+    "default-1": lambda: StreamPipeline(
+        [
+            ("root", PowerNormalizer(power=0.5, unit_length=True)),
+            (
+                "ridge",
+                RecursiveRLSC(
+                    regularization=0.3,
+                    recoding=0.5,
+                    weighting="recode",
+                    fit_intercept=False,
+                    candidates=None,
+                    validation_size=2000,
+                    class_scatter=False,
+                    half_life=None,
+                ),
+            ),
+        ]
+    ),
+}
+# The one of new folders, chosen by measurement; docs/memory.md has the numbers.
+DEFAULT = "default-1"
 
 
 @dataclass(frozen=True)
@@ -67,7 +90,7 @@ class Standing:
 
 def default_classifier() -> Any:
     """The classifier of a new Memory."""
-    return classifier_for(DEFAULT)
+    return DEFAULTS[DEFAULT]()
 
 
 def classifier_for(meant: Any) -> Any:
@@ -80,6 +103,20 @@ def classifier_for(meant: Any) -> Any:
             "a learner such as RecursiveRLSC()"
         )
     return StreamPipeline([("root", PowerNormalizer()), (meant, WORDS[meant]())])
+
+
+def require_usable(classifier: Any) -> None:
+    """A Memory takes new names at any time, so its classifier learns any number of labels."""
+    if not isinstance(classifier, StreamingClassifier):
+        raise InvalidParameter(
+            f"a Memory needs one of everlearn's classifiers, for instance RecursiveRLSC(), not "
+            f"{classifier!r:.100}"
+        )
+    if not get_tags(classifier).classifier_tags.multi_class:
+        raise InvalidParameter(
+            f"{type(classifier).__name__} tells two labels apart, and a Memory takes new names at "
+            "any time; use TransferClassifier, which learns any number of them the same way"
+        )
 
 
 def word_of(classifier: Any) -> str | None:

@@ -1,7 +1,8 @@
 """A journal and the model that follows it.
 
-The journal says which classifier is in use: it holds the classifier as it was before it was taught
-anything. The model is the fold of the log from there; a snapshot lets the fold start later.
+The journal says which classifier is in use: it holds the word for a default (classifiers.py), or a
+chosen classifier as it was before it was taught anything. The model is the fold of the log from
+there; a snapshot lets the fold start later.
 """
 
 import base64
@@ -13,16 +14,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import get_tags
 
-from everlearn.base import StreamingClassifier
 from everlearn.errors import (
     CannotWrite,
     DamagedJournal,
     EverlearnError,
     InvalidParameter,
+    NewerFormat,
     NotAMemory,
 )
+from everlearn.memory.model.classifiers import DEFAULT, DEFAULTS, require_usable
 from everlearn.memory.model.model import Model, is_exact_in_order
 from everlearn.memory.model.serving import CLASSIFIER
 from everlearn.memory.storage.interface import Storage
@@ -56,14 +57,10 @@ class ModelFollower:
     storage : Storage
     journal : Journal
     classifier : optional
-        For a folder that has none yet.
-    default : callable
-        Makes the classifier of a new folder if none is given.
+        For a folder that has none yet; by default that of new folders.
     """
 
-    def __init__(
-        self, storage: Storage, journal: Journal, classifier: Any, default: Callable[[], Any]
-    ) -> None:
+    def __init__(self, storage: Storage, journal: Journal, classifier: Any) -> None:
         self.storage = storage
         self.journal = journal
         self.model: Model | None = None
@@ -75,7 +72,7 @@ class ModelFollower:
             if not journal.writes:
                 raise NotAMemory(f"there is no Memory in {storage.path} yet; teach one first")
             if classifier is None:
-                self._keep(dumps(default()))
+                self._keep(DEFAULT)
             else:
                 self.use(classifier)
         self._require_same(classifier)
@@ -89,19 +86,18 @@ class ModelFollower:
         require_usable(classifier)
         data = dumps(clone(classifier))
         _require_teachable(data, classifier)
-        self._keep(data)
+        self._keep(base64.b64encode(data).decode())
 
-    def _keep(self, untaught: bytes) -> None:
+    def _keep(self, template: str) -> None:
         with self.journal.transaction():
-            self.journal.set_fact(CLASSIFIER, base64.b64encode(untaught).decode())
+            self.journal.set_fact(CLASSIFIER, template)
 
     def classifier(self) -> Any:
         """The classifier before it was taught anything; not to be taught."""
-        template = self.journal.fact(CLASSIFIER)
+        template = self.journal.fact(CLASSIFIER) or ""
         if template != self._template:
             try:
-                data = base64.b64decode(template or "", validate=True)
-                self._classifier = clone(loads(data, self.journal.db.location))
+                self._classifier = clone(self._made(template))
             except (binascii.Error, ValueError, EverlearnError) as error:
                 raise DamagedJournal(
                     f"{self.journal.db.location} names a classifier that cannot be made: {error}; "
@@ -110,6 +106,13 @@ class ModelFollower:
             self._untaught = digest_of(self._classifier)
             self._template = template
         return self._classifier
+
+    def _made(self, template: str) -> Any:
+        if template in DEFAULTS:
+            return DEFAULTS[template]()
+        if template.startswith("default-"):
+            raise NewerFormat(f"{template!r} is of a newer everlearn; upgrade everlearn")
+        return loads(base64.b64decode(template, validate=True), self.journal.db.location)
 
     def broken(self) -> bool:
         """Whether the classifier that the journal names cannot be made; :meth:`use` replaces it."""
@@ -262,17 +265,3 @@ def _require_teachable(data: bytes, meant: Any) -> None:
         raise InvalidParameter(
             f"{meant!r:.200} cannot be used: {error}; the Memory keeps the classifier it has"
         ) from None
-
-
-def require_usable(classifier: Any) -> None:
-    """A Memory takes new names at any time, so its classifier learns any number of labels."""
-    if not isinstance(classifier, StreamingClassifier):
-        raise InvalidParameter(
-            f"a Memory needs one of everlearn's classifiers, for instance RecursiveRLSC(), not "
-            f"{classifier!r:.100}"
-        )
-    if not get_tags(classifier).classifier_tags.multi_class:
-        raise InvalidParameter(
-            f"{type(classifier).__name__} tells two labels apart, and a Memory takes new names at "
-            "any time; use TransferClassifier, which learns any number of them the same way"
-        )

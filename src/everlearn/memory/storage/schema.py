@@ -10,6 +10,8 @@ from functools import cache
 FORMAT_VERSION = 3
 # Journals of this version have no boxes; they are read as they are, and upgraded to be written.
 WITHOUT_BOXES = 2
+# No row is longer, so no forged length makes anybody reserve more memory than this.
+LONGEST_BYTES = 1 << 28
 # "ever" in ASCII: how the file says that it is one of ours.
 APPLICATION_ID = 0x65766572
 
@@ -102,6 +104,19 @@ SMALL_TABLES = ("facts", "names", "operations", "teachings", "log")
 TABLES = (*SMALL_TABLES, "boxes", "proposals", "vectors", "thumbnails", "images", "strangers")
 
 EVERYTHING = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+
+
+def careful(db: sqlite3.Connection, *settings: str) -> sqlite3.Connection:
+    """A connection that trusts no file, with these settings; closed where they cannot be made."""
+    try:
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BYTES)  # no rows of absurd length
+        for setting in ("trusted_schema = OFF", "cell_size_check = ON", *settings):
+            db.execute(f"PRAGMA {setting}")
+        db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        db.close()
+        raise
+    return db
 
 
 def write_schema(db: sqlite3.Connection, version: int = FORMAT_VERSION) -> None:

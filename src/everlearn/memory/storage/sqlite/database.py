@@ -27,11 +27,12 @@ from everlearn.memory.storage.schema import (
     EVERYTHING,
     FORMAT_VERSION,
     WITHOUT_BOXES,
+    careful,
     expected_schema,
     upgrade,
     write_schema,
 )
-from everlearn.memory.storage.sqlite.readers import Reader, careful, reader_of
+from everlearn.memory.storage.sqlite.readers import Reader, reader_of
 from everlearn.persistence import flush_folder
 
 FILE = "journal.sqlite"

@@ -17,9 +17,9 @@ from pathlib import Path
 from everlearn.errors import CannotWrite, MemoryBusy
 from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.rows import content_of, row_checksum
+from everlearn.memory.storage.schema import careful
 from everlearn.memory.storage.sqlite import beside
 from everlearn.memory.storage.sqlite.database import FILE, SQLiteDatabase
-from everlearn.memory.storage.sqlite.readers import careful
 from everlearn.persistence import flush_folder, replace_file
 
 COLLECTED = (

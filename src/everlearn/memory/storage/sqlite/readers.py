@@ -21,9 +21,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from everlearn.errors import CannotRead, NotAMemory
+from everlearn.memory.storage.schema import careful
 
-# No row is longer, so no forged length makes anybody reserve more memory than this.
-LONGEST_BYTES = 1 << 28
 COPIES = 5
 # The clock that files are stamped with moves in steps of up to ten milliseconds.
 CLOCK_TICK_SECONDS = 0.02
@@ -65,19 +64,6 @@ def reader_of(path: Path) -> Reader:
         return Reader(_connected(path, "mode=ro&immutable=1"), path, signature)
     copy = _copied(path, log)
     return Reader(_connected(Path(copy.name, path.name), "mode=rw"), path, signature, copy)
-
-
-def careful(db: sqlite3.Connection, *settings: str) -> sqlite3.Connection:
-    """A connection that trusts no file, with these settings; closed where they cannot be made."""
-    try:
-        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BYTES)  # no rows of absurd length
-        for setting in ("trusted_schema = OFF", "cell_size_check = ON", *settings):
-            db.execute(f"PRAGMA {setting}")
-        db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        db.close()
-        raise
-    return db
 
 
 def _connected(path: Path, options: str) -> sqlite3.Connection:
