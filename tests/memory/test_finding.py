@@ -27,6 +27,7 @@ from everlearn.errors import (
     OtherName,
 )
 from everlearn.images.embedders import Pixels
+from everlearn.memory.edits.unknowns import all_unknowns
 from everlearn.memory.model.background import OTHER, Background
 from everlearn.memory.storage.regions import proposals_of
 from everlearn.regions import looking
@@ -508,3 +509,51 @@ def test_boxes_that_were_altered_are_noticed(tmp_path, damage) -> None:
             assert not memory.verify().ok
     except DamagedJournal:
         pass
+
+
+# What is unknown and kept.
+
+
+def kept(memory: Memory) -> list:
+    return memory._opened.read(lambda: all_unknowns(memory._opened.journal))
+
+
+def test_unknown_things_are_kept_as_parts_and_named_with_their_boxes(tmp_path, memory) -> None:
+    for seed in range(3):
+        memory.teach(scene(seed, ("red", 5 * seed, 60)), "red", box=square(5 * seed, 60))
+    file = tmp_path / "both.png"
+    Image.fromarray(scene(50, ("blue", 70, 10), ("green", 10, 60))).save(file)
+    places = {memory.find(file)[i].box for i in range(2)}
+    assert not kept(memory)
+    for _ in range(2):
+        memory.find(file, remember=True)
+    strange = kept(memory)
+    # Two things of one picture are two, and the same one is kept once.
+    assert {one.example.region.box for one in strange} == places
+    assert {one.example.source for one in strange} == {str(file)}
+    for one in strange:
+        small = Image.open(io.BytesIO(memory.unknown_thumbnail(one.id)))
+        seen = np.asarray(small, dtype=float).mean(axis=(0, 1))
+        assert min(np.abs(seen - COLOURS[c]).max() for c in ("blue", "green")) < 12
+    (blue,) = [one for one in strange if one.example.region.box.left > 0.5]
+    assert memory.name_unknowns(blue.id, "blue") == 1
+    (taught,) = memory.teachings("blue")
+    assert (taught.box, taught.source) == (blue.example.region.box, str(file))
+    assert memory.ask(scene(51, ("blue", 0, 0)), box=square(0, 0))[0].name == "blue"
+    # Forgetting for good takes what else was kept of the same picture.
+    memory.forget(name="blue", erase=True)
+    assert not kept(memory)
+    assert memory.verify().ok
+
+
+def test_pictures_kept_by_nobody_leave_no_thumbnail(tmp_path) -> None:
+    picture = scene(50, ("blue", 70, 10))
+    with memory_in(tmp_path / "memory", keep_images="none") as memory:
+        memory.teach(scene(1, ("red", 5, 60)), "red", box=square(5, 60))
+        memory.find(picture, remember=True)
+        (one,) = [u for u in kept(memory) if u.example.region.box.left > 0.5]
+        assert memory.unknown_thumbnail(one.id) is None
+        last = list(memory.follow([picture] * 3))[-1]
+        views = [view for thing in last.things for view in thing.views]
+        assert views
+        assert all(not view.thumbnail for view in views)

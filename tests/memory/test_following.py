@@ -245,3 +245,51 @@ def test_the_command_follows_a_video(tmp_path, memory) -> None:
     done = ask(memory.path, *words, "--frames", "5")
     assert done.exit_code == 0, done.output
     assert len(list(read_frames(tmp_path / "seen.avi", 0.01))) == 5
+
+
+def test_drawn_copies_never_replace_what_was_read(tmp_path, memory) -> None:
+    """Not the images themselves, nor one copy another."""
+    memory.close()
+    files = [tmp_path / folder / "1.png" for folder in ("a", "b")]
+    for seed, file in enumerate(files):
+        file.parent.mkdir()
+        Image.fromarray(scene(seed, ("red", 10, 20))).save(file)
+    before = [file.read_bytes() for file in files]
+    for words in ([files[0], "--out", tmp_path / "a"], [*files, "--out", tmp_path / "drawn"]):
+        refused = ask(memory.path, "find", *words)
+        assert refused.exit_code == 1
+        assert "--out" in refused.output or "once for each folder" in refused.output
+    assert [file.read_bytes() for file in files] == before
+    assert not (tmp_path / "drawn").exists()
+
+
+def test_a_followed_video_is_never_written_over(tmp_path, memory) -> None:
+    pytest.importorskip("av", reason="videos are read by PyAV")
+    from everlearn.regions.drawing import VideoFile
+
+    clip = tmp_path / "clip.avi"
+    with VideoFile(clip, 10) as video:
+        for frame in moving(6):
+            video.write(frame)
+    before = clip.read_bytes()
+    memory.close()
+    refused = ask(memory.path, "follow", clip, "--out", tmp_path / "a" / ".." / "clip.avi")
+    assert refused.exit_code == 1
+    assert clip.read_bytes() == before
+    # A source that cannot be read leaves no empty video behind.
+    out = tmp_path / "seen.avi"
+    assert ask(memory.path, "follow", tmp_path / "missing.avi", "--out", out).exit_code == 1
+    assert not out.exists()
+
+
+def test_the_commands_keep_what_is_unknown(tmp_path, memory) -> None:
+    file = tmp_path / "green.png"
+    Image.fromarray(scene(70, ("green", 40, 40))).save(file)
+    memory.close()
+    assert ask(memory.path, "find", file, "--remember").exit_code == 0
+    (group,) = json.loads(ask(memory.path, "strangers", "--json").stdout)
+    assert group["sources"] == [str(file)]
+    named = ask(memory.path, "name", str(group["id"]), "green")
+    assert named.exit_code == 0, named.output
+    (taught,) = json.loads(ask(memory.path, "show", "green", "--json").stdout)
+    assert taught["box"] == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3], abs=1e-6)

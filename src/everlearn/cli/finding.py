@@ -1,5 +1,6 @@
 """Commands about things within pictures and videos."""
 
+import os
 import sys
 from collections import Counter
 from dataclasses import asdict
@@ -37,6 +38,7 @@ most_boxes = click.IntRange(1, 1000)
     help="Maximum number of boxes per image.",
 )
 @click.option("--everything", is_flag=True, help="Also list what looks like background.")
+@click.option("--remember", is_flag=True, help="Keep unknown things; see everlearn strangers.")
 @with_image_limits
 @as_json
 @click.pass_context
@@ -46,20 +48,22 @@ def find(
     out: Path | None,
     most: int,
     everything: bool,
+    remember: bool,
     as_json: bool,
 ) -> None:
     """Which things are in these images, and where?"""
-    memory = opened(ctx, read_only=True)
+    places = {} if out is None else _places(files, out)
+    memory = opened(ctx, read_only=not remember)
     results: list[dict[str, Any]] = []
     rows: list[list[str]] = []
     for file in files:
         try:
-            things = memory.find(file, top=3, most=most, everything=everything)
-            if out is not None:
+            things = memory.find(file, top=3, most=most, everything=everything, remember=remember)
+            if file in places:
                 picture = opened_picture(file, limits=image_limits(ctx))
                 _save(
                     drawn(picture, [(t.box, _words(t), t.name is not None) for t in things]),
-                    out / file.name,
+                    places[file],
                 )
         except EverlearnError as error:
             results.append({"file": str(file), "error": str(error)})
@@ -97,6 +101,7 @@ def find(
     help="Maximum number of boxes per frame.",
 )
 @click.option("--frames", type=click.IntRange(1), help="Stop after this many frames.")
+@click.option("--remember", is_flag=True, help="Keep unknown things; see everlearn strangers.")
 @with_image_limits
 @as_json
 @click.pass_context
@@ -108,6 +113,7 @@ def follow(
     motion: bool,
     most: int,
     frames: int | None,
+    remember: bool,
     as_json: bool,
 ) -> None:
     """Find and follow things in SOURCE: a video, /dev/video0 or rtsp://…
@@ -115,14 +121,16 @@ def follow(
     Prints one line when the name of a thing is settled or changes; with --json one document a
     frame.
     """
-    memory = opened(ctx, read_only=True)
-    written = VideoFile(out, 1.0 / every) if out is not None else None
+    if out is not None and os.path.realpath(out) == os.path.realpath(source):
+        raise CannotWrite(f"{out} is the video to be read; give --out another file")
+    memory = opened(ctx, read_only=not remember)
+    followed = memory.follow(source, every=every, most=most, motion=motion, remember=remember)
+    written = None
     try:
-        for number, frame in enumerate(
-            memory.follow(source, every=every, most=most, motion=motion), start=1
-        ):
+        for number, frame in enumerate(followed, start=1):
             _tell(frame, as_json)
-            if written is not None:
+            if out is not None:
+                written = written or VideoFile(out, 1.0 / every)
                 written.write(_with_boxes(frame))
             if number == frames:
                 break
@@ -203,6 +211,20 @@ def _words(thing: Thing) -> str:
 
 def _place(box: Box) -> str:
     return ", ".join(f"{100 * share:.0f}%" for share in box)
+
+
+def _places(files: tuple[Path, ...], out: Path) -> dict[Path, Path]:
+    """Where the drawn copy of each file goes: never over a file, nor two to one place."""
+    places = {file: out / file.name for file in files}
+    taken = Counter(place.resolve() for place in places.values())
+    for file, place in places.items():
+        if place.resolve() == file.resolve():
+            raise CannotWrite(f"{place} is the image itself; give --out another folder")
+        if taken[place.resolve()] > 1:
+            raise CannotWrite(
+                f"two images would be written to {place}; run the command once for each folder"
+            )
+    return places
 
 
 def _save(picture: Any, path: Path) -> None:

@@ -4,6 +4,7 @@ The model is brought up to date when somebody asks and the journal has changed s
 callers on the command line skip all this where they can (model/serving.py).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from everlearn.errors import NeverLearned
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.unknowns import Group, UnknownImage
-from everlearn.memory.edits.writing import Kind, kind_of_vectors, require_alike
+from everlearn.memory.edits.writing import Kind, kind_of_vectors, require_alike, settle_kinds
 from everlearn.memory.insight.report import Report, report_on
 from everlearn.memory.insight.taught import TaughtMatrix, everything_taught
 from everlearn.memory.insight.why import Why, explain
@@ -156,6 +157,15 @@ class Answering:
             return report
 
         return self._opened.read(look)
+
+    def keep_unknowns(self, examples: Sequence[Example]) -> None:
+        """Keep examples among the unknown ones."""
+        if not examples:
+            return
+        with self._opened.one_change() as journal:
+            settle_kinds(journal, examples)
+            for example in examples:
+                unknowns.remember(journal, example)
 
     def unknown_groups(self) -> list[list[UnknownImage]]:
         """Kept unknown images by likeness; inside :meth:`OpenMemory.read` or a change."""

@@ -7,6 +7,7 @@ A thing that resembles nothing that was taught is *unknown*, by the same rule as
 what the proposer is sure of and the Memory takes for background.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -81,17 +82,30 @@ class Finding:
         self._head: tuple[tuple[int, int], FindHead] | None = None
 
     def find(
-        self, picture: Any, *, top: int | None, most: int, everything: bool = False
+        self,
+        picture: Any,
+        *,
+        top: int | None,
+        most: int,
+        everything: bool = False,
+        remember: bool = False,
     ) -> list[Thing]:
         """Things, the surest first; with ``everything`` also what looks like background."""
         if not 1 <= most <= MOST_BOXES:
             raise InvalidInput(f"most is a number of boxes from 1 to {MOST_BOXES}, not {most!r}")
         looker = self._intake.looker
-        image, _ = looker.opened(_shown(picture))
+        image, digest = looker.opened(_shown(picture))
         proposed = looker.proposer.propose(image)
         boxes, scores = proposed.boxes[:most], proposed.scores[:most]
         vectors = looker.vectors(image, [Box(*row) for row in boxes])
-        return self.named(boxes, scores, vectors, top=top, everything=everything)
+        things = self.named(boxes, scores, vectors, top=top, everything=everything)
+        if remember:
+            source = "" if not isinstance(picture, (str, os.PathLike)) else os.path.abspath(picture)
+            strange = [one for one in things if one.answers.unknown and not one.answers.ignored]
+            self._answering.keep_unknowns(
+                [self._intake.of_part(image, t.box, t.vector, digest, source) for t in strange]
+            )
+        return things
 
     def named(
         self,

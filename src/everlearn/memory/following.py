@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.images.batches import digest_of_pixels, thumbnail
+from everlearn.images.batches import digest_of_pixels
 from everlearn.images.embedders import as_picture
 from everlearn.images.video import VideoFrame
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.finding import Finding, Thing
-from everlearn.memory.storage.rows import Example, TaughtBox
+from everlearn.memory.storage.rows import Example
 from everlearn.regions.boxes import Box
-from everlearn.regions.looking import cut_out
 from everlearn.regions.motion import MotionProposer
 from everlearn.regions.tracks import Track, Tracker
 
@@ -89,6 +88,17 @@ class FollowedFrame:
     things: tuple[TrackedThing, ...]
     events: tuple[TrackEvent, ...]
     pixels: NDArray[np.uint8] = field(repr=False)
+
+    @property
+    def unknown_views(self) -> list[Example]:
+        """Views of the tracks that were settled as unknown in this frame, to be kept."""
+        settled = {event.track for event in self.events if event.name is None}
+        return [
+            view
+            for thing in self.things
+            if thing.id in settled and not thing.answers.ignored
+            for view in thing.views
+        ]
 
 
 class Following:
@@ -183,11 +193,8 @@ class Following:
         own = _unit(thing.vector)
         if any(float(_unit(view.vector) @ own) >= ALIKE for view in views):
             return
-        small = thumbnail(cut_out(picture, thing.box))
-        embedder = self._intake.embedder.name
-        region = TaughtBox(thing.box, found=False)
         views.append(
-            Example(thing.vector, source.lstrip("/"), digest, small, embedder, b"", region)
+            self._intake.of_part(picture, thing.box, thing.vector, digest, source.lstrip("/"))
         )
 
 

@@ -47,7 +47,7 @@ from everlearn.memory.edits.reembed import (
 )
 from everlearn.memory.edits.relocating import Relocation
 from everlearn.memory.edits.unknowns import Group, find_group
-from everlearn.memory.edits.writing import Spelling, begin, settle_kind
+from everlearn.memory.edits.writing import Spelling, begin
 from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import chain_model
 from everlearn.memory.insight.report import Report
@@ -624,9 +624,7 @@ class Memory(FindsThings):
     def _answered(self, taken: Example, top: int | None, remember: bool) -> Answers:
         answers = self._answering.answer(taken, top)
         if remember and answers.unknown and not answers.ignored:
-            with self._opened.one_change() as journal:
-                settle_kind(journal, taken)
-                unknowns.remember(journal, taken)
+            self._answering.keep_unknowns([taken])
         return answers
 
     def why(self, example: Any, name: str | None = None, *, box: Any = None, top: int = 5) -> Why:
@@ -708,7 +706,7 @@ class Memory(FindsThings):
     # Kept unknown images.
 
     def unknowns(self) -> list[Group]:
-        """Images answered with *unknown* and kept (``ask(…, remember=True)``), by likeness."""
+        """What was *unknown* and kept (``remember=True`` of ask, find, follow), by likeness."""
         return self._opened.read(self._answering.described_unknowns)
 
     def unknown_thumbnail(self, id: int) -> bytes | None:

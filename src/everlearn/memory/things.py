@@ -5,7 +5,7 @@ picture is meant, things in a picture, things over the frames of a video.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from everlearn.memory.finding import Finding, Thing
 from everlearn.memory.following import FollowedFrame, Following
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.session import FRAMES, Session
+from everlearn.memory.storage.rows import Example
 from everlearn.memory.words import require_count
 from everlearn.regions.looking import require_mode
 from everlearn.regions.proposals import FEW, MOST
@@ -69,7 +70,13 @@ class FindsThings:
             self._opened.note_mode()
 
     def find(
-        self, image: Any, *, top: int | None = 5, most: int = MOST, everything: bool = False
+        self,
+        image: Any,
+        *,
+        top: int | None = 5,
+        most: int = MOST,
+        everything: bool = False,
+        remember: bool = False,
     ) -> list[Thing]:
         """Which things are in this picture, and where? The surest first.
 
@@ -82,9 +89,13 @@ class FindsThings:
             How many boxes are looked at; each costs what embedding one image does.
         everything : bool, default=False
             List also what looks like background.
+        remember : bool, default=False
+            Keep every unknown thing, with its box, among the :meth:`~everlearn.Memory.unknowns`.
         """
         require_count("top", top, least=1)
-        return self._finding.find(image, top=top, most=most, everything=everything)
+        return self._finding.find(
+            image, top=top, most=most, everything=everything, remember=remember
+        )
 
     def follow(
         self,
@@ -94,6 +105,7 @@ class FindsThings:
         most: int = FEW,
         motion: bool = False,
         patience: int = 15,
+        remember: bool = False,
     ) -> Iterator[FollowedFrame]:
         """Find things in the frames of a video and follow them; one result a frame.
 
@@ -110,11 +122,29 @@ class FindsThings:
             Look at what moves before a camera that does not; no proposer is asked.
         patience : int, default=15
             A thing that was missed in more frames than this is given up.
+        remember : bool, default=False
+            Keep a thing that is settled as unknown among the :meth:`~everlearn.Memory.unknowns`.
         """
         following = self.following(most=most, motion=motion, patience=patience)
         if isinstance(frames, (str, os.PathLike)):
             frames = read_frames(frames, every, limits=self._intake.limits)
-        return following.frames(frames)
+        followed = following.frames(frames)
+        return self._remembering(followed) if remember else followed
+
+    def _remembering(self, followed: Iterator[FollowedFrame]) -> Iterator[FollowedFrame]:
+        for frame in followed:
+            self.keep_unknowns(frame.unknown_views)
+            yield frame
+
+    def keep_unknowns(self, examples: Sequence[Example]) -> None:
+        """Keep examples among the :meth:`~everlearn.Memory.unknowns`, each once.
+
+        Parameters
+        ----------
+        examples : sequence of Example
+            For instance ``frame.unknown_views`` of a :class:`FollowedFrame`.
+        """
+        self._answering.keep_unknowns(examples)
 
     def following(self, *, most: int = FEW, motion: bool = False, patience: int = 15) -> Following:
         """What :meth:`follow` follows with, for frames that come one by one: ``frame(…)``."""

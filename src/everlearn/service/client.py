@@ -201,10 +201,21 @@ class Client:
         return _answers(self._json("POST", "ask", said | box_field(box) | self._sent(example)))
 
     def find(
-        self, image: Any, *, top: int | None = 5, most: int = MOST, everything: bool = False
+        self,
+        image: Any,
+        *,
+        top: int | None = 5,
+        most: int = MOST,
+        everything: bool = False,
+        remember: bool = False,
     ) -> list[Thing]:
         """As :meth:`everlearn.Memory.find`; vectors are not sent."""
-        said = {"top": ALL if top is None else top, "most": most, "everything": everything}
+        said = {
+            "top": ALL if top is None else top,
+            "most": most,
+            "everything": everything,
+            "remember": remember,
+        }
         things = self._json("POST", "find", said | self._sent(image))["things"]
         return [read_thing(row) for row in things]
 

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from everlearn import Memory, Pixels
+from everlearn.memory.storage.regions import with_box, without_box
 from everlearn.regions import looking
+from everlearn.regions.boxes import Box, rounded
 from tests.memory.test_finding import (
     SquareFinder,
     SquareProposer,
@@ -44,3 +48,23 @@ def test_a_storage_keeps_boxes_as_a_folder_does(where, tmp_path) -> None:
     assert boxes == expected[0]
     assert np.array_equal(weights, expected[1])
     assert things == expected[2]
+
+
+@settings(deadline=None)
+@given(
+    source=st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+    | st.sampled_from(["a#xywh=", "b#xywh=percent:1.0000,2.0000,3.0000,4.0000", "c#xywh=#xywh="]),
+    edges=st.none() | st.tuples(*[st.floats(0.0, 1.0)] * 4),
+)
+def test_a_source_and_a_box_are_one_text_and_two_again(source, edges) -> None:
+    box = None
+    if edges is not None:
+        left, top, right, bottom = edges
+        box = rounded((min(left, right), min(top, bottom), max(left, right), max(top, bottom)))
+    assert without_box(with_box(source, box)) == (source, box)
+
+
+def test_a_box_behind_a_source_is_a_media_fragment_of_the_w3c() -> None:
+    """Media Fragments URI 1.0, 4.2.2: x, y, width and height in percent."""
+    written = with_box("photo.jpg", Box(0.1, 0.2, 0.4, 0.6))
+    assert written == "photo.jpg#xywh=percent:10.0000,20.0000,30.0000,40.0000"

@@ -8,7 +8,7 @@ from PIL import Image
 
 from everlearn import Memory, Pixels
 from everlearn.regions import looking
-from tests.memory.test_finding import SquareFinder, SquareProposer, scene, square
+from tests.memory.test_finding import COLOURS, SquareFinder, SquareProposer, scene, square
 from tests.service.conftest import TOKEN
 from tests.service.page import test_app
 from tests.service.page.test_app import accessible, browse, browser_only, see
@@ -114,4 +114,109 @@ def test_before_the_camera_boxes_are_tracks_over_one_socket(
     assert (taught.source, taught.box is None) == ("camera", False)
     page.get_by_role("button", name="Stop camera").click()
     see(page.locator(".boxes .box")).to_have_count(0)
+    assert page.problems == []
+
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+def touch(page, *points):
+    """One finger put down at the first point, moved over the others, and lifted."""
+    session = page.context.new_cdp_session(page)
+    (x, y), *rest = points
+    session.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [_at(x, y)]})
+    for x, y in rest:
+        session.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [_at(x, y)]})
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def _at(x, y):
+    return {"x": x, "y": y}
+
+
+def shown_on(page, live, file):
+    """Open a picture with its things; the view it lies in."""
+    page.goto(f"{live}/?token={TOKEN}")
+    page.set_input_files("#files", [file])
+    page.locator("#drop button[value=ask]").click()
+    page.locator("#bars button").first.wait_for()
+    page.get_by_role("button", name="Find things").tap()
+    page.locator(".boxes .box").first.wait_for()
+    return page.locator("#view").bounding_box()
+
+
+@browser_only
+def test_boxes_are_tapped_and_dragged_with_a_finger(browse, live, memories, tmp_path):
+    file = tmp_path / "both.png"
+    Image.fromarray(scene(50, ("red", 70, 60), ("blue", 10, 20))).save(file)
+    page = browse(camera=False, **PHONE)
+    view = shown_on(page, live, file)
+    accessible(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    page.locator(".box.unknown").first.tap()
+    see(page.locator("#name")).to_be_focused()
+    page.locator("#name").fill("blue")
+    page.locator("#hold").tap()
+    page.locator(".called", has_text="blue").wait_for()
+    (taught,) = memories["home"].teachings("blue")
+    assert taught.box == pytest.approx(np.array(square(10, 20)) / 120, abs=0.02)
+
+    page.locator("#name").fill("corner")
+    across, down, scrolled = view["width"], view["height"], page.evaluate("window.scrollY")
+    start = view["x"] + 0.8 * across, view["y"] + 0.1 * down
+    steps = [(start[0] + 0.03 * i * across, start[1] + 0.04 * i * down) for i in range(6)]
+    touch(page, *steps)
+    page.locator(".called", has_text="corner").wait_for()
+    (drawn,) = memories["home"].teachings("corner")
+    assert drawn.box.left == pytest.approx(0.8, abs=0.02)
+    assert drawn.box.right == pytest.approx(0.95, abs=0.02)
+    # The finger drew a box and did not scroll the page.
+    assert page.evaluate("window.scrollY") == scrolled
+    assert page.problems == []
+
+
+@browser_only
+def test_the_strangers_are_the_parts_that_were_unknown(browse, live, memories, tmp_path):
+    file = tmp_path / "blue.png"
+    Image.fromarray(scene(50, ("blue", 10, 20))).save(file)
+    page = browse(camera=False, **PHONE)
+    page.goto(f"{live}/?token={TOKEN}")
+    page.locator("#keep").check()
+    shown_on(page, live, file)
+    shown = page.locator("#strangers img").first
+    shown.wait_for()
+    (group, *_) = memories["home"].unknowns()
+    small = Image.open(io.BytesIO(memories["home"].unknown_thumbnail(group.examples[0])))
+    colour = np.asarray(small, dtype=float).mean(axis=(0, 1))
+    assert np.abs(colour - COLOURS["blue"]).max() < 15
+    page.locator("#strangers input").first.fill("blue")
+    page.locator("#strangers button", has_text="Name").first.tap()
+    page.locator(".called", has_text="blue").wait_for()
+    (taught,) = memories["home"].teachings("blue")
+    assert taught.box == pytest.approx(np.array(square(10, 20)) / 120, abs=0.02)
+    assert page.problems == []
+
+
+@browser_only
+def test_a_box_is_drawn_with_the_keyboard(browse, live, memories, tmp_path):
+    file = tmp_path / "both.png"
+    Image.fromarray(scene(50, ("red", 70, 60))).save(file)
+    page = browse(camera=False, **PHONE)
+    shown_on(page, live, file)
+    page.get_by_role("button", name="Draw a box").focus()
+    page.keyboard.press("Enter")
+    see(page.locator("#chosen")).to_be_focused()
+    accessible(page)
+    for key in ["ArrowLeft"] * 5 + ["Shift+ArrowLeft"] * 30 + ["Shift+ArrowDown"] * 40:
+        page.keyboard.press(key)
+    page.keyboard.press("Tab")
+    page.locator("#name").focus()
+    page.keyboard.type("strip")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.locator(".called", has_text="strip").wait_for()
+    (drawn,) = memories["home"].teachings("strip")
+    # Five steps to the left; as narrow as one step; as low as the picture.
+    assert drawn.box == pytest.approx((0.15, 0.25, 0.17, 1.0), abs=1e-4)
     assert page.problems == []

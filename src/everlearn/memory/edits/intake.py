@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,12 +22,17 @@ from everlearn.images.batches import (
     embed_picture,
     embed_source,
     embed_sources,
+    thumbnail,
 )
 from everlearn.images.by_name import Given, embedder_called, prepared_as
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import EfficientNetLite0, Embedder
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
-from everlearn.regions.looking import Looker, Region, Sight
+from everlearn.regions.boxes import Box
+from everlearn.regions.looking import Looker, Region, Sight, cut_out
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 KEEP = ("thumbnail", "image", "none")
 
@@ -192,6 +197,14 @@ class Intake:
         if sight.proposals is not None and sight.proposal_vectors is not None:
             proposals = PictureProposals(sight.proposals, sight.proposal_vectors)
         return replace(written, region=region, proposals=proposals)
+
+    def of_part(
+        self, picture: "Image.Image", box: Box, vector: Vectors, digest: bytes, source: str
+    ) -> Example:
+        """A part of an opened picture whose vector is known, as the journal can write it down."""
+        small = b"" if self.keep_images == "none" else thumbnail(cut_out(picture, box))
+        region = TaughtBox(box, found=False)
+        return Example(vector, source, digest, small, self.embedder.name, b"", region)
 
     def _image(self, found: Embedded) -> bytes:
         """The file that was embedded; empty if it is another one by now, or was pixels."""

@@ -22,7 +22,15 @@ from everlearn.memory.model.calibrated import familiarity_of
 from everlearn.memory.model.head import unit
 from everlearn.memory.model.model import Model
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import Example, as_kept, content_of, row_checksum
+from everlearn.memory.storage.regions import with_box, without_box
+from everlearn.memory.storage.rows import (
+    Example,
+    TaughtBox,
+    as_kept,
+    content_of,
+    given_box,
+    row_checksum,
+)
 
 # So many are kept at most; then the oldest that is not ignored makes room.
 MOST = 1000
@@ -66,8 +74,9 @@ class UnknownImage:
 
 
 def remember(journal: Journal, example: Example) -> None:
-    """Keep one unknown image; the same one is kept once. Inside a transaction."""
-    if journal.db.row("SELECT 1 FROM strangers WHERE digest = ?", example.digest) is not None:
+    """Keep one unknown image, or a part of it; the same one is kept once. Inside a transaction."""
+    kept = journal.db.rows("SELECT source FROM strangers WHERE digest = ?", example.digest)
+    if any(without_box(source)[1] == given_box(example.region) for (source,) in kept):
         return
     if int(journal.db.value("SELECT COUNT(*) FROM strangers")) >= MOST:
         journal.db.run(
@@ -90,7 +99,10 @@ def all_unknowns(journal: Journal) -> list[UnknownImage]:
         if x is None or not np.isfinite(x).all() or not isinstance(source, str):
             raise DamagedJournal(f"{journal.db.location} is damaged: an unknown image is not valid")
         embedder = journal.fact("embedder") or ""
-        found.append(UnknownImage(number, ignored, Example(x, source, digest, jpeg, embedder)))
+        source, box = without_box(source)
+        region = None if box is None else TaughtBox(box, found=False)
+        example = Example(x, source, digest, jpeg, embedder, region=region)
+        found.append(UnknownImage(number, ignored, example))
     return found
 
 
@@ -222,7 +234,7 @@ def _keep(journal: Journal, number: int, when: float, ignored: int, example: Exa
     row = (
         number,
         when,
-        as_kept(example.source),
+        with_box(as_kept(example.source), given_box(example.region)),
         example.digest,
         ignored,
         example.thumbnail,

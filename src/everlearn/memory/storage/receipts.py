@@ -21,7 +21,7 @@ from typing import Any
 from everlearn.errors import CannotRead, InvalidInput
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.regions import has_boxes, proposals_of
+from everlearn.memory.storage.regions import has_boxes, proposals_of, without_box
 from everlearn.memory.storage.rows import content_of
 from everlearn.persistence import replace_file
 
@@ -223,7 +223,6 @@ def _everything_kept(journal: Journal) -> Iterator[tuple[str, bytes]]:
         "a vector": "SELECT vector FROM vectors",
         "an image": "SELECT digest FROM teachings",
         "an unknown image's vector": "SELECT vector FROM strangers",
-        "an unknown image's source": "SELECT source FROM strangers",
         "an unknown image": "SELECT digest FROM strangers",
     }
     if has_boxes(journal):
@@ -231,6 +230,8 @@ def _everything_kept(journal: Journal) -> Iterator[tuple[str, bytes]]:
     for what, query in rows.items():
         for (value,) in journal.db.each(query):
             yield what, value.encode() if isinstance(value, str) else bytes(value)
+    for (source,) in journal.db.each("SELECT source FROM strangers"):
+        yield "an unknown image's source", without_box(source)[0].encode()
 
 
 def _stays(journal: Journal, kind: str, data: bytes) -> bool:

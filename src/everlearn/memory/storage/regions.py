@@ -8,8 +8,13 @@ are the same.
 and their vectors. Those that overlap no taught box of the picture are background
 (model/background.py). They stay with the picture as long as it has a teaching, counting or not, so
 that undo finds them again; an erase takes those of pictures that are gone.
+
+Of a kept unknown image (``strangers``) the box stands behind its source, as a media fragment of the
+W3C: ``photo.jpg#xywh=percent:10,20,30,40``, left, top, width and height. The table is as old as the
+journal, and journals without boxes have it too.
 """
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +23,7 @@ from safetensors.numpy import load, save
 
 from everlearn.errors import DamagedJournal
 from everlearn.memory.storage.rows import PictureProposals, TaughtBox, content_of, row_checksum
-from everlearn.regions.boxes import Box, Boxes
+from everlearn.regions.boxes import Box, Boxes, rounded
 
 if TYPE_CHECKING:
     from everlearn.memory.storage.journal import Journal
@@ -120,6 +125,26 @@ def counting_boxes(journal: "Journal", digest: bytes) -> Boxes:
     return np.array(found, dtype=np.float64).reshape(-1, 4)
 
 
+def with_box(source: str, box: Box | None) -> str:
+    """A source and a box as one text, from which :func:`without_box` gives both again."""
+    if box is None:
+        return f"{source}#xywh=" if _FRAGMENT.search(source) else source
+    sides = box.left, box.top, box.right - box.left, box.bottom - box.top
+    return f"{source}#xywh=percent:" + ",".join(f"{100.0 * side:.4f}" for side in sides)
+
+
+def without_box(written: str) -> tuple[str, Box | None]:
+    """The source and the box of what :func:`with_box` wrote."""
+    found = _FRAGMENT.search(written)
+    if found is None:
+        return written, None
+    source = written[: found.start()]
+    if not found[1]:
+        return source, None
+    left, top, width, height = (float(side) / 100.0 for side in found[1].split(","))
+    return source, rounded((left, top, left + width, top + height))
+
+
 def packed(region: TaughtBox | None, proposals: PictureProposals | None) -> bytes:
     """Both as bytes that :func:`unpacked` reads; empty where there is neither."""
     arrays = {}
@@ -163,6 +188,7 @@ def _require_boxes(boxes: Boxes) -> None:
         raise ValueError("boxes outside of a picture")
 
 
+_FRAGMENT = re.compile(r"#xywh=(?:percent:(\d+\.\d{4}(?:,\d+\.\d{4}){3}))?\Z")
 _SELECT = "SELECT teaching, x0, y0, x1, y1, found, seal FROM boxes"
 
 

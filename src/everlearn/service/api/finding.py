@@ -7,7 +7,8 @@
     service a text message for each, in order: {"things": […], "events": […]}, or an error
 
 A stream has tracks of its own; they end with it. When the name of a track is settled or changes,
-whoever listens is told (``track``).
+whoever listens is told (``track``). With ``remember`` in the query, what is settled as unknown is
+kept among the strangers.
 """
 
 import time
@@ -38,6 +39,7 @@ class FindRequest(Sent):
     top: Annotated[int, Field(ge=1, le=10_000)] | None = 5
     most: Annotated[int, Field(ge=1, le=MOST_BOXES)] = MOST
     everything: bool = False
+    remember: bool = Field(False, description="Keep unknown things, with their boxes.")
 
 
 class OneThing(BaseModel):
@@ -70,18 +72,25 @@ async def find(request: Request, served: Chosen) -> Found:
     sent = await received(request, FindRequest)
 
     def look(memory: Memory) -> list[Thing]:
-        return memory.find(sent.image, top=sent.top, most=sent.most, everything=sent.everything)
+        return memory.find(
+            sent.image,
+            top=sent.top,
+            most=sent.most,
+            everything=sent.everything,
+            remember=sent.remember,
+        )
 
-    return Found(things=[OneThing.of(thing) for thing in await served.question(look)])
+    found = await (served.change(look) if sent.remember else served.question(look))
+    return Found(things=[OneThing.of(thing) for thing in found])
 
 
 @router.websocket("/find/stream")
-async def stream(socket: WebSocket, memory: str | None = None) -> None:
+async def stream(socket: WebSocket, memory: str | None = None, remember: bool = False) -> None:
     """Follow things over frames until the client goes."""
-    await answer_frames(socket, memory, _followed_by)
+    await answer_frames(socket, memory, partial(_followed_by, remember=remember))
 
 
-def _followed_by(served: Served) -> Answer:
+def _followed_by(served: Served, *, remember: bool) -> Answer:
     following = served.memory.following(most=FEW)
     start = time.monotonic()
 
@@ -93,6 +102,9 @@ def _followed_by(served: Served) -> Answer:
         seen = await served.question(partial(_followed, following, frame, at))
         for event in seen.events:
             served.tell("track", track=event.track, name=event.name, before=event.before)
+        views = seen.unknown_views
+        if remember and views:
+            await served.change(lambda kept: kept.keep_unknowns(views))
         return _described(seen)
 
     return answer

@@ -188,6 +188,7 @@ function showSource(source) {
   $("empty").hidden = source !== null;
   $("camera-off").hidden = source === null;
   $("find").hidden = source === null;
+  $("draw").hidden = source === null || !things.on();
   things.stop();
   $("camera-off").textContent = source === $("still") ? "Close picture" : "Stop camera";
   $("view").classList.toggle("full", source !== null);

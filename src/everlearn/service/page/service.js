@@ -115,11 +115,16 @@ export const correct = ({ image, source }, name, box) =>
   change("correct", form(image, { name, source, ...(box ? { box: box.join(",") } : {}) }));
 // A few boxes, so that several frames a second are looked at.
 const FEW = 8;
-export const find = ({ image }) =>
-  send("find", { method: "POST", body: image, headers: JPEG_KIND, query: { most: FEW } });
+export const find = ({ image }, remember) =>
+  send("find", {
+    method: "POST",
+    body: image,
+    headers: JPEG_KIND,
+    query: { most: FEW, ...(remember ? { remember } : {}) },
+  });
 // Frames of a camera, one after the other: things that are followed, named by all of their frames.
-export function findStream() {
-  const place = new URL(address("find/stream"), location.href);
+export function findStream(remember) {
+  const place = new URL(address("find/stream", remember ? { remember } : {}), location.href);
   place.protocol = place.protocol.replace("http", "ws");
   const socket = new WebSocket(place);
   let waiting = null;

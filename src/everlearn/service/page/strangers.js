@@ -10,9 +10,11 @@ const LATEST = 50;
 let unknownBefore = false;
 let seen = [];
 
+export const keeping = () => $("keep").checked;
+
 // Whether to keep a frame if it is unknown: the second unknown in a row, unlike those kept before.
 export function wanted() {
-  if (!$("keep").checked || !unknownBefore) return false;
+  if (!keeping() || !unknownBefore) return false;
   const glance = camera.glance();
   if (seen.some((one) => camera.nearlySame(one, glance))) return false;
   seen = [...seen.slice(-LATEST), glance];
@@ -21,7 +23,7 @@ export function wanted() {
 
 export function noticed(answered) {
   unknownBefore = answered.unknown && !answered.ignored;
-  if (unknownBefore && $("keep").checked) soon();
+  if (unknownBefore && keeping()) soon();
 }
 
 function card(group) {

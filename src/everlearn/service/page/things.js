@@ -1,9 +1,10 @@
 // Things in the picture: boxes with names over it. Tap one to name or correct it, drag one where
-// none is. A box is left, top, right, bottom in shares of the picture, as the service has it.
+// none is, or put one there with the keyboard. A box is left, top, right, bottom in shares of the picture, as the service has it.
 
 import * as camera from "./camera.js";
 import * as service from "./service.js";
 import { $, corrected, say, trying } from "./shared.js";
+import * as strangers from "./strangers.js";
 
 // A drag shorter than this many pixels is a tap.
 const SHORTEST = 12;
@@ -15,6 +16,7 @@ const state = {
   chosen: null, // the box that is to be named
   drag: null,
   stream: null, // of frames to the service, while the camera is looked at
+  keep: false, // whether that stream keeps what is unknown
 };
 
 export const on = () => state.on;
@@ -34,12 +36,12 @@ function placed(source) {
   };
 }
 
-function put(mark, box) {
+function put(shown, box) {
   const at = placed(state.source);
-  mark.style.left = `${at.left + box[0] * at.width}px`;
-  mark.style.top = `${at.top + box[1] * at.height}px`;
-  mark.style.width = `${(box[2] - box[0]) * at.width}px`;
-  mark.style.height = `${(box[3] - box[1]) * at.height}px`;
+  shown.style.left = `${at.left + box[0] * at.width}px`;
+  shown.style.top = `${at.top + box[1] * at.height}px`;
+  shown.style.width = `${(box[2] - box[0]) * at.width}px`;
+  shown.style.height = `${(box[3] - box[1]) * at.height}px`;
 }
 
 // The same buttons are kept, so that a finger or the keyboard does not lose one between frames.
@@ -47,31 +49,34 @@ function show(things) {
   const layer = $("boxes");
   while (layer.children.length > things.length) layer.lastChild.remove();
   things.forEach((thing, place) => {
-    const mark = layer.children[place] ?? newMark(layer);
+    const shown = layer.children[place] ?? newBox(layer);
     const words = thing.unknown ? "unknown" : thing.answers[0].name;
-    mark.firstChild.textContent = words;
-    mark.classList.toggle("unknown", thing.unknown);
-    mark.setAttribute("aria-label", `${words}: name this thing`);
-    mark.dataset.box = JSON.stringify(thing.box);
-    put(mark, thing.box);
+    shown.firstChild.textContent = words;
+    shown.classList.toggle("unknown", thing.unknown);
+    shown.setAttribute("aria-label", `${words}: name this thing`);
+    shown.dataset.box = JSON.stringify(thing.box);
+    put(shown, thing.box);
   });
 }
 
-function newMark(layer) {
-  const mark = document.createElement("button");
-  mark.type = "button";
-  mark.className = "box";
-  mark.append(document.createElement("span"));
-  mark.addEventListener("click", () => choose(JSON.parse(mark.dataset.box), mark.firstChild.textContent));
-  layer.append(mark);
-  return mark;
+function newBox(layer) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.className = "box";
+  made.append(document.createElement("span"));
+  made.addEventListener("click", () => choose(JSON.parse(made.dataset.box), made.firstChild.textContent));
+  layer.append(made);
+  return made;
+}
+
+function mark(box) {
+  state.chosen = box;
+  $("chosen").hidden = false;
+  put($("chosen"), box);
 }
 
 function choose(box, words) {
-  state.chosen = box;
-  const mark = $("chosen");
-  mark.hidden = false;
-  put(mark, box);
+  mark(box);
   const typed = $("name").value.trim();
   if (typed) {
     teach(typed);
@@ -87,12 +92,21 @@ export function clear() {
   $("chosen").hidden = true;
 }
 
-// In a picture what is found; before the camera tracks, whose names do not flicker.
+// In a picture what is found; before the camera tracks, whose names do not flicker. What is unknown
+// is kept, as the part of the picture that it is, where that is wanted.
 async function found(source, picture) {
-  if (source.tagName !== "VIDEO") return (await service.find(picture)).things;
-  state.stream ??= service.findStream();
+  const keep = strangers.keeping();
+  if (source.tagName !== "VIDEO") {
+    const { things } = await service.find(picture, keep);
+    if (keep && things.some((thing) => thing.unknown)) strangers.soon();
+    return things;
+  }
+  if (state.keep !== keep) endStream();
+  state.keep = keep;
+  state.stream ??= service.findStream(keep);
   try {
-    const { things } = await state.stream.look(picture);
+    const { things, events } = await state.stream.look(picture);
+    if (keep && events.some((event) => event.name === null)) strangers.soon();
     return things
       .sort((one, other) => one.track - other.track)
       .map(({ box, name }) => ({ box, unknown: name === null, answers: [{ name }] }));
@@ -134,6 +148,33 @@ export async function teach(name) {
   });
   clear();
   if (state.source?.tagName === "IMG") await trying(() => look(state.source));
+}
+
+// A box in the middle, for the arrow keys: they move it, with Shift they change its size.
+function draw() {
+  if (!state.shown) return;
+  mark([0.25, 0.25, 0.75, 0.75]);
+  say("Arrow keys move the box, with Shift they change its size. Then type its name.", 8);
+  $("chosen").focus();
+  $("name").dispatchEvent(new Event("input"));
+}
+
+const STEP = 0.02;
+const ARROWS = { ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0], ArrowUp: [0, -STEP], ArrowDown: [0, STEP] };
+
+function moved(event) {
+  const step = ARROWS[event.key];
+  if (!step || !state.chosen) return;
+  event.preventDefault();
+  const box = [...state.chosen];
+  for (const axis of [0, 1]) {
+    const most = 1 - box[axis + 2];
+    const least = event.shiftKey ? box[axis] + STEP - box[axis + 2] : -box[axis];
+    const by = Math.min(Math.max(step[axis], least), most);
+    box[axis + 2] += by;
+    if (!event.shiftKey) box[axis] += by;
+  }
+  mark(box);
 }
 
 function share(event) {
@@ -188,10 +229,12 @@ export function connect(changed) {
   $("find").addEventListener("click", () => {
     state.on = !state.on;
     $("find").setAttribute("aria-pressed", String(state.on));
-    $("boxes").hidden = !state.on;
+    $("boxes").hidden = $("draw").hidden = !state.on;
     stop();
     changed();
   });
+  $("draw").addEventListener("click", draw);
+  $("chosen").addEventListener("keydown", moved);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && state.chosen !== null) clear();
   });
