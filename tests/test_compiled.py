@@ -125,3 +125,10 @@ def test_the_body_is_chosen_by_the_type_of_the_first_argument():
     assert twice(Square(3.0)) == 18.0
     with pytest.raises(TypingError):
         twice(Blob(1.0))
+
+
+def test_functions_without_a_module_are_compiled_beside_ours():
+    """What a notebook or a code generator hands to numba may come from exec."""
+    made = {"__name__": None}
+    exec("def plus_one(x):\n    return x + 1", made)  # the point: such a function has no module
+    assert njit(made["plus_one"])(2) == 3

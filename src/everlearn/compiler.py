@@ -118,7 +118,8 @@ class _Announcement(event.Listener):
         self._announced: set[str] = set()
 
     def on_start(self, event: Any) -> None:
-        room = event.data["dispatcher"].py_func.__module__.rpartition(".")[0]
+        # Any function of this process may be compiled; one made by exec has no module.
+        room = (event.data["dispatcher"].py_func.__module__ or "").rpartition(".")[0]
         if not room.startswith("everlearn.") or room in self._announced:
             return
         self._announced.add(room)
