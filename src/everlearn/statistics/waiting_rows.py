@@ -19,6 +19,8 @@ CAPACITY = 128
 TOGETHER = 8
 # A full buffer has entered the matrix after so many further rows.
 LEAVES_IN = 96
+# Slices of fewer elements of the matrix take longer to call than to compute.
+LEAST_AREA = 4096
 # Beyond so many features a few rows are worth all threads of BLAS.
 MANY_FEATURES = 4096
 
@@ -94,10 +96,10 @@ class WaitingRows:
 
     def advance(self, upper: Array) -> None:
         """Let what is leaving enter some more rows of the matrix."""
-        if self.is_leaving:
-            d = len(upper)
-            area = d * (d + 1) // (2 * LEAVES_IN) + 1
-            self._enter(upper, min(d, self._entered + area // (d - self._entered) + 1))
+        d, entered = len(upper), self._entered
+        if entered < d:
+            area = max(LEAST_AREA, d * (d + 1) // (2 * LEAVES_IN))
+            self._enter(upper, min(d, entered + area // (d - entered) + 1))
 
     def settle(self, upper: Array) -> None:
         """Add every whole group that waits; fewer than ``TOGETHER`` rows stay."""

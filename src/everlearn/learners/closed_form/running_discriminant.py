@@ -230,7 +230,7 @@ class Solution:
 class NextSolution:
     """A solution in the making, a slice at a time.
 
-    Starts from what has entered the scatter; rows that wait there, and those that come meanwhile,
+    Starts from what has entered the scatter and the rows that wait to; those that come meanwhile
     are followed at the end. ``into`` is where the factor goes.
     """
 
@@ -239,18 +239,23 @@ class NextSolution:
         self._R = np.zeros((moments.n_features,) * 2) if into is None else into
         self._moments = moments
         entered, waiting = moments.scatter_parts()
-        leaving, self._entered = waiting.leaving()
-        self._leaving = leaving.copy() if waiting.is_leaving else leaving[:0]
-        self._rows: list[Array] = list(waiting.rows().copy())
+        # Rows that have not entered the matrix, from which of its rows on; and those to follow.
+        self._entering: list[tuple[Array, int]] = []
+        self._rows: list[Array] = []
         self._n_factored = 0
         self._n_solved = 0
         self._moved: set[int] = set()
         origin = moments.mean.copy()
         if moments.has_entered:
+            self._entering.append((waiting.rows().copy(), 0))
+            if waiting.is_leaving:
+                leaving, start = waiting.leaving()
+                self._entering.append((leaving.copy(), start))
             np.copyto(self._R, entered)  # below the diagonal nothing is ever read
             self._R.flat[:: len(self._R) + 1] += RIDGE_GRID**cell
             q = np.zeros(moments.n_slots)
         else:  # A = ρ I, and every row is to come
+            self._rows.extend(waiting.rows().copy())
             self._R.fill(0.0)
             np.fill_diagonal(self._R, np.sqrt(RIDGE_GRID**cell))
             self._n_factored, self._n_solved = moments.n_features, moments.n_slots
@@ -285,12 +290,8 @@ class NextSolution:
     def _advance(self) -> float:
         """The next piece; returns what it cost, in products of two numbers."""
         d, means = len(self._R), self._moments.means
-        if self._entered < d and len(self._leaving):
-            stop = min(d, self._entered + TOGETHER)
-            cost = (stop - self._entered) * (d - self._entered) * len(self._leaving)
-            add_outer_products_between(self._R, self._leaving, self._entered, stop)
-            self._entered = stop
-            return float(cost)
+        if self._entering:
+            return self._enter_some(d)
         if self._n_factored < d:
             return self._factor_some(d)
         q = self.solution.q
@@ -311,6 +312,14 @@ class NextSolution:
         self._moved.difference_update(some)
         self.solution.settle(self._moments, some)
         return len(some) * d * d / 2.0
+
+    def _enter_some(self, d: int) -> float:
+        rows, start = self._entering.pop()
+        stop = min(d, start + TOGETHER)
+        add_outer_products_between(self._R, rows, start, stop)
+        if stop < d:
+            self._entering.append((rows, stop))
+        return float((stop - start) * (d - start) * len(rows))
 
     def _factor_some(self, d: int) -> float:
         from everlearn.statistics.kernels import factor_rows
