@@ -20,7 +20,7 @@ def names() -> list[str]:
     --------
     >>> import everlearn_networks
     >>> everlearn_networks.names()
-    ['efficientnet_lite0_int8', 'picodet_s_416', 'pp_lcnetv2_base']
+    ['efficientnet_lite0_int8', 'efficientnet_lite2', 'picodet_s_416', 'pp_lcnetv2_base']
     """
     return sorted(path.stem for path in _WEIGHTS.glob("*.json"))
 

@@ -7,12 +7,13 @@ from everlearn.images.embedders import (
     OnnxEmbedder,
     Pixels,
 )
-from everlearn.images.shipped import PPLCNetV2
+from everlearn.images.shipped import EfficientNetLite2, PPLCNetV2
 from everlearn.images.side_by_side import SideBySide
 from everlearn.images.torch_embedder import TorchEmbedder
 
 __all__ = [
     "EfficientNetLite0",
+    "EfficientNetLite2",
     "Embedder",
     "Limits",
     "OnnxEmbedder",

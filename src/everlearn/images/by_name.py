@@ -9,12 +9,13 @@ files joined by ``+`` stand side by side.
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 
 from everlearn.errors import InvalidParameter
 from everlearn.images.embedders import SHIPPED, EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
 from everlearn.images.hub_models import HUBS, hub_embedder, hub_of
 from everlearn.images.onnx_files import USUAL_CROP, Numbers
-from everlearn.images.shipped import LCNET, PPLCNetV2
+from everlearn.images.shipped import LCNET, LITE2, EfficientNetLite2, PPLCNetV2
 from everlearn.images.side_by_side import SideBySide, parts_in
 
 Given = str | os.PathLike[str]
@@ -38,7 +39,15 @@ WORDS: dict[str, Callable[[], Embedder]] = {
     "best-mirror": lambda: _two_networks(mirror=True),
     "efficientnet-lite0": EfficientNetLite0,
     "efficientnet-lite0-int8": lambda: EfficientNetLite0(precision="int8"),
+    "efficientnet-lite2": EfficientNetLite2,
     "pp-lcnetv2": PPLCNetV2,
+}
+# Networks that come with everlearn or everlearn-networks, by their file.
+OURS: dict[str, Callable[..., Embedder]] = {
+    SHIPPED["float32"]: EfficientNetLite0,
+    SHIPPED["int8"]: partial(EfficientNetLite0, precision="int8"),
+    LITE2: EfficientNetLite2,
+    LCNET: PPLCNetV2,
 }
 # What a new Memory looks with.
 DEFAULT = "balanced"
@@ -120,16 +129,7 @@ def embedder_called(name: str | None) -> Embedder | None:
         return Pixels(size=int(pixels[1]), colour=pixels[2] == "colour")
     stem, mirror, said = plain.split(" ")[0], plain != name, _FILE.fullmatch(plain)
     crop = float(said[2]) if said and _CROP.fullmatch(said[2]) else USUAL_CROP
-    ours: Embedder | None = None
-    for precision, file in SHIPPED.items():
-        if stem == file:
-            ours = EfficientNetLite0(
-                precision=precision,  # type: ignore[arg-type]
-                mirror=mirror,
-                crop=crop,
-            )
-    if stem == LCNET:
-        ours = PPLCNetV2(mirror=mirror, crop=crop)
+    ours = OURS[stem](mirror=mirror, crop=crop) if stem in OURS else None
     return ours if ours is not None and ours.name == name else None
 
 

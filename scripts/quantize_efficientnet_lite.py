@@ -1,8 +1,8 @@
-"""Turn the shipped float32 network into the int8 one of everlearn-networks.
+"""Turn a float32 EfficientNet-Lite into the int8 one of everlearn-networks.
 
     pip install onnx onnxruntime
     cd networks/src/everlearn_networks
-    python ../../../scripts/quantize_efficientnet_lite0.py PHOTOGRAPHS weights
+    python ../../../scripts/quantize_efficientnet_lite.py 0 PHOTOGRAPHS weights
 
 PHOTOGRAPHS is a folder of folders of JPEG; every sixth is used, as it is and blurred as a small
 picture that was enlarged.
@@ -52,9 +52,11 @@ from onnxruntime.quantization import (
 )
 
 from everlearn.images.decode import opened_picture
-from everlearn.images.embedders import EfficientNetLite0
+from everlearn.images.embedders import EfficientNetLite0, OnnxEmbedder
+from everlearn.images.network_files import network_file
+from everlearn.images.shipped import EfficientNetLite2
 
-NAME = "efficientnet_lite0"
+NETWORKS: dict[int, type[OnnxEmbedder]] = {0: EfficientNetLite0, 2: EfficientNetLite2}
 EVERY = 6
 SMALL = (64, 48)
 # Windows of a layer that are looked at in one picture: this many along each side.
@@ -256,7 +258,7 @@ def features(
     return np.concatenate([session.run(None, {"image": image[None]})[0] for image in images])
 
 
-def quantised(weights: Path, images: NDArray[np.float32]) -> bytes:
+def quantised(weights: Path, title: str, images: NDArray[np.float32]) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         base, target = Path(folder, "float.onnx"), Path(folder, "int8.onnx")
         plain(weights, base)
@@ -272,23 +274,26 @@ def quantised(weights: Path, images: NDArray[np.float32]) -> bytes:
         )
         model = onnx.load(target)
         requantised(model, onnx.load(base), input_moments(base, images[::MOMENTS_EVERY]))
-    model.doc_string = "EfficientNet-Lite0 without its classifier. Copyright Google; Apache-2.0."
+    model.doc_string = f"{title} without its classifier. Copyright Google; Apache-2.0."
     model.producer_name = "everlearn"
     return bytes(model.SerializeToString(deterministic=True))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("number", type=int, choices=NETWORKS, help="0 for EfficientNet-Lite0")
     parser.add_argument("photographs", type=Path, help="folder of folders of JPEG")
-    parser.add_argument("folder", type=Path, help="where the float32 file is and the int8 goes")
+    parser.add_argument("folder", type=Path, help="where the file and its provenance go")
     arguments = parser.parse_args()
+    number: int = arguments.number
     folder: Path = arguments.folder
-    embedder = EfficientNetLite0(precision="float32")
+    name, embedder = f"efficientnet_lite{number}", NETWORKS[number]()
     paths = sorted(arguments.photographs.glob("*/*.jpg"))
     images = np.stack([embedder.prepare(opened_picture(path)) for path in paths])
-    source = folder / f"{NAME}.onnx"
+    source, about = network_file(name)
     blurred = [embedder.prepare(opened_picture(path).resize(SMALL)) for path in paths[::EVERY]]
-    model = quantised(source, np.concatenate([images[::EVERY], np.stack(blurred)]))
+    shown = np.concatenate([images[::EVERY], np.stack(blurred)])
+    model = quantised(source, f"EfficientNet-Lite{number}", shown)
     images = images[1::EVERY]  # others than it was made from
     ours = features(model, images)
     if not np.array_equal(ours, features(model, images, without_saturation=True)):
@@ -298,25 +303,25 @@ def main() -> None:
     cosine = (ours * theirs).sum(1) / lengths
     if cosine.mean() < LEAST_COSINE:
         raise SystemExit(f"mean cosine {cosine.mean():.4f} with float32; not written")
-    (folder / f"{NAME}_int8.onnx").write_bytes(model)
+    (folder / f"{name}_int8.onnx").write_bytes(model)
     provenance = {
-        "file": f"{NAME}_int8.onnx",
+        "file": f"{name}_int8.onnx",
         "sha256": hashlib.sha256(model).hexdigest(),
         "licence": "Apache-2.0; the text is in LICENSE beside this file",
         "made_from": {
             "file": source.name,
-            "sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
+            "sha256": about["sha256"],
         },
         "changes": "weights and activations quantised to 8 bits; see the script",
         "calibrated_on": f"{len(blurred)} photographs of Caltech-101 (CC BY 4.0), also blurred",
         "quantiser": f"onnxruntime {version('onnxruntime')}, onnx {version('onnx')}",
-        "input": "image: float32, n x 3 x 224 x 224, RGB, (value - 127) / 128",
-        "output": "features: float32, n x 1280, global average of the last layer",
+        "input": about["input"],
+        "output": about["output"],
         "cosine_with_float32": f"mean {cosine.mean():.4f}, least {cosine.min():.4f}",
         "kernels": "the same bits with and without saturating 16-bit products",
-        "written_by": "scripts/quantize_efficientnet_lite0.py",
+        "written_by": "scripts/quantize_efficientnet_lite.py",
     }
-    (folder / f"{NAME}_int8.json").write_text(json.dumps(provenance, indent=2) + "\n")
+    (folder / f"{name}_int8.json").write_text(json.dumps(provenance, indent=2) + "\n")
     print(json.dumps(provenance, indent=2))
 
 
