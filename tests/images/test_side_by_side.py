@@ -10,7 +10,7 @@ from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.images import EfficientNetLite0, Pixels, SideBySide
 from everlearn.images.batches import Embedded, embed_sources
 from everlearn.images.by_name import DEFAULT, WORDS, embedder_called, embedder_for, prepared_as
-from everlearn.images.embedders import Embedder
+from everlearn.images.embedders import Embedder, NetworkEmbedder, as_picture
 from everlearn.images.side_by_side import Together, joined, parts_in, taken_apart
 
 
@@ -100,6 +100,17 @@ class Watched(Embedder):
         return np.ones((len(batch), 1), np.float32)
 
 
+class Network(NetworkEmbedder):
+    """Gives what it is shown."""
+
+    def __init__(self, name, size, mean):
+        super().__init__(size, 1.0, mean, (1.0, 2.0, 4.0))
+        self.name, self.n_features = name, 3 * size * size
+
+    def run(self, batch):
+        return batch.reshape(len(batch), -1)
+
+
 def test_networks_run_at_the_same_time(images, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     barrier = threading.Barrier(2)
@@ -126,6 +137,22 @@ def test_one_decoding_serves_all(tmp_path, images, parts, monkeypatch):
     assert len(opened) == len(files)
     assert all(isinstance(one, Embedded) for one in found)
     assert np.array_equal([one.vector for one in found], SideBySide(parts).embed(images))
+
+
+def test_networks_that_look_at_the_same_square_share_it(images, monkeypatch):
+    from everlearn.images import side_by_side
+
+    made, cut = [], side_by_side.centre_crop
+    monkeypatch.setattr(
+        side_by_side, "centre_crop", lambda *given: made.append(given[1:]) or cut(*given)
+    )
+    networks = [Network("a", 8, 127.0), Network("b", 8, 0.0), Network("c", 12, 0.0)]
+    both = Together(networks)
+    made.clear()
+    found = both.prepare(as_picture(images[0]))
+    assert made == [(8, 1.0), (12, 1.0)]
+    alone = [network.prepare(as_picture(images[0])).ravel() for network in networks]
+    assert np.array_equal(found, np.concatenate(alone))
 
 
 def test_together_leaves_vectors_as_they_are(images, parts):

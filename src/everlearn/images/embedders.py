@@ -176,21 +176,26 @@ class NetworkEmbedder(Embedder):
         self.crop = crop
         self.mean = _per_channel(mean)
         self.scale = _per_channel(scale)
+        # What each of the 256 values of a pixel goes in as, a row per channel.
+        values = np.repeat(np.arange(256, dtype=np.float32)[:, None], 3, axis=1)
+        self._levels = np.ascontiguousarray(((values - self.mean) / self.scale).T)
         self.at_least = 2 * math.ceil(size / crop)
 
     def prepare(self, picture: "Image.Image") -> Vectors:
-        return self._planes(centre_crop(picture, self.size, self.crop))
+        return self.planes(centre_crop(picture, self.size, self.crop))
 
     def prepare_part(self, picture: "Image.Image", edges: Edges) -> Vectors:
         """All of the part, squeezed into a square: its ends say as much as its centre."""
         size = (self.size, self.size)
-        return self._planes(picture.resize(size, pillow_image().Resampling.BICUBIC, box=edges))
+        return self.planes(picture.resize(size, pillow_image().Resampling.BICUBIC, box=edges))
 
-    def _planes(self, square: "Image.Image") -> Vectors:
-        pixels = np.asarray(square).astype(np.float32)
-        pixels -= self.mean
-        pixels /= self.scale
-        return pixels.transpose(2, 0, 1)
+    def planes(self, square: "Image.Image") -> Vectors:
+        """A square of ``size`` × ``size`` pixels, scaled, channels first."""
+        pixels = np.asarray(square)
+        planes = np.empty((3, *pixels.shape[:2]), dtype=np.float32)
+        for channel, levels in enumerate(self._levels):
+            np.take(levels, pixels[:, :, channel], out=planes[channel], mode="clip")
+        return planes
 
     def _probed_width(self) -> int:
         return int(self.run(np.zeros((1, 3, self.size, self.size), np.float32)).shape[1])

@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from everlearn.errors import InvalidParameter
-from everlearn.images.embedders import Embedder, Vectors, as_picture
+from everlearn.images.embedders import (
+    Embedder,
+    NetworkEmbedder,
+    Vectors,
+    as_picture,
+    centre_crop,
+)
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -55,7 +61,18 @@ class Together(Embedder):
         self._running = 0
 
     def prepare(self, picture: "Image.Image") -> Vectors:
-        return np.concatenate([part.prepare(picture).ravel() for part in self.parts])
+        """The picture as every part wants it; those that look at the same square share it."""
+        squares: dict[tuple[int, float], Image.Image] = {}
+        prepared = []
+        for part in self.parts:
+            if not isinstance(part, NetworkEmbedder):
+                prepared.append(part.prepare(picture).ravel())
+                continue
+            view = part.size, part.crop
+            if view not in squares:
+                squares[view] = centre_crop(picture, *view)
+            prepared.append(part.planes(squares[view]).ravel())
+        return np.concatenate(prepared)
 
     def run(self, batch: Vectors) -> Vectors:
         return np.concatenate(self.of_each(batch), axis=1)
