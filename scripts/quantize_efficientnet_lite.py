@@ -33,7 +33,7 @@ import argparse
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -56,7 +56,7 @@ from everlearn.images.embedders import EfficientNetLite0, OnnxEmbedder
 from everlearn.images.network_files import network_file
 from everlearn.images.shipped import EfficientNetLite2
 
-NETWORKS: dict[int, type[OnnxEmbedder]] = {0: EfficientNetLite0, 2: EfficientNetLite2}
+NETWORKS: dict[int, Callable[[], OnnxEmbedder]] = {0: EfficientNetLite0, 2: EfficientNetLite2}
 EVERY = 6
 SMALL = (64, 48)
 # Windows of a layer that are looked at in one picture: this many along each side.
