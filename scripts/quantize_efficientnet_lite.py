@@ -52,8 +52,7 @@ from onnxruntime.quantization import (
 )
 
 from everlearn.images.decode import opened_picture
-from everlearn.images.embedders import EfficientNetLite0, OnnxEmbedder
-from everlearn.images.network_files import network_file
+from everlearn.images.embedders import EfficientNetLite0, OnnxEmbedder, network_file
 from everlearn.images.shipped import EfficientNetLite2
 
 NETWORKS: dict[int, Callable[[], OnnxEmbedder]] = {0: EfficientNetLite0, 2: EfficientNetLite2}
