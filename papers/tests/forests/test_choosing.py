@@ -1,7 +1,8 @@
 """Settings chosen on examples held out, and rivals that do not come to an end."""
 
 import numpy as np
-from everlearn_papers.forests.choosing import best_setting, fit, held_out_accuracies
+import pytest
+from everlearn_papers.forests.choosing import choice, fit, in_words
 from everlearn_papers.forests.protocol import ClassStream
 from sklearn.linear_model import LogisticRegression
 
@@ -21,12 +22,20 @@ def test_a_rival_that_does_not_converge_is_reported():
     assert fit(LogisticRegression(max_iter=1000), examples)
 
 
-def test_every_setting_has_its_accuracy_and_the_best_is_chosen():
+def test_every_setting_has_its_accuracy_and_the_best_is_taken():
     def make(share):
         return LogisticRegression(C=share, max_iter=2 if share == 1.0 else 500)
 
-    found = held_out_accuracies(make, (1e-6, 1.0, 100.0), stream(), 4)
-    assert list(found) == [1e-6, 1.0, 100.0]
-    assert [converged for _, converged in found.values()] == [True, False, True]
-    best = best_setting(make, (1e-6, 1.0, 100.0), stream(), 4)
-    assert found[best][0] == max(accuracy for accuracy, _ in found.values())
+    found = choice(make, (1e-6, 1.0, 100.0), stream(), 4)
+    assert set(found.accuracies) >= {1e-6, 1.0, 100.0}
+    assert found.late == {1.0}
+    assert found.accuracies[found.setting] == max(found.accuracies.values())
+    result = found.as_result()
+    assert next(iter(result["tried"])) == "1e-06"
+    assert result["late"] == ["1"]
+    assert in_words(result).startswith(f"{found.setting:g} of 1e-06 to ")
+
+
+def test_one_setting_is_taken_without_a_search():
+    found = choice(lambda _: pytest.fail("nothing is to be made"), ("any",), stream(), 4)
+    assert (found.setting, found.accuracies) == ("any", {})

@@ -55,7 +55,8 @@ def test_one_solution_per_regularization_serves_every_recoding():
             for lam in REGULARIZATIONS
         ]
         best = max(learners, key=lambda each: each.score(validation.X, validation.y))
-        answers, right = found[alpha]
+        answers, right, share = found[alpha]
+        assert 900 * share == best.regularization
         np.testing.assert_array_equal(answers, best.predict(test.X))
         assert right == best.score(validation.X, validation.y)
 

@@ -1,7 +1,7 @@
 """Fine-tuning's two rates, and how they are chosen."""
 
 import numpy as np
-from everlearn_papers.slda.last_layer import BATCH, EPOCHS, LastLayer, best_setting
+from everlearn_papers.slda.last_layer import BATCH, EPOCHS, LastLayer, fine_tuning_rates, held_out
 from everlearn_papers.slda.start import begun
 
 from everlearn.learners.softmax import Descent, SoftmaxLayer
@@ -50,11 +50,37 @@ def test_a_setting_is_chosen_by_the_mean_over_checkpoints_of_the_classes_seen(rn
             right = self.when == "always" or (self.n < 60) == (self.when == "early")
             return X[:, :4].argmax(axis=1) if right else np.full(len(X), -1)
 
-    best = best_setting(("early", "always", "late"), Knows, data, order, base=30, every=30)
-    assert best == "always"
-    first = best_setting(("early",), Knows, data, order, base=30, every=30, n_classes=2)
-    assert first == "early"
+    worth = {when: held_out(Knows(when), data, order, base=30, every=30) for when in seen_by}
+    assert worth["always"] == 1.0
+    assert max(worth["early"], worth["late"]) < 1.0
+    held_out(Knows("early"), data, order, base=30, every=30, n_classes=2)
     assert seen_by["early"] >= {0, 1}
+
+
+def test_a_base_trained_by_an_earlier_candidate_is_copied(rng):
+    data = blobs(rng, 60)
+    classes, bases = np.arange(4), {}
+    steps = [(slice(0, 40),), (slice(40, 60),)]
+
+    def taught(*how):
+        layer = LastLayer(*how)
+        for (part,) in steps:
+            layer.partial_fit(data.X[part], data.y[part], classes)
+        return layer.decision_function(data.X)
+
+    taught(0.1, 0.01, 0, bases)
+    shared = taught(0.1, 0.001, 0, bases)
+    assert list(bases) == [0.1]
+    np.testing.assert_array_equal(shared, taught(0.1, 0.001, 0))
+
+
+def test_fine_tuning_takes_the_best_pair_of_rates_and_looks_beyond_an_end(rng):
+    data = blobs(rng, 240)
+    order = rng.permutation(240)
+    found, stream_rate = fine_tuning_rates(data, order, every=48, seed=0)
+    pair = LastLayer(found.best, stream_rate)
+    assert held_out(pair, data, order, base=48, every=48) == max(found.tried.values())
+    assert found.at_end or min(found.tried) < found.best < max(found.tried)
 
 
 def test_ones_and_the_bases_own_covariance_are_not_the_same_start(rng):

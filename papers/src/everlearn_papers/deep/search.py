@@ -1,11 +1,10 @@
 """Learning rate and strength of a rival: the same search for each, on pictures held out.
 
 The base and the first new tasks are run with a tenth of the new pictures held out. First the
-learning rate is chosen with the strength in the middle of its range, then the strength. Where the
-best is at an end of its range, the range goes on in that direction, at most ``FURTHER`` steps. What
-counts is the accuracy at the end on held-out pictures of all classes so far, without being told the
-task or, for columns in which it is told, with it; test pictures have no say. Of equals the one
-nearest the middle is taken. A candidate whose descent runs away counts as nothing.
+learning rate is chosen with the strength in the middle of its range, then the strength
+(:mod:`everlearn_papers.grid`). What counts is the accuracy at the end on held-out pictures of all
+classes so far, without being told the task or, for columns in which it is told, with it; test
+pictures have no say. A candidate whose descent runs away counts as nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,8 +12,7 @@ from dataclasses import dataclass
 
 from everlearn.errors import NotFinite
 from everlearn_papers.deep.incremental import Course
-
-FURTHER = 2
+from everlearn_papers.grid import search
 
 
 @dataclass(frozen=True)
@@ -64,31 +62,6 @@ def chosen(
         return tried[key]
 
     middle = strengths[len(strengths) // 2]
-    rate = _best(rates, lambda candidate: worth(candidate, middle))
-    strength = _best(strengths, lambda candidate: worth(rate, candidate))
+    rate = search(rates, lambda candidate: worth(candidate, middle)).best
+    strength = search(strengths, lambda candidate: worth(rate, candidate)).best
     return Choice(rate, strength, tried)
-
-
-def _best(candidates: Sequence[float], worth: Callable[[float], float]) -> float:
-    """The best of ascending candidates, and of further ones while the best is at an end.
-
-    Of candidates that are equally good the one nearest the middle is taken, and none beyond an end
-    that is no better.
-    """
-    known = list(candidates)
-    middle = (len(known) - 1) / 2
-    place = max(range(len(known)), key=lambda i: (worth(known[i]), -abs(i - middle)))
-    best = known[place]
-    for _ in range(FURTHER if len(known) > 1 else 0):
-        if best == known[-1]:
-            known.append(known[-1] ** 2 / known[-2])
-            further = known[-1]
-        elif best == known[0]:
-            known.insert(0, known[0] ** 2 / known[1])
-            further = known[0]
-        else:
-            break
-        if worth(further) <= worth(best):
-            break
-        best = further
-    return best

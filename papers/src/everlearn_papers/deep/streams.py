@@ -12,6 +12,7 @@ its reference). Fine-tuning has two: that of the epochs over the base, and that 
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from everlearn.pipeline import StreamPipeline
 from everlearn.preprocessing.random_features import RandomFeatures
 from everlearn.size import size_in_bytes
 from everlearn_papers.deep.incremental import Course, tasks_of
-from everlearn_papers.slda.last_layer import PAIRS, LastLayer
+from everlearn_papers.slda.last_layer import BASE_RATES, STREAM_RATES, LastLayer
 from everlearn_papers.slda.learners import FixedLDA, PlasticLDA, PublishedLDA
 from everlearn_papers.slda.start import pooled
 
@@ -45,7 +46,7 @@ LEARNERS: dict[str, Callable[..., Any]] = {
 }
 # Learning rates of those that have them: fine-tuning's for the base and for the stream.
 RATES: dict[str, tuple[tuple[float, ...], ...]] = {
-    "Fine-tuning (layer)": PAIRS,
+    "Fine-tuning (layer)": tuple(product(BASE_RATES, STREAM_RATES)),
     "Offline (layer)": ((0.01,), (0.1,), (1.0,)),
     "ExStream": ((0.001,), (0.01,), (0.1,)),
 }

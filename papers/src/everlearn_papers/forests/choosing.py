@@ -5,6 +5,8 @@ The test set has no say.
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from everlearn.forest.svm_forest import SVMForest
 from everlearn.streams.examples import Examples
 from everlearn_papers.forests.protocol import ClassStream, average_accuracy
+from everlearn_papers.grid import search
+from everlearn_papers.repeat import Result
 
 # Every this-many-th training example of at most so many classes is held out.
 HOLD_OUT_EVERY, CHOOSING_CLASSES = 4, 50
@@ -23,35 +27,62 @@ CHOOSING_TREES = 5
 EVERY_STEP = 10_000_000
 
 
-def best_setting(
-    make: Callable[[Any], Any], settings: Sequence[Any], stream: ClassStream, n_classes: int
-) -> Any:
-    """The setting that does best on training examples held out; the first among equals."""
+@dataclass(frozen=True)
+class Choice:
+    """A setting, and what was tried: accuracies held out, and which of them did not converge."""
+
+    setting: Any
+    accuracies: dict[float, float]
+    late: frozenset[float]
+    at_end: bool  # better ones may lie beyond the last that was tried
+
+    def as_result(self) -> Result:
+        """Plain values: what was taken, and accuracies held out by setting, ascending."""
+        tried = {f"{value:g}": self.accuracies[value] for value in sorted(self.accuracies)}
+        late = [f"{value:g}" for value in sorted(self.late)]
+        return {"taken": self.setting, "tried": tried, "late": late, "at end": self.at_end}
+
+
+def choice(
+    make: Callable[[Any], Any],
+    settings: Sequence[Any],
+    stream: ClassStream,
+    n_classes: int,
+    *,
+    most: float = inf,
+) -> Choice:
+    """The setting that does best on training examples held out (:mod:`everlearn_papers.grid`).
+
+    ``settings`` ascend; one alone is taken as it is, and may be of any kind.
+    """
     if len(settings) == 1:
-        return settings[0]
-    found = held_out_accuracies(make, settings, stream, n_classes)
-    return max(settings, key=lambda setting: found[setting][0])
-
-
-def held_out_accuracies(
-    make: Callable[[Any], Any], settings: Sequence[Any], stream: ClassStream, n_classes: int
-) -> dict[Any, tuple[float, bool]]:
-    """By setting: average accuracy on training examples held out, and whether it converged."""
+        return Choice(settings[0], {}, frozenset(), at_end=False)
     known = stream.between(0, min(n_classes, CHOOSING_CLASSES))
     order = np.argsort(known.y, kind="stable")  # so that some of every class are held out
     held = known.take(order[::HOLD_OUT_EVERY])
     learned = known.take(np.delete(order, np.s_[::HOLD_OUT_EVERY]))
+    late: set[float] = set()
 
-    found: dict[Any, tuple[float, bool]] = {}
-    for setting in settings:
+    def worth(setting: float) -> float:
         made = make(setting)
-        converged = fit(made, learned)
-        found[setting] = average_accuracy(held.y, made.predict(held.X)), converged
-    return found
+        if not fit(made, learned):
+            late.add(setting)
+        return average_accuracy(held.y, made.predict(held.X))
+
+    found = search(settings, worth, most=most)
+    return Choice(found.best, found.tried, frozenset(late), found.at_end)
 
 
-def best_svm(stream: ClassStream, n_classes: int, seed: int) -> dict[str, Any]:
-    """Settings of an SVM forest for this data: all passes, and the λ that does best."""
+def in_words(searched: Result) -> str:
+    """What was taken, and from where to where was searched."""
+    least, *_, most = searched["tried"]
+    return (
+        f"{searched['taken']:g} of {least} to {most}{', at an end' if searched['at end'] else ''}"
+    )
+
+
+def best_svm(stream: ClassStream, n_classes: int, seed: int) -> Choice:
+    """The λ of an SVM forest with all its passes that does best on this data."""
 
     def make(regularization: float) -> SVMForest:
         return SVMForest(
@@ -62,8 +93,7 @@ def best_svm(stream: ClassStream, n_classes: int, seed: int) -> dict[str, Any]:
             random_state=seed,
         )
 
-    chosen = best_setting(make, REGULARIZATIONS, stream, n_classes)
-    return {"regularization": chosen, "max_steps": EVERY_STEP}
+    return choice(make, REGULARIZATIONS, stream, n_classes)
 
 
 def fit(estimator: Any, examples: Examples) -> bool:

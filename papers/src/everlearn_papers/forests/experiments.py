@@ -13,7 +13,7 @@ import numpy as np
 from everlearn.forest.ncm_forest import NCMForest
 from everlearn.forest.svm_forest import SVMForest
 from everlearn_papers.forests.as_published import LeafAsGivenNCM, LeafAsGivenSVM
-from everlearn_papers.forests.choosing import best_svm
+from everlearn_papers.forests.choosing import EVERY_STEP, best_svm
 from everlearn_papers.forests.protocol import (
     ClassStream,
     average_accuracy,
@@ -91,7 +91,11 @@ def grown(
         part = stream.whitened(initial)
         asked_at = [size for size in checkpoints if size >= initial]
         is_svm = issubclass(FORESTS[kind], SVMForest)
-        own = best_svm(part, checkpoints[-1], seed) if chosen and is_svm else {}
+        own, searched = {}, None
+        if chosen and is_svm:
+            best = best_svm(part, checkpoints[-1], seed)
+            own = {"regularization": best.setting, "max_steps": EVERY_STEP}
+            searched = best.as_result()
         # Once without being timed: the system hands out the memory.
         _made(kind, n_trees, seed, own).fit(part.train.X, part.train.y)
         retrained, once = _retrained(part, kind, asked_at, n_trees, seed, own)
@@ -104,7 +108,7 @@ def grown(
                 for name, arm in arms.items()
             }
             found[RETRAINED] = retrained | {"training": retraining_seconds(once, sizes)}
-            result[growth(kind, initial, step)] = found | {"settings": own}
+            result[growth(kind, initial, step)] = found | {"search": searched}
     return result
 
 

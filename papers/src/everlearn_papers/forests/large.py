@@ -11,16 +11,13 @@ import numpy as np
 from everlearn.arrays import Array
 from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
+from everlearn_papers.forests.choosing import in_words
 from everlearn_papers.forests.experiments import RETRAINED, growth
-from everlearn_papers.forests.rivals import (
-    CLASSIFIERS,
-    MONDRIAN_TREES,
-    classifiers,
-    least_squares,
-)
+from everlearn_papers.forests.rivals import CLASSIFIERS, MONDRIAN_TREES, least_squares
 from everlearn_papers.forests.row_a import with_shares_of_row_a
 from everlearn_papers.forests.runs import (
     ALL_FEATURES,
+    CALTECH,
     CIFAR,
     EVERY_WAY,
     KINDS,
@@ -31,6 +28,7 @@ from everlearn_papers.forests.runs import (
     Runs,
     bars,
     claim,
+    classifier_runs,
     draw_tradeoff,
     extent,
     grow,
@@ -56,11 +54,9 @@ OTHERWISE = (
     "on Caltech-101, there level with SVMF+RTST from ten; on pixels the learned metric, linear "
     "SVMs and NCM without whitening are ahead of the forests."
 )
-CALTECH = "Caltech-101, the same features, 21 to 534 images a class: a **substitute** as well."
 # MULTIpLE takes time in the cube of the number of images, so Fig. 13 has so many a class.
 FEW_IMAGES = 15
 FEWER_FEATURES = ALL_FEATURES // 4
-CLASSIFIERS_UP_TO = dict.fromkeys(CLASSIFIERS, 1000)
 NAMES = {"cifar100": "CIFAR-100", "caltech101": "Caltech-101", "omniglot": "Omniglot"}
 
 
@@ -97,7 +93,10 @@ def fig11(setting: Setting) -> Section:
         f"{CIFAR} {OMNIGLOT}",
         f"{claim('fig11')} *Measured*: {size.trees} trees, {orders(setting)} of CIFAR-100; "
         f"{size.character_trees} trees, one order of Omniglot. One character at a time would be "
-        "980 updates, and is left out. λ of SVMF is chosen for the data.",
+        "980 updates, and is left out. λ of SVMF, chosen on held-out training images, of each "
+        f"order: {features[growth('SVMF', size.batch_start, size.batch_sizes[0])].chosen()} on "
+        f"CIFAR-100, {pixels[growth('SVMF', size.batch_start, size.character_batches[0])].chosen()}"
+        " on Omniglot.",
         table,
         figures,
     )
@@ -147,7 +146,8 @@ def fig12(setting: Setting) -> Section:
     """Fig. 12: accuracy against training time."""
     table = Table()
     drawn, axes = plots.figure(2, 2, width=4.6)
-    for row, (data, found) in zip(axes, to_the_end(setting).items(), strict=True):
+    both = to_the_end(setting)
+    for row, (data, found) in zip(axes, both.items(), strict=True):
         reached: dict[str, dict[str, tuple[float, float]]] = {kind: {} for kind in KINDS}
         kept: dict[str, dict[str, tuple[float, float]]] = {kind: {} for kind in KINDS}
         for kind, runs in found.items():
@@ -172,7 +172,7 @@ def fig12(setting: Setting) -> Section:
     return Section(
         "Fig. 12: accuracy against training time",
         f"{CIFAR} {OMNIGLOT}",
-        f"{claim('fig12')} *Measured*: {_to_the_end_in_words(setting)} {OURS}",
+        f"{claim('fig12')} *Measured*: {_to_the_end_in_words(setting, both)} {OURS}",
         table,
         {"": drawn},
         PIXELS,
@@ -239,7 +239,8 @@ def fig13(setting: Setting) -> Section:
         f"{claim('fig13')} *Measured*: {size.offline_trees} trees, {orders(setting)}. MULTIpLE's "
         "update takes time in the cube of the number of images, so all methods learn from the same "
         f"{FEW_IMAGES} images a class (the paper: 100 for MULTIpLE, all for the forests). C is "
-        "chosen on held-out training images.",
+        "chosen on held-out training images, in each order: "
+        f"{'; '.join(in_words(run['C']) for run in rival)}.",
         table,
         {"": bars(list(accuracies), groups, width=6.0)},
         "A linear classifier separates these features well from few images, so LS-SVM trained at "
@@ -253,7 +254,10 @@ def fig14(setting: Setting) -> Section:
     theirs = published("forests")["fig14"]["accuracy"]
     size = extent(setting)
     start = size.starts[0]
-    narrow, wide = (_with_features(setting, start, n) for n in (FEWER_FEATURES, ALL_FEATURES))
+    chosen: dict[int, str] = {}
+    narrow, wide = (
+        _with_features(setting, start, n, chosen) for n in (FEWER_FEATURES, ALL_FEATURES)
+    )
     table = Table()
     for name, (accuracy, relative, seconds) in wide.items():
         before = narrow[name]
@@ -280,7 +284,8 @@ def fig14(setting: Setting) -> Section:
         f"{CIFAR} Every fourth feature stands for the bag of 1,000 words, all of them for the "
         "Fisher vectors of 4,000 (which are of a richer kind, as ours are not).",
         f"{claim('fig14')} *Measured*: {size.step} classes at a time, {size.trees} trees, "
-        f"{orders(setting)}. {OURS}",
+        f"{orders(setting)}. Rank of the metric of all classes and λ of SVMF, chosen on "
+        f"held-out training images, of each order: {'; '.join(chosen.values())}. {OURS}",
         table,
         {"": bars(list(wide), groups, width=6.0)},
     )
@@ -319,7 +324,8 @@ def table2(setting: Setting) -> Section:
     """Table 2: training and test times."""
     theirs = published("forests")["table2"]
     table = Table()
-    for data, found in to_the_end(setting).items():
+    both = to_the_end(setting)
+    for data, found in both.items():
         for kind, runs in found.items():
             seconds = theirs["training seconds per tree"][kind]
             for way in (RETRAINED, *UPDATES):
@@ -341,27 +347,32 @@ def table2(setting: Setting) -> Section:
     return Section(
         "Table 2: training and test times",
         f"{CIFAR} {OMNIGLOT}",
-        f"Per tree, and per image and tree: {_to_the_end_in_words(setting)} Retraining is timed at "
-        "the checkpoints, interpolated between them, and added up as if done at every update. The "
-        "published run has 98 updates and 1.2 million images; Omniglot has as many updates and "
-        f"15,000 images, CIFAR-100 8 updates and 10,000 images. {OURS}",
+        f"Per tree, and per image and tree: {_to_the_end_in_words(setting, both)} Retraining is "
+        "timed at the checkpoints, interpolated between them, and added up as if done at every "
+        "update. The published run has 98 updates and 1.2 million images; Omniglot has as many "
+        f"updates and 15,000 images, CIFAR-100 8 updates and 10,000 images. {OURS}",
         table,
     )
 
 
-def _to_the_end_in_words(setting: Setting) -> str:
+def _to_the_end_in_words(setting: Setting, both: dict[str, dict[str, Runs]]) -> str:
     size = extent(setting)
+    chosen = ", ".join(f"{found['SVMF'].chosen()} on {data}" for data, found in both.items())
     return (
         f"from {size.starts[1]} classes, {size.step} at a time, to {size.many[-1]} of CIFAR-100 "
         f"({size.trees} trees) and to {size.characters[-1]} of Omniglot ({size.character_trees} "
-        f"trees), {orders(setting)}, CPU seconds of one thread."
+        f"trees), {orders(setting)}, CPU seconds of one thread. λ of SVMF, chosen on held-out "
+        f"training images, of each order: {chosen}."
     )
 
 
 def _with_features(
-    setting: Setting, start: int, n_features: int
+    setting: Setting, start: int, n_features: int, chosen: dict[int, str]
 ) -> dict[str, tuple[float, float, float]]:
-    """Accuracy, relative performance in per cent and training seconds (0: not timed), by method."""
+    """Accuracy, relative performance in per cent and training seconds (0: not timed), by method.
+
+    The settings that were chosen are added to ``chosen`` in words, by the number of features.
+    """
     metric = metric_runs(setting, "cifar100", n_features)
     whole = np.array([run["all"][-1] for run in metric])
     first = np.array([run[str(start)][-1] for run in metric])
@@ -369,7 +380,10 @@ def _with_features(
         "MET+NCM": (float(whole.mean()), 100.0, 0.0),
         f"MET_{start}+NCM": (float(first.mean()), 100 * float((first / whole).mean()), 0.0),
     }
-    for kind, runs in several_at_a_time(setting, "cifar100", start, n_features).items():
+    forests = several_at_a_time(setting, "cifar100", start, n_features)
+    ranks = ", ".join(f"{run['search']['all']['taken']:g}" for run in metric)
+    chosen[n_features] = f"with {n_features} features {ranks} and {forests['SVMF'].chosen()}"
+    for kind, runs in forests.items():
         for way in (RETRAINED, *UPDATES):
             reached[kind if way == RETRAINED else f"{kind}+{way}"] = (
                 float(runs.last(way, "accuracy").mean()),
@@ -380,23 +394,14 @@ def _with_features(
 
 
 def _offline_rows(table: Table, setting: Setting, data: str) -> None:
-    size = extent(setting)
     sizes = table_sizes(setting, data)
-    n_trees = 2 * size.character_trees if data == "omniglot" else size.offline_trees
-    runs = setting.repeat(
-        classifiers,
-        f"classifiers-{data}",
-        ORDERS,
-        data=data,
-        sizes=sizes,
-        n_trees=n_trees,
-        most=CLASSIFIERS_UP_TO,
-        per_class=size.per_class,
-    )
+    halves = [classifier_runs(setting, data, linear=linear) for linear in (True, False)]
+    runs_of = {name: half for half in halves for name in half[0]["accuracy"]}
     reached = {
-        name: np.array([run["accuracy"][name] for run in runs]) for name in CLASSIFIERS_UP_TO
+        name: np.array([run["accuracy"][name] for run in runs_of[name]]) for name in CLASSIFIERS
     }
-    reached["MET+NCM"] = np.array([run["all"] for run in metric_runs(setting, data)])
+    metric = metric_runs(setting, data)
+    reached["MET+NCM"] = np.array([run["all"] for run in metric])
     theirs = published("forests")["table1"]
     for name, values in reached.items():
         row: dict[str, Any] = {"": "a", "data": NAMES[data], "method": name}
@@ -405,10 +410,12 @@ def _offline_rows(table: Table, setting: Setting, data: str) -> None:
             if n_classes in theirs["classes"]:
                 row[f"published {n_classes}"] = printed.get(n_classes)
             row[f"measured {n_classes}"] = mean(values[:, place], 3)
-        settings = [run["setting"].get(name) for run in runs]
-        if settings[0] is not None:
-            row["setting of each order"] = ", ".join(f"{setting:g}" for setting in settings)
-        late = sum(run["not converged"].get(name, 0) for run in runs)
+        searches = [run["search"].get(name) for run in runs_of.get(name, ())]
+        if name == "MET+NCM":
+            searches = [run["search"]["all"] for run in metric]
+        if searches[0] and searches[0]["tried"]:
+            row["setting of each order"] = "; ".join(map(in_words, searches))
+        late = sum(run["not converged"][name] for run in runs_of.get(name, ()))
         if late:
             row["fits not converged"] = late
         table.add(**row)

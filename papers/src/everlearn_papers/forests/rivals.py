@@ -25,7 +25,8 @@ from everlearn_papers.forests.choosing import (
     CHOOSING_TREES,
     EVERY_STEP,
     REGULARIZATIONS,
-    best_setting,
+    Choice,
+    choice,
     fit,
 )
 from everlearn_papers.forests.conventional import ConventionalForest
@@ -40,21 +41,22 @@ SVM_PASSES = 100
 MONDRIAN_TREES = 10  # at most: one takes a second
 LINEAR_CANDIDATES = 20  # as many random directions at a node as an SVM forest has hyperplanes
 NOT_WHITENED = "NCM, not whitened"
+SVM, GRADIENT = "MC SVM", "MC SVM, by gradient"
 
 Make = Callable[..., Any]
 # How each is made of a setting, a seed and a number of trees; and the settings to choose from.
 CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
     "NCM": (lambda _, seed, trees: NearestClassMean(), (None,)),
     NOT_WHITENED: (lambda _, seed, trees: NearestClassMean(), (None,)),
-    "MC SVM": (
+    SVM: (
         lambda C, seed, trees: LinearSVC(
             multi_class="crammer_singer", C=C, max_iter=SVM_PASSES, random_state=seed
         ),
-        (1e-4, 1e-3),
-    ),
-    "MC SVM, by gradient": (
-        lambda lam, seed, trees: MulticlassSVM(lam, seed=seed),
         (1e-4, 1e-3, 1e-2),
+    ),
+    GRADIENT: (
+        lambda lam, seed, trees: MulticlassSVM(lam, seed=seed),
+        (1e-3, 1e-2, 1e-1),
     ),
     "KNN": (lambda k, seed, trees: KNeighborsClassifier(k), (1, 5, 10, 20)),
     "RF": (
@@ -103,31 +105,25 @@ def classifiers(
     data: str,
     sizes: list[int],
     n_trees: int,
-    most: dict[str, int],
+    names: list[str],
     per_class: int | None = None,
 ) -> Result:
-    """Average accuracy at several numbers of classes, the setting chosen, and CPU seconds.
-
-    ``most`` names the classifiers, and up to how many classes each is run.
-    """
+    """Average accuracy at several numbers of classes, the search for a setting, and CPU seconds."""
     stream = ClassStream.of(data_set(data), sizes[-1], seed).with_examples(per_class)
     whitened = {size: stream.whitened(size) for size in sizes}
-    result: Result = {"accuracy": {}, "setting": {}, "seconds": {}, "not converged": {}}
-    for name, limit in most.items():
+    result: Result = {"accuracy": {}, "search": {}, "seconds": {}, "not converged": {}}
+    for name in names:
         make, settings = CLASSIFIERS[name]
-        parts = [
-            (size, stream if name == NOT_WHITENED else whitened[size])
-            for size in sizes
-            if size <= limit
-        ]
+        parts = [(size, stream if name == NOT_WHITENED else whitened[size]) for size in sizes]
         last, widest = parts[-1]
         few = CHOOSING_TREES if name == "SVMF" else n_trees
-        chosen = best_setting(partial(make, seed=seed, trees=few), settings, widest, last)
-        result["setting"][name] = chosen
+        found = choice(partial(make, seed=seed, trees=few), settings, widest, last)
+        if found.accuracies:
+            result["search"][name] = found.as_result()
         result["accuracy"][name], result["seconds"][name] = [], []
         result["not converged"][name] = 0
         for size, part in parts:
-            made = make(chosen, seed=seed, trees=n_trees)
+            made = make(found.setting, seed=seed, trees=n_trees)
             start = time.process_time()
             result["not converged"][name] += not fit(made, part.between(0, size))
             result["accuracy"][name].append(part.accuracy(made, size))
@@ -155,9 +151,14 @@ def metrics(
     def make(rank: int) -> NearestClassMean:
         return NearestClassMean(metric="learned", rank=rank)
 
-    result: Result = {}
+    def best(n_classes: int) -> Choice:
+        return choice(make, ranks, stream, n_classes, most=stream.train.X.shape[1])
+
+    result: Result = {"search": {}}
     for k in initial:
-        made, known = make(best_setting(make, ranks, stream, k)), 0
+        found, known = best(k), 0
+        made = make(found.setting)
+        result["search"][str(k)] = found.as_result()
         result[str(k)] = []
         for size in sorted({k, *checkpoints}):
             more = stream.between(known, size)
@@ -165,11 +166,12 @@ def metrics(
             known = size
             if size in checkpoints:
                 result[str(k)].append(stream.accuracy(made, size))
-    rank = best_setting(make, ranks, stream, checkpoints[-1])
+    found = best(checkpoints[-1])
+    result["search"]["all"] = found.as_result()
     result["all"] = []
     for size in checkpoints:
         learned = stream.between(0, size)
-        result["all"].append(stream.accuracy(make(rank).fit(learned.X, learned.y), size))
+        result["all"].append(stream.accuracy(make(found.setting).fit(learned.X, learned.y), size))
     return result
 
 
@@ -179,15 +181,15 @@ def least_squares(
     """LS-SVMs updated one class at a time by MULTIpLE, and trained on all classes at once."""
     stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
     stream = stream.with_examples(per_class).whitened(initial)
-    chosen = best_setting(lambda C: IncrementalLSSVM(C=C), LEAST_SQUARES, stream, checkpoints[-1])
-    result: Result = {"C": chosen, "MULTIpLE": [], "LSSVM": []}
+    found = choice(lambda C: IncrementalLSSVM(C=C), LEAST_SQUARES, stream, checkpoints[-1])
+    result: Result = {"C": found.as_result(), "MULTIpLE": [], "LSSVM": []}
     first, *updates = stream.batches(initial, 1)
-    made = IncrementalLSSVM(C=chosen).fit(first.X, first.y)
+    made = IncrementalLSSVM(C=found.setting).fit(first.X, first.y)
     for size, batch in enumerate(updates, start=initial + 1):
         made.partial_fit(batch.X, batch.y)
         if size in checkpoints:
             everything = stream.between(0, size)
-            fresh = IncrementalLSSVM(C=chosen).fit(everything.X, everything.y)
+            fresh = IncrementalLSSVM(C=found.setting).fit(everything.X, everything.y)
             result["LSSVM"].append(stream.accuracy(fresh, size))
             result["MULTIpLE"].append(stream.accuracy(made, size))
     return result

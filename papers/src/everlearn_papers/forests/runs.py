@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from everlearn.arrays import Array
 from everlearn.evaluation import plots
 from everlearn.evaluation.metrics import relative_performance
+from everlearn_papers.forests.choosing import in_words
 from everlearn_papers.forests.experiments import RETRAINED, grown, growth
-from everlearn_papers.forests.rivals import metrics
+from everlearn_papers.forests.rivals import CLASSIFIERS, GRADIENT, SVM, classifiers, metrics
 from everlearn_papers.repeat import Result
 from everlearn_papers.report import Setting, published
 
@@ -26,6 +27,7 @@ OMNIGLOT = (
     "Omniglot, pixels of up to 1,000 characters, 15 + 5 images each, is a **substitute** for the "
     "1,000 classes of ILSVRC10."
 )
+CALTECH = "Caltech-101, the same features, 21 to 534 images a class: a **substitute** as well."
 # The paper's four, and our own.
 UPDATES = {name: {"update": name.lower()} for name in ("ULS", "IGT", "RUST", "RTST", "AUTO")}
 OURS = 'AUTO is our own `update="auto"`, which grows again what has been outgrown.'
@@ -82,7 +84,7 @@ FULL = Extent(
     least_squares=(50, 100),
     characters=(50, 500, 1000),
     character_trees=5,
-    ranks=(32, 128),
+    ranks=(64, 128, 256),
     budgets=(2, 5, 10, 20, 50),
 )
 QUICK = Extent(
@@ -133,8 +135,7 @@ class Runs:
 
     def chosen(self) -> str:
         """The λ chosen for an SVM forest, in words, one for each order."""
-        found = {result["settings"]["regularization"] for result in self.results}
-        return " or ".join(f"{value:g}" for value in sorted(found))
+        return "; ".join(in_words(result["search"]) for result in self.results)
 
     def saving(self, arm: str) -> float:
         """How many times as long retraining at every update takes, at the last checkpoint."""
@@ -247,6 +248,22 @@ def metric_runs(setting: Setting, data: str, n_features: int = ALL_FEATURES) -> 
         ranks=list(extent(setting).ranks),
         per_class=extent(setting).per_class,
         n_features=n_features if _width(n_features) else None,
+    )
+
+
+def classifier_runs(setting: Setting, data: str, *, linear: bool) -> list[Result]:
+    """All classes at once: linear SVMs, or the other classifiers."""
+    size = extent(setting)
+    names = [name for name in CLASSIFIERS if (name in (SVM, GRADIENT)) == linear]
+    return setting.repeat(
+        classifiers,
+        f"{'linear' if linear else 'classifiers'}-{data}",
+        ORDERS,
+        data=data,
+        sizes=table_sizes(setting, data),
+        n_trees=2 * size.character_trees if data == "omniglot" else size.offline_trees,
+        names=names,
+        per_class=size.per_class,
     )
 
 

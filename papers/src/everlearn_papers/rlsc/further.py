@@ -114,8 +114,8 @@ def update_time(setting: Setting) -> Section:
         "MNIST, 784 features (the paper's own)",
         "*Published*: the time of an update does not depend on the number of examples. *Measured*: "
         "one example learned and one question answered after n others, median of "
-        f"{REPEATS}; training on the n examples from nothing, best of {BATCHES}; one thread, α = "
-        "0.7, beside other programs.",
+        f"{REPEATS}; training on the n examples from nothing, best of {BATCHES}; "
+        "processor time of one thread, α = 0.7.",
         table,
         {"": drawn},
     )

@@ -25,6 +25,7 @@ from everlearn_papers.rlsc.protocol import (
     MNIST_RARE,
     MNIST_SEEDS,
     RECODINGS,
+    REGULARIZATIONS,
     by_the_rule,
     imbalance,
     with_one_regularization,
@@ -339,7 +340,7 @@ def _accuracies(trials: list[Result], method: str, kind: str, alpha: float = 0.0
 def _add_rows(
     table: Table, trials: list[Result], sizes: list[int], data: str, paper: str, *, judged: bool
 ) -> str:
-    """The rows of one data set; what the rule of Sec. VI-C chose, in words."""
+    """The rows of one data set; what was chosen by the rule of Sec. VI-C, and which λ, in words."""
     numbers = published("rlsc")["table1"]
     rows = {row["n_imb"]: row for row in numbers[paper]}
     alpha = numbers["alpha"][paper]
@@ -358,7 +359,17 @@ def _add_rows(
                     within=_within(kind, theirs, float(ours.mean())) if theirs and judged else "–",
                 )
     chosen = [by_the_rule(trial, place) for trial in trials for place in range(len(sizes))]
-    return f"{np.median(chosen):g} ({min(chosen):g} to {max(chosen):g})"
+    shares = {
+        "naive": [share for trial in trials for share in trial["sweep"]["0.0"]["λ / n"]],
+        "rebalancing": [share for trial in trials for share in trial["RB"]["λ / n"]],
+    }
+    ends = REGULARIZATIONS[[0, -1]]
+    taken = ", ".join(
+        f"{name} {np.median(each):.2g}, {np.isin(each, ends).sum()} of {len(each)} at an end"
+        for name, each in shares.items()
+    )
+    alphas = f"{np.median(chosen):g} ({min(chosen):g} to {max(chosen):g}"
+    return f"{alphas}; λ / n, of {ends[1]:g} to {ends[0]:g}: {taken})"
 
 
 def _printed(value: list[float] | None) -> str | None:

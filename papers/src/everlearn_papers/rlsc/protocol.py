@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.arrays import Array
 from everlearn.evaluation.metrics import accuracy, rare_class_accuracy
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.streams.examples import DataSet, Examples
@@ -47,7 +46,8 @@ def imbalance(
     """One trial of Sec. VI-A, in per cent, by what was done, kind and number of rare examples.
 
     ``sweep`` has accuracies for every α (α = 0 is naive), ``RB`` those of rebalancing; kinds are
-    ``total``, ``rare``, ``balanced`` and ``validation``, by which λ was chosen and α can be.
+    ``total``, ``rare``, ``balanced`` and ``validation``, by which λ was chosen and α can be; and
+    ``λ / n``, what was chosen.
     """
     trial = Trial.drawn(seed, data, rare, n_balanced=n_balanced, n_rare=max(sizes), n_test=n_test)
     result: Result = {"sweep": {str(a): _lists() for a in RECODINGS}, "RB": _lists()}
@@ -94,7 +94,7 @@ def with_one_regularization(
             ):
                 learner.set_params(regularization=share * len(trial.balanced), recoding=alpha)
                 right = learner.score(trial.validation.X, trial.validation.y)
-                trial.note(result[method][place], learner.predict(trial.test.X), right)
+                trial.note(result[method][place], learner.predict(trial.test.X), right, share)
     return result
 
 
@@ -128,40 +128,38 @@ class Trial:
         )
         return cls(rare, balanced, new, validation, _drawn(source.test, n_test, rng))
 
-    @property
-    def candidates(self) -> Array:
-        """The λ to choose from."""
-        values: Array = REGULARIZATIONS * len(self.balanced)
-        return values
-
-    def note(self, lists: dict[str, list[float]], answers: NDArray[Any], validation: float) -> None:
-        """Write down what was answered on the test set, in per cent."""
+    def note(
+        self, lists: dict[str, list[float]], answers: NDArray[Any], validation: float, share: float
+    ) -> None:
+        """Write down what was answered on the test set, in per cent, and λ as a share of n."""
         of_rare, of_others = rare_class_accuracy(self.test.y, answers, self.rare)
         lists["total"].append(100 * accuracy(self.test.y, answers))
         lists["rare"].append(100 * of_rare)
         lists["balanced"].append(100 * of_others)
         lists["validation"].append(100 * validation)
+        lists["λ / n"].append(share)
 
 
 def best_answers(
     learner: RecursiveRLSC, trial: Trial, recodings: tuple[float, ...]
-) -> dict[float, tuple[NDArray[Any], float]]:
-    """For every α, with the λ that does best on the validation set: answers, validation accuracy.
+) -> dict[float, tuple[NDArray[Any], float, float]]:
+    """For every α, with the λ that does best on the validation set: answers, accuracy there, λ / n.
 
+    Of λ that are equally good the largest is taken.
     Recoding is a scale per class, (N / n_k)^α, so one solution per λ serves every α.
     """
     rows = np.concatenate([trial.validation.X, trial.test.X]).astype(np.float64)
     counts = learner.moments_.counts[learner.registry_.order]
     classes = learner.classes_
-    best: dict[float, tuple[NDArray[Any], float]] = {}
-    for lam in trial.candidates:
-        learner.set_params(regularization=float(lam))
+    best: dict[float, tuple[NDArray[Any], float, float]] = {}
+    for share in REGULARIZATIONS.tolist():
+        learner.set_params(regularization=share * len(trial.balanced))
         scores = rows @ learner.coef_.T + learner.intercept_
         for alpha in recodings:
             given = classes[(scores * (counts.sum() / counts) ** alpha).argmax(axis=1)]
             right = accuracy(trial.validation.y, given[: len(trial.validation)])
             if alpha not in best or right > best[alpha][1]:
-                best[alpha] = given[len(trial.validation) :], right
+                best[alpha] = given[len(trial.validation) :], right, share
     return best
 
 
@@ -174,7 +172,7 @@ def rebalanced(balanced: Examples, new: Examples) -> RecursiveRLSC:
 
 
 def _lists() -> dict[str, list[float]]:
-    return {"total": [], "rare": [], "balanced": [], "validation": []}
+    return {kind: [] for kind in ("total", "rare", "balanced", "validation", "λ / n")}
 
 
 def _drawn(examples: Examples, n: int, rng: np.random.Generator) -> Examples:

@@ -10,9 +10,9 @@ Neither is a way to learn from a stream; they are what streaming learners are co
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from itertools import product
-from typing import Any, Self, TypeVar
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,22 +22,20 @@ from everlearn.evaluation.metrics import accuracy
 from everlearn.evaluation.protocols import checkpointed
 from everlearn.learners.softmax import Descent, SoftmaxLayer
 from everlearn.streams.examples import Examples, Indices
+from everlearn_papers.grid import Found, search
 
 # Appendix of the paper, CORe50.
 EPOCHS, DECAY_AT, DECAY, BATCH = 40, (15, 30), 0.1, 256
 MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
 # Learning rates to choose from: ExStream's, fine-tuning's on the base batch and on the stream. A
-# rate of 0 leaves the layer as the base made it, so that none lower is left to try.
-RATES = (0.1, 0.01, 0.001)
-BASE_RATES, STREAM_RATES = (1.0, 0.1, 0.01), (0.01, 0.001, 0.0001, 0.00001, 0.000001, 0.0)
-PAIRS = tuple(product(BASE_RATES, STREAM_RATES))
-# 1 / weight decay of the offline layer, to choose from.
+# rate of 0 leaves the layer as the base made it, so that none lower is left to try. The first two,
+# and the offline layer's 1 / weight decay, go on where the best is at an end.
+RATES, BASE_RATES = (0.001, 0.01, 0.1), (0.01, 0.1, 1.0)
+STREAM_RATES = (0.0, 0.000001, 0.00001, 0.0001, 0.001, 0.01)
 STRENGTHS, MAX_ITERATIONS = (0.01, 0.1, 1.0), 1000
 # To choose a learning rate, every this-many-th training example is held out; ExStream, which is
 # slow, is run on so many classes.
 HOLD_OUT_EVERY, CHOOSING_CLASSES = 6, 20
-
-Setting = TypeVar("Setting")
 
 
 class LastLayer:
@@ -50,15 +48,25 @@ class LastLayer:
     base_rate, stream_rate : float
         Learning rates of the epochs over the first batch, and of the single steps after it.
     seed : int
+    bases : dict
+        Layers trained on the same first batch by earlier ones of this kind, by their rate; such a
+        layer is copied instead of trained again, and a new one is added.
     """
 
     layer_: SoftmaxLayer
     classes_: NDArray[Any]
 
-    def __init__(self, base_rate: float, stream_rate: float, seed: int = 0) -> None:
+    def __init__(
+        self,
+        base_rate: float,
+        stream_rate: float,
+        seed: int = 0,
+        bases: dict[float, SoftmaxLayer] | None = None,
+    ) -> None:
         self.base_rate = base_rate
         self.stream_rate = stream_rate
         self.seed = seed
+        self.bases = {} if bases is None else bases
 
     def partial_fit(self, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> Self:
         rows = np.asarray(X, np.float32)
@@ -68,13 +76,19 @@ class LastLayer:
             self.layer_.sweep(rows, slots, step)
             return self
         self.classes_ = classes
-        self.layer_ = SoftmaxLayer(rows.shape[1])
-        self.layer_.grow(len(self.classes_))
+        if self.base_rate not in self.bases:
+            self.bases[self.base_rate] = self._trained(rows, slots)
+        self.layer_ = deepcopy(self.bases[self.base_rate])
+        return self
+
+    def _trained(self, rows: NDArray[Any], slots: NDArray[Any]) -> SoftmaxLayer:
+        layer = SoftmaxLayer(rows.shape[1])
+        layer.grow(len(self.classes_))
         rng = np.random.default_rng(self.seed)
         for epoch in range(EPOCHS):
             rate = self.base_rate * DECAY ** sum(epoch >= moment for moment in DECAY_AT)
-            self.layer_.sweep(rows, slots, Descent(rate, MOMENTUM, WEIGHT_DECAY, BATCH), rng)
-        return self
+            layer.sweep(rows, slots, Descent(rate, MOMENTUM, WEIGHT_DECAY, BATCH), rng)
+        return layer
 
     def decision_function(self, X: NDArray[Any]) -> NDArray[Any]:
         return self.layer_.scores(X)
@@ -86,8 +100,8 @@ class LastLayer:
 class OfflineLayer:
     """The last layer trained to convergence on everything at once, by L-BFGS.
 
-    The weight decay is the best of three on every sixth of the examples, held out; then the layer
-    is trained on all. What 40 epochs of gradient descent reach with few examples is less, and no
+    The weight decay is the best on every sixth of the examples, held out; then the layer is trained
+    on all. What 40 epochs of gradient descent reach with few examples is less, and no
     upper bound for an output layer.
     """
 
@@ -103,7 +117,8 @@ class OfflineLayer:
         def hits(strength: float) -> float:
             return accuracy(y[held], _trained(strength, learned, labels).predict(rows[held]))
 
-        self.layer_ = _trained(max(STRENGTHS, key=hits), rows, y)
+        self.found_ = search(STRENGTHS, hits)
+        self.layer_ = _trained(self.found_.best, rows, y)
         self.classes_ = self.layer_.classes_
         self.converged_ = bool(np.all(self.layer_.n_iter_ < MAX_ITERATIONS))
         return self
@@ -130,26 +145,24 @@ def answers(
     return chosen
 
 
-def best_setting(
-    candidates: Sequence[Setting],
-    make: Callable[[Setting], Any],
+def held_out(
+    learner: Any,
     train: Examples,
     order: Indices,
     *,
     base: int,
     every: int,
     n_classes: int | None = None,
-) -> Setting:
-    """The candidate with the best Ω on training examples held out, under the same ordering.
+) -> float:
+    """What a learner comes to on training examples held out, under the same ordering.
 
-    What counts is the mean over the checkpoints of the accuracy on held-out examples of the classes
-    seen so far, which is Ω_all up to its reference. The test set has no say. With ``n_classes``
-    the stream is cut to the classes that come first, and base and checkpoints with it.
+    The mean over the checkpoints of the accuracy on held-out examples of the classes seen so far,
+    which is Ω_all up to its reference. The test set has no say. With ``n_classes`` the stream is
+    cut to the classes that come first, and base and checkpoints with it.
 
     Parameters
     ----------
-    candidates : what to choose from, what ``make`` takes
-    make : makes a learner with a candidate
+    learner : an estimator that has learned nothing
     train, order : the examples, and the order of the stream
     base : how many examples are learned at once at first
     every : how many there are to a checkpoint
@@ -161,18 +174,35 @@ def best_setting(
     validation = train.take(part[::HOLD_OUT_EVERY])
     learned = np.delete(part, np.s_[::HOLD_OUT_EVERY])
     share = len(learned) / len(order)
+    curve = checkpointed(
+        learner,
+        train,
+        validation,
+        learned,
+        every=math.ceil(every * share),
+        base=math.ceil(base * share),
+        batch=math.ceil(every * share),
+        only_seen=True,
+    )
+    return float(np.mean(curve.accuracies))
 
-    def worth(candidate: Setting) -> float:
-        curve = checkpointed(
-            make(candidate),
-            train,
-            validation,
-            learned,
-            every=math.ceil(every * share),
-            base=math.ceil(base * share),
-            batch=math.ceil(every * share),
-            only_seen=True,
-        )
-        return float(np.mean(curve.accuracies))
 
-    return max(candidates, key=worth)
+def fine_tuning_rates(
+    train: Examples, order: Indices, *, every: int, seed: int
+) -> tuple[Found, float]:
+    """The search for the rate of the base, each with its best rate of the stream; and that rate."""
+    bases: dict[float, SoftmaxLayer] = {}
+    best: dict[float, tuple[float, float]] = {}
+
+    def worth(base_rate: float) -> float:
+        each = {
+            rate: held_out(
+                LastLayer(base_rate, rate, seed, bases), train, order, base=every, every=every
+            )
+            for rate in STREAM_RATES
+        }
+        best[base_rate] = max((value, rate) for rate, value in each.items())
+        return best[base_rate][0]
+
+    found = search(BASE_RATES, worth)
+    return found, best[found.best][1]

@@ -178,6 +178,7 @@ def _means(tasks: list[Task], penalty: str) -> Result:
             name: found.recognition.mean(axis=0).tolist() for name, found in results.items()
         },
         "bound": float(np.mean([bound_of_trol_plus(task, penalty) for task in tasks])),
+        "C": sorted({task.C for task in tasks}),
     }
 
 

@@ -24,7 +24,7 @@ from everlearn_papers.transfer.experiments import (
     from_the_others,
     one_prior,
 )
-from everlearn_papers.transfer.tasks import BATCH, CHECKPOINTS, INTERCEPT, N_FIRST, SCALED
+from everlearn_papers.transfer.tasks import BATCH, CHECKPOINTS, GRID, INTERCEPT, N_FIRST, SCALED
 
 TITLE = (
     "Transfer: Leveraging over prior knowledge for online learning of visual categories "
@@ -174,7 +174,8 @@ def domains(setting: Setting) -> Section:
         "Office-Caltech10: seven classes of product pictures (amazon) with detectors learned on "
         "Caltech photographs, three classes as background; histograms of 800 SURF words, the kind "
         "of features the paper used. No saturation here.",
-        f"{_columns(setting.n_seeds(DRAWS), 1)} With the background the targets change.",
+        f"{_columns(setting.n_seeds(DRAWS), 1)} With the background the targets change. "
+        f"{_chosen(panels)}",
         table,
         {"": _drawn(panels, 2)},
     )
@@ -235,8 +236,18 @@ def _sources(panels: Mapping[str, Sequence[Result]]) -> str:
     return (
         f"A source is learned from {N_SOURCE} positives and {negatives} negatives (the paper's "
         f"are balanced), all of {N_BACKGROUND} background classes, whose other images are the "
-        "targets' negatives. Where a standard deviation is as large as a difference, the "
-        "difference says nothing."
+        f"targets' negatives. {_chosen(panels)} Where a standard deviation is as large as a "
+        "difference, the difference says nothing."
+    )
+
+
+def _chosen(panels: Mapping[str, Sequence[Result]]) -> str:
+    """C of the sources, of Multi-KT and NOTR, as it was chosen; that of the online learners."""
+    values = sorted({C for runs in panels.values() for run in runs for C in run["C"]})
+    return (
+        f"C of the sources, of Multi-KT and of NOTR, by the leave-one-out loss of the sources: "
+        f"{', '.join(f'{C:g}' for C in values)}, of {GRID[0]:g} to {GRID[-1]:g} and beyond where "
+        "the best is at an end; of all online learners 1."
     )
 
 

@@ -29,6 +29,7 @@ from everlearn.transfer.online_transfer import OnlineTransfer
 from everlearn.transfer.passive_aggressive import PassiveAggressive
 from everlearn.transfer.trol import TROL
 from everlearn.transfer.trol_plus import TROLPlus
+from everlearn_papers.grid import search
 from everlearn_papers.transfer.bounds import augmented_bound, hinge_losses
 
 N_FIRST = 6
@@ -78,7 +79,7 @@ def learn_sources(positives: Sequence[Any], background: Any) -> Sources:
         ]
         return float(np.mean(np.concatenate(losses)))
 
-    C = min(GRID, key=loss)
+    C = search(GRID, lambda C: -loss(C)).best
     weights = np.zeros((len(members), len(X)))
     biases = np.zeros(len(members))
     for j, rows in enumerate(members):
