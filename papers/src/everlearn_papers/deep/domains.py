@@ -102,7 +102,7 @@ def ordering(folder: Path, name: str, draws: Sequence[int]) -> dict[str, Any]:
         fitted = packs.turntable("arc", _read(_vectors(folder, name, draw)))
         order, every = stream_of(fitted, name, draw)
         run = streamed(fitted, order, every, draw, in_tasks=name.startswith("class"))
-        kept = ("accuracies", "masked", "learning", "MB", "rates")
+        kept = ("accuracies", "masked", "learning", "MB", "rates", "tried")
         ones = np.ones((fitted.train.X.shape[1],) * 2)
         starts: dict[str, Any] = {}
         for start, data, begin in (

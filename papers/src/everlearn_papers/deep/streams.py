@@ -29,7 +29,7 @@ from everlearn.pipeline import StreamPipeline
 from everlearn.preprocessing.random_features import RandomFeatures
 from everlearn.size import size_in_bytes
 from everlearn_papers.deep.incremental import Course, tasks_of
-from everlearn_papers.slda.last_layer import BASE_RATES, STREAM_RATES, LastLayer
+from everlearn_papers.slda.last_layer import STREAM_RATES, LastLayer
 from everlearn_papers.slda.learners import FixedLDA, PlasticLDA, PublishedLDA
 from everlearn_papers.slda.start import pooled
 
@@ -44,11 +44,12 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "Offline (layer)": lambda rate: LastLayer(rate, rate),
     "ExStream": lambda rate: ExStream(learning_rate=rate),
 }
-# Learning rates of those that have them: fine-tuning's for the base and for the stream.
+# Learning rates of those that have them: fine-tuning's for the base and for the stream. Each is a
+# job of its own, so that the grids are wide instead of going on where the best is at an end.
 RATES: dict[str, tuple[tuple[float, ...], ...]] = {
-    "Fine-tuning (layer)": tuple(product(BASE_RATES, STREAM_RATES)),
-    "Offline (layer)": ((0.01,), (0.1,), (1.0,)),
-    "ExStream": ((0.001,), (0.01,), (0.1,)),
+    "Fine-tuning (layer)": tuple(product((0.001, 0.01, 0.1, 1.0, 10.0), STREAM_RATES)),
+    "Offline (layer)": ((0.0001,), (0.001,), (0.01,), (0.1,), (1.0,)),
+    "ExStream": ((0.001,), (0.01,), (0.1,), (1.0,)),
 }
 # These are taught everything so far anew at every task.
 ANEW = ("Offline (layer)",)
