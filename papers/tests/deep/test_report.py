@@ -11,16 +11,15 @@ from everlearn_papers.deep.race import CONTENDERS
 from everlearn_papers.deep.report import text
 from everlearn_papers.deep.streams import RATES
 from everlearn_papers.deep.tables import (
-    ORDERINGS,
     RIVALS,
     best_rate,
     best_whole,
     courses,
     per_cent,
-    runs_of,
-    table_of_told,
+    tried,
     whole_runs,
 )
+from everlearn_papers.deep.turntable_tables import ORDERINGS, runs_of, table_of_told
 from everlearn_papers.slda.last_layer import STREAM_RATES
 
 FOLDER = Path(__file__).parents[3] / "docs" / "papers" / "deep"
@@ -87,15 +86,30 @@ def test_fine_tunings_rate_is_inside_its_grid():
     """A rate of 0 is the end below which there is nothing; any other has neighbours tried."""
     found = RESULTS["found"]
     layer = best_rate(found, "Fine-tuning (layer)")["rates"][1]
-    tried = [(best_whole(found)["rate"], {run["rate"] for run in whole_runs(found)})]
-    tried.append((layer, {rates[1] for rates in RATES["Fine-tuning (layer)"]}))
+    rates = [(best_whole(found)["rate"], {run["rate"] for run in whole_runs(found)})]
+    rates.append((layer, {pair[1] for pair in RATES["Fine-tuning (layer)"]}))
     for ordering in ORDERINGS:
         run = found[f"whole:{ordering}"]
-        tried.append((run["rate"], {float(rate) for rate in run["tried"]}))
+        rates.append((run["rate"], {float(rate) for rate in run["tried"]}))
         chosen = [run["rates"]["Fine-Tuning"][1] for run in runs_of(found, ordering)]
-        tried += [(rate, set(STREAM_RATES)) for rate in chosen]
-    for rate, grid in tried:
+        rates += [(rate, set(STREAM_RATES)) for rate in chosen]
+    for rate, grid in rates:
         assert rate == 0.0 or min(grid) < rate < max(grid)
+
+
+@pytest.mark.parametrize(
+    ("values", "best", "expected"),
+    [
+        ({"0.1 1": 0.5, "1 1": 0.6}, (1.0, 1.0), "rate"),
+        ({"0.1 1": 0.6, "1 1": 0.6}, (1.0, 1.0), "–"),
+        ({"0.1 1": 0.5, "1 1": 0.6, "10 1": 0.4}, (1.0, 1.0), "–"),
+        ({"0.1 1": 0.5, "1 1": 0.6, "10 1": 0.4, "1 2": 0.7}, (1.0, 2.0), "strength"),
+    ],
+)
+def test_what_is_at_an_end_of_a_search_is_said(values, best, expected):
+    """Better than its only neighbour; of equals beyond nothing is to be gained."""
+    choice = {"tried": values, "learning_rate": best[0], "strength": best[1]}
+    assert tried(choice)["best at an end"] == expected
 
 
 def test_the_headline_of_the_readme_and_of_the_guide_are_of_this_report():

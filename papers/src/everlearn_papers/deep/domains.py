@@ -30,8 +30,8 @@ from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.streams.examples import DataSet, Indices
 from everlearn_papers.data import packs
 from everlearn_papers.deep.cifar import Scale, base_embedder, pictures
+from everlearn_papers.slda.experiments import in_order, streamed
 from everlearn_papers.slda.learners import PlasticLDA
-from everlearn_papers.slda.paper import in_order, streamed
 from everlearn_papers.slda.start import begun, pooled
 
 LEARNERS: dict[str, Callable[[], Any]] = {

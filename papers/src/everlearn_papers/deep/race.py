@@ -58,7 +58,9 @@ CONTENDERS: dict[str, Contender] = {
     "RWALK": Contender(RiemannianWalk, (1.0, 10.0, 100.0), TASK),
     "A-GEM": Contender(AGEM, (0.0,), TASK),
     "A-GEM (one head)": Contender(AGEM, (0.0,), {}),
-    "iCaRL": Contender(ICaRL, (0.5, 1.0, 2.0), {}, (*AT_ONE, (0.01, 0.5), (0.03, 0.5))),
+    "iCaRL": Contender(
+        ICaRL, (0.5, 1.0, 2.0), {}, (*AT_ONE, (0.01, 0.5), (0.03, 0.5), (0.01, 0.25))
+    ),
     "iCaRL (softmax)": Contender(
         ICaRL, (0.5, 1.0, 2.0), {"likelihood": "softmax"}, (*AT_ONE, (0.01, 0.3))
     ),

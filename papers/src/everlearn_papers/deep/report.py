@@ -13,7 +13,7 @@ from typing import Any
 
 from everlearn.evaluation import plots
 from everlearn.persistence import replace_file
-from everlearn_papers.deep import tables
+from everlearn_papers.deep import tables, turntable_tables
 from everlearn_papers.deep.tables import OFFLINE, Found, courses, per_cent
 from everlearn_papers.report import DOTS_PER_INCH
 from everlearn_papers.slda.last_layer import (
@@ -83,7 +83,7 @@ def text(results: dict[str, Any]) -> str:
     lines = [f"# {TITLE}", ""]
     for run in results["runs"]:
         lines += [f"* {run['date']}, {run['device']}: `{run['command']}`. {run['notes']}"]
-    n_draws = len(tables.runs_of(found, "iid"))
+    n_draws = len(turntable_tables.runs_of(found, "iid"))
     lines += [
         "",
         "One seed. Accuracy in per cent. CIFAR-100's pictures are a **substitute** for ImageNet, "
@@ -167,24 +167,24 @@ def text(results: dict[str, Any]) -> str:
         f"of {found['whole:iid']['rate of the base']:g}), then makes one step per picture; a rate "
         "of 0 makes none.",
         "",
-        tables.table_of_orderings(found).to_markdown(),
+        turntable_tables.table_of_orderings(found).to_markdown(),
         "",
         "Learning rates chosen by Ω on training examples held out (base, stream), and in how many "
         "draws:",
         "",
-        tables.table_of_rates(found).to_markdown(),
+        turntable_tables.table_of_rates(found).to_markdown(),
         "",
         "The whole network's rates of the stream, by the mean over the checkpoints of the accuracy "
         "on views held out of the first draw:",
         "",
-        tables.table_of_whole_rates(found).to_markdown(),
+        turntable_tables.table_of_whole_rates(found).to_markdown(),
         "",
         "## Table 3: where network and covariance come from",
         "",
         "*(G, Σ)* of the turntable is the OAS estimate of the first fifth with its count, what "
         "Table 1 starts from; *(G)* a matrix of ones with a count of none.",
         "",
-        tables.table_of_starts(found).to_markdown(),
+        turntable_tables.table_of_starts(found).to_markdown(),
         "",
         "## Table 2: with and without the task, on the turntable",
         "",
@@ -194,12 +194,12 @@ def text(results: dict[str, Any]) -> str:
         "epochs, and the classes of a draw come in the same order in both class orderings, so "
         "that both are the same for them.",
         "",
-        tables.table_of_told(found).to_markdown(),
+        turntable_tables.table_of_told(found).to_markdown(),
         "",
         "What was tried on the first draw, by accuracy on the views held out; by the offline "
         "network in each draw:",
         "",
-        tables.table_of_choices(found).to_markdown(),
+        turntable_tables.table_of_choices(found).to_markdown(),
         "",
         "## Settings of their own",
         "",

@@ -1,6 +1,6 @@
 """Ristin et al. (2015), Sec. 5.2-5.3: many classes, other classifiers, more features.
 
-Fig. 11-14, Table 1 and Table 2.
+Fig. 11-14 and Table 2.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,22 +13,20 @@ from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
 from everlearn_papers.forests.choosing import in_words
 from everlearn_papers.forests.experiments import RETRAINED, growth
-from everlearn_papers.forests.rivals import CLASSIFIERS, MONDRIAN_TREES, least_squares
-from everlearn_papers.forests.row_a import with_shares_of_row_a
+from everlearn_papers.forests.rivals import least_squares
 from everlearn_papers.forests.runs import (
     ALL_FEATURES,
-    CALTECH,
     CIFAR,
     EVERY_WAY,
     KINDS,
     OMNIGLOT,
     ORDERS,
     OURS,
+    PIXELS,
     UPDATES,
     Runs,
     bars,
     claim,
-    classifier_runs,
     draw_tradeoff,
     extent,
     grow,
@@ -36,28 +34,13 @@ from everlearn_papers.forests.runs import (
     metric_runs,
     orders,
     several_at_a_time,
-    table_sizes,
     to_the_end,
 )
 from everlearn_papers.report import Section, Setting, published, spread
 
-PIXELS = (
-    "With hundreds of characters an SVM forest trained at once falls behind one that grew, and its "
-    "relative performance exceeds 100 %; probably since a hyperplane between random halves of so "
-    "many classes, 15 images each, tells little apart in pixels, while the first splits of a "
-    "forest that grew were found among 20 classes."
-)
-OTHERWISE = (
-    "Other than published: a linear SVM is level with SVMF, as a network's features are made to be "
-    "separated linearly; on Caltech-101 NCM is level with NCMF; a metric of the first classes "
-    "carries over to the others, and at the end is ahead of the forests that grew on Omniglot and "
-    "on Caltech-101, there level with SVMF+RTST from ten; on pixels the learned metric, linear "
-    "SVMs and NCM without whitening are ahead of the forests."
-)
 # MULTIpLE takes time in the cube of the number of images, so Fig. 13 has so many a class.
 FEW_IMAGES = 15
 FEWER_FEATURES = ALL_FEATURES // 4
-NAMES = {"cifar100": "CIFAR-100", "caltech101": "Caltech-101", "omniglot": "Omniglot"}
 
 
 def fig11(setting: Setting) -> Section:
@@ -291,35 +274,6 @@ def fig14(setting: Setting) -> Section:
     )
 
 
-def table1(setting: Setting) -> Section:
-    """Table 1: all classes at once, and from 10 or 20 classes ten at a time."""
-    size = extent(setting)
-    table = Table()
-    for data in ("cifar100",) if setting.quick else NAMES:
-        _offline_rows(table, setting, data)
-    for block, start in zip("bc", size.starts, strict=True):
-        for data in ("cifar100",) if setting.quick else NAMES:
-            _growing_rows(table, setting, block, data, start)
-    table = Table(with_shares_of_row_a(table.rows))
-    return Section(
-        "Table 1: other classifiers, and ways to learn new classes",
-        f"{CIFAR} {CALTECH} {OMNIGLOT}",
-        "Average accuracy and, in brackets, relative performance in per cent, by the number of "
-        "classes: by a forest retrained with as many trees; and by row (a) of this table. What was "
-        "published stands where the paper has that number of classes. (a) All classes "
-        f"at once, {size.offline_trees} trees ({2 * size.character_trees} on Omniglot). From "
-        f"{size.starts[0]} (b) and {size.starts[1]} classes (c), {size.step} at a time, "
-        f"{size.trees} trees ({size.character_trees} on Omniglot); {orders(setting)}. Rivals have "
-        "the forests' whitening (MET+NCM none, as in the paper) and settings chosen on held-out "
-        "training images of at most 50 classes; so is λ of SVMF, with five passes over every node. "
-        "MC SVM is scikit-learn's Crammer-Singer SVM; *by gradient* is the same loss by "
-        "stochastic gradient. RF is scikit-learn's random forest; a "
-        f"Mondrian forest (MF) has at most {MONDRIAN_TREES} trees. {OURS}",
-        table,
-        conclusions=f"{OTHERWISE} {PIXELS}",
-    )
-
-
 def table2(setting: Setting) -> Section:
     """Table 2: training and test times."""
     theirs = published("forests")["table2"]
@@ -391,56 +345,6 @@ def _with_features(
                 float(runs.last(way, "training").mean()),
             )
     return reached
-
-
-def _offline_rows(table: Table, setting: Setting, data: str) -> None:
-    sizes = table_sizes(setting, data)
-    halves = [classifier_runs(setting, data, linear=linear) for linear in (True, False)]
-    runs_of = {name: half for half in halves for name in half[0]["accuracy"]}
-    reached = {
-        name: np.array([run["accuracy"][name] for run in runs_of[name]]) for name in CLASSIFIERS
-    }
-    metric = metric_runs(setting, data)
-    reached["MET+NCM"] = np.array([run["all"] for run in metric])
-    theirs = published("forests")["table1"]
-    for name, values in reached.items():
-        row: dict[str, Any] = {"": "a", "data": NAMES[data], "method": name}
-        printed = dict(zip(theirs["classes"], theirs["a"].get(name, ()), strict=False))
-        for place, n_classes in enumerate(sizes):
-            if n_classes in theirs["classes"]:
-                row[f"published {n_classes}"] = printed.get(n_classes)
-            row[f"measured {n_classes}"] = mean(values[:, place], 3)
-        searches = [run["search"].get(name) for run in runs_of.get(name, ())]
-        if name == "MET+NCM":
-            searches = [run["search"]["all"] for run in metric]
-        if searches[0] and searches[0]["tried"]:
-            row["setting of each order"] = "; ".join(map(in_words, searches))
-        late = sum(run["not converged"][name] for run in runs_of.get(name, ()))
-        if late:
-            row["fits not converged"] = late
-        table.add(**row)
-
-
-def _growing_rows(table: Table, setting: Setting, block: str, data: str, start: int) -> None:
-    theirs = published("forests")["table1"]
-    metric = metric_runs(setting, data)
-    first, whole = (np.array([run[key] for run in metric]) for key in (str(start), "all"))
-    reached = {f"MET_{start}+NCM": (first, 100 * first / whole)}
-    sizes = table_sizes(setting, data)
-    for kind, runs in several_at_a_time(setting, data, start).items():
-        for way in UPDATES:
-            accuracies, relative = runs.values(way, "accuracy"), runs.relative(way)
-            # The initial classes are a checkpoint too, if they are none of the table's.
-            reached[f"{kind}+{way}"] = accuracies[:, -len(sizes) :], relative[:, -len(sizes) :]
-    for name, (accuracies, relative) in reached.items():
-        row: dict[str, Any] = {"": block, "data": NAMES[data], "method": name}
-        printed = dict(zip(theirs["classes"], theirs[block].get(name, ()), strict=False))
-        for place, n_classes in enumerate(sizes):
-            if n_classes in printed:
-                row[f"published {n_classes}"] = "{} ({})".format(*printed[n_classes])
-            share = mean(relative[:, place], 1)
-            row[f"measured {n_classes}"] = f"{mean(accuracies[:, place], 3)} ({share})"
-        table.add(**row)
 
 
 def _times(ratio: float) -> str:

@@ -9,8 +9,9 @@ Omniglot stand in. Its figures print few numbers, so the claims of its text stan
 from everlearn_papers.forests.further import fifty_trees, memory_budget, smallest_leaf
 from everlearn_papers.forests.grids import grids
 from everlearn_papers.forests.inside import fig15
-from everlearn_papers.forests.large import fig11, fig12, fig13, fig14, table1, table2
+from everlearn_papers.forests.large import fig11, fig12, fig13, fig14, table2
 from everlearn_papers.forests.parameters import fig4, fig5, fig6, fig7, fig8, fig9, fig10
+from everlearn_papers.forests.table1 import table1
 
 TITLE = (
     "Forests: Incremental Learning of Random Forests for Large-Scale Image Classification "

@@ -2,31 +2,31 @@
 
 Table 1's rows that train the output layer, in four orderings; Table 2's rows of SLDA; Table 3,
 where the covariance comes from; Fig. 1; the cost of it. Ω_all divides by the last layer trained
-offline on everything seen so far. SLDA's base batch, from which the fixed covariance comes, is the
-first checkpoint's worth of examples.
+offline on everything seen so far.
 """
 
-from collections.abc import Callable
-from functools import cache
-from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from everlearn.evaluation import plots
-from everlearn.evaluation.estimators import adapted
-from everlearn.evaluation.metrics import accuracy, omega_all, top_k_accuracy
-from everlearn.evaluation.protocols import checkpointed
+from everlearn.evaluation.metrics import omega_all
 from everlearn.evaluation.table import Table
-from everlearn.learners.exstream import ExStream
-from everlearn.size import size_in_bytes
-from everlearn.streams import orderings
-from everlearn.streams.examples import DataSet, Examples, Indices
-from everlearn_papers.data import embedded, packs
-from everlearn_papers.grid import Found, search
 from everlearn_papers.repeat import Result
 from everlearn_papers.report import Section, Setting, published
+from everlearn_papers.slda.experiments import (
+    EXSTREAM,
+    FINE,
+    FIXED,
+    OFFLINE,
+    PLASTIC,
+    ROWS,
+    STARTS,
+    cost,
+    starts,
+    stream,
+    video_data,
+)
 from everlearn_papers.slda.last_layer import (
     BASE_RATES,
     CHOOSING_CLASSES,
@@ -35,27 +35,12 @@ from everlearn_papers.slda.last_layer import (
     RATES,
     STREAM_RATES,
     STRENGTHS,
-    LastLayer,
-    OfflineLayer,
-    fine_tuning_rates,
-    held_out,
 )
-from everlearn_papers.slda.learners import FixedLDA, PlasticLDA, PublishedLDA
-from everlearn_papers.slda.start import begun, pooled
 
 TITLE = (
     "SLDA: Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis "
     "(Hayes and Kanan, CVPR Workshops 2020)"
 )
-FINE, EXSTREAM, FIXED, PLASTIC, OFFLINE = (
-    "Fine-Tuning",
-    "ExStream",
-    "SLDA (fixed)",
-    "SLDA (plastic)",
-    "Offline (last layer)",
-)
-AS_PUBLISHED = "SLDA (plastic, published rule)"
-ROWS = (FINE, EXSTREAM, FIXED, PLASTIC, AS_PUBLISHED, OFFLINE)
 ORDERINGS = ("iid", "class iid", "instance", "class instance")
 TURNTABLE = (
     "icub_camera50 (50 objects on a turntable, EfficientNet-Lite0 features; the first three fifths "
@@ -70,9 +55,7 @@ CIFAR = (
     "CIFAR-100, EfficientNet-Lite0 features of 100 + 30 images a class, is a **substitute** for "
     "ImageNet; the network has seen similar classes, so levels cannot be compared, ratios can."
 )
-TOP = 5
 PERMUTATIONS = 3  # the paper has ten
-STARTS = ("ones", "another data set", "base")
 
 
 def table1(setting: Setting) -> Section:
@@ -313,211 +296,6 @@ def _cifar_runs(setting: Setting) -> list[Result]:
     return setting.once().repeat(
         stream, "cifar", 1, data="cifar", ordering="class iid", n_classes=n_classes, step=step
     )
-
-
-def stream(seed: int, *, data: str, ordering: str, n_classes: int, step: int) -> Result:
-    """All rows of Table 1 in one stream: accuracies at every checkpoint, masked ones too.
-
-    A checkpoint comes after as many examples as ``step`` classes have; as many are the base.
-    """
-    source = _data(data, n_classes)
-    order = in_order(source.train, ordering, seed)
-    every = len(order) * step // n_classes
-    in_tasks = ordering.startswith("class")
-    return streamed(source, order, every, seed, in_tasks=in_tasks, top5=data == "cifar")
-
-
-def streamed(
-    source: DataSet, order: Indices, every: int, seed: int, *, in_tasks: bool, top5: bool = False
-) -> Result:
-    """The same for any source in any order; with ``in_tasks`` a checkpoint is a task."""
-    tasks = _tasks(source.train, order, every) if in_tasks else None
-    result: Result = {"accuracies": {}, "masked": {}, "learning": {}, "MB": {}}
-    learners, rates = _learners(source.train, order, every, seed)
-    result |= rates
-    for name, make in learners.items():
-        masked: list[float] = []
-        estimator = make()
-        curve = checkpointed(
-            estimator,
-            source.train,
-            source.test,
-            order,
-            every=every,
-            base=every,
-            batch=every,
-            only_seen=top5,
-            score=_score(masked, tasks, top5=top5),
-        )
-        _record(result, name, curve.accuracies, masked, sum(curve.learning), estimator)
-        result["seen"] = curve.seen
-    accuracies, masked, seconds = [], [], 0.0
-    chosen: list[list[float]] = []
-    tried: list[list[float]] = []
-    for stop in result["seen"]:
-        begin = perf_counter()
-        learned = source.train.take(order[:stop])
-        estimator = OfflineLayer().fit(learned.X, learned.y)
-        seconds += perf_counter() - begin
-        chosen.append([estimator.layer_.C, float(estimator.converged_)])
-        tried.append(_ends(estimator.found_))
-        asked = source.test
-        if top5:
-            asked = asked.take(np.isin(asked.y, learned.y))
-        accuracies.append(_score(masked, tasks, top5=top5)(estimator, asked))
-    _record(result, OFFLINE, accuracies, masked, seconds, estimator)
-    result["offline"] = chosen
-    least, most, at_end = zip(*tried, strict=True)
-    result["tried"][OFFLINE] = [min(least), max(most), max(at_end)]
-    result["classes seen"] = [len(np.unique(source.train.y[order[:s]])) for s in result["seen"]]
-    return result
-
-
-def starts(seed: int, *, ordering: str, n_classes: int, step: int) -> Result:
-    """Accuracies at every checkpoint by where Σ comes from, fixed and plastic."""
-    source = _data(video_data(), n_classes)
-    order = in_order(source.train, ordering, seed)
-    every = len(order) * step // n_classes
-    other = packs.cifar100().train
-    width = other.X.shape[1]
-    # Σ_0 and for how many examples it stands; None is the base batch's own, with its count.
-    begins: dict[str, tuple[NDArray[np.float64], float] | None] = {
-        "ones": (np.ones((width, width)), 0),
-        "another data set": (pooled(other.X, other.y), len(other)),
-        "base": None,
-    }
-    result: Result = {start: {"fixed": [], "plastic": []} for start in STARTS}
-    for start, begin in begins.items():
-        for kind, accuracies in result[start].items():
-            learner = begun(begin, kind)
-            for place in range(0, len(order), every):
-                part = source.train.take(order[place : place + every])
-                learner.partial_fit(part.X, part.y)
-                accuracies.append(accuracy(source.test.y, learner.predict(source.test.X)))
-    return result
-
-
-def cost(seed: int, *, quick: bool) -> Result:
-    """Milliseconds of processor time to learn one example, one at a time; memory at the end."""
-    n_classes, step = (10, 5) if quick or video_data() == "core50" else (50, 5)
-    source = _data(video_data(), n_classes)
-    order = orderings.class_iid(source.train.y, seed)
-    every = len(order) * step // n_classes
-    result: Result = {"ms": {}, "MB": {}, "accuracy": {}}
-    learners, _ = _learners(source.train, order, every, seed)
-    base, stream = source.train.take(order[:every]), source.train.take(order[every:])
-    for name, make in learners.items():
-        estimator = make()
-        learner = adapted(estimator, source.train.classes.tolist())
-        learner.learn(base.X, base.y)
-        learner.learn_one(stream.X[0], stream.y[0].item())  # compiled here, and not counted
-        begin = thread_time()
-        for x, label in zip(stream.X[1:], stream.y[1:].tolist(), strict=True):
-            learner.learn_one(x, label)
-        result["ms"][name] = 1e3 * (thread_time() - begin) / (len(stream) - 1)
-        result["MB"][name] = size_in_bytes(estimator) / 1e6
-        result["accuracy"][name] = accuracy(source.test.y, estimator.predict(source.test.X))
-    return result
-
-
-def _learners(
-    train: Examples, order: Indices, every: int, seed: int
-) -> tuple[dict[str, Callable[[], Any]], Result]:
-    """How each row's learner is made; the learning rates chosen, and between which ones.
-
-    A checkpoint's worth of examples is the base, and given at once where a batch teaches the same
-    as its rows one by one.
-    """
-
-    def exstream(rate: float) -> ExStream:
-        return ExStream(learning_rate=rate, random_state=seed)
-
-    def rehearsing(rate: float) -> float:
-        few = CHOOSING_CLASSES
-        return held_out(exstream(rate), train, order, base=0, every=every, n_classes=few)
-
-    tuned, stream_rate = fine_tuning_rates(train, order, every=every, seed=seed)
-    rehearsed = search(RATES, rehearsing)
-    learners: dict[str, Callable[[], Any]] = {
-        FINE: lambda: LastLayer(tuned.best, stream_rate, seed),
-        EXSTREAM: lambda: exstream(rehearsed.best),
-        FIXED: FixedLDA,
-        PLASTIC: PlasticLDA,
-        AS_PUBLISHED: PublishedLDA,
-    }
-    rates = {FINE: [tuned.best, stream_rate], EXSTREAM: [rehearsed.best]}
-    searches = {FINE: tuned, EXSTREAM: rehearsed}
-    return learners, {"rates": rates, "tried": {name: _ends(f) for name, f in searches.items()}}
-
-
-def _ends(found: Found) -> list[float]:
-    """The least and the largest candidate tried, and 1 where better ones may lie beyond."""
-    return [min(found.tried), max(found.tried), float(found.at_end)]
-
-
-def _record(
-    result: Result,
-    name: str,
-    accuracies: list[float],
-    masked: list[float],
-    seconds: float,
-    estimator: Any,
-) -> None:
-    result["accuracies"][name] = accuracies
-    result["masked"][name] = masked
-    result["learning"][name] = seconds
-    result["MB"][name] = size_in_bytes(estimator) / 1e6
-
-
-def _score(
-    masked: list[float], tasks: list[NDArray[Any]] | None, *, top5: bool
-) -> Callable[[Any, Examples], float]:
-    """Accuracy, or top-5 accuracy; with task labels too, appended to ``masked``."""
-
-    def score(estimator: Any, asked: Examples) -> float:
-        if tasks is not None and not top5:
-            hits = []
-            for task in tasks[: len(masked) + 1]:  # one more at every checkpoint
-                part = asked.take(np.isin(asked.y, task))
-                hits.append(accuracy(part.y, estimator.predict(part.X, among=task)))
-            masked.append(float(np.mean(hits)))
-        if not top5:
-            return accuracy(asked.y, estimator.predict(asked.X))
-        scores = estimator.decision_function(asked.X)
-        return top_k_accuracy(asked.y, scores, estimator.classes_, TOP)
-
-    return score
-
-
-def _tasks(train: Examples, order: Indices, every: int) -> list[NDArray[Any]]:
-    labels = train.y[order]
-    return [np.unique(labels[start : start + every]) for start in range(0, len(order), every)]
-
-
-def in_order(train: Examples, ordering: str, seed: int) -> Indices:
-    """Examples in one of the four orderings."""
-    if ordering == "iid":
-        return orderings.iid(train.y, seed)
-    if ordering == "class iid":
-        return orderings.class_iid(train.y, seed)
-    if ordering == "instance":
-        return orderings.instance(train.y, train.instances, seed)
-    return orderings.class_instance(train.y, train.instances, seed)
-
-
-@cache
-def _data(name: str, n_classes: int) -> DataSet:
-    sources = {
-        "turntable": lambda: packs.turntable("arc"),
-        "core50": embedded.core50,
-        "cifar": packs.cifar100,
-    }
-    return sources[name]().only(np.arange(n_classes))
-
-
-def video_data() -> str:
-    """CORe50 if a user has fetched it, else its substitute."""
-    return "core50" if embedded.is_there("core50") else "turntable"
 
 
 def _video_words() -> str:
