@@ -95,6 +95,23 @@ def test_every_number_of_the_page_on_networks_is_in_its_report():
     assert missing == [], f"docs/deep.md says what its report does not: {missing}"
 
 
+def test_numbers_beside_a_link_to_a_paper_are_in_its_report():
+    """What the guides quote of the papers."""
+    known = {"9,000", "54"}  # examples and samples
+    quoted = 0
+    for guide in sorted(PAGES.parent.glob("*.md")):
+        for line in guide.read_text("utf-8").splitlines():
+            names = set(re.findall(r"\]\(papers/(\w+)\.md\)", line)) & set(PAPERS)
+            if not names:
+                continue
+            reported = [value for name in names for value in values(name)]
+            told = numbers(clean(line)) - known.union(*(KNOWN[name] for name in names))
+            missing = sorted(number for number in told if not stands(number, reported))
+            assert missing == [], f"{guide.name} says what the report does not: {missing}"
+            quoted += len(told)
+    assert quoted
+
+
 def test_every_number_of_what_did_not_reproduce_is_in_the_report_of_its_paper():
     """Section by section; that of SLDA also from the report on networks trained here."""
     text = (PAGES / "not-reproduced.md").read_text("utf-8")

@@ -54,7 +54,7 @@ def test_rows_of_table_2_have_one_reference():
         theirs = found[f"offline:{run['draw']}"]["accuracies"]
         shares += [5 * a / (k + 1) / b for k, (a, b) in enumerate(zip(ours, theirs, strict=True))]
     row = next(r for r in table_of_told(found).rows if r[""] == "SLDA (plastic), class iid")
-    assert float(row["Ω"]) == pytest.approx(sum(shares) / len(shares), abs=6e-4)
+    assert float(row["Ω"].split()[0]) == pytest.approx(sum(shares) / len(shares), abs=6e-4)
 
 
 def test_the_papers_order_holds_class_by_class():

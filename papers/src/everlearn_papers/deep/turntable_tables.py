@@ -34,7 +34,7 @@ def table_of_orderings(found: Found) -> Table:
                 omega_all(our, run["accuracies"][LAYER])
                 for our, run in zip(ours, runs, strict=True)
             ]
-            row[f"Ω, {ordering}"] = f"{np.mean(shares):.3f} ± {np.std(shares):.3f}"
+            row[f"Ω, {ordering}"] = _spread(shares)
             row[f"end, {ordering}"] = per_cent(float(np.mean([our[-1] for our in ours])))
         table.add(**row)
     return table
@@ -70,7 +70,7 @@ def table_of_starts(found: Found) -> Table:
                 ours = [
                     omega_all(run["starts"][start][kind], run["accuracies"][LAYER]) for run in runs
                 ]
-                row[f"{ordering}, {kind}"] = f"{np.mean(ours):.3f}"
+                row[f"{ordering}, {kind}"] = _spread(ours)
         table.add(**row)
     return table
 
@@ -139,12 +139,17 @@ def _told_row(
     for column, key in (("", "accuracies"), (", told", "told")):
         shares = [omega_all(run[key], references[run["draw"]][key]) for run in runs]
         row[f"end{column}"] = per_cent(float(np.mean([run[key][-1] for run in runs])))
-        row[f"Ω{column}"] = f"{np.mean(shares):.3f}"
+        row[f"Ω{column}"] = _spread(shares)
     theirs = published("slda")["table2 rivals"].get(name, {}).get("class iid")
     if name == "iCaRL":
         theirs = ["–", published("slda")["representation"]["CORe50, class iid"]["iCaRL"]]
     row |= {"published Ω": theirs[1], "published Ω, told": theirs[0]} if theirs else {}
     table.add(**row, **{"rate / strength; told": rates})
+
+
+def _spread(shares: list[float]) -> str:
+    """Mean ± standard deviation over draws."""
+    return f"{np.mean(shares):.3f} ± {np.std(shares):.3f}"
 
 
 def _of_seen(accuracies: list[float]) -> list[float]:

@@ -102,7 +102,7 @@ def table2(setting: Setting) -> Section:
                     row=name,
                     labels=column,
                     published=row[column],
-                    measured=f"{np.mean(ours):.3f}",
+                    measured=_mean_and_spread(ours),
                 )
     return Section(
         "Table 2: with and without task labels",
