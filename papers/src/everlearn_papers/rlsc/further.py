@@ -42,17 +42,8 @@ def turntable_figures(setting: Setting) -> Section:
     trials = turntable_trials(setting, "frames")
     alpha = published("rlsc")["table1"]["alpha"]["iCubWorld28"]
     drawn, axes = plots.figure(2, 2)
-    table = Table()
-    for panel, kind in zip(axes[0], ("rare", "balanced"), strict=True):
-        curves = {
-            f"{size} example{'s' * (size > 1)}": [
-                [trial["sweep"][str(a)][kind][i] for a in RECODINGS] for trial in trials
-            ]
-            for i, size in enumerate(TURNTABLE_SIZES)
-        }
-        plots.draw_curves(
-            panel, RECODINGS, curves, x_label="α", y_label="accuracy (%)", title=f"Fig. 2, {kind}"
-        )
+    table = table_over_recodings(trials, TURNTABLE_SIZES)
+    draw_over_recodings(axes[0], trials, TURNTABLE_SIZES)
     for panel, kind in zip(axes[1], ("rare", "total"), strict=True):
         curves = {
             f"α = {a:g}": [trial["sweep"][str(a)][kind] for trial in trials]
@@ -68,13 +59,6 @@ def turntable_figures(setting: Setting) -> Section:
         )
         panel.legend(fontsize="small")
     plots.one_legend(drawn, axes[:1])
-    for a in RECODINGS:
-        row: dict[str, Any] = {"α": a}
-        for i, size in enumerate(TURNTABLE_SIZES):
-            for kind in ("rare", "balanced"):
-                values = [trial["sweep"][str(a)][kind][i] for trial in trials]
-                row[f"{kind}, n={size}"] = spread(values)
-        table.add(**row)
     return Section(
         "Fig. 2 and 3 on the turntable",
         "The turntable (50 objects, every third frame held out), a **substitute** for iCubWorld28.",
@@ -85,6 +69,34 @@ def turntable_figures(setting: Setting) -> Section:
         table,
         {"": drawn},
     )
+
+
+def draw_over_recodings(panels: Any, trials: list[Result], sizes: list[int]) -> None:
+    """Fig. 2: accuracy on the rare class and on the others as α grows."""
+    for panel, kind in zip(panels, ("rare", "balanced"), strict=True):
+        curves = {
+            f"{size} example{'s' * (size > 1)}": [
+                [trial["sweep"][str(a)][kind][i] for a in RECODINGS] for trial in trials
+            ]
+            for i, size in enumerate(sizes)
+        }
+        title = "Fig. 2, rare class" if kind == "rare" else "Fig. 2, balanced classes"
+        plots.draw_curves(
+            panel, RECODINGS, curves, x_label="α", y_label="accuracy (%)", title=title
+        )
+
+
+def table_over_recodings(trials: list[Result], sizes: list[int]) -> Table:
+    """The same in numbers: a row for each α."""
+    table = Table()
+    for alpha in RECODINGS:
+        row: dict[str, Any] = {"α": alpha}
+        for i, size in enumerate(sizes):
+            for kind in ("rare", "balanced"):
+                values = [trial["sweep"][str(alpha)][kind][i] for trial in trials]
+                row[f"{kind}, n={size}"] = spread(values)
+        table.add(**row)
+    return table
 
 
 def update_time(setting: Setting) -> Section:

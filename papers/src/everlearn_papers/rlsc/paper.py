@@ -16,6 +16,8 @@ from everlearn_papers.rlsc.further import (
     RARE_OBJECTS,
     TRIALS,
     TURNTABLE_SIZES,
+    draw_over_recodings,
+    table_over_recodings,
     turntable_figures,
     turntable_trials,
     update_time,
@@ -24,7 +26,6 @@ from everlearn_papers.rlsc.protocol import (
     MNIST,
     MNIST_RARE,
     MNIST_SEEDS,
-    RECODINGS,
     REGULARIZATIONS,
     by_the_rule,
     imbalance,
@@ -197,37 +198,16 @@ def fig1(setting: Setting) -> Section:
 def fig2(setting: Setting) -> Section:
     """Fig. 2: accuracy on the rare class and on the others as α grows."""
     trials = _mnist_trials(setting, MNIST_RARE, "mnist", MNIST_SEEDS, rebalance=True)
-    table = Table()
     sizes = _mnist_sizes(setting)
     drawn, axes = plots.figure(2)
-    for panel, kind in zip(axes[0], ("rare", "balanced"), strict=True):
-        curves = {
-            f"{size} example{'s' * (size > 1)}": [
-                [t["sweep"][str(a)][kind][i] for a in RECODINGS] for t in trials
-            ]
-            for i, size in enumerate(sizes)
-        }
-        plots.draw_curves(
-            panel,
-            RECODINGS,
-            curves,
-            x_label="α",
-            y_label="accuracy (%)",
-            title="rare class" if kind == "rare" else "balanced classes",
-        )
+    draw_over_recodings(axes[0], trials, sizes)
     plots.one_legend(drawn, axes)
-    for alpha in RECODINGS:
-        row: dict[str, Any] = {"α": alpha}
-        for i, size in enumerate(sizes):
-            for kind in ("rare", "balanced"):
-                row[f"{kind}, n={size}"] = spread([t["sweep"][str(alpha)][kind][i] for t in trials])
-        table.add(**row)
     return Section(
         "Fig. 2: the recoding exponent α",
         "MNIST, digit 8 rare (the paper shows iCubWorld28, and prints no numbers)",
         "*Published* (no numbers are printed): with growing α the rare class gains, and the others "
         "lose.",
-        table,
+        table_over_recodings(trials, sizes),
         {"": drawn},
     )
 

@@ -5,11 +5,9 @@ Fig. 1, points in the plane (:mod:`everlearn_papers.subspace.points`); Fig. 2, C
 (:mod:`everlearn_papers.subspace.scenes`).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
@@ -18,11 +16,11 @@ from everlearn_papers.report import Section, Setting, published
 from everlearn_papers.subspace.coil import (
     COMPONENTS,
     ORDERINGS,
-    SHOWN_COMPONENTS,
     above_batch,
     reconstruction_errors,
     views,
 )
+from everlearn_papers.subspace.figures import draw_errors, draw_points, draw_profiles
 from everlearn_papers.subspace.further import N_COMPONENTS, N_IMAGES, SHARES, drift, scattered
 from everlearn_papers.subspace.points import N_CHANGED, points_in_the_plane
 from everlearn_papers.subspace.scenes import (
@@ -44,7 +42,6 @@ SCENE_DATA = (
     "square in front of 80 of 100 images."
 )
 QUICK_SHAPE = (60, 75)
-N_OBJECTS = 20
 QUICK_COMPONENTS = (10, 30, 50)
 # A precision of one, on a logarithmic scale of what is wrong.
 LEAST_WRONG = 1e-5
@@ -94,7 +91,7 @@ def fig1(setting: Setting) -> Section:
         "the points at which the axis is drawn (every sixth); in (b) circles are the points as "
         "replaced.",
         table,
-        {"": _draw_points(runs[0])},
+        {"": draw_points(runs[0])},
     )
 
 
@@ -159,8 +156,8 @@ def fig2(setting: Setting) -> Section:
         table,
         {
             "objects": plots.image_rows({"": halves[0], " ": halves[1]}, scale=0.8),
-            "": _draw_errors(components, runs),
-            "images": _draw_profiles(runs),
+            "": draw_errors(components, runs),
+            "images": draw_profiles(runs),
         },
     )
 
@@ -375,92 +372,3 @@ def _both(values: list[float], digits: int) -> str:
 
 def _by_components(components: list[int], runs: list[list[float]]) -> dict[str, str]:
     return {f"k={k}": f"{np.mean([r[i] for r in runs]):.0f}" for i, k in enumerate(components)}
-
-
-def _draw_points(run: Result) -> Any:
-    drawn, axes = plots.figure(2, height=3.8)
-    clean, seen, repaired = (np.array(run[name]) for name in ("clean", "seen", "repaired"))
-    left, right = axes[0]
-    left.plot(*clean.T, "k.", markersize=4)
-    for point, mean, axis in run["steps"]:
-        _draw_axis(left, [mean, axis], clean, color="0.6", lw=1)
-        left.plot(*mean, "s", color="0.4", markersize=5, fillstyle="none")
-        left.plot(*point, "kx", markersize=8)
-    _draw_axis(left, run["axes"]["incremental"], clean, color="k", label="incremental, at the end")
-    _draw_axis(left, run["best"], clean, color="#d55e00", ls="--", lw=2.5, label="batch")
-    right.plot(*seen.T, "k.", markersize=4)
-    moved = (repaired != seen).any(axis=1)
-    right.plot(*repaired[moved].T, "o", color="k", fillstyle="none", label="as replaced")
-    for name, style in (("incremental", "-."), ("robust incremental", "-")):
-        place = run["axes"][f"{name}, points changed"]
-        _draw_axis(right, place, clean, color="k", ls=style, label=name)
-        right.plot(*place[0], "ks", markersize=6, fillstyle="none")
-    _draw_axis(right, run["best"], clean, color="#d55e00", ls="--", lw=2.5, label="optimal")
-    for panel, title in ((left, "(a) incremental"), (right, "(b) five points changed")):
-        panel.set_title(title)
-        panel.legend(fontsize="small", loc="upper left")
-    return drawn
-
-
-def _draw_axis(panel: Any, place: list[list[float]], points: NDArray[Any], **style: Any) -> None:
-    """An axis, given by origin and direction, as far as the points reach."""
-    mean, axis = place
-    along = (points - mean) @ np.array(axis)
-    ends = np.array(mean) + np.outer([along.min(), along.max()], axis)
-    panel.plot(*ends.T, **style)
-
-
-def _draw_errors(components: list[int], runs: Mapping[str, list[Result]]) -> Any:
-    """Fig. 2(b), and the same as a share of what batch PCA leaves."""
-    drawn, axes = plots.figure(3, width=4.2)
-    levels = {"batch": [runs["seq"][0]["sums"]["batch"]]}
-    above: dict[int, dict[str, list[NDArray[Any]]]] = {0: {}, 8: {}}
-    for kind in ORDERINGS:
-        for source in ("A", "X"):
-            name = f"inc{source}{kind}"
-            levels[name] = [run["sums"][f"inc{source}, guard=0"] for run in runs[kind]]
-            for guard, curves in above.items():
-                curves[name] = [
-                    above_batch(run, f"inc{source}, guard={guard}") for run in runs[kind]
-                ]
-    plots.draw_curves(
-        axes[0, 0], components, levels, x_label="components", y_label="MSRE", title="(b)"
-    )
-    highest = max(float(np.max(values)) for values in above[0].values())
-    for panel, guard, title in ((axes[0, 1], 0, "as published"), (axes[0, 2], 8, "guard=8")):
-        plots.draw_curves(
-            panel,
-            components,
-            above[guard],
-            x_label="components",
-            y_label="% above batch",
-            title=title,
-        )
-        panel.set_ylim(0.0, 1.05 * highest)
-    plots.one_legend(drawn, axes)
-    return drawn
-
-
-def _draw_profiles(runs: Mapping[str, list[Result]]) -> Any:
-    """Fig. 2(c): the error of the images, object by object, all curves in one panel."""
-    drawn, axes = plots.figure(width=7.0)
-    curves = {"batch": _by_object(runs["seq"][0]["profiles"]["batch"])}
-    for kind in ORDERINGS:
-        for source in ("X", "A"):
-            profile = runs[kind][0]["profiles"][f"inc{source}, guard=0"]
-            curves[f"inc{source}{kind}"] = _by_object(profile)
-    plots.draw_curves(
-        axes[0, 0],
-        range(1, N_OBJECTS + 1),
-        curves,
-        x_label="object",
-        y_label="MSRE",
-        title=f"(c) {SHOWN_COMPONENTS} components, mean over the views of each object",
-    )
-    plots.one_legend(drawn, axes)
-    return drawn
-
-
-def _by_object(profile: list[float]) -> NDArray[Any]:
-    means: NDArray[Any] = np.array(profile).reshape(N_OBJECTS, -1).mean(axis=1)
-    return means
