@@ -91,3 +91,28 @@ def test_ones_and_the_bases_own_covariance_are_not_the_same_start(rng):
     trace = np.trace(base.covariance_)
     np.testing.assert_allclose(np.trace(ones.covariance_), trace)  # shrinkage keeps it
     assert np.abs(ones.covariance_ - base.covariance_).max() > 1e-3
+
+
+def test_a_hit_is_the_right_class_among_so_many_answers(rng):
+    """Also where a rate is chosen: second answers count for the second measure alone."""
+
+    class Second:
+        """Sure of a wrong class, and the right one comes second."""
+
+        classes_ = np.arange(4)
+
+        def partial_fit(self, X, y, classes=None):
+            return self
+
+        def predict(self, X):
+            return self.decision_function(X).argmax(axis=1)
+
+        def decision_function(self, X):
+            right = X[:, :4].argmax(axis=1)
+            return 2.0 * np.eye(4)[(right + 1) % 4] + np.eye(4)[right]
+
+    data = blobs(rng, 120)
+    data = Examples(np.eye(6)[data.y], data.y)
+    order = np.argsort(data.y, kind="stable")
+    assert held_out(Second(), data, order, base=30, every=30) == 0.0
+    assert held_out(Second(), data, order, base=30, every=30, top=2) == 1.0

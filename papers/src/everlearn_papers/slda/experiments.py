@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.evaluation.estimators import adapted
-from everlearn.evaluation.metrics import accuracy, top_k_accuracy
+from everlearn.evaluation.metrics import accuracy
 from everlearn.evaluation.protocols import checkpointed
 from everlearn.learners.exstream import ExStream
 from everlearn.size import size_in_bytes
@@ -33,6 +33,7 @@ from everlearn_papers.slda.last_layer import (
     OfflineLayer,
     fine_tuning_rates,
     held_out,
+    hit_rate,
 )
 from everlearn_papers.slda.learners import FixedLDA, PlasticLDA, PublishedLDA
 from everlearn_papers.slda.start import begun, pooled
@@ -59,16 +60,21 @@ def stream(seed: int, *, data: str, ordering: str, n_classes: int, step: int) ->
     order = in_order(source.train, ordering, seed)
     every = len(order) * step // n_classes
     in_tasks = ordering.startswith("class")
-    return streamed(source, order, every, seed, in_tasks=in_tasks, top5=data == "cifar")
+    top = TOP if data == "cifar" else 1
+    return streamed(source, order, every, seed, in_tasks=in_tasks, top=top)
 
 
 def streamed(
-    source: DataSet, order: Indices, every: int, seed: int, *, in_tasks: bool, top5: bool = False
+    source: DataSet, order: Indices, every: int, seed: int, *, in_tasks: bool, top: int = 1
 ) -> Result:
-    """The same for any source in any order; with ``in_tasks`` a checkpoint is a task."""
+    """The same for any source in any order; with ``in_tasks`` a checkpoint is a task.
+
+    With ``top`` a hit is the right class among so many answers, for the choice of rates too, and
+    classes not seen so far are not asked about.
+    """
     tasks = _tasks(source.train, order, every) if in_tasks else None
     result: Result = {"accuracies": {}, "masked": {}, "learning": {}, "MB": {}}
-    learners, rates = _learners(source.train, order, every, seed)
+    learners, rates = _learners(source.train, order, every, seed, top)
     result |= rates
     for name, make in learners.items():
         masked: list[float] = []
@@ -81,8 +87,8 @@ def streamed(
             every=every,
             base=every,
             batch=every,
-            only_seen=top5,
-            score=_score(masked, tasks, top5=top5),
+            only_seen=top > 1,
+            score=_score(masked, tasks, top),
         )
         _record(result, name, curve.accuracies, masked, sum(curve.learning), estimator)
         result["seen"] = curve.seen
@@ -92,14 +98,14 @@ def streamed(
     for stop in result["seen"]:
         begin = perf_counter()
         learned = source.train.take(order[:stop])
-        estimator = OfflineLayer().fit(learned.X, learned.y)
+        estimator = OfflineLayer(top).fit(learned.X, learned.y)
         seconds += perf_counter() - begin
         chosen.append([estimator.layer_.C, float(estimator.converged_)])
         tried.append(_ends(estimator.found_))
         asked = source.test
-        if top5:
+        if top > 1:
             asked = asked.take(np.isin(asked.y, learned.y))
-        accuracies.append(_score(masked, tasks, top5=top5)(estimator, asked))
+        accuracies.append(_score(masked, tasks, top)(estimator, asked))
     _record(result, OFFLINE, accuracies, masked, seconds, estimator)
     result["offline"] = chosen
     least, most, at_end = zip(*tried, strict=True)
@@ -156,7 +162,7 @@ def cost(seed: int, *, quick: bool) -> Result:
 
 
 def _learners(
-    train: Examples, order: Indices, every: int, seed: int
+    train: Examples, order: Indices, every: int, seed: int, top: int = 1
 ) -> tuple[dict[str, Callable[[], Any]], Result]:
     """How each row's learner is made; the learning rates chosen, and between which ones.
 
@@ -169,9 +175,9 @@ def _learners(
 
     def rehearsing(rate: float) -> float:
         few = CHOOSING_CLASSES
-        return held_out(exstream(rate), train, order, base=0, every=every, n_classes=few)
+        return held_out(exstream(rate), train, order, base=0, every=every, n_classes=few, top=top)
 
-    tuned, stream_rate = fine_tuning_rates(train, order, every=every, seed=seed)
+    tuned, stream_rate = fine_tuning_rates(train, order, every=every, seed=seed, top=top)
     rehearsed = search(RATES, rehearsing)
     learners: dict[str, Callable[[], Any]] = {
         FINE: lambda: LastLayer(tuned.best, stream_rate, seed),
@@ -205,21 +211,18 @@ def _record(
 
 
 def _score(
-    masked: list[float], tasks: list[NDArray[Any]] | None, *, top5: bool
+    masked: list[float], tasks: list[NDArray[Any]] | None, top: int
 ) -> Callable[[Any, Examples], float]:
-    """Accuracy, or top-5 accuracy; with task labels too, appended to ``masked``."""
+    """The hit rate; where there are tasks, accuracy when they are told is added to ``masked``."""
 
     def score(estimator: Any, asked: Examples) -> float:
-        if tasks is not None and not top5:
+        if tasks is not None and top == 1:
             hits = []
             for task in tasks[: len(masked) + 1]:  # one more at every checkpoint
                 part = asked.take(np.isin(asked.y, task))
                 hits.append(accuracy(part.y, estimator.predict(part.X, among=task)))
             masked.append(float(np.mean(hits)))
-        if not top5:
-            return accuracy(asked.y, estimator.predict(asked.X))
-        scores = estimator.decision_function(asked.X)
-        return top_k_accuracy(asked.y, scores, estimator.classes_, TOP)
+        return hit_rate(estimator, asked, top)
 
     return score
 

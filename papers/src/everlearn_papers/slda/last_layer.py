@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from everlearn.evaluation.metrics import accuracy
+from everlearn.evaluation.metrics import accuracy, top_k_accuracy
 from everlearn.evaluation.protocols import checkpointed
 from everlearn.learners.softmax import Descent, SoftmaxLayer
 from everlearn.streams.examples import Examples, Indices
@@ -102,10 +102,14 @@ class OfflineLayer:
 
     The weight decay is the best on every sixth of the examples, held out; then the layer is trained
     on all. What 40 epochs of gradient descent reach with few examples is less, and no
-    upper bound for an output layer.
+    upper bound for an output layer. ``top`` is what counts as a hit, also where it is chosen: the
+    right class among so many answers.
     """
 
     classes_: NDArray[Any]
+
+    def __init__(self, top: int = 1) -> None:
+        self.top = top
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         rows = np.asarray(X, np.float32)
@@ -113,9 +117,10 @@ class OfflineLayer:
         held = np.zeros(len(y), dtype=bool)
         held[order[HOLD_OUT_EVERY - 1 :: HOLD_OUT_EVERY]] = True
         learned, labels = rows[~held], y[~held]
+        asked = Examples(rows[held], y[held])
 
         def hits(strength: float) -> float:
-            return accuracy(y[held], _trained(strength, learned, labels).predict(rows[held]))
+            return hit_rate(_trained(strength, learned, labels), asked, self.top)
 
         self.found_ = search(STRENGTHS, hits)
         self.layer_ = _trained(self.found_.best, rows, y)
@@ -133,6 +138,14 @@ class OfflineLayer:
 
 def _trained(strength: float, X: NDArray[Any], y: NDArray[Any]) -> LogisticRegression:
     return LogisticRegression(C=strength, tol=1e-4, max_iter=MAX_ITERATIONS).fit(X, y)
+
+
+def hit_rate(estimator: Any, asked: Examples, top: int = 1) -> float:
+    """Accuracy, or how often the right class is among the first answers."""
+    if top == 1:
+        return accuracy(asked.y, estimator.predict(asked.X))
+    scores = estimator.decision_function(asked.X)
+    return top_k_accuracy(asked.y, scores, estimator.classes_, top)
 
 
 def answers(
@@ -153,10 +166,11 @@ def held_out(
     base: int,
     every: int,
     n_classes: int | None = None,
+    top: int = 1,
 ) -> float:
     """What a learner comes to on training examples held out, under the same ordering.
 
-    The mean over the checkpoints of the accuracy on held-out examples of the classes seen so far,
+    The mean over the checkpoints of the hit rate on held-out examples of the classes seen so far,
     which is Ω_all up to its reference. The test set has no say. With ``n_classes`` the stream is
     cut to the classes that come first, and base and checkpoints with it.
 
@@ -167,6 +181,7 @@ def held_out(
     base : how many examples are learned at once at first
     every : how many there are to a checkpoint
     n_classes : how many classes the choice is made on; all by default
+    top : among how many answers the right class is to be
     """
     labels, first = np.unique(train.y[order], return_index=True)
     earliest = labels[np.argsort(first)][:n_classes]
@@ -183,12 +198,13 @@ def held_out(
         base=math.ceil(base * share),
         batch=math.ceil(every * share),
         only_seen=True,
+        score=lambda estimator, asked: hit_rate(estimator, asked, top),
     )
     return float(np.mean(curve.accuracies))
 
 
 def fine_tuning_rates(
-    train: Examples, order: Indices, *, every: int, seed: int
+    train: Examples, order: Indices, *, every: int, seed: int, top: int = 1
 ) -> tuple[Found, float]:
     """The search for the rate of the base, each with its best rate of the stream; and that rate."""
     bases: dict[float, SoftmaxLayer] = {}
@@ -197,7 +213,12 @@ def fine_tuning_rates(
     def worth(base_rate: float) -> float:
         each = {
             rate: held_out(
-                LastLayer(base_rate, rate, seed, bases), train, order, base=every, every=every
+                LastLayer(base_rate, rate, seed, bases),
+                train,
+                order,
+                base=every,
+                every=every,
+                top=top,
             )
             for rate in STREAM_RATES
         }
