@@ -33,6 +33,11 @@ def test_whole_numbers_stay_whole_and_end_at_one():
     assert not search((64, 128), lambda value: value, most=128).at_end
 
 
+def test_nothing_is_below_zero():
+    found = search((0.0, 0.1, 1.0), lambda value: -value)
+    assert (found.best, len(found.tried), found.at_end) == (0.0, 3, False)
+
+
 def test_of_equals_the_middle_is_taken_and_nothing_beyond():
     found = search((1.0, 2.0, 4.0), lambda value: 0.0)
     assert (found.best, len(found.tried)) == (2.0, 3)

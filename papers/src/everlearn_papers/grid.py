@@ -33,7 +33,8 @@ def search(
 
     Parameters
     ----------
-    candidates : ascending; whole numbers go on as whole numbers, of which the least is 1
+    candidates : ascending; whole numbers go on as whole numbers, of which the least is 1; nothing
+        is below a candidate of 0
     worth : what is to be as large as possible
     most : no candidate beyond it is tried; this one is the last
     further : how many candidates may be added
@@ -60,12 +61,17 @@ def _beyond(known: list[float], best: float, most: float) -> float | None:
     """The next candidate where the best is at an end; none where it is not, or nothing is left."""
     whole = all(isinstance(value, int) for value in known)
     if best == known[-1]:
-        more = min(known[-1] ** 2 / known[-2], most)
+        more = min(_plain(known[-1] ** 2 / known[-2]), most)
         more = round(more) if whole else more
         return more if more > known[-1] else None
     if best == known[0]:
-        more = known[0] ** 2 / known[1]
+        more = _plain(known[0] ** 2 / known[1])
         if whole:
-            return round(more) if 1 <= round(more) < known[0] else None
-        return more
+            more = round(more)
+        return more if int(whole) <= more < known[0] else None
     return None
+
+
+def _plain(value: float) -> float:
+    """Without the last digits that a division leaves."""
+    return float(f"{value:.12g}")

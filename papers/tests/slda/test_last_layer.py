@@ -77,10 +77,11 @@ def test_a_base_trained_by_an_earlier_candidate_is_copied(rng):
 def test_fine_tuning_takes_the_best_pair_of_rates_and_looks_beyond_an_end(rng):
     data = blobs(rng, 240)
     order = rng.permutation(240)
-    found, stream_rate = fine_tuning_rates(data, order, every=48, seed=0)
-    pair = LastLayer(found.best, stream_rate)
+    found, steps = fine_tuning_rates(data, order, every=48, seed=0)
+    pair = LastLayer(found.best, steps.best)
     assert held_out(pair, data, order, base=48, every=48) == max(found.tried.values())
     assert found.at_end or min(found.tried) < found.best < max(found.tried)
+    assert steps.at_end or steps.best == 0.0 or steps.best < max(steps.tried)
 
 
 def test_ones_and_the_bases_own_covariance_are_not_the_same_start(rng):

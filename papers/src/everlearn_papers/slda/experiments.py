@@ -47,6 +47,7 @@ FINE, EXSTREAM, FIXED, PLASTIC, OFFLINE = (
 )
 AS_PUBLISHED = "SLDA (plastic, published rule)"
 ROWS = (FINE, EXSTREAM, FIXED, PLASTIC, AS_PUBLISHED, OFFLINE)
+STEPS = f"{FINE}, stream"  # its rate of single steps
 TOP = 5
 STARTS = ("ones", "another data set", "base")
 
@@ -177,17 +178,17 @@ def _learners(
         few = CHOOSING_CLASSES
         return held_out(exstream(rate), train, order, base=0, every=every, n_classes=few, top=top)
 
-    tuned, stream_rate = fine_tuning_rates(train, order, every=every, seed=seed, top=top)
+    tuned, steps = fine_tuning_rates(train, order, every=every, seed=seed, top=top)
     rehearsed = search(RATES, rehearsing)
     learners: dict[str, Callable[[], Any]] = {
-        FINE: lambda: LastLayer(tuned.best, stream_rate, seed),
+        FINE: lambda: LastLayer(tuned.best, steps.best, seed),
         EXSTREAM: lambda: exstream(rehearsed.best),
         FIXED: FixedLDA,
         PLASTIC: PlasticLDA,
         AS_PUBLISHED: PublishedLDA,
     }
-    rates = {FINE: [tuned.best, stream_rate], EXSTREAM: [rehearsed.best]}
-    searches = {FINE: tuned, EXSTREAM: rehearsed}
+    rates = {FINE: [tuned.best, steps.best], EXSTREAM: [rehearsed.best]}
+    searches = {FINE: tuned, STEPS: steps, EXSTREAM: rehearsed}
     return learners, {"rates": rates, "tried": {name: _ends(f) for name, f in searches.items()}}
 
 

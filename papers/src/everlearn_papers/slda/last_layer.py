@@ -28,7 +28,7 @@ from everlearn_papers.grid import Found, search
 EPOCHS, DECAY_AT, DECAY, BATCH = 40, (15, 30), 0.1, 256
 MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
 # Learning rates to choose from: ExStream's, fine-tuning's on the base batch and on the stream. A
-# rate of 0 leaves the layer as the base made it, so that none lower is left to try. The first two,
+# rate of 0 leaves the layer as the base made it, so that none lower is left to try. All of them,
 # and the offline layer's 1 / weight decay, go on where the best is at an end.
 RATES, BASE_RATES = (0.001, 0.01, 0.1), (0.01, 0.1, 1.0)
 STREAM_RATES = (0.0, 0.000001, 0.00001, 0.0001, 0.001, 0.01)
@@ -205,25 +205,18 @@ def held_out(
 
 def fine_tuning_rates(
     train: Examples, order: Indices, *, every: int, seed: int, top: int = 1
-) -> tuple[Found, float]:
-    """The search for the rate of the base, each with its best rate of the stream; and that rate."""
+) -> tuple[Found, Found]:
+    """The search for the rate of the base, and at that rate the one for the stream's."""
     bases: dict[float, SoftmaxLayer] = {}
-    best: dict[float, tuple[float, float]] = {}
+    streams: dict[float, Found] = {}
 
     def worth(base_rate: float) -> float:
-        each = {
-            rate: held_out(
-                LastLayer(base_rate, rate, seed, bases),
-                train,
-                order,
-                base=every,
-                every=every,
-                top=top,
-            )
-            for rate in STREAM_RATES
-        }
-        best[base_rate] = max((value, rate) for rate, value in each.items())
-        return best[base_rate][0]
+        def at(rate: float) -> float:
+            layer = LastLayer(base_rate, rate, seed, bases)
+            return held_out(layer, train, order, base=every, every=every, top=top)
+
+        streams[base_rate] = search(STREAM_RATES, at)
+        return max(streams[base_rate].tried.values())
 
     found = search(BASE_RATES, worth)
-    return found, best[found.best][1]
+    return found, streams[found.best]
