@@ -118,12 +118,16 @@ class OfflineLayer:
         held[order[HOLD_OUT_EVERY - 1 :: HOLD_OUT_EVERY]] = True
         learned, labels = rows[~held], y[~held]
         asked = Examples(rows[held], y[held])
+        # The loss is convex: each begins where the last one ended, and ends where it would anyway.
+        self.layer_ = LogisticRegression(tol=1e-4, max_iter=MAX_ITERATIONS, warm_start=True)
 
         def hits(strength: float) -> float:
-            return hit_rate(_trained(strength, learned, labels), asked, self.top)
+            return hit_rate(
+                self.layer_.set_params(C=strength).fit(learned, labels), asked, self.top
+            )
 
         self.found_ = search(STRENGTHS, hits)
-        self.layer_ = _trained(self.found_.best, rows, y)
+        self.layer_.set_params(C=self.found_.best).fit(rows, y)
         self.classes_ = self.layer_.classes_
         self.converged_ = bool(np.all(self.layer_.n_iter_ < MAX_ITERATIONS))
         return self
@@ -134,10 +138,6 @@ class OfflineLayer:
 
     def predict(self, X: NDArray[Any], among: Iterable[Any] | None = None) -> NDArray[Any]:
         return answers(self.decision_function(X), self.classes_, among)
-
-
-def _trained(strength: float, X: NDArray[Any], y: NDArray[Any]) -> LogisticRegression:
-    return LogisticRegression(C=strength, tol=1e-4, max_iter=MAX_ITERATIONS).fit(X, y)
 
 
 def hit_rate(estimator: Any, asked: Examples, top: int = 1) -> float:
