@@ -4,7 +4,10 @@ BIN := .venv/bin
 
 LABEL_STUDIO ?= out/label-studio
 
-.PHONY: demo serve test engines bridges film lint bench docs pages coverage package oldest clean
+# Tests start hundreds of Pythons, each of which would compile the sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo serve test tests engines bridges film lint bench docs pages coverage package oldest clean
 
 demo: .venv/.shown
 	$(BIN)/python examples/demo.py
@@ -12,8 +15,12 @@ demo: .venv/.shown
 serve: .venv/.shown
 	$(BIN)/python examples/serve_photographs.py
 
-test: .venv/.installed lint
-	$(BIN)/pytest -n auto --dist loadgroup
+# Side by side: types are checked by one process, and tests wait for servers now and then.
+test: .venv/.installed
+	$(MAKE) --no-print-directory --jobs 2 lint tests
+
+tests: .venv/.installed
+	$(BIN)/pytest -n auto
 
 # Fits on Ray and on Spark, which needs Java: nothing beside them, and what failed is tried once more,
 # for a node that starts too slowly is given up by its cluster.
@@ -51,7 +58,7 @@ film: .venv/.installed
 	$(BIN)/python scripts/film.py
 
 coverage: .venv/.installed
-	$(BIN)/pytest -n auto --dist loadgroup --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -n auto --cov --cov-report=term:skip-covered
 
 # Distributions that were checked: reproducible, complete, installable. TAG is compared if given.
 package: .venv/.installed

@@ -19,6 +19,48 @@ from everlearn.errors import MissingData
 
 _NUMBERS = itertools.count()
 
+# Tests that one worker runs: together they start a cluster, or compile the same functions.
+TOGETHER = ("tests/cluster/", "tests/forest/")
+# What takes longest is begun first, so that workers end at the same time.
+LONGEST = (
+    *TOGETHER,
+    "tests/docs/test_pages_run.py",
+    "tests/service/page/test_app.py",
+    "tests/contract/test_check_learner.py",
+    "tests/attacks/test_memory_safety.py",
+    "tests/test_acceleration.py",
+    "tests/test_architecture.py",
+    "tests/docs/test_site.py",
+    "papers/tests/test_reproduce.py",
+    "tests/service/test_fleet.py",
+    "tests/memory/storage/postgres/test_failures.py",
+    "tests/cli/test_app.py",
+)
+
+
+def share_of(nodeid: str) -> str:
+    """What a worker runs as a whole: a file, whose fixtures are then made once, or a folder."""
+    file = nodeid.partition("::")[0]
+    return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        rank = {share: place for place, share in enumerate(LONGEST)}
+        items.sort(key=lambda item: rank.get(share_of(item.nodeid), len(rank)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Shares(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return share_of(nodeid)
+
+    config.option.loadscopereorder = False  # shares stay in their order
+    return Shares(config, log)
+
 
 @pytest.fixture
 def rng() -> np.random.Generator:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import everlearn
+from conftest import LONGEST, share_of
 
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
@@ -57,6 +58,14 @@ def test_actions_are_named_by_digest_one_version_of_each():
     for line in used:
         assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
     assert len({line.partition("@")[0] for line in used}) == len(used)
+
+
+def test_shares_of_the_tests_are_there():
+    """What the workers begin with is named by its path."""
+    for share in LONGEST:
+        assert (ROOT / share).exists(), share
+    assert share_of("tests/cluster/test_plan.py::test_x[a::b]") == "tests/cluster/"
+    assert share_of("tests/test_base.py::test_x[a::b]") == "tests/test_base.py"
 
 
 LINT = """

@@ -87,23 +87,23 @@ def test_what_takes_long_is_left_out_and_named(two_papers, monkeypatch):
     def made():
         return list(json.loads((two_papers / "rlsc" / "results.json").read_text())["parts"])
 
-    result = run("reproduce", "rlsc", "--out", two_papers / "rlsc")
+    result = run("reproduce", "rlsc", "--jobs", 1, "--out", two_papers / "rlsc")
     assert result.stderr.splitlines()[0] == f"{named}; --long makes them"
     assert made() == ["table1"]
-    result = run("reproduce", "all", "--out", two_papers)
+    result = run("reproduce", "all", "--jobs", 1, "--out", two_papers)
     assert result.stderr.splitlines()[0] == f"{named}, slda fig1, slda table2; --long makes them"
     assert made() == ["table1"]
-    result = run("reproduce", "rlsc", "--only", "fig1", "--out", two_papers / "rlsc")
+    result = run("reproduce", "rlsc", "--only", "fig1", "--jobs", 1, "--out", two_papers / "rlsc")
     assert "left out" not in result.output
     assert made() == ["table1", "fig1"]
-    result = run("reproduce", "all", "--long", "--out", two_papers)
+    result = run("reproduce", "all", "--long", "--jobs", 1, "--out", two_papers)
     assert "left out" not in result.output
     assert made() == ["table1", "fig1", "table2"]
 
 
 def test_a_quick_run_is_kept_out_of_a_folder_of_full_ones(two_papers):
     (two_papers / "data").touch()
-    run("reproduce", "rlsc", "--out", two_papers / "x")
+    run("reproduce", "rlsc", "--jobs", 1, "--out", two_papers / "x")
     result = run("reproduce", "rlsc", "--quick", "--out", two_papers / "x", expect=1)
     assert "holds a full run" in result.output
 

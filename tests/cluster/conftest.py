@@ -159,14 +159,7 @@ def spark_session() -> Iterator[Any]:
     session.stop()
 
 
-# Clusters in one group: run side by side they take each other's cores and give up waiting.
-GROUPS = {"local": "local", "dask": "clusters", "ray": "clusters", "spark": "clusters"}
-ENGINES = [
-    pytest.param(engine, marks=pytest.mark.xdist_group(group)) for engine, group in GROUPS.items()
-]
-
-
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=["local", "dask", "ray", "spark"])
 def engine(request) -> Any:
     """Each engine in turn, as a user would name it or hand it over."""
     fixture = {"dask": "dask_client", "ray": "ray_cluster", "spark": "spark_session"}

@@ -12,8 +12,6 @@ import everlearn
 from scripts.check_pages import CHROMIUM, SLOW_MACHINE_MS, violations
 from tests.docs.blocks import ROOT
 
-pytestmark = pytest.mark.xdist_group("site")
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:

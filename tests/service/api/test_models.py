@@ -4,7 +4,6 @@ import base64
 import tempfile
 from functools import cache
 
-import jsonschema
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,13 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)  # JSON has no others
 PLAIN = st.none() | st.booleans() | st.integers() | FINITE | st.text(max_size=5)
 NESTED = PLAIN | st.lists(PLAIN, max_size=3)
 ANYTHING = NESTED | st.dictionaries(st.text(max_size=5), NESTED, max_size=3)
+
+
+def validate(value, schema):
+    """As jsonschema does, which takes seconds to import: not while tests are collected."""
+    import jsonschema
+
+    jsonschema.validate(value, schema)
 
 
 def drawn(schema, definitions):
@@ -96,7 +102,7 @@ def require_described(answer, operation, components):
         assert "Traceback" not in answer.text
         return
     schema = {**described[kind]["schema"], "components": components}
-    jsonschema.validate(answer.json(), schema)
+    validate(answer.json(), schema)
 
 
 @settings(
@@ -116,7 +122,7 @@ def test_what_a_schema_allows_is_drawn_and_accepted(api):
     """So that the test above does not only see refusals."""
     body = {"vector": [1.0, 0.0], "name": "cup"}
     schema = description()["paths"]["/v1/teach"]["post"]["requestBody"]["content"]
-    jsonschema.validate(body, schema["application/json"]["schema"])
+    validate(body, schema["application/json"]["schema"])
     assert api.post("/v1/teach", json=body).status_code == 200
     for path, method, operation in operations(description()):
         if method == "get" and "{" not in path:

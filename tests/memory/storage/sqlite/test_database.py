@@ -129,12 +129,12 @@ import numpy as np
 from everlearn import Memory
 from everlearn.errors import CannotWrite
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (8_000_000, 8_000_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (5_000_000, 5_000_000))
 acknowledged = 0
 memory = Memory(sys.argv[1])
 try:
     for index in range(4000):
-        memory.teach(np.full(5000, 1.0 + index), "noise")
+        memory.teach(np.full(1000, 1.0 + index), "noise")
         acknowledged += 1
 except CannotWrite as error:
     print(acknowledged)
