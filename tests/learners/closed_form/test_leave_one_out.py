@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from everlearn.learners.closed_form.leave_one_out import (
-    DiscriminantPath,
-    LearnedRows,
-    LeastSquaresPath,
-)
+from everlearn.learners.closed_form.leave_one_out import LearnedRows, LeastSquaresPath
 from everlearn.statistics.moments import Moments
 
 
@@ -53,33 +49,9 @@ def test_least_squares_without_an_example(taught, lam, recoding):
         assert np.all(np.isneginf(found[i, ~known]))
 
 
-@pytest.mark.parametrize("first", [None, 4])
-def test_least_squares_of_the_first_features_by_factors_as_by_eigenvectors(
-    taught, first, monkeypatch
-):
-    of_all = moments_of(taught.X, taught.slots, taught.weights)
-    short = LearnedRows(taught.X[:, :first], taught.slots, taught.weights)
-    expected = LeastSquaresPath(moments_of(short.X, short.slots, short.weights), short).scores(2.0)
-    by_eigenvectors = LeastSquaresPath(of_all, taught, first).scores(2.0)
+def test_least_squares_by_factors_as_by_eigenvectors(taught, monkeypatch):
+    moments = moments_of(taught.X, taught.slots, taught.weights)
+    by_eigenvectors = LeastSquaresPath(moments, taught).scores(2.0)
     monkeypatch.setattr("everlearn.learners.closed_form.leave_one_out.MANY_FEATURES", 0)
-    by_factors = LeastSquaresPath(of_all, taught, first).scores(2.0)
-    assert np.allclose(by_eigenvectors, expected, rtol=1e-8, atol=1e-9)
-    assert np.allclose(by_factors, expected, rtol=1e-8, atol=1e-9)
-
-
-@pytest.mark.parametrize("ridge", [0.5, 20.0, np.inf])
-def test_discriminant_without_an_example(taught, ridge):
-    found = DiscriminantPath(moments_of(taught.X, taught.slots, taught.weights), taught).scores(
-        ridge
-    )
-    for i in range(len(taught)):
-        rest = np.delete(np.arange(len(taught)), i)
-        fresh = moments_of(taught.X[rest], taught.slots[rest], taught.weights[rest])
-        B = np.eye(6) if np.isinf(ridge) else fresh.scatter() + ridge * np.eye(6)
-        gaps = taught.X[i] - fresh.means
-        expected = -0.5 * np.einsum("ij,ij->i", gaps, np.linalg.solve(B, gaps.T).T)
-        known = np.zeros(4, dtype=bool)
-        known[: fresh.n_slots] = fresh.counts > 0
-        ours, theirs = found[i, known], expected[known[: fresh.n_slots]]
-        assert np.allclose(ours - ours[0], theirs - theirs[0], rtol=1e-8, atol=1e-8)
-        assert np.all(np.isneginf(found[i, ~known]))
+    by_factors = LeastSquaresPath(moments, taught).scores(2.0)
+    assert np.allclose(by_factors, by_eigenvectors, rtol=1e-8, atol=1e-9)

@@ -22,15 +22,19 @@ Cost: O(n² d + n³ / 3) to solve, O(n²) for one more example and for a questio
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import cho_solve, lapack, solve_triangular
+from scipy.linalg import solve_triangular
 
 from everlearn.arrays import Array, Slots
 from everlearn.learners.closed_form.leave_one_out import LearnedRows, leave_one_out_scores
 from everlearn.preprocessing.fixed_map import in_blocks
-from everlearn.statistics.definite import definite_factor
+from everlearn.statistics.slices import Work, factored, parts
 
-# LearnedRows of K made together: what is computed on the way to them stays small beside K.
+# Rows of K made together, at most: what is computed on the way to them stays small beside K.
 ROWS = 256
+# A cosine, its arc and its sine cost as much as so many products.
+ARC = 100.0
+# Room for so many more examples, and for a share of those there are, is made at once.
+ROOM, MORE = 64, 8
 
 
 def arc_cosine(A: Array, B: Array) -> Array:
@@ -46,67 +50,100 @@ def arc_cosine(A: Array, B: Array) -> Array:
     return cosine
 
 
-class _Symmetric:
-    """K of examples with themselves, beside it the factor of K + λ diag(1/w) for one λ."""
+class SymmetricKernel:
+    """K of examples with themselves, beside it the factor of K + λ diag(1/w) for one λ.
 
-    def __init__(self, rows: LearnedRows) -> None:
+    Empty until :meth:`fill` has run to its end.
+    """
+
+    def __init__(self, rows: LearnedRows, piece: float) -> None:
         n = len(rows)
-        self._weights = rows.weights
+        self._rows, self._piece = rows, piece
         self._both = np.zeros((n, n), order="F")
-        for part in in_blocks(n, ROWS):
-            self._both[part, part.start :] = arc_cosine(rows.X[part], rows.X[part.start :])
-        self._diagonal = self._both.diagonal().copy()
-        self._mirror()
+        self._diagonal = np.zeros(n)
         self._factored: float | None = None
-        share = rows.weights / rows.weights.sum()
-        spread = share @ self._diagonal - share @ self._both @ share
         # Σ w ‖φ(x) − mean‖², the scatter of the features behind K about their mean, all of them.
-        self.total_variance = float(rows.weights.sum() * spread)
+        self.total_variance = 0.0
 
-    def factor(self, regularization: float) -> Array:
+    def fill(self) -> Work[None]:
+        """Compute K."""
+        X, n = self._rows.X, len(self._rows)
+        each = n * (X.shape[1] + ARC)
+        for part in parts(n, each, min(self._piece, ROWS * each)):
+            self._both[part, part.start :] = arc_cosine(X[part], X[part.start :])
+            yield (part.stop - part.start) * (n - part.start) * (X.shape[1] + ARC)
+        self._diagonal = self._both.diagonal().copy()
+        yield from self._mirror()
+        share = self._rows.weights / self._rows.weights.sum()
+        spread = share @ self._diagonal - share @ self._both @ share
+        self.total_variance = float(self._rows.weights.sum() * spread)
+        yield float(n * n)
+
+    def factor(self, regularization: float) -> Work[Array]:
         """L; what is above its diagonal is not part of it, and another λ overwrites it."""
-        if regularization == self._factored:
-            return self._both
-        self._mirror()
-        self._factored = regularization
-        np.fill_diagonal(self._both, self._diagonal + regularization / self._weights)
-        self._both = definite_factor(self._both, overwrite=True)[0]
+        if regularization != self._factored:
+            yield from self._mirror()
+            ridge = regularization / self._rows.weights
+            np.fill_diagonal(self._both, self._diagonal + ridge)
+            yield from factored(self._both, self._piece)
+            self._factored = regularization
         return self._both
 
-    def _mirror(self) -> None:
+    def _mirror(self) -> Work[None]:
         """Copy what is above the diagonal below it; the diagonal is K's again."""
+        self._factored = None
         for part in in_blocks(len(self._both), ROWS):
             square = np.triu(self._both[part, part], 1)
             self._both[part.stop :, part] = self._both[part, part.stop :].T
             self._both[part, part] = square + square.T
+            yield 10.0 * ROWS * (len(self._both) - part.start)
         np.fill_diagonal(self._both, self._diagonal)
 
 
 class KernelPath:
-    """Scores of all examples, each without itself, for any λ; ``rows`` are all there are."""
+    """Leave-one-out scores of examples, for any λ; ``rows`` are all there are.
 
-    def __init__(self, counts: Array, rows: LearnedRows, asked: Slots, loo: Array) -> None:
-        self._counts = counts
+    To be used when :meth:`begin` has run to its end.
+    """
+
+    def __init__(
+        self, counts: Array, rows: LearnedRows, asked: Slots, loo: Array, piece: float = np.inf
+    ) -> None:
+        self._counts, self._piece = counts, piece
         others = np.setdiff1d(np.arange(len(rows)), asked)
         self._rows, self._left_out = rows.take(np.concatenate([others, asked])), loo
         self._first = len(others)
-        self._kernel = _Symmetric(self._rows)
-        self.total_variance = self._kernel.total_variance
+        self._kernel = SymmetricKernel(self._rows, piece)
 
-    def squares(self, regularization: float, recoding: float) -> "KernelSquares":
+    @property
+    def total_variance(self) -> float:
+        return self._kernel.total_variance
+
+    def begin(self) -> Work[None]:
+        """Compute K."""
+        yield from self._kernel.fill()
+
+    def squares(self, regularization: float, recoding: float) -> "Work[KernelSquares]":
         """The solution; this path is used up. Nothing is left to do where λ was the last asked."""
-        return KernelSquares(self._rows, len(self._counts), regularization, recoding, self._kernel)
+        return kernel_squares(
+            self._rows,
+            len(self._counts),
+            regularization,
+            recoding,
+            kernel=self._kernel,
+            piece=self._piece,
+        )
 
-    def scores(self, regularization: float, recoding: float = 0.0) -> Array:
+    def scores(self, regularization: float, recoding: float = 0.0) -> Work[Array]:
         """One row per example asked about, one column per slot."""
         rows, asked = self._rows, slice(self._first, None)
-        lower = self._kernel.factor(regularization)
-        last, _ = lapack.dtrtri(lower[asked, asked], lower=1)
+        lower = yield from self._kernel.factor(regularization)
         members = _indicators(rows.slots, len(self._counts))
         sides = np.column_stack([members, np.ones(len(members))])
-        solved = cho_solve((lower, True), sides, check_finite=False)
+        solved = yield from _all_solved(lower, sides, (0, 1), self._piece)
         ones = solved[:, -1]
-        diagonal = np.sum(np.tril(last) ** 2, axis=0) - ones[asked] ** 2 / ones.sum()
+        diagonal = yield from _inverse_squares(lower[asked, asked], self._piece)
+        diagonal -= ones[asked] ** 2 / ones.sum()
         bias = ones @ members / ones.sum()
         alpha = solved[asked, :-1] - np.outer(ones[asked], bias)
         weights = rows.weights[asked]
@@ -116,10 +153,30 @@ class KernelPath:
         return leave_one_out_scores(fits, leverages, slots, self._left_out, self._counts, recoding)
 
 
+def kernel_squares(
+    rows: LearnedRows,
+    n_slots: int,
+    regularization: float,
+    recoding: float,
+    *,
+    kernel: SymmetricKernel | None = None,
+    piece: float = np.inf,
+) -> "Work[KernelSquares]":
+    """Kernel ridge regression; λ is relative to the mean variance of the features behind K."""
+    if kernel is None:
+        kernel = SymmetricKernel(rows, piece)
+        yield from kernel.fill()
+    ridge = regularization * (kernel.total_variance / rows.X.shape[1]) or 1.0
+    lower = yield from kernel.factor(ridge)
+    sides = np.column_stack([np.ones(len(rows)), _indicators(rows.slots, n_slots)])
+    V = yield from _all_solved(lower, sides, (0,), piece)
+    return KernelSquares(rows, lower, V, ridge, recoding)
+
+
 class KernelSquares:
     """The solution for one λ and α, which one more example extends.
 
-    With V = L⁻¹ (Y, 1) and u = L⁻¹ k(x), a question needs no more than one triangular solve:
+    With V = L⁻¹ (1, Y) and u = L⁻¹ k(x), a question needs no more than one triangular solve:
 
         score_k(x) = V_k·u + b_k (1 − V_1·u),      b_k = V_k·V_1 / V_1·V_1
 
@@ -127,35 +184,37 @@ class KernelSquares:
     """
 
     def __init__(
-        self,
-        rows: LearnedRows,
-        n_slots: int,
-        regularization: float,
-        recoding: float,
-        kernel: _Symmetric | None = None,
+        self, rows: LearnedRows, lower: Array, V: Array, ridge: float, recoding: float
     ) -> None:
-        kernel = kernel or _Symmetric(rows)
-        self._ridge = regularization * (kernel.total_variance / rows.X.shape[1]) or 1.0
+        self.ridge = ridge
         self._recoding = recoding
-        self._X, self._more = rows.X, rows.X[:0]
-        self._lower = kernel.factor(self._ridge)
-        self._R, self._M = np.zeros((0, len(rows))), np.zeros((0, 0))
-        members = _indicators(rows.slots, n_slots)
-        self._counts = rows.weights @ members
-        self._V = self._forward(np.column_stack([np.ones(len(rows)), members]))
+        self._X, self._lower, self._V = rows.X, lower, V
+        self._counts = np.bincount(rows.slots, rows.weights, V.shape[1] - 1)
+        # Examples that came later, and the rows of L that they add; with room for more.
+        self._n_more = 0
+        self._later, self._R, self._M = self._room(ROOM + len(rows) // MORE)
         # A⁻¹ (y_k − b_k 1), made when there are many questions: as dear as one for each class.
         self._alpha: Array | None = None
+
+    @property
+    def question_products(self) -> float:
+        """How many products of two numbers a question takes."""
+        n, d = len(self._X) + self._n_more, self._X.shape[1]
+        return float(n * (d + ARC) + n * n / 2.0 + self._V.size)
 
     def extend(self, x: Array, slot: int) -> None:
         """One more example of weight one: a row more of the factor."""
         row = self._forward(self._beside(x[None]).T)[:, 0]
-        own = float(x @ x) + self._ridge - float(row @ row)
-        root = np.sqrt(max(own, 1e-12 * self._ridge))
-        n, m = len(self._X), len(self._more)
-        self._R = np.concatenate([self._R, row[None, :n]])
-        self._M = np.pad(self._M, (0, 1))
-        self._M[m] = np.append(row[n:], root)
-        self._more = np.concatenate([self._more, x[None]])
+        own = float(x @ x) + self.ridge - float(row @ row)
+        root = np.sqrt(max(own, 1e-12 * self.ridge))
+        n, m = len(self._X), self._n_more
+        if m == len(self._later):
+            later, R, M = self._room(2 * m)
+            later[:m], R[:m], M[:m, :m] = self._later, self._R, self._M
+            self._later, self._R, self._M = later, R, M
+        self._R[m], self._M[m, :m], self._M[m, m] = row[:n], row[n:], root
+        self._later[m] = x
+        self._n_more += 1
         new = max(0, slot + 1 - len(self._counts))
         self._counts, V = np.pad(self._counts, (0, new)), np.pad(self._V, ((0, 1), (0, new)))
         self._counts[slot] += 1.0
@@ -167,7 +226,7 @@ class KernelSquares:
     def scores(self, X: Array) -> Array:
         """One row of scores per row of X, one column per slot."""
         bias = self._V[:, 1:].T @ self._V[:, 0] / (self._V[:, 0] @ self._V[:, 0])
-        if self._alpha is None and len(X) >= len(bias) and not len(self._more):
+        if self._alpha is None and len(X) >= len(bias) and not self._n_more:
             sides = self._V[:, 1:] - np.outer(self._V[:, 0], bias)
             self._alpha = _solved(self._lower, sides, 1)
         plain = np.empty((len(X), len(bias)))
@@ -185,14 +244,50 @@ class KernelSquares:
 
     def _beside(self, X: Array) -> Array:
         """K of every row of X with every example."""
-        return np.concatenate([arc_cosine(X, self._X), arc_cosine(X, self._more)], axis=1)
+        later = self._later[: self._n_more]
+        return np.concatenate([arc_cosine(X, self._X), arc_cosine(X, later)], axis=1)
 
     def _forward(self, sides: Array) -> Array:
         """L⁻¹ of what has a row for every example."""
-        first = _solved(self._lower, sides[: len(self._X)])
-        if not len(self._more):
+        n, m = len(self._X), self._n_more
+        first = _solved(self._lower, sides[:n])
+        if not m:
             return first
-        return np.concatenate([first, _solved(self._M, sides[len(self._X) :] - self._R @ first)])
+        rest = sides[n:] - self._R[:m] @ first
+        return np.concatenate([first, _solved(self._M[:m, :m], rest)])
+
+    def _room(self, capacity: int) -> tuple[Array, Array, Array]:
+        n, d = self._X.shape
+        return np.empty((capacity, d)), np.empty((capacity, n)), np.zeros((capacity, capacity))
+
+
+def _all_solved(
+    lower: Array, sides: Array, order: tuple[Literal[0, 1], ...], piece: float
+) -> Work[Array]:
+    """L⁻¹ (0), L⁻ᵀ (1) or both in turn applied to every column."""
+    solved = np.empty(sides.shape, order="F")
+    each = len(order) * len(lower) ** 2 / 2.0
+    for part in parts(sides.shape[1], each, piece):
+        columns = sides[:, part]
+        for trans in order:
+            columns = _solved(lower, columns, trans)
+        solved[:, part] = columns
+        yield (part.stop - part.start) * each
+    return solved
+
+
+def _inverse_squares(lower: Array, piece: float) -> Work[Array]:
+    """The diagonal of (L Lᵀ)⁻¹: the squared length of every column of L⁻¹."""
+    n = len(lower)
+    squares = np.empty(n)
+    for part in parts(n, n**2 / 2.0, piece):
+        # A column of L⁻¹ has nothing above its own row.
+        own = slice(part.start, None)
+        unit = np.zeros((n - part.start, part.stop - part.start))
+        np.fill_diagonal(unit, 1.0)
+        squares[part] = np.sum(_solved(lower[own, own], unit) ** 2, axis=0)
+        yield (part.stop - part.start) * n**2 / 2.0
+    return squares
 
 
 def _solved(lower: Array, sides: Array, trans: Literal[0, 1] = 0) -> Array:

@@ -26,29 +26,30 @@ from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.deprecation import DEPRECATED, parameter, warn_of_old_parameters
 from everlearn.errors import NotForgettable
-from everlearn.learners.auto.arc_cosine import KernelPath, KernelSquares
+from everlearn.learners.auto.arc_cosine import KernelSquares, kernel_squares
+from everlearn.learners.auto.following import FollowedHead
+from everlearn.learners.auto.heads import nearest_mean_scores, ridge_of, shrinkage_of
 from everlearn.learners.auto.random_features import RandomFeatureMoments
 from everlearn.learners.auto.selection import (
     DISCRIMINANT,
     FEATURES,
     KERNEL,
     NEAREST,
+    Frozen,
     HeadChoice,
+    LearnedState,
+    Selected,
     choose,
 )
 from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.learners.closed_form.discriminant import ExactDiscriminant
 from everlearn.learners.closed_form.least_squares import LeastSquares
 from everlearn.learners.closed_form.leave_one_out import LearnedRows
-from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
 from everlearn.learners.closed_form.sample import Sample
-from everlearn.learners.lda import TowardsMeanVariance
 from everlearn.statistics.moments import Moments
+from everlearn.statistics.slices import finished
 from everlearn.statistics.stored import stored_flag
 from everlearn.validation import require_number, require_whole
-
-# ``predict_one`` keeps its choice until this much more was learned.
-CHOOSE_AGAIN = 0.1
 
 
 class AutoClassifier(AdditiveClassifier):
@@ -146,7 +147,7 @@ class AutoClassifier(AdditiveClassifier):
     @property
     def choice_(self) -> HeadChoice:
         with self._lock:
-            return self._exact.choice(self.moments_, self._sample, self._random_features)
+            return self._exact.choice(self._learned())
 
     @property
     def why_(self) -> str:
@@ -172,18 +173,20 @@ class AutoClassifier(AdditiveClassifier):
             n_features, int(self.sample_size), parameter(self, "memory_mb"), self.microseconds
         )
         self._exact = _Chosen()
-        self._running = _Following(n_features)
+        self._running = FollowedHead()
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        if len(X) == 1 and weights is None:  # the first of its class
+            self._learn_one(X[0], int(slots[0]))
+            return
         super()._learn(X, slots, weights)
         self._take_note(X, slots, weights)
         self._running.invalidate()
 
     def _learn_one(self, x: Array, slot: int) -> None:
-        self._running.before(x, self._random_features)
         row = self.moments_.add_one(x, slot)
         self._take_note(x[None], np.array([slot]), None)
-        self._running.after(row, x, slot)
+        self._running.follow(row, x, slot)
 
     def _take_note(self, X: Array, slots: Slots, weights: Array | None) -> None:
         if self.moments_.total > self._random_features.begins_beyond:
@@ -219,10 +222,13 @@ class AutoClassifier(AdditiveClassifier):
         self._running.invalidate()
 
     def _scores(self, X: Array) -> Array:
-        return self._exact.scores(X, self.moments_, self._sample, self._random_features)
+        return self._exact.scores(X, self._learned())
 
     def _scores_one(self, x: Array) -> Array:
-        return self._running.scores_one(x, self.moments_, self._sample, self._random_features)
+        return self._running.scores_one(x, self._learned())
+
+    def _learned(self) -> LearnedState:
+        return LearnedState(self.moments_, self._sample, self._random_features)
 
     def _own_state(self) -> State:
         arrays, notes = super()._own_state()
@@ -240,129 +246,49 @@ class AutoClassifier(AdditiveClassifier):
 
 
 class _Chosen:
-    """The reading chosen for exactly these moments."""
+    """The head chosen for exactly what was learned."""
 
     def __init__(self) -> None:
         self._made_for = -1
+        self._selected: Selected | None = None
         self._choice: HeadChoice | None = None
-        self._kernel: KernelPath | None = None
         self._solution: LeastSquares | KernelSquares | None = None
         self._discriminant = ExactDiscriminant()
 
-    def choice(
-        self, moments: Moments, sample: Sample, features: RandomFeatureMoments
-    ) -> HeadChoice:
-        if self._choice is None or self._made_for != moments.version:
-            self._kernel = self._solution = None
-            self._choice, self._kernel = choose(moments, sample, features)
-            self._made_for = moments.version
+    def choice(self, learned: LearnedState) -> HeadChoice:
+        if self._choice is None or self._made_for != learned.moments.version:
+            self._selected = self._solution = None
+            self._selected = finished(choose(Frozen(learned)))
+            self._choice = self._selected.with_temperature()
+            self._made_for = learned.moments.version
         return self._choice
 
-    def scores(
-        self, X: Array, moments: Moments, sample: Sample, features: RandomFeatureMoments
-    ) -> Array:
-        chosen = self.choice(moments, sample, features)
+    def scores(self, X: Array, learned: LearnedState) -> Array:
+        chosen, moments = self.choice(learned), learned.moments
         if chosen.reading == NEAREST:
             return nearest_mean_scores(X, moments)
         if chosen.reading == DISCRIMINANT:
-            weights, bias, origin = self._discriminant.linear(moments, _shrinkage(chosen))
+            weights, bias, origin = self._discriminant.linear(moments, shrinkage_of(chosen))
             return (X - origin) @ weights.T + bias
         if self._solution is None:
-            self._solution = solution(chosen, moments, sample, features, self._kernel)
-            self._kernel = None
+            assert self._selected is not None
+            self._solution = _solution(self._selected, learned)
+            self._selected = None
+        features = learned.features
         return self._solution.scores(features.seen(X) if chosen.reading == FEATURES else X)
 
 
-class _Following:
-    """A reading chosen not long ago that follows every example at a fixed cost."""
-
-    def __init__(self, n_features: int) -> None:
-        self._n_features = n_features
-        self._choice: HeadChoice | None = None
-        self._chosen_at = 0.0
-        self._solution: LeastSquares | KernelSquares | None = None
-        self._discriminant: RunningDiscriminant | None = None
-        self._beside: Array | None = None
-
-    def invalidate(self) -> None:
-        """The moments changed as a whole."""
-        self._solution = self._discriminant = None
-
-    def before(self, x: Array, features: RandomFeatureMoments) -> None:
-        """One example is about to be learned."""
-        if isinstance(self._solution, LeastSquares):
-            seen = features.seen(x[None]) if self._has_random_features() else x[None]
-            self._beside = self._solution.rows_beside(seen, None)
-
-    def after(self, row: Array, x: Array, slot: int) -> None:
-        """It was, and S grew by the outer product of this row."""
-        if isinstance(self._solution, LeastSquares):
-            self._solution.follow_one(self._beside, slot)
-        elif self._solution is not None:
-            self._solution.extend(x, slot)
-        if self._discriminant is not None:
-            self._discriminant.follow_one(row, slot)
-
-    def scores_one(
-        self, x: Array, moments: Moments, sample: Sample, features: RandomFeatureMoments
-    ) -> Array:
-        recent = self._chosen_at <= moments.total <= self._chosen_at * (1.0 + CHOOSE_AGAIN)
-        if self._choice is None or not recent:
-            self.invalidate()
-            self._choice, kernel = choose(moments, sample, features)
-            self._chosen_at = moments.total
-            if kernel is not None:
-                self._solution = solution(self._choice, moments, sample, features, kernel)
-        if self._choice.reading == NEAREST:
-            return nearest_mean_scores(x[None], moments)[0]
-        if self._choice.reading == DISCRIMINANT:
-            if self._discriminant is None:
-                self._discriminant = RunningDiscriminant(self._n_features)
-            return self._discriminant.scores_one(x, moments, _shrinkage(self._choice))
-        if self._solution is None:
-            self._solution = solution(self._choice, moments, sample, features)
-        if isinstance(self._solution, KernelSquares):
-            return self._solution.scores(x[None])[0]
-        return self._solution.scores_one(
-            features.seen(x[None])[0] if self._has_random_features() else x
+def _solution(selected: Selected, learned: LearnedState) -> LeastSquares | KernelSquares:
+    """Least squares as chosen, on what was learned until now."""
+    choice, moments = selected.choice, learned.moments
+    if selected.kernel is not None:
+        return finished(selected.kernel.squares(choice.regularization, choice.recoding))
+    if choice.reading == KERNEL and learned.sample.is_all:
+        rows = learned.sample.rows()
+        return finished(
+            kernel_squares(rows, moments.n_slots, choice.regularization, choice.recoding)
         )
-
-    def _has_random_features(self) -> bool:
-        return self._choice is not None and self._choice.reading == FEATURES
-
-
-def solution(
-    choice: HeadChoice,
-    moments: Moments,
-    sample: Sample,
-    features: RandomFeatureMoments,
-    kernel: KernelPath | None = None,
-) -> LeastSquares | KernelSquares:
-    """Least squares as chosen, on what was taught until now."""
-    if kernel is not None:
-        return kernel.squares(choice.regularization, choice.recoding)
-    if choice.reading == KERNEL and sample.is_all:
-        rows = sample.rows()
-        return KernelSquares(rows, moments.n_slots, choice.regularization, choice.recoding)
-    if choice.reading == FEATURES and features.moments is not None:
-        return least_squares(features.moments, choice, moments.n_features)
-    return least_squares(moments, choice, moments.n_features)
-
-
-def least_squares(moments: Moments, choice: HeadChoice, n_features: int) -> LeastSquares:
-    """Ridge regression as chosen; λ is relative to the mean variance of so many features."""
-    mean_variance = float(moments.total_scatter().diagonal().sum()) / n_features
-    regularization = choice.regularization * mean_variance if mean_variance > 0 else 1.0
-    return LeastSquares(moments, regularization, choice.recoding, rebalance=False, intercept=True)
-
-
-def nearest_mean_scores(X: Array, moments: Moments) -> Array:
-    """−½ ‖x − μ_k‖² up to a term that all classes share, about the mean of all."""
-    centred = moments.means - moments.mean
-    scores: Array = (X - moments.mean) @ centred.T - 0.5 * np.einsum("ij,ij->i", centred, centred)
-    return scores
-
-
-def _shrinkage(choice: HeadChoice) -> TowardsMeanVariance:
-    """ε of (1 − ε) S/N + ε ν I, whose ridge is ε / (1 − ε) of the mean variance."""
-    return TowardsMeanVariance(choice.regularization / (1.0 + choice.regularization))
+    wide = learned.features.moments
+    read = wide if choice.reading == FEATURES and wide is not None else moments
+    regularization = ridge_of(choice, read.total_scatter(), moments.n_features)
+    return LeastSquares(read, regularization, choice.recoding, rebalance=False, intercept=True)

@@ -11,26 +11,31 @@ regularization.
 The regularization of random features is looked for with the first half of them, at an eighth of the
 cost, and that of the kernel with half of the examples where there are many. All of them are less
 noisy and may want it weaker, so the next weaker one is tried as well.
+
+All of this is work in slices (``statistics/slices.py``): ``predict`` does it at once, and
+``predict_one`` while further examples are learned.
 """
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from everlearn.arrays import Array, Slots
 from everlearn.learners.auto.arc_cosine import KernelPath
+from everlearn.learners.auto.linear_paths import (
+    DiscriminantScores,
+    FrozenMoments,
+    LeastSquaresScores,
+)
 from everlearn.learners.auto.random_features import RandomFeatureMoments
 from everlearn.learners.closed_form.evidence import LeaveOneOutEvidence, comparable, left_out
-from everlearn.learners.closed_form.leave_one_out import (
-    MANY_FEATURES,
-    DiscriminantPath,
-    LearnedRows,
-    LeastSquaresPath,
-)
+from everlearn.learners.closed_form.leave_one_out import MANY_FEATURES, LearnedRows
 from everlearn.learners.closed_form.model_selection import usual_regularization
 from everlearn.learners.closed_form.sample import Sample
 from everlearn.statistics.moments import Moments
+from everlearn.statistics.slices import Work, in_turn, parts
 
 RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
 KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on random features"
@@ -87,54 +92,123 @@ _Asked = tuple[str, float, Array]
 
 
 @dataclass(frozen=True)
+class LearnedState:
+    """Everything that was learned: what a head is chosen for and read from."""
+
+    moments: Moments
+    sample: Sample
+    features: RandomFeatureMoments
+
+
+class Frozen:
+    """What was learned until now, in arrays that learning more does not change.
+
+    Work that is done at once copies the moments of random features where it needs them; work in
+    slices has them copied before anything more is learned (:meth:`keep_wide`).
+    """
+
+    def __init__(self, learned: LearnedState, piece: float = np.inf) -> None:
+        self.piece = piece
+        self.moments = FrozenMoments(learned.moments)
+        # A sample replaces its arrays and never writes to the rows that it has.
+        self.sample = copy.copy(learned.sample)
+        self.features = learned.features
+        self.keeps = learned.features.keeps
+        self.has_wide = learned.features.moments is not None
+        self._wide: FrozenMoments | None = None
+        self._wide_is_total = False
+        self._total: Array | None = None
+
+    @property
+    def wide(self) -> FrozenMoments:
+        """The moments of random features; T in the place of S after :meth:`wide_total`."""
+        if self._wide is None:
+            assert self.features.moments is not None
+            self._wide = FrozenMoments(self.features.moments)
+        return self._wide
+
+    def keep_wide(self) -> None:
+        if self.has_wide:
+            _ = self.wide
+
+    def total_scatter(self) -> Work[Array]:
+        """T, its upper triangle."""
+        if self._total is None:
+            total = self.moments.scatter.copy()
+            yield from self.moments.add_between(total, self.piece)
+            self._total = total
+        return self._total
+
+    def wide_total(self) -> Work[Array]:
+        """T of random features, its upper triangle, in the place of S."""
+        if not self._wide_is_total:
+            yield from self.wide.add_between(self.wide.scatter, self.piece)
+            self._wide_is_total = True
+        return self.wide.scatter
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A choice, what was computed of the kernel where that is chosen, and what speaks for it."""
+
+    choice: HeadChoice
+    kernel: KernelPath | None = None
+    evidence: LeaveOneOutEvidence | None = None
+    scores: Array | None = None
+
+    def with_temperature(self) -> HeadChoice:
+        """The choice, with a temperature for its probabilities."""
+        if self.evidence is None or self.scores is None:
+            return self.choice
+        return replace(self.choice, temperature=self.evidence.temperature(self.scores))
+
+
+@dataclass(frozen=True)
 class _Candidate:
     """A reading, what it scores at a regularization, and what right answers at each are worth."""
 
     reading: str
     regularizations: Array
-    scores: Callable[[float], Array]
+    scores: Callable[[float], Work[Array]]
     worth: Callable[[Array], Array]
 
 
-def choose(
-    moments: Moments, sample: Sample, features: RandomFeatureMoments
-) -> tuple[HeadChoice, KernelPath | None]:
-    """The head with the most right leave-one-out answers.
-
-    With the kernel comes what was computed of it, to answer with.
-    """
+def choose(learned: Frozen) -> Work[Selected]:
+    """The head with the most right leave-one-out answers."""
+    moments, sample = learned.moments, learned.sample
     n_classes = np.count_nonzero(moments.counts)
     usual = usual_regularization(moments.counts)
     kept = sample.rows()
     positions = comparable(kept, moments.counts)
-    if features.keeps or features.moments is not None:
+    if learned.keeps or learned.has_wide:
         positions = sample.first(positions, MOST_ASKED)
-    has_kernel = moments.total <= features.keeps and sample.is_all
+    has_kernel = moments.total <= learned.keeps and sample.is_all
     if not len(positions) or n_classes < 2:
-        return HeadChoice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual), None
+        return Selected(HeadChoice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual))
     rows = left_out(kept, positions)
+    yield float(rows.X.size)
     evidence = LeaveOneOutEvidence(moments.counts, rows, kept.weights[positions])
-    linear = _linear(moments, rows, usual)
+    linear = yield from _linear(learned, rows, usual)
     if not linear:
-        return HeadChoice(NEAREST, np.inf), None
+        return Selected(HeadChoice(NEAREST, np.inf))
     right: dict[str, float] = {}
     best: tuple[float, _Asked] | None = None
     for one in linear:
-        asked = [(one.reading, float(s), one.scores(float(s))) for s in one.regularizations]
-        counts = evidence.right([scores for _, _, scores in asked])
+        tables = yield from in_turn(map(one.scores, one.regularizations.tolist()))
+        counts = evidence.right(tables)
         right[one.reading] = float(counts.max()) / evidence.total
         worth = one.worth(counts)
         at = len(worth) - 1 - int(worth[::-1].argmax())
         if best is None or worth[at] > best[0]:
-            best = float(worth[at]), asked[at]
+            best = float(worth[at]), (one.reading, float(one.regularizations[at]), tables[at])
     assert best is not None
     regularizations = _regularizations_near(usual)
     preferred: list[_Asked] = []
     path: KernelPath | None = None
     if has_kernel:
-        path, preferred = _kernel(moments, sample, positions, regularizations)
-    elif features.moments is not None:
-        preferred = _features(moments, sample, features, evidence, positions, regularizations)
+        path, preferred = yield from _kernel(learned, positions, regularizations)
+    elif learned.has_wide:
+        preferred = yield from _features(learned, evidence, positions, regularizations)
     asked = [*preferred, best[1]]
     tables = [scores for _, _, scores in asked]
     for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
@@ -142,25 +216,25 @@ def choose(
     reading, regularization, scores = asked[evidence.first_as_good_as_the_best(tables)]
     recoding = 0.0
     if reading not in (DISCRIMINANT, NEAREST):
-        recoding = evidence.recoding(scores, RECODINGS)
-        scores = evidence.recoded(scores, recoding)
+        recoding, scores = yield from evidence.recoding(scores, RECODINGS)
     elif reading == DISCRIMINANT:  # as the reading itself scales them
         scores = scores * moments.total * (1.0 + regularization)
     choice = HeadChoice(
         reading,
         regularization,
         recoding,
-        evidence.temperature(scores),
-        tuple(right.items()),
-        round(evidence.total),
-        features.width if reading == FEATURES else 0,
+        right=tuple(right.items()),
+        asked=round(evidence.total),
+        width=learned.features.width if reading == FEATURES else 0,
     )
-    return choice, path if reading == KERNEL else None
+    return Selected(choice, path if reading == KERNEL else None, evidence, scores)
 
 
-def _linear(moments: Moments, rows: LearnedRows, usual: float) -> list[_Candidate]:
+def _linear(learned: Frozen, rows: LearnedRows, usual: float) -> Work[list[_Candidate]]:
     """Least squares, discriminant and nearest mean of the features as they are."""
-    squares = LeastSquaresPath(moments, rows)
+    moments = learned.moments
+    total = yield from learned.total_scatter()
+    squares = LeastSquaresScores(moments, total, rows, learned.piece)
     if not squares.mean_variance > 0:
         return []
     ridges = RANDOM_FEATURE_RIDGES if moments.n_features > MANY_FEATURES else RIDGES
@@ -168,18 +242,18 @@ def _linear(moments: Moments, rows: LearnedRows, usual: float) -> list[_Candidat
         _Candidate(
             RIDGE,
             ridges,
-            lambda s: squares.scores(s * squares.mean_variance),
+            lambda s: squares.at(s * squares.mean_variance),
             lambda hits: _preferred(hits, ridges, usual),
         )
     ]
     if moments.n_features > MANY_FEATURES:
         return found
-    discriminants = DiscriminantPath(moments, rows)
+    discriminants = DiscriminantScores(moments, rows, learned.piece)
     if not discriminants.mean_variance > 0:
         return found
 
-    def scores(regularization: float) -> Array:
-        return discriminants.scores(regularization * discriminants.mean_variance)
+    def scores(regularization: float) -> Work[Array]:
+        return discriminants.at(regularization * discriminants.mean_variance)
 
     return [
         *found,
@@ -198,27 +272,29 @@ def _regularizations_near(usual: float) -> list[float]:
 
 
 def _kernel(
-    moments: Moments, sample: Sample, asked: Slots, regularizations: list[float]
-) -> tuple[KernelPath, list[_Asked]]:
+    learned: Frozen, asked: Slots, regularizations: list[float]
+) -> Work[tuple[KernelPath, list[_Asked]]]:
     """Kernel ridge regression on all there is, at regularizations that may suit it."""
-    kept = sample.rows()
+    kept = learned.sample.rows()
     if len(kept) > MANY:
-        regularizations = _suiting_half(sample, regularizations)
-    path = KernelPath(moments.counts, kept, asked, np.minimum(kept.weights, 1.0)[asked])
-    variance = path.total_variance / moments.n_features
+        regularizations = yield from _suiting_half(learned, regularizations)
+    alone = np.minimum(kept.weights, 1.0)[asked]
+    path = KernelPath(learned.moments.counts, kept, asked, alone, learned.piece)
+    yield from path.begin()
+    variance = path.total_variance / learned.moments.n_features
     if not variance > 0:
         return path, []
     # The preferred regularization last: where it is chosen, its factor is at hand.
-    tables = [path.scores(s * variance) for s in reversed(regularizations)][::-1]
-    return path, [(KERNEL, s, table) for s, table in zip(regularizations, tables, strict=True)]
+    tables = yield from in_turn(path.scores(s * variance) for s in reversed(regularizations))
+    return path, [(KERNEL, s, t) for s, t in zip(regularizations, reversed(tables), strict=True)]
 
 
-def _suiting_half(sample: Sample, regularizations: list[float]) -> list[float]:
+def _suiting_half(learned: Frozen, regularizations: list[float]) -> Work[list[float]]:
     """The multiple of the usual regularization that suits half of the examples, and one less.
 
     Half as many examples of each class want it twice as strong.
     """
-    kept = sample.rows()
+    sample, kept = learned.sample, learned.sample.rows()
     half = sample.first(np.arange(len(kept)), len(kept) // 2)
     rows = kept.take(half)
     counts = np.zeros(int(kept.slots.max()) + 1)
@@ -229,9 +305,10 @@ def _suiting_half(sample: Sample, regularizations: list[float]) -> list[float]:
         return regularizations
     alone = left_out(rows, asked)
     evidence = LeaveOneOutEvidence(counts, alone, rows.weights[asked])
-    path = KernelPath(counts, rows, asked, alone.weights)
+    path = KernelPath(counts, rows, asked, alone.weights, learned.piece)
+    yield from path.begin()
     variance = path.total_variance / kept.X.shape[1] * kept.weights.sum() / counts.sum()
-    tables = [path.scores(s * variance) for s in regularizations]
+    tables = yield from in_turn(path.scores(s * variance) for s in regularizations)
     return _and_one_less(regularizations, evidence.first_as_good_as_the_best(tables))
 
 
@@ -241,29 +318,29 @@ def _and_one_less(regularizations: list[float], found: int) -> list[float]:
 
 
 def _features(
-    moments: Moments,
-    sample: Sample,
-    features: RandomFeatureMoments,
-    evidence: "LeaveOneOutEvidence",
-    asked: Slots,
-    regularizations: list[float],
-) -> list[_Asked]:
+    learned: Frozen, evidence: LeaveOneOutEvidence, asked: Slots, regularizations: list[float]
+) -> Work[list[_Asked]]:
     """Ridge on random features, at the regularization that suits some of them and one less."""
-    assert features.moments is not None
-    kept = sample.rows()
-    alone = np.minimum(kept.weights, 1.0)
-    rows = LearnedRows(features.seen(kept.X[asked]), kept.slots[asked], alone[asked])
-    some = LeastSquaresPath(features.moments, rows, int(SOME_FEATURES * features.width))
-    per_feature = features.width / moments.n_features
-    variance = some.mean_variance * per_feature
+    features, wide, kept = learned.features, learned.wide, learned.sample.rows()
+    seen = np.empty((len(asked), features.width))
+    each = features.width * learned.moments.n_features
+    for part in parts(len(asked), each, learned.piece):
+        seen[part] = features.seen(kept.X[asked[part]])
+        yield float((part.stop - part.start) * each)
+    rows = LearnedRows(seen, kept.slots[asked], np.minimum(kept.weights, 1.0)[asked])
+    total = yield from learned.wide_total()
+    some = int(SOME_FEATURES * features.width)
+    squares = LeastSquaresScores(wide, total, rows, learned.piece, some)
+    per_feature = features.width / learned.moments.n_features
+    variance = squares.mean_variance * per_feature
     if not variance > 0:
         return []
-    found = evidence.first_as_good_as_the_best([some.scores(s * variance) for s in regularizations])
-    squares = LeastSquaresPath(features.moments, rows)
+    tables = yield from in_turn(squares.at(s * variance) for s in regularizations)
+    suiting = _and_one_less(regularizations, evidence.first_as_good_as_the_best(tables))
+    squares = LeastSquaresScores(wide, total, rows, learned.piece)
     variance = squares.mean_variance * per_feature
-    return [
-        (FEATURES, s, squares.scores(s * variance)) for s in _and_one_less(regularizations, found)
-    ]
+    tables = yield from in_turn(squares.at(s * variance) for s in suiting)
+    return [(FEATURES, s, table) for s, table in zip(suiting, tables, strict=True)]
 
 
 def _smoothed(hits: Array) -> Array:

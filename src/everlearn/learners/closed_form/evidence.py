@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 
 from everlearn.arrays import Array, Slots
 from everlearn.learners.closed_form.leave_one_out import LearnedRows, recoded
+from everlearn.statistics.slices import Work
 
 # By so many standard errors a preferred table may be behind.
 ERRORS = 1.0
@@ -19,6 +20,8 @@ ERRORS = 1.0
 ALONE = 1.0
 # Classes are uneven, and recoding worth a look, when the largest is this much larger.
 UNEVEN = 2.0
+# A power costs as much as so many products of two numbers.
+POWER = 100.0
 # A class with less than this share of all weight left has nothing but rounding left.
 NOTHING = 1e-9
 
@@ -65,15 +68,22 @@ class LeaveOneOutEvidence:
         """Which examples each table of scores answers rightly, a row each."""
         return np.array([scores.argmax(axis=1) == self._slots for scores in tables])
 
-    def recoded(self, scores: Array, alpha: float) -> Array:
-        return recoded(scores.copy(), self._slots, self._rows.weights, self._counts, alpha)
+    def recoding(self, scores: Array, recodings: tuple[float, ...]) -> Work[tuple[float, Array]]:
+        """The first α of these that is as good as any, where classes differ in size; 0 elsewhere.
 
-    def recoding(self, scores: Array, recodings: tuple[float, ...]) -> float:
-        """The first α of these that is as good as any, where classes differ in size."""
+        And the scores recoded by it.
+        """
         if not self._uneven:
-            return 0.0
-        tables = [self.recoded(scores, alpha) for alpha in recodings]
-        return recodings[self.first_as_good_as_the_best(tables)]
+            return 0.0, self._recoded(scores, 0.0)
+        tables = []
+        for alpha in recodings:
+            tables.append(self._recoded(scores, alpha))
+            yield POWER * scores.size
+        best = self.first_as_good_as_the_best(tables)
+        return recodings[best], tables[best]
+
+    def _recoded(self, scores: Array, alpha: float) -> Array:
+        return recoded(scores.copy(), self._slots, self._rows.weights, self._counts, alpha)
 
     def temperature(self, scores: Array) -> float:
         """By what to divide scores so that the right answers are most likely."""

@@ -28,7 +28,10 @@ FEW = 8
 
 
 class LeastSquares:
-    """Scores for one λ and α that keep up with the moments they are read from."""
+    """Scores for one λ and α that keep up with the moments they are read from.
+
+    ``factor`` is that of A where somebody has made it already.
+    """
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class LeastSquares:
         *,
         rebalance: bool,
         intercept: bool,
+        factor: Factor | None = None,
     ) -> None:
         self.moments = moments
         self.regularization = regularization
@@ -46,7 +50,7 @@ class LeastSquares:
         self.recoding = recoding
         self.rebalance = rebalance
         self.intercept = intercept
-        self._factor = Factor(moments.n_features)
+        self._factor = Factor(moments.n_features) if factor is None else factor
         self._scale: Array | None = None
         self._weights: Array | None = None
         self._weights_version = -1
@@ -103,7 +107,7 @@ class LeastSquares:
         if known or len(X) >= self.moments.n_slots:
             plain = products(X - origin, self._solve_all())
         else:
-            self._catch_up()
+            self.catch_up()
             Z = self._factor.solve(X - origin)
             plain = products(Z, self.moments.means)
             if self.intercept:
@@ -189,7 +193,7 @@ class LeastSquares:
             self._factor = Factor.of(R)
             between = moments.means - self.origin()[0]
             self._factor.add(np.concatenate([within, np.sqrt(moments.counts)[:, None] * between]))
-            self._catch_up()
+            self.catch_up()
 
     def _check(self) -> None:
         """Compare the factor with A every so often, without forming it."""
@@ -204,13 +208,14 @@ class LeastSquares:
         result: Array = moments.scatter_times(v) + between + self._ridge * v
         return result
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """Bring the factor up to date with what was followed."""
         self._factor.bring_up_to_date(self._matrix)
 
     def _solve_all(self) -> Array:
         """A⁻¹ (μ_k − o) by slot."""
         if self._weights is None or self._weights_version != self.moments.version:
-            self._catch_up()
+            self.catch_up()
             self._weights = self._factor.solve(self.moments.means - self.origin()[0])
             self._weights_version = self.moments.version
         return self._weights
@@ -236,7 +241,7 @@ class LeastSquares:
 
     def _degrees_of_freedom(self) -> float:
         """tr(A⁻¹ (A − λ I)) = d − λ ‖R⁻¹‖²."""
-        self._catch_up()
+        self.catch_up()
         inverse, _ = lapack.dtrtri(self._factor.R.T, lower=1)
         square = float(np.sum(np.tril(inverse) ** 2))
         return self.moments.n_features - self._ridge * square

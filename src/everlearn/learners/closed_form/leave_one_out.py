@@ -16,11 +16,11 @@ Discriminant with matrix B = S + ρ I, and nearest class mean where B = I and t 
     μ_s ← μ_s − β r,  β = w / (n − w);         B⁻¹ ← B⁻¹ + t B⁻¹ r rᵀ B⁻¹
     t = a / (1 − a q),  a = n w / (n − w),  q = rᵀ B⁻¹ r
 
-Both are diagonal in the eigenvectors of T and of S, so that one eigendecomposition of each serves
-all regularizations; moments on a device have it computed there. Cost: O(d³) once, then O(n d K) for
-each regularization and n examples. For random features, where an eigendecomposition costs thirty
-times a Cholesky factor, least squares takes a factor for each regularization instead: O(d³/3 + n
-d²) each. It may take the first of the features alone.
+Least squares is diagonal in the eigenvectors of T, so that one eigendecomposition serves all
+regularizations; moments on a device have it computed there. Cost: O(d³) once, then O(n d K) for
+each regularization and n examples. For many features, where an eigendecomposition costs thirty
+times a Cholesky factor, a factor is made for each regularization instead: O(d³/3 + n d²) each. The
+discriminant, and least squares in slices, are in ``auto/linear_paths.py``.
 """
 
 from dataclasses import dataclass
@@ -95,8 +95,6 @@ class LeastSquaresPath:
     ----------
     moments : of everything that was learned, on the host or a device
     rows : the examples asked about, on the host
-    first : int, optional
-        Take so many of the features and leave the others away.
     intercept : bool
     class_weights : ndarray of shape (n_slots,), optional
         γ; needs the scatter of each class.
@@ -106,7 +104,6 @@ class LeastSquaresPath:
         self,
         moments: Moments | DeviceMoments,
         rows: LearnedRows,
-        first: int | None = None,
         *,
         intercept: bool = True,
         class_weights: Array | None = None,
@@ -116,26 +113,23 @@ class LeastSquaresPath:
         self._offset = 1.0 / float(self._gamma @ self._counts) if intercept else 0.0
         self._device: Device | None = None
         if isinstance(moments, Moments):
-            self._take(moments, first, intercept, class_weights)
+            self._take(moments, intercept, class_weights)
         else:
             self._take_on_device(moments, intercept)
 
-    def _take(
-        self, moments: Moments, first: int | None, intercept: bool, class_weights: Array | None
-    ) -> None:
+    def _take(self, moments: Moments, intercept: bool, class_weights: Array | None) -> None:
         origin = np.zeros(moments.n_features)
         if intercept and class_weights is not None:
             weights = class_weights * moments.counts
             origin = weights @ moments.means / weights.sum()
         elif intercept:
             origin = moments.mean
-        self._X: Any = (self._rows.X - origin)[:, :first]
-        self._means: Any = (moments.means - origin)[:, :first]
+        self._X: Any = self._rows.X - origin
+        self._means: Any = moments.means - origin
         if class_weights is not None:
             self._upper = moments.weighted_scatter(class_weights, origin)
         else:
             self._upper = moments.total_scatter() if intercept else moments.gram()
-        self._upper = self._upper[:first, :first]
         self.mean_variance = float(self._upper.diagonal().mean())
         self._eigenvalues: Any = None
         if len(self._upper) <= MANY_FEATURES:
@@ -181,41 +175,3 @@ class LeastSquaresPath:
         lower, _ = definite_factor(matrix, overwrite=True)
         X, means = (solve_triangular(lower, M.T, lower=True) for M in (self._X, self._means))
         return X.T @ means, np.einsum("ij,ij->j", X, X)
-
-
-class DiscriminantPath:
-    """Leave-one-out scores by a discriminant, for any ρ; nearest class mean for infinite ρ."""
-
-    def __init__(self, moments: Moments, rows: LearnedRows) -> None:
-        eigenvalues, Q = spectrum(moments.upper_scatter())
-        self._eigenvalues = np.maximum(eigenvalues, 0.0)
-        self._X = (rows.X - moments.mean) @ Q
-        self._means = (moments.means - moments.mean) @ Q
-        self.mean_variance = float(self._eigenvalues.mean())
-        self._counts = moments.counts
-        self._rows = rows
-
-    def scores(self, ridge: float) -> Array:
-        """One row per example, one column per slot; −∞ for a class that would not exist."""
-        rows, own, slots = self._rows, np.arange(len(self._rows)), self._rows.slots
-        flat = np.isinf(ridge)
-        inverse = np.ones_like(self._eigenvalues) if flat else 1.0 / (self._eigenvalues + ridge)
-        left = self._counts[slots] - rows.weights
-        gone = left <= GONE * self._counts[slots]
-        left[gone] = 1.0
-        R = self._X - self._means[slots]
-        U = self._means * inverse
-        lengths = np.einsum("ij,ij->i", U, self._means)
-        at_x, at_r = self._X @ U.T, R @ U.T
-        rx = np.einsum("ij,ij->i", R * inverse, self._X)
-        q = np.einsum("ij,ij->i", R * inverse, R)
-        a = self._counts[slots] * rows.weights / left
-        t = np.zeros(len(q)) if flat else a / np.maximum(1.0 - a * q, 1e-12)
-        shift = rows.weights / left
-        own_x, own_r = at_x[own, slots] - shift * rx, at_r[own, slots] - shift * q
-        own_length = lengths[slots] - 2.0 * shift * at_r[own, slots] + shift**2 * q
-        scores = at_x + (t * rx)[:, None] * at_r - 0.5 * (lengths + t[:, None] * at_r**2)
-        scores[own, slots] = own_x + t * rx * own_r - 0.5 * (own_length + t * own_r**2)
-        scores[own[gone], slots[gone]] = -np.inf
-        scores[:, self._counts <= 0] = -np.inf
-        return scores

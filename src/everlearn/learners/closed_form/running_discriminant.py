@@ -81,6 +81,10 @@ class RunningDiscriminant:
     def invalidate(self) -> None:
         self._now = self._next = None
 
+    def start(self, solution: "Solution", shrinkage: Shrinkage) -> None:
+        """Begin with a solution that somebody has made."""
+        self._now, self._next, self._made_for = solution, None, shrinkage
+
     def scores_one(self, x: Array, moments: Moments, shrinkage: Shrinkage) -> Array:
         """Scores of one vector, up to a positive factor and a term all classes share."""
         return self._solution(moments, shrinkage).scores_one(x, moments)
@@ -96,8 +100,7 @@ class RunningDiscriminant:
         return None if solution.moved else (solution.solved(x), -0.5 * solution.q)
 
     def _solution(self, moments: Moments, shrinkage: Shrinkage) -> "Solution":
-        share, floor = shrinkage(moments)
-        ridge = floor * moments.scatter_weight / (1.0 - share)
+        ridge = ridge_of_shrinkage(shrinkage, moments)
         cell = cell_of(ridge)
         if self._now is None or self._now.is_stale or self._made_for != shrinkage:
             self._now, self._next = solution_for(moments, cell), None
@@ -350,6 +353,12 @@ def slice_of(moments: Moments) -> float:
     """How many products of two numbers a slice may cost."""
     d = moments.n_features
     return max(LEAST_SLICE, QUESTIONS * float(2 * d * d + moments.n_slots * d))
+
+
+def ridge_of_shrinkage(shrinkage: Shrinkage, moments: Moments) -> float:
+    """ρ as asked for."""
+    share, floor = shrinkage(moments)
+    return floor * moments.scatter_weight / (1.0 - share)
 
 
 def cell_of(ridge: float) -> int:

@@ -1,0 +1,115 @@
+"""How AutoClassifier answers single questions: a head chosen not long ago, and the next one.
+
+A head follows every example. When a tenth more was learned than when it was chosen, the next
+question begins to choose anew, for what is learned at that moment. The work goes on by a slice with
+every example and every question, and the head in force answers until the next is made and has
+followed the examples that came meanwhile. So no call waits for a choice, and which head answers is
+a function of the calls, not of time.
+
+Where there is no head (before the first question, after a batch, a merge or forgetting), all of it
+is done at once.
+"""
+
+from collections import deque
+
+from everlearn.arrays import Array
+from everlearn.errors import LostDefiniteness
+from everlearn.learners.auto.heads import READING, LearnedExample, SingleHead, made
+from everlearn.learners.auto.selection import Frozen, HeadChoice, LearnedState, Selected, choose
+from everlearn.statistics.slices import Slices, Work, finished
+
+# A choice is kept until this much more was learned.
+CHOOSE_AGAIN = 0.1
+# A slice costs as much as so many questions, and at least this many products.
+QUESTIONS = 2.0
+LEAST_SLICE = 1e6
+# A slice has so many pieces.
+PIECES = 4.0
+
+
+class FollowedHead:
+    """The head that answers single questions.
+
+    Attributes
+    ----------
+    choice : HeadChoice or None
+        What is in force; ``None`` before the first question.
+    chosen_at : float
+        The weight of all that was learned when it was chosen.
+    """
+
+    def __init__(self) -> None:
+        self.choice: HeadChoice | None = None
+        self.chosen_at = 0.0
+        self._head: SingleHead | None = None
+        self._next: Slices[tuple[HeadChoice, SingleHead]] | None = None
+        self._next_at = 0.0
+        self._came: deque[LearnedExample] = deque()
+
+    def invalidate(self) -> None:
+        """What was learned changed as a whole."""
+        self._head = self._next = None
+        self._came.clear()
+
+    def follow(self, row: Array, x: Array, slot: int) -> None:
+        """One example was learned, and S grew by the outer product of this row."""
+        example = LearnedExample(x, slot, row)
+        if self._next is not None:
+            self._came.append(LearnedExample(x.copy(), slot, row.copy()))
+        if self._head is not None:
+            self._head.follow(example)
+        self._advance()
+
+    def scores_one(self, x: Array, learned: LearnedState) -> Array:
+        """Scores of one vector, a column per slot."""
+        total = learned.moments.total
+        is_recent = self.chosen_at <= total <= self.chosen_at * (1.0 + CHOOSE_AGAIN)
+        if self._head is not None and self._next is None and not is_recent:
+            self._choose_again(self._head, learned)
+        self._advance()
+        if self._head is None:
+            self._head = self._at_once(learned, is_recent)
+        return self._head.scores_one(x)
+
+    def _at_once(self, learned: LearnedState, is_recent: bool) -> SingleHead:
+        """The head that was chosen not long ago, or is chosen now."""
+        frozen = Frozen(learned)
+        if self.choice is not None and is_recent:
+            selected = Selected(self.choice)
+        else:
+            selected = finished(choose(frozen))
+            self.choice, self.chosen_at = selected.choice, learned.moments.total
+        return finished(made(selected, frozen, learned, self._came))
+
+    def _choose_again(self, head: SingleHead, learned: LearnedState) -> None:
+        moments = learned.moments
+        question = READING * (2.0 * moments.n_features**2 + moments.means.size)
+        budget = max(LEAST_SLICE, QUESTIONS * max(question, head.cost))
+        frozen = Frozen(learned, budget / PIECES)
+        frozen.keep_wide()
+        self._came.clear()
+        self._next_at = moments.total
+        self._next = Slices(_chosen(frozen, learned, self._came), budget)
+
+    def _advance(self) -> None:
+        if self._next is None:
+            return
+        try:
+            ready = self._next.advance()
+        except LostDefiniteness:
+            self.invalidate()  # the next question tries at once, and says what is wrong
+            return
+        if ready is not None:
+            self.choice, self._head = ready
+            self.chosen_at, self._next = self._next_at, None
+
+    def __getstate__(self) -> dict[str, object]:
+        return FollowedHead().__dict__  # a copy chooses when it is asked
+
+
+def _chosen(
+    frozen: Frozen, learned: LearnedState, came: deque[LearnedExample]
+) -> Work[tuple[HeadChoice, SingleHead]]:
+    selected = yield from choose(frozen)
+    head = yield from made(selected, frozen, learned, came)
+    return selected.choice, head

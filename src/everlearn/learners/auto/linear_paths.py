@@ -1,0 +1,139 @@
+"""Leave-one-out scores of the linear heads, for any regularization, in slices.
+
+The formulas are those of ``closed_form/leave_one_out.py``. For each regularization the matrix is
+factored, A = T + λ I = L Lᵀ, and of examples and class means L⁻¹ is enough. Cost of each for m
+examples: O(d³/6 + m d²/2 + m d K).
+"""
+
+import numpy as np
+
+from everlearn.arrays import Array
+from everlearn.learners.closed_form.leave_one_out import GONE, LearnedRows, leave_one_out_scores
+from everlearn.statistics.moments import Moments
+from everlearn.statistics.slices import Work, factored, half_solved, half_solved_at_once, parts
+from everlearn.statistics.waiting_rows import add_outer_products
+
+
+class FrozenMoments:
+    """A copy of moments that nobody teaches; of the scatter S its upper triangle."""
+
+    def __init__(self, moments: Moments) -> None:
+        self.n_features = moments.n_features
+        self.total = moments.total
+        self.counts = moments.counts.copy()
+        self.means = moments.means.copy()
+        self.mean = moments.mean.copy()
+        self.scatter = moments.upper_scatter().copy()
+
+    def add_between(self, upper: Array, piece: float) -> Work[None]:
+        """``upper`` += Σ n_k (μ_k − m)(μ_k − m)ᵀ: S becomes T, the scatter about the mean of all.
+
+        Upper triangles, in place.
+        """
+        roots, each = np.sqrt(self.counts)[:, None], self.n_features**2 / 2.0
+        for part in parts(len(roots), each, piece):
+            add_outer_products(upper, roots[part] * (self.means[part] - self.mean))
+            yield (part.stop - part.start) * each
+
+
+class LeastSquaresScores:
+    """Leave-one-out scores by least squares with an intercept.
+
+    Parameters
+    ----------
+    moments : FrozenMoments
+    total_scatter : ndarray
+        T, its upper triangle.
+    rows : LearnedRows
+        The examples asked about.
+    piece : float
+        What a piece of the work may cost.
+    first : int, optional
+        Take so many of the features and leave the others away.
+    """
+
+    def __init__(
+        self,
+        moments: FrozenMoments,
+        total_scatter: Array,
+        rows: LearnedRows,
+        piece: float,
+        first: int | None = None,
+    ) -> None:
+        self._rows, self._counts, self._piece = rows, moments.counts, piece
+        self._offset = 1.0 / moments.total
+        self._X = (rows.X - moments.mean)[:, :first]
+        self._means = (moments.means - moments.mean)[:, :first]
+        self._upper = total_scatter[:first, :first]
+        self.mean_variance = float(self._upper.diagonal().mean())
+
+    def at(self, regularization: float) -> Work[Array]:
+        """One row per example, one column per slot; −∞ for a class that would not exist."""
+        lower = yield from factor_of(self._upper, regularization, self._piece)
+        means = yield from half_solved(lower, self._means, self._piece)
+        table = np.empty((len(self._X), len(means)))
+        each = len(lower) ** 2 / 2.0 + means.size
+        for part in parts(len(table), each, self._piece):
+            X = half_solved_at_once(lower, self._X[part])
+            slots, weights = self._rows.slots[part], self._rows.weights[part]
+            fits = (X @ means.T + self._offset) * self._counts
+            leverages = weights * (self._offset + np.einsum("ij,ij->i", X, X))
+            table[part] = leave_one_out_scores(fits, leverages, slots, weights, self._counts, 0.0)
+            yield (part.stop - part.start) * each
+        return table
+
+
+class DiscriminantScores:
+    """Leave-one-out scores by a discriminant, and by the nearest class mean for infinite ρ."""
+
+    def __init__(self, moments: FrozenMoments, rows: LearnedRows, piece: float) -> None:
+        self._rows, self._counts, self._piece = rows, moments.counts, piece
+        self._X = rows.X - moments.mean
+        self._means = moments.means - moments.mean
+        self._upper = moments.scatter
+        self.mean_variance = float(self._upper.diagonal().mean())
+
+    def at(self, ridge: float) -> Work[Array]:
+        """One row per example, one column per slot; −∞ for a class that would not exist."""
+        flat = bool(np.isinf(ridge))
+        means, lower = self._means, self._upper
+        if not flat:
+            lower = yield from factor_of(self._upper, ridge, self._piece)
+            means = yield from half_solved(lower, self._means, self._piece)
+        table = np.empty((len(self._X), len(means)))
+        each = (0.0 if flat else len(lower) ** 2 / 2.0) + 2.0 * means.size
+        for part in parts(len(table), each, self._piece):
+            X = self._X[part] if flat else half_solved_at_once(lower, self._X[part])
+            table[part] = self._left_out(X, means, part, flat)
+            yield (part.stop - part.start) * each
+        table[:, self._counts <= 0] = -np.inf
+        return table
+
+    def _left_out(self, X: Array, means: Array, part: slice, flat: bool) -> Array:
+        """Scores of examples without themselves, in coordinates in which B is the identity."""
+        slots, weights, own = self._rows.slots[part], self._rows.weights[part], np.arange(len(X))
+        left = self._counts[slots] - weights
+        gone = left <= GONE * self._counts[slots]
+        left[gone] = 1.0
+        R = X - means[slots]
+        lengths = np.einsum("ij,ij->i", means, means)
+        at_x, at_r = X @ means.T, R @ means.T
+        rx, q = np.einsum("ij,ij->i", R, X), np.einsum("ij,ij->i", R, R)
+        a = self._counts[slots] * weights / left
+        t = np.zeros(len(q)) if flat else a / np.maximum(1.0 - a * q, 1e-12)
+        shift = weights / left
+        own_x, own_r = at_x[own, slots] - shift * rx, at_r[own, slots] - shift * q
+        own_length = lengths[slots] - 2.0 * shift * at_r[own, slots] + shift**2 * q
+        scores: Array = at_x + (t * rx)[:, None] * at_r - 0.5 * (lengths + t[:, None] * at_r**2)
+        scores[own, slots] = own_x + t * rx * own_r - 0.5 * (own_length + t * own_r**2)
+        scores[own[gone], slots[gone]] = -np.inf
+        return scores
+
+
+def factor_of(upper: Array, ridge: float, piece: float) -> Work[Array]:
+    """L of A + ρ I = L Lᵀ; what stands above its diagonal is not part of it."""
+    lower = upper.T.copy(order="F")
+    lower.flat[:: len(lower) + 1] += ridge
+    yield float(lower.size)
+    yield from factored(lower, piece)
+    return lower

@@ -1,0 +1,220 @@
+"""Single questions: the next head is made in slices, and is the one made at once."""
+
+import copy
+import pickle
+from collections import deque
+
+import numpy as np
+import pytest
+
+from everlearn import AutoClassifier
+from everlearn.learners.auto import following, selection
+from everlearn.learners.auto.arc_cosine import arc_cosine
+from everlearn.learners.auto.following import FollowedHead
+from everlearn.learners.auto.heads import LearnedExample, made
+from everlearn.learners.auto.random_features import RandomFeatureMoments
+from everlearn.learners.auto.selection import (
+    DISCRIMINANT,
+    FEATURES,
+    KERNEL,
+    NEAREST,
+    RIDGE,
+    Frozen,
+    HeadChoice,
+    LearnedState,
+    Selected,
+    choose,
+)
+from everlearn.learners.closed_form.sample import Sample
+from everlearn.statistics.moments import Moments
+from everlearn.statistics.slices import Slices, finished
+
+D, K = 5, 4
+
+
+def examples(rng, n):
+    slots = np.arange(n) % K
+    return rng.normal(size=(K, D))[slots] + 0.8 * rng.normal(size=(n, D)), slots
+
+
+class Stream:
+    """What AutoClassifier keeps, taught one example at a time."""
+
+    def __init__(self, *, keeps=1000):
+        self.learned = LearnedState(
+            Moments(D), Sample(D, keeps), RandomFeatureMoments(D, keeps, 512.0, None)
+        )
+        self.rows = []
+
+    def teach(self, x, slot):
+        moments, sample, features = (
+            self.learned.moments,
+            self.learned.sample,
+            self.learned.features,
+        )
+        row = moments.add_one(x, slot)
+        if moments.total > features.begins_beyond:
+            features.begin(sample.rows())
+        features.learn(x[None], np.array([slot]), None)
+        sample.offer(x[None], np.array([slot]), None)
+        self.rows.append((x, slot))
+        return LearnedExample(x.copy(), slot, row.copy())
+
+
+def ridge(Z, slots, lam, z, n):
+    """Ridge regression with a free intercept, as one system."""
+    ones = np.column_stack([Z, np.ones(len(Z))])
+    penalty = lam * np.eye(ones.shape[1])
+    penalty[-1, -1] = 0.0
+    W = np.linalg.solve(ones.T @ ones + penalty, ones.T @ np.eye(n)[slots])
+    return np.append(z, 1.0) @ W
+
+
+def kernel_ridge(X, slots, lam, x, n):
+    system = np.ones((len(X) + 1, len(X) + 1))
+    system[:-1, :-1] = arc_cosine(X, X) + lam * np.eye(len(X))
+    system[-1, -1] = 0.0
+    solved = np.linalg.solve(system, np.vstack([np.eye(n)[slots], np.zeros(n)]))
+    return arc_cosine(x[None], X)[0] @ solved[:-1] + solved[-1]
+
+
+def nearest(X, slots, x, n):
+    return np.array([-0.5 * np.sum((x - X[slots == k].mean(axis=0)) ** 2) for k in range(n)])
+
+
+def discriminant(X, slots, x, shrinkage, n):
+    means = np.stack([X[slots == k].mean(axis=0) for k in range(n)])
+    S = (X - means[slots]).T @ (X - means[slots])
+    share = shrinkage / (1.0 + shrinkage)
+    rho = share * np.trace(S) / D / (1.0 - share)
+    grid = 1.05 ** np.floor(np.log(rho) / np.log(1.05))
+    gaps = x - means
+    return -0.5 * np.einsum("ij,ij->i", gaps, np.linalg.solve(S + grid * np.eye(D), gaps.T).T)
+
+
+@pytest.mark.parametrize("reading", [RIDGE, KERNEL, FEATURES, DISCRIMINANT, NEAREST])
+def test_a_head_made_in_slices_has_followed_what_came_meanwhile(rng, reading):
+    """Two examples come with every slice, one of them the first of a new class."""
+    X, slots = examples(rng, 90)
+    slots[70] = K
+    stream = Stream(keeps=20 if reading == FEATURES else 1000)
+    for x, slot in zip(X[:60], slots[:60], strict=True):
+        stream.teach(x, int(slot))
+    choice = HeadChoice(reading, 0.3)
+    frozen = Frozen(stream.learned, 1.0)
+    frozen.keep_wide()
+    came: deque[LearnedExample] = deque()
+    work = Slices(made(Selected(choice), frozen, stream.learned, came), 1.0)
+    head, coming = None, list(zip(X[60:], slots[60:].tolist(), strict=True))
+    while head is None or coming:
+        if coming:
+            example = stream.teach(*coming.pop(0))
+            came.append(example) if head is None else head.follow(example)
+        head = work.advance() if head is None else head
+    x = rng.normal(size=D)
+    scores = head.scores_one(x)
+    if reading == RIDGE:
+        scatter = np.sum((X[:60] - X[:60].mean(axis=0)) ** 2)
+        expected = ridge(X, slots, 0.3 * scatter / D, x, K + 1)
+    elif reading == FEATURES:
+        seen = stream.learned.features.seen
+        Z = seen(X)
+        scatter = np.sum((Z[:60] - Z[:60].mean(axis=0)) ** 2)
+        expected = ridge(Z, slots, 0.3 * scatter / D, seen(x[None])[0], K + 1)
+    elif reading == KERNEL:
+        gram = arc_cosine(X[:60], X[:60])
+        scatter = 60 * (gram.diagonal().mean() - gram.mean())
+        expected = kernel_ridge(X, slots, 0.3 * scatter / D, x, K + 1)
+    else:
+        expected = (
+            nearest(X, slots, x, K + 1)
+            if reading == NEAREST
+            else discriminant(X, slots, x, 0.3, K + 1)
+        )
+        expected, scores = expected - expected[0], scores - scores[0]
+    np.testing.assert_allclose(scores, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("keeps", [1000, 40])
+def test_pieces_choose_as_all_at_once(rng, keeps):
+    X, slots = examples(rng, 120)
+    stream = Stream(keeps=keeps)
+    for x, slot in zip(X, slots, strict=True):
+        stream.teach(x, int(slot))
+    whole = finished(choose(Frozen(stream.learned)))
+    pieces = finished(choose(Frozen(stream.learned, 1.0)))
+    assert pieces.choice == whole.choice
+    np.testing.assert_allclose(pieces.scores, whole.scores, rtol=1e-8, atol=1e-10)
+
+
+def test_a_choice_is_of_what_was_learned_when_it_began(rng, monkeypatch):
+    """What comes while it is made changes nothing of it."""
+    monkeypatch.setattr(following, "LEAST_SLICE", 1e3)
+    X, slots = examples(rng, 400)
+    stream, head, seen = Stream(), FollowedHead(), set()
+    for x, slot in zip(X, slots, strict=True):
+        example = stream.teach(x, int(slot))
+        head.follow(example.row, x, int(slot))
+        head.scores_one(x, stream.learned)
+        if head.chosen_at > 20 and head.chosen_at not in seen:
+            seen.add(head.chosen_at)
+            apart = Stream()
+            for y, other in stream.rows[: int(head.chosen_at)]:
+                apart.teach(y, other)
+            assert head.choice == finished(choose(Frozen(apart.learned))).choice
+    assert len(seen) > 5
+    assert max(seen) > 200
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Grows by one with everything that a single question does at once."""
+    done = []
+    monkeypatch.setattr(following, "finished", lambda work: done.append(1) or finished(work))
+    return done
+
+
+def test_a_stream_with_new_classes_is_never_chosen_for_at_once(rng, at_once):
+    X, slots = examples(rng, 300)
+    learner = AutoClassifier()
+    for step, (x, slot) in enumerate(zip(X, slots, strict=True)):
+        label = int(slot) if step % 10 else 1000 + step  # every tenth example is a new class
+        learner.learn_one(x, label)
+        learner.predict_one(x)
+    assert len(at_once) == 2  # the first question: a choice, and its head
+
+
+def test_after_a_batch_the_next_question_is_exact(rng, at_once):
+    X, slots = examples(rng, 300)
+    learner = AutoClassifier().fit(X[:100], slots[:100])
+    learner.predict_one(X[0])
+    learner.partial_fit(X[100:], slots[100:])
+    assert [learner.predict_one(x) for x in X[:50]] == learner.predict(X[:50]).tolist()
+    assert len(at_once) == 4
+
+
+def test_a_copy_in_the_middle_of_a_choice_answers(rng, monkeypatch):
+    monkeypatch.setattr(following, "LEAST_SLICE", 1e2)
+    X, slots = examples(rng, 60)
+    learner = AutoClassifier()
+    for x, slot in zip(X, slots, strict=True):
+        learner.learn_one(x, int(slot))
+        learner.predict_one(x)
+    for twin in (copy.deepcopy(learner), pickle.loads(pickle.dumps(learner))):
+        assert np.array_equal(twin.predict(X), learner.predict(X))
+        assert twin.predict_one(X[0]) == twin.predict(X[:1])[0]
+
+
+def test_a_stream_is_answered_as_well_as_by_choosing_every_time(rng):
+    """Rings that no plane tells apart: the head in force finds the kernel by itself."""
+    angle, y = rng.uniform(0, 2 * np.pi, 600), rng.integers(0, 2, 600)
+    radius = np.where(y == 0, 1.0, 2.0) + 0.1 * rng.normal(size=600)
+    X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), np.ones(600)])
+    learner, right = AutoClassifier(), 0
+    for step, (x, label) in enumerate(zip(X, y.tolist(), strict=True)):
+        if step >= 300:
+            right += learner.predict_one(x) == label
+        learner.learn_one(x, label)
+        learner.predict_one(x)
+    assert learner.choice_.reading == selection.KERNEL
+    assert right > 0.9 * 300
