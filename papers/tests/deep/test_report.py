@@ -49,7 +49,7 @@ def test_rows_of_table_2_have_one_reference():
     """SLDA's Ω worked out by hand: its accuracy on the objects so far by the whole network's."""
     found = RESULTS["found"]
     shares = []
-    for run in runs_of(found, "class iid"):
+    for run in runs_of(found, "class iid", "beside"):
         ours = run["accuracies"]["SLDA (plastic)"]
         theirs = found[f"offline:{run['draw']}"]["accuracies"]
         shares += [5 * a / (k + 1) / b for k, (a, b) in enumerate(zip(ours, theirs, strict=True))]
@@ -91,10 +91,24 @@ def test_fine_tunings_rate_is_inside_its_grid():
     for ordering in ORDERINGS:
         run = found[f"whole:{ordering}"]
         rates.append((run["rate"], {float(rate) for rate in run["tried"]}))
-        chosen = [run["rates"]["Fine-Tuning"][1] for run in runs_of(found, ordering)]
-        rates += [(rate, set(STREAM_RATES)) for rate in chosen]
+        for run in runs_of(found, ordering):
+            for name in ("Fine-Tuning", "ExStream"):
+                least, most, stopped = run["tried"][name]
+                assert least < run["rates"][name][0] < most
+                assert not stopped
     for rate, grid in rates:
         assert rate == 0.0 or min(grid) < rate < max(grid)
+
+
+def test_where_the_rate_of_the_stream_is_at_its_end_the_report_says_so():
+    chosen = [
+        run["rates"]["Fine-Tuning"][1]
+        for ordering in ORDERINGS
+        for run in runs_of(RESULTS["found"], ordering)
+    ]
+    at_end = chosen.count(max(STREAM_RATES))
+    report = (FOLDER / "report.md").read_text("utf-8")
+    assert f"In {at_end} of {len(chosen)} draws fine-tuning took the largest rate" in report
 
 
 @pytest.mark.parametrize(

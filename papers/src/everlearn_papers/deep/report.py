@@ -84,6 +84,7 @@ def text(results: dict[str, Any]) -> str:
     for run in results["runs"]:
         lines += [f"* {run['date']}, {run['device']}: `{run['command']}`. {run['notes']}"]
     n_draws = len(turntable_tables.runs_of(found, "iid"))
+    at_end, n_fine = turntable_tables.stream_rates_at_the_end(found)
     lines += [
         "",
         "One seed. Accuracy in per cent. CIFAR-100's pictures are a **substitute** for ImageNet, "
@@ -102,7 +103,7 @@ def text(results: dict[str, Any]) -> str:
         "mean over all tasks, and these three learn from the other 19 of 20 pictures. A rate of 0 "
         "leaves what the base made. *network*: the one trained in this run, one of the same "
         "settings of an earlier run (77.2 on its base, too), or of a later one "
-        f"({per_cent(found['base:later']['accuracy'])}), that of the turntable's tables.",
+        f"({per_cent(found['base:later']['accuracy'])}), that of Tables 1 and 3 of the turntable.",
         "",
         tables.table_of_courses(found).to_markdown(),
         "",
@@ -161,8 +162,10 @@ def text(results: dict[str, Any]) -> str:
         f"({found['turntable:']['changed']} of {found['turntable:']['streams']} streams). Ω "
         "against the layer trained offline. Fine-tuning and ExStream: "
         f"{EPOCHS} epochs over the first fifth and single steps, at rates chosen in each draw on "
-        f"every {HOLD_OUT_EVERY}th training example, of {_listed(BASE_RATES)} (base), "
-        f"{_listed(STREAM_RATES)} (stream) and, ExStream's, {_listed(RATES)}. The whole network is "
+        f"every {HOLD_OUT_EVERY}th training example, of {_listed(STREAM_RATES)} (stream) and, "
+        f"going on by tens until the best was inside, {_listed(BASE_RATES)} (base) and, "
+        f"ExStream's, {_listed(RATES)}. In {at_end} of {n_fine} draws fine-tuning took the largest "
+        "rate of the stream, so that a larger one may be better there. The whole network is "
         f"trained on the first fifth ({found['whole:iid']['epochs of the base']} epochs at a rate "
         f"of {found['whole:iid']['rate of the base']:g}), then makes one step per picture; a rate "
         "of 0 makes none.",
@@ -188,6 +191,8 @@ def text(results: dict[str, Any]) -> str:
         "",
         "## Table 2: with and without the task, on the turntable",
         "",
+        "The base network is another one of the same settings "
+        f"({per_cent(found['base:told']['accuracy'])} on its base), here for SLDA too. "
         "Ω of every row by the whole network trained offline in the same draws. Rates and "
         "strengths are chosen on the first draw, by the last sixth of the views learned from, "
         "once without the task and once for the told columns. Rivals learn tasks in shuffled "

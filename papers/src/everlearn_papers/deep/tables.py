@@ -118,13 +118,21 @@ def table_of_trials(found: Found) -> Table:
         table.add(
             rival=name.partition("@")[0], **{"epochs a task": run["epochs"]}, **tried(run["choice"])
         )
+    for key, run in found.items():
+        kind, _, name = key.partition(":")
+        if kind == "trials":
+            columns = {"epochs a task": run["epochs"], **tried(run["choice"])}
+            table.add(rival=f"{name}, network: {run['network']}", **columns)
     for name in (*RATED, OFFLINE):
         words = ", ".join(
             f"{joined(rates)}: {per_cent(float(np.mean(run['held_out'])))}"
             for rates in RATES[name]
             if (run := found.get(f"learner:{name}@{joined(rates)}")) and "error" not in run
         )
-        table.add(rival=name, **{"rate / strength: held out": words})
+        at_end = _ends_of_rates(found, name)
+        table.add(
+            rival=name, **{"rate / strength: held out": words, "best at an end": at_end or "–"}
+        )
     words = ", ".join(
         f"{run['rate']:g}: {per_cent(float(np.mean(run['held_out'])))}" for run in whole_runs(found)
     )
@@ -321,6 +329,26 @@ def tried(choice: Found) -> dict[str, str]:
         )
     ]
     return {"rate / strength: held out": words, "best at an end": " and ".join(ends) or "–"}
+
+
+def _ends_of_rates(found: Found, name: str) -> str:
+    """Which of a learner's best rates is at an end of those that were run; of two, base first."""
+    values = {
+        rates: float(np.mean(run["held_out"]))
+        for rates in RATES[name]
+        if (run := found.get(f"learner:{name}@{joined(rates)}")) and "error" not in run
+    }
+    best = max(values, key=values.__getitem__)
+    ends = []
+    for place, rate in enumerate(best):
+        others = {
+            rates[place]: value
+            for rates, value in values.items()
+            if rates[:place] + rates[place + 1 :] == best[:place] + best[place + 1 :]
+        }
+        if rate and _is_end(others, rate):  # below a rate of 0 there is nothing
+            ends.append("rate" if len(best) == 1 else ("base", "stream")[place])
+    return " and ".join(ends)
 
 
 def _is_end(values: dict[float, float], best: float) -> bool:

@@ -9,14 +9,15 @@ from everlearn.evaluation.table import Table
 from everlearn_papers.deep.race import CONTENDERS
 from everlearn_papers.deep.tables import WHOLE, Found, joined, per_cent, tried
 from everlearn_papers.report import published
+from everlearn_papers.slda.last_layer import STREAM_RATES
 
 ORDERINGS = ("iid", "class iid", "instance", "class instance")
 LAYER = "Offline (last layer)"
 
 
-def runs_of(found: Found, ordering: str) -> list[Found]:
-    """All draws of an ordering."""
-    jobs = [run for key, run in found.items() if key.startswith(f"ordering:{ordering}@")]
+def runs_of(found: Found, ordering: str, kind: str = "ordering") -> list[Found]:
+    """All draws of an ordering; of the kind ``beside`` those on the network of Table 2's rivals."""
+    jobs = [run for key, run in found.items() if key.startswith(f"{kind}:{ordering}@")]
     return sorted((run for job in jobs for run in job["runs"]), key=lambda run: int(run["draw"]))
 
 
@@ -59,6 +60,12 @@ def table_of_rates(found: Found) -> Table:
     return table
 
 
+def stream_rates_at_the_end(found: Found) -> tuple[int, int]:
+    """In how many draws fine-tuning took the largest rate of the stream there was, and of all."""
+    rates = [run["rates"]["Fine-Tuning"][1] for name in ORDERINGS for run in runs_of(found, name)]
+    return sum(rate == max(STREAM_RATES) for rate in rates), len(rates)
+
+
 def table_of_starts(found: Found) -> Table:
     """Table 3 on the turntable."""
     table = Table()
@@ -89,7 +96,7 @@ def table_of_told(found: Found) -> Table:
                     "accuracies": _of_seen(run["accuracies"][name]),
                     "told": run["masked"][name],
                 }
-                for run in runs_of(found, ordering)
+                for run in runs_of(found, ordering, "beside")
             ]
             _told_row(table, f"{name}, {ordering}", runs, references, "–")
     for name in (*CONTENDERS,):
