@@ -132,3 +132,38 @@ def test_functions_without_a_module_are_compiled_beside_ours():
     made = {"__name__": None}
     exec("def plus_one(x):\n    return x + 1", made)  # the point: such a function has no module
     assert njit(made["plus_one"])(2) == 3
+
+
+PAUSED = """
+import gc
+from numba.core import event
+import numpy as np
+from everlearn.statistics.kernels import one_product
+
+class Watching(event.Listener):
+    def on_start(self, _): seen.append(gc.isenabled())
+    def on_end(self, _): pass
+
+seen = []
+event.register("numba:compile", Watching())
+one_product(np.eye(2), np.ones(2), np.zeros(2))
+try:
+    one_product("no matrix", np.ones(2), np.zeros(2))
+except Exception:
+    print("refused")
+print(seen[0], gc.isenabled())
+gc.disable()
+one_product(np.eye(2, dtype=np.float32), np.ones(2), np.zeros(2))
+print(gc.isenabled())
+"""
+
+
+def test_garbage_is_not_collected_while_compiling_and_is_afterwards(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", PAUSED],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["refused", "False", "True", "False"]
