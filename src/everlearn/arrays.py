@@ -40,6 +40,13 @@ def as_numpy(values: ArrayLike) -> AnyArray:
     return np.asarray(there)
 
 
+def padded(array: AnyArray, length: int, fill: float = 0) -> AnyArray:
+    """A copy with room for so many rows; those behind the last hold ``fill``."""
+    grown = np.full((length, *array.shape[1:]), fill, dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
 def lies_on_device(values: object) -> bool:
     """Whether an array lies where numpy cannot read it."""
     if isinstance(values, (np.ndarray, list, tuple, float, int)):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.arrays import padded
 from everlearn.base import Array, Slots
 from everlearn.errors import DamagedModel, NeverLearned
 from everlearn.forest.settings import NONE
@@ -232,12 +233,11 @@ class ExampleStore:
     def _with_capacity(self, least: int) -> "ExampleStore":
         n = len(self.slot)
         capacity = max(least, n + n // 2)
-        X = np.zeros((capacity, self.X.shape[1]), np.float32)
-        X[:n] = self.X
-        slot = np.full(capacity, NONE, np.int32)
-        slot[:n] = self.slot
-        weight, key = np.zeros(capacity), np.zeros(capacity)
-        weight[:n], key[:n] = self.weight, self.key
-        number = np.zeros(capacity, np.int64)
-        number[:n] = self.number
-        return replace(self, X=X, slot=slot, weight=weight, key=key, number=number)
+        return replace(
+            self,
+            X=padded(self.X, capacity),
+            slot=padded(self.slot, capacity, NONE),
+            weight=padded(self.weight, capacity),
+            key=padded(self.key, capacity),
+            number=padded(self.number, capacity),
+        )

@@ -18,6 +18,7 @@ from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import BOUNDED, Promise, StreamingClassifier
 from everlearn.errors import DamagedModel, InvalidParameter
 from everlearn.learners.lda import StreamingLDA
+from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.statistics.stored import stored
 from everlearn.validation import require_whole
 
@@ -89,9 +90,7 @@ class SlidingWindow(StreamingClassifier):
 
     def _begin(self, n_features: int) -> None:
         self.learner_ = clone(self._untaught())
-        self._rows_kept = np.zeros((0, n_features))
-        self._slots_kept = np.zeros(0, dtype=np.intp)
-        self._weights_kept = np.zeros(0)
+        self._kept = KeptExamples.none(n_features)
 
     def _learn_rows(
         self, rows: Any, labels: AnyArray, weights: Array | None, *, fresh: bool, **how: Any
@@ -114,18 +113,15 @@ class SlidingWindow(StreamingClassifier):
 
     def _push(self, X: Array, slots: Slots, weights: Array) -> None:
         """The window moves on; what falls out of it is forgotten."""
-        rows = np.concatenate([self._rows_kept, X])
-        all_slots = np.concatenate([self._slots_kept, slots])
-        all_weights = np.concatenate([self._weights_kept, weights])
-        out = max(0, len(rows) - self.size)
-        if out:
-            self.learner_.forget(rows[:out], all_slots[:out], all_weights[:out])
-        self._rows_kept, self._slots_kept = rows[out:], all_slots[out:]
-        self._weights_kept = all_weights[out:]
+        kept = self._kept.followed_by(X, slots, weights)
+        old = kept.only(slice(max(0, len(kept) - self.size)))
+        if len(old):
+            self.learner_.forget(old.X, old.slots, old.weights)
+        self._kept = kept.only(slice(len(old), None))
 
     def _release_empty(self) -> None:
         """A class without an example in the window is not known any more."""
-        known = set(self._slots_kept.tolist())
+        known = set(self._kept.slots.tolist())
         labels = enumerate(self.registry_.by_slot)
         gone = [slot for slot, label in labels if label is not None and slot not in known]
         if gone:
@@ -147,9 +143,9 @@ class SlidingWindow(StreamingClassifier):
 
     def _own_state(self) -> State:
         arrays = {
-            "window": self._rows_kept,
-            "window_slots": self._slots_kept.astype(np.int64),
-            "window_weights": self._weights_kept,
+            "window": self._kept.X,
+            "window_slots": self._kept.slots.astype(np.int64),
+            "window_weights": self._kept.weights,
         }
         return arrays, {"learners": [copy.deepcopy(self.learner_)]}
 
@@ -165,5 +161,4 @@ class SlidingWindow(StreamingClassifier):
         if set(slots.tolist()) != known or set(learner.classes_.tolist()) != known:
             raise DamagedModel("window, learner and labels are of different classes")
         self.learner_ = learner
-        self._rows_kept, self._slots_kept = X, slots.astype(np.intp)
-        self._weights_kept = weights
+        self._kept = KeptExamples(X, slots.astype(np.intp), weights)

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from everlearn.arrays import Array, Slots
+from everlearn.arrays import Array, Slots, padded
 from everlearn.errors import DamagedModel, NeverLearned
 from everlearn.statistics.fading import Fading
 from everlearn.statistics.stored import stored
@@ -378,12 +378,6 @@ class Block:
         for index, slot in enumerate(self.slots):
             members = self.within[self.member_of == index]
             yield slot, np.concatenate([members, between[index : index + 1]])
-
-
-def padded(array: Array, capacity: int) -> Array:
-    grown = np.zeros((capacity, *array.shape[1:]))
-    grown[: len(array)] = array
-    return grown
 
 
 class Changes:

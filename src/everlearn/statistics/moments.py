@@ -22,13 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from everlearn.arrays import Array, Slots
+from everlearn.arrays import Array, Slots, padded
 from everlearn.errors import DamagedModel, NeverLearned, NotForgettable
 from everlearn.statistics.class_means import (
     ROUNDING,
     Block,
     ClassMeans,
-    padded,
 )
 from everlearn.statistics.stored import stored
 from everlearn.statistics.waiting_rows import (

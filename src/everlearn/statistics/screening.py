@@ -21,7 +21,7 @@ The copy is a cache of rows that somebody else keeps: an eighth of their memory,
 
 import numpy as np
 
-from everlearn.arrays import AnyArray, Array, Slots
+from everlearn.arrays import AnyArray, Array, Slots, padded
 
 # Fewer rows than this are not worth a second copy.
 MANY_ROWS = 4096
@@ -144,15 +144,7 @@ class Screen:
         encode_rows(rows, first, self.centre, self._codes, *self._facts)
 
     def _grow(self, capacity: int) -> None:
-        for name in ("_codes", "_facts"):
-            old = getattr(self, name)
-            axis = 0 if name == "_codes" else 1
-            shape = list(old.shape)
-            shape[axis] = capacity
-            grown = np.zeros(shape, dtype=old.dtype)
-            grown[(slice(None),) * axis + (slice(self.n_rows),)] = old[
-                (slice(None),) * axis + (slice(self.n_rows),)
-            ]
-            setattr(self, name, grown)
+        self._codes = padded(self._codes[: self.n_rows], capacity)
+        self._facts = np.stack([padded(fact[: self.n_rows], capacity) for fact in self._facts])
         self._sums = np.empty(capacity, dtype=np.int32)
         self._upper = np.empty(capacity)

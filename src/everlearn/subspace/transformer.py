@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from everlearn.arrays import Array, State
+from everlearn.arrays import Array, State, padded
 from everlearn.deprecation import warn_of_old_parameters
 from everlearn.errors import InvalidParameter, NotMergeable, WrongWidth
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
@@ -100,7 +100,7 @@ class EigenspaceTransformer(
     def components_(self) -> Array:
         """Orthonormal rows, strongest first; rows of zeros where nothing was seen yet."""
         components, _ = self._model().principal()
-        return _padded(components, self.n_components_)
+        return _exactly(components, self.n_components_)
 
     @property
     def explained_variance_(self) -> Array:
@@ -109,7 +109,7 @@ class EigenspaceTransformer(
         _, scatter = eigenspace.principal()
         freedom = eigenspace.freedom
         variance = scatter / freedom if freedom > 0 else np.zeros_like(scatter)
-        return _padded(variance[:, None], self.n_components_)[:, 0]
+        return _exactly(variance[:, None], self.n_components_)[:, 0]
 
     @property
     def explained_variance_ratio_(self) -> Array:
@@ -117,7 +117,7 @@ class EigenspaceTransformer(
         eigenspace = self._model()
         _, scatter = eigenspace.principal()
         ratio = scatter / eigenspace.energy if eigenspace.energy > 0 else np.zeros_like(scatter)
-        return _padded(ratio[:, None], self.n_components_)[:, 0]
+        return _exactly(ratio[:, None], self.n_components_)[:, 0]
 
     @property
     def noise_variance_(self) -> float:
@@ -156,7 +156,7 @@ class EigenspaceTransformer(
             raise AttributeError(
                 "coefficients_ were not kept; construct with keep_coefficients=True"
             )
-        return _padded(eigenspace.read_coefficients(self.axes).T, self.n_components_).T
+        return _exactly(eigenspace.read_coefficients(self.axes).T, self.n_components_).T
 
     @property
     def _n_features_out(self) -> int:
@@ -190,7 +190,7 @@ class EigenspaceTransformer(
         """Rows to project on, and where the mean lies along them."""
         frame = self._model().frame(self.axes)
         width = self.n_components_
-        return _padded(frame.axes, width), _padded(frame.at_mean[:, None], width)[:, 0]
+        return _exactly(frame.axes, width), _exactly(frame.at_mean[:, None], width)[:, 0]
 
     def _merge(self, other: Any) -> None:
         raise NotImplementedError
@@ -240,12 +240,9 @@ class EigenspaceTransformer(
         self.eigenspace_.restore(arrays, notes)
 
 
-def _padded(rows: Array, n_rows: int) -> Array:
-    if len(rows) >= n_rows:
-        return rows[:n_rows]
-    padded = np.zeros((n_rows, rows.shape[1]))
-    padded[: len(rows)] = rows
-    return padded
+def _exactly(rows: Array, n_rows: int) -> Array:
+    """So many rows: the first of them, or all and rows of zeros."""
+    return rows[:n_rows] if len(rows) >= n_rows else padded(rows, n_rows)
 
 
 def _coefficient_rows(X: ArrayLike, width: int) -> Array:

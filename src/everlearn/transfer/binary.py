@@ -17,9 +17,9 @@ from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import StreamingClassifier
 from everlearn.errors import InvalidLabel, TooManyLabels
 from everlearn.statistics.labels import Label, Labels
-from everlearn.transfer.kept_examples import SolvedFromExamples
 from everlearn.transfer.kernel import OF_HISTOGRAMS, Kernel, KernelFunction
 from everlearn.transfer.online import LearnedOnline
+from everlearn.transfer.solved_from_examples import SolvedFromExamples
 
 # Fitted models among the parameters: a clone forgets what it learned, not what these know.
 UNCLONED = ("prior_models", "start")

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from everlearn.arrays import padded
 from everlearn.base import Array, Slots, State
 from everlearn.statistics.stored import stored, stored_number, stored_whole
 
@@ -168,8 +169,5 @@ class Detectors:
         capacity = len(self._rooms["b"])
         if n_classes > capacity:
             room = max(n_classes, 2 * capacity, 4)
-            for name, array in self._rooms.items():
-                grown = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
-                grown[:capacity] = array
-                self._rooms[name] = grown
+            self._rooms = {name: padded(array, room) for name, array in self._rooms.items()}
         self.n_classes = max(self.n_classes, n_classes)

@@ -6,7 +6,7 @@ the support vectors themselves, at most ``budget`` of them.
 
 import numpy as np
 
-from everlearn.arrays import AnyArray, Array
+from everlearn.arrays import AnyArray, Array, padded
 from everlearn.compiled import compiled
 from everlearn.statistics.stored import stored
 from everlearn.transfer.kernel import Kernel
@@ -131,9 +131,9 @@ class SupportSum:
         if self.count == len(self.supports):
             room = max(16, 2 * self.count)
             room = room if self.budget is None else min(room, self.budget)
-            self.supports = _padded(self.supports, room)
-            self.coefficients = _padded(self.coefficients, room)
-            self.arrivals = _padded(self.arrivals, room)
+            self.supports = padded(self.supports, room)
+            self.coefficients = padded(self.coefficients, room)
+            self.arrivals = padded(self.arrivals, room)
         self.count += 1
         return self.count - 1
 
@@ -147,9 +147,3 @@ def empty_sum(
     if kernel.name == "precomputed":
         return ColumnSum(n_features)
     return SupportSum(n_features, kernel, budget, drop)
-
-
-def _padded(array: AnyArray, length: int) -> AnyArray:
-    grown = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
-    grown[: len(array)] = array
-    return grown

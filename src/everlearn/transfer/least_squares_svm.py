@@ -28,10 +28,11 @@ from everlearn.arrays import Array, Slots
 from everlearn.base import EXACT, Promise, StreamingClassifier
 from everlearn.errors import LostDefiniteness
 from everlearn.statistics.definite import TOO_LARGE, definite_factor
+from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kept_examples import KeptExamples, SolvedFromExamples
 from everlearn.transfer.kernel import Kernel, KernelFunction
+from everlearn.transfer.solved_from_examples import SolvedFromExamples
 from everlearn.validation import require_positive, require_whole
 
 

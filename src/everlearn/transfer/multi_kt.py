@@ -25,14 +25,15 @@ from numpy.typing import ArrayLike
 
 from everlearn.arrays import AnyArray, Array, Slots
 from everlearn.base import Promise, StreamingClassifier
+from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kept_examples import KeptExamples, SolvedFromExamples
 from everlearn.transfer.kernel import Kernel, KernelFunction
 from everlearn.transfer.least_squares_svm import SaddleSystem, exact_unless_precomputed
 from everlearn.transfer.prior_models import PriorModels, check_prior_models
 from everlearn.transfer.prior_weights import check_penalty, prior_weights
+from everlearn.transfer.solved_from_examples import SolvedFromExamples
 from everlearn.validation import require_positive, require_whole
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from everlearn.arrays import AnyArray, Array, Slots, State
-from everlearn.transfer.kept_examples import KeptExamples, require_column
+from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.transfer.kernel import Kernel
+from everlearn.transfer.solved_from_examples import require_column
 
 if TYPE_CHECKING:
     from everlearn.transfer.steps import Steps

@@ -19,10 +19,10 @@ import numpy as np
 
 from everlearn.arrays import AnyArray, Array
 from everlearn.base import Promise
+from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kept_examples import KeptExamples
 from everlearn.transfer.kernel import KernelFunction
 from everlearn.transfer.multi_kt import MultiKTRules, check_opening
 from everlearn.transfer.online import Hypothesis, Known, LearnedOnline

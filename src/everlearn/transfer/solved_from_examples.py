@@ -1,4 +1,4 @@
-"""Examples kept as they came, and learners whose whole state they are.
+"""Learners whose whole state is the examples they keep.
 
 A least squares SVM is a formula over all its examples. It can be taught at any time, and what it
 believes is worked out afresh when it is next asked; so a batch equals its rows one by one in any
@@ -7,7 +7,6 @@ order, and forgetting and merging are exact. Its memory grows with its examples,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -15,71 +14,12 @@ import numpy as np
 from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.errors import (
     LostDefiniteness,
-    NeverLearned,
     NotForgettable,
     NotMergeable,
     TooManyExamples,
 )
-from everlearn.statistics.stored import stored
+from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.transfer.kernel import Kernel
-
-
-@dataclass(frozen=True)
-class KeptExamples:
-    """Rows with slots and weights, in order of arrival; a change makes new ones."""
-
-    X: Array
-    slots: Slots
-    weights: Array
-
-    @classmethod
-    def none(cls, n_features: int) -> "KeptExamples":
-        return cls(np.empty((0, n_features)), np.empty(0, dtype=np.intp), np.empty(0))
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    def followed_by(self, X: Array, slots: Slots, weights: Array) -> "KeptExamples":
-        return KeptExamples(
-            np.concatenate([self.X, X]),
-            np.concatenate([self.slots, slots]),
-            np.concatenate([self.weights, weights]),
-        )
-
-    def only(self, kept: Any) -> "KeptExamples":
-        """Those at these positions."""
-        return KeptExamples(self.X[kept], self.slots[kept], self.weights[kept])
-
-    def without(self, X: Array, slots: Slots, weights: Array) -> "KeptExamples":
-        """Take examples back, the latest of equal ones first; all of them or none."""
-        left = self.weights.copy()
-        for index, (x, slot, to_remove) in enumerate(zip(X, slots, weights, strict=True)):
-            for place in np.flatnonzero((self.slots == slot) & (x == self.X).all(axis=1))[::-1]:
-                taken = min(left[place], to_remove)
-                left[place] -= taken
-                to_remove -= taken
-            if to_remove > 0:
-                raise NeverLearned(
-                    f"row {index} of the examples to be forgotten was not learned under this label"
-                )
-        return KeptExamples(self.X, self.slots, left).only(left > 0)
-
-    def state(self) -> dict[str, AnyArray]:
-        return {
-            "examples": self.X,
-            "example_slots": self.slots,
-            "example_weights": self.weights,
-        }
-
-    @classmethod
-    def from_state(
-        cls, arrays: dict[str, AnyArray], n_features: int, n_slots: int
-    ) -> "KeptExamples":
-        X = stored(arrays, "examples", None, n_features)
-        slots = stored(arrays, "example_slots", len(X), dtype=np.intp)
-        if np.any((slots < 0) | (slots >= n_slots)):
-            raise ValueError("an example has the slot of no label")
-        return cls(X, slots, stored(arrays, "example_weights", len(X)))
 
 
 def require_column(kernel: Kernel, n_columns: int, n_taught: int, n_new: int) -> None:
