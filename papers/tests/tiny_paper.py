@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+from everlearn_papers import plots
 from everlearn_papers.report import Section
 from everlearn_papers.reproduce import PAPERS, reproduce
 
 from everlearn.errors import MissingData
-from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
 
 TITLE = "Tiny: a paper that costs nothing"

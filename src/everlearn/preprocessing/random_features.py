@@ -52,7 +52,8 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
     gamma : float, default=0.5
         γ of the Gaussian kernel; for "fourier" alone. The default suits examples of length one.
     random_state : int, default=0
-        The seed. Learners are merged only where it is the same.
+        The seed. Learners are merged only where it is the same, so it is a number by default where
+        scikit-learn has None: shards of one data set can be merged.
 
     Attributes
     ----------

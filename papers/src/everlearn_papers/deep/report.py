@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from everlearn.evaluation import plots
 from everlearn.persistence import replace_file
+from everlearn_papers import plots
 from everlearn_papers.deep import tables, turntable_tables
 from everlearn_papers.deep.tables import OFFLINE, Found, courses, per_cent
 from everlearn_papers.report import DOTS_PER_INCH

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
+from everlearn_papers import plots
 from everlearn_papers.forests.experiments import (
     LEAF_AS_GIVEN,
     RETRAINED,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from everlearn.arrays import Array
-from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
+from everlearn_papers import plots
 from everlearn_papers.forests.choosing import in_words
 from everlearn_papers.forests.experiments import RETRAINED, growth
 from everlearn_papers.forests.rivals import least_squares

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from everlearn.arrays import Array
-from everlearn.evaluation import plots
 from everlearn.evaluation.metrics import relative_performance
+from everlearn_papers import plots
 from everlearn_papers.forests.choosing import in_words
 from everlearn_papers.forests.experiments import RETRAINED, grown, growth
 from everlearn_papers.forests.rivals import CLASSIFIERS, GRADIENT, SVM, classifiers, metrics

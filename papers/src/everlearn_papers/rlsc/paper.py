@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from everlearn.arrays import Array
-from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
+from everlearn_papers import plots
 from everlearn_papers.repeat import Result
 from everlearn_papers.report import Section, Setting, published, spread
 from everlearn_papers.rlsc.further import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.evaluation import plots
 from everlearn.evaluation.metrics import omega_all
 from everlearn.evaluation.table import Table
+from everlearn_papers import plots
 from everlearn_papers.repeat import Result
 from everlearn_papers.report import Section, Setting, published
 from everlearn_papers.slda.experiments import (

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.evaluation import plots
+from everlearn_papers import plots
 from everlearn_papers.repeat import Result
 from everlearn_papers.subspace.coil import ORDERINGS, SHOWN_COMPONENTS, above_batch
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.evaluation import plots
 from everlearn.evaluation.table import Table
+from everlearn_papers import plots
 from everlearn_papers.repeat import Result
 from everlearn_papers.report import Section, Setting, published
 from everlearn_papers.subspace.coil import (
