@@ -3,7 +3,7 @@
 Examples are numbers. The same number is the same picture, vector and source in every process, and
 every name is a word found nowhere else, so that a trace of it in any file can be searched for.
 Every third example is a box in its picture, with what was proposed beside it.
-Numbers from ``STRANGERS`` on are kept without their picture, as strangers are.
+Numbers from ``STRANGERS`` on are asked about and kept; every second one without its picture.
 """
 
 import hashlib
@@ -25,6 +25,10 @@ SIDE = 16
 STRANGERS = 1 << 22
 
 Taught = list[tuple[int, str]]
+# Whether a stranger is ignored; None: it is not kept.
+States = dict[int, bool | None]
+# What counted, and the states that strangers had before an operation changed them.
+Former = tuple[Taught, States]
 
 
 def vector(number: int, network: int = 0) -> np.ndarray:
@@ -48,7 +52,7 @@ def number_in(source: str) -> int:
 
 def region(number: int) -> TaughtBox | None:
     """The box that an example is about, if it is not all of its picture."""
-    if number % 3 or number >= STRANGERS:
+    if number % 3:
         return None
     left, top = (number * 7 % 11) / 32, (number * 5 % 13) / 32
     return TaughtBox(Box(left, top, left + 0.5, top + 0.5), found=False)
@@ -63,6 +67,11 @@ def proposals(number: int) -> PictureProposals | None:
 
 def thumbnail(number: int) -> bytes:
     return f"thumbnail {_unlike_any_other('thumbnail', number)}".encode()
+
+
+def has_picture(number: int) -> bool:
+    """Whether the image file is kept."""
+    return number < STRANGERS or number % 2 == 0
 
 
 @lru_cache(maxsize=4096)
@@ -82,7 +91,7 @@ def example(number: int, network: int = 0) -> Example:
         hashlib.sha256(image).digest(),
         thumbnail(number),
         Network(network).name,
-        image if number < STRANGERS else b"",
+        image if has_picture(number) else b"",
         region(number),
         proposals(number),
     )
@@ -120,8 +129,8 @@ class PlainMemory:
     """
 
     taught: Taught = field(default_factory=list)
-    before: list["Taught | PlainMemory"] = field(default_factory=list)
-    undone: list[Taught] = field(default_factory=list)
+    before: list["Former | PlainMemory"] = field(default_factory=list)
+    undone: list[Former] = field(default_factory=list)
     erased_names: set[str] = field(default_factory=set)
     erased_numbers: set[int] = field(default_factory=set)
     strangers: dict[int, bool] = field(default_factory=dict)
@@ -170,12 +179,16 @@ class PlainMemory:
             last.erased_names, last.erased_numbers = self.erased_names, self.erased_numbers
             vars(self).update(vars(last.copy()))
             return
-        self.undone.append(self.taught)
-        self.taught = last
+        self.undone.append(self._turned(last))
 
     def redo(self) -> None:
-        self.before.append(self.taught)
-        self.taught = self.undone.pop()
+        self.before.append(self._turned(self.undone.pop()))
+
+    def _turned(self, former: Former) -> Former:
+        """Go back to what was; returns what is now."""
+        now = self.taught, self._changed(former[1])
+        self.taught = former[0]
+        return now
 
     def erase(self, name: str) -> None:
         everything = [pair for state in self._states() for pair in state]
@@ -186,6 +199,7 @@ class PlainMemory:
         gone = {number for number, _ in everything} - {number for number, _ in left}
         # Those that resembled the name most went as well.
         self.unsure |= set(self.strangers)
+        gone |= self._set_aside() - {number for number, _ in left}
         self.erased_numbers |= gone - set(self.strangers)
         self.erased_names |= {name for _, name in everything} - {name for _, name in left}
         self.taught, self.before, self.undone = left, [], []
@@ -194,15 +208,15 @@ class PlainMemory:
         self.strangers[number] = False
 
     def name(self, members: list[int], name: str) -> None:
+        before = self.taught
         self.teach_many([(number, name) for number in members])
-        self.drop(members)
+        self.before[-1] = before, self._changed(dict.fromkeys(members))
 
     def ignore(self, members: list[int]) -> None:
-        self.strangers.update(dict.fromkeys(members, True))
+        self._remember(dict.fromkeys(members, True))
 
     def drop(self, members: list[int]) -> None:
-        for number in members:
-            del self.strangers[number]
+        self._remember(dict.fromkeys(members))
 
     def reembed(self, network: int) -> None:
         """What has no picture is left out, strangers too; the last one can be undone."""
@@ -220,7 +234,7 @@ class PlainMemory:
         states = kept._states()
         kept.erased_names = self.erased_names - {n for state in states for _, n in state}
         kept.erased_numbers = self.erased_numbers - {i for state in states for i, _ in state}
-        kept.erased_numbers -= set(kept.strangers)
+        kept.erased_numbers -= set(kept.strangers) | kept._set_aside()
         vars(self).update(vars(kept))
 
     def settle(self, strangers: dict[int, bool]) -> None:
@@ -231,18 +245,36 @@ class PlainMemory:
 
     def _states(self) -> list[Taught]:
         """Everything that counts, or counted and can count again."""
-        states = [self.taught, *self.undone]
+        states = [self.taught, *(taught for taught, _ in self.undone)]
         for state in self.before:
-            states += state._states() if isinstance(state, PlainMemory) else [state]
+            states += state._states() if isinstance(state, PlainMemory) else [state[0]]
         return states
 
-    def _remember(self) -> None:
-        self.before.append(self.taught)
+    def _set_aside(self) -> set[int]:
+        """Strangers that an operation dropped or named, or brought back, and may do so again."""
+        found = {number for _, states in self.undone for number in states}
+        for state in self.before:
+            found |= state._set_aside() if isinstance(state, PlainMemory) else set(state[1])
+        return found
+
+    def _remember(self, states: States | None = None) -> None:
+        """An operation begins, which gives strangers these states."""
+        self.before.append((self.taught, self._changed(states or {})))
         self.undone = []
+
+    def _changed(self, states: States) -> States:
+        """Give strangers these states; returns those they had."""
+        former = {number: self.strangers.get(number) for number in states}
+        for number, state in states.items():
+            if state is None:
+                self.strangers.pop(number, None)
+            else:
+                self.strangers[number] = state
+        return former
 
 
 def _pictured(state: Taught) -> Taught:
-    return [pair for pair in state if pair[0] < STRANGERS]
+    return [pair for pair in state if has_picture(pair[0])]
 
 
 def _unlike_any_other(kind: str, number: int) -> str:

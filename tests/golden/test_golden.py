@@ -63,4 +63,15 @@ def test_a_memory_answers_as_it_did_and_is_sound(folder, tmp_path):
             assert best.name == name
             assert best.probability == pytest.approx(probability, rel=1e-6)
         assert memory.verify().ok
+        assert memory.unknowns() == []
         assert memory.teach(np.arange(6.0), "something new")
+
+
+@pytest.mark.parametrize("folder", MEMORIES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_memory_is_read_without_being_upgraded(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "memory")
+    before = (tmp_path / "memory" / "journal.sqlite").read_bytes()
+    with Memory(tmp_path / "memory", read_only=True) as memory:
+        assert memory.unknowns() == []
+        assert memory.verify().problems == ()
+    assert (tmp_path / "memory" / "journal.sqlite").read_bytes() == before

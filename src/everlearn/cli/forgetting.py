@@ -9,7 +9,7 @@ from everlearn.cli.output import as_json, print_json, print_table, say, spelled_
 from everlearn.errors import InvalidInput
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
-from everlearn.memory.words import listed, teachings
+from everlearn.memory.words import counted, listed
 
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -66,7 +66,7 @@ def undo(ctx: click.Context, as_json: bool) -> None:
     memory = opened(ctx)
     meant = memory.would_undo()
     if not as_json:
-        say(f"undoing: {_about(meant)}", err=True)
+        say(f"undoing: {meant.about}", err=True)
     _say("undone", memory.undo(meant.id), as_json)
 
 
@@ -78,7 +78,7 @@ def redo(ctx: click.Context, as_json: bool) -> None:
     memory = opened(ctx)
     meant = memory.would_redo()
     if not as_json:
-        say(f"doing again: {_about(meant)}", err=True)
+        say(f"doing again: {meant.about}", err=True)
     _say("redone", memory.redo(meant.id), as_json)
 
 
@@ -96,7 +96,7 @@ def history(ctx: click.Context, limit: int, as_json: bool) -> None:
         [when(change.time), change.kind, str(change.count), listed(change.names), _state(change)]
         for change in changes
     ]
-    print_table(["when", "what", "teachings", "names", ""], rows)
+    print_table(["when", "what", "count", "names", ""], rows)
 
 
 def _require_words(**words: str | None) -> None:
@@ -117,7 +117,8 @@ def _say_how_complete(done: Forgotten) -> None:
     if done.receipt.also_removed:
         say(f"also removed: {done.receipt.also_removed} teachings forgotten before")
     if done.receipt.unknowns_removed:
-        say(f"also removed: {done.receipt.unknowns_removed} kept unknown images that resembled it")
+        unknown = counted(done.receipt.unknowns_removed, "unknown image")
+        say(f"also removed: {unknown} that resembled it or were dropped before")
     if done.receipt.pending:
         say(
             "the erase is pending: somebody is reading what the journal held before, or a file "
@@ -147,11 +148,7 @@ def _say(done: str, change: Change, as_json: bool) -> None:
     if as_json:
         print_json({done: vars(change)})
         return
-    say(f"{done}: {_about(change)}")
-
-
-def _about(change: Change) -> str:
-    return f"{change.kind}, {teachings(change.count)} ({listed(change.names)})"
+    say(f"{done}: {change.about}")
 
 
 def _state(change: Change) -> str:

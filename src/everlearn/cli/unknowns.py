@@ -14,11 +14,16 @@ from everlearn.memory.words import counted, listed
     metavar="GROUP",
     help='Answer similar pictures with "ignored" from now on.',
 )
-@click.option("--drop", type=int, metavar="GROUP", help="Delete this group.")
+@click.option(
+    "--drop", type=int, metavar="GROUP", help="Drop this group; everlearn undo brings it back."
+)
 @as_json
 @click.pass_context
 def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json: bool) -> None:
-    """List unknown pictures that were kept (ask --remember), grouped by similarity."""
+    """List unknown pictures that were kept (ask --remember), grouped by similarity.
+
+    everlearn undo takes back what --ignore, --drop and everlearn name did.
+    """
     memory = opened(ctx, read_only=ignore is None and drop is None)
     if ignore is not None:
         memory.ignore_unknowns(ignore)

@@ -47,7 +47,7 @@ from everlearn.memory.edits.reembed import (
 )
 from everlearn.memory.edits.relocating import Relocation
 from everlearn.memory.edits.unknowns import Group, find_group
-from everlearn.memory.edits.writing import Spelling, begin
+from everlearn.memory.edits.writing import Spelling
 from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import chain_model
 from everlearn.memory.insight.report import Report
@@ -720,28 +720,24 @@ class Memory(FindsThings):
         with self._opened.one_change() as journal:
             name = Spelling(journal)(name)
             found = find_group(self._answering.unknown_groups(), group)
-            operation = begin(journal, "name")
-            new = [one for one in found if not journal.same(one.example, name)]
-            for one in new:
-                journal.add(operation, name, one.example)
-            unknowns.drop(journal, found)
-            journal.db.record_event("named", name=name, count=len(new))
-        return len(new)
+            return operations.name_unknowns(journal, found, name)
 
     def ignore_unknowns(self, group: int) -> int:
         """Keep a group quiet: what resembles it is answered with *ignored*; how many it has."""
         with self._opened.one_change() as journal:
             found = find_group(self._answering.unknown_groups(), group)
-            unknowns.ignore(journal, found)
-            journal.db.record_event("ignored", count=len(found))
+            operations.ignore_unknowns(journal, found)
         return len(found)
 
     def drop_unknowns(self, group: int) -> int:
-        """Forget a group of unknown images; returns how many it had."""
+        """Forget a group of unknown images; returns how many it had.
+
+        It can be undone: the pictures stay in the journal, set aside, until newer ones need their
+        room (a thousand are kept in all) or something is erased.
+        """
         with self._opened.one_change() as journal:
             found = find_group(self._answering.unknown_groups(), group)
-            unknowns.drop(journal, found)
-            journal.db.record_event("dropped", count=len(found))
+            operations.drop_unknowns(journal, found)
         return len(found)
 
     # What there is.

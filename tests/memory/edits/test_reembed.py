@@ -20,6 +20,8 @@ from everlearn.errors import (
     WrongEmbedder,
 )
 from everlearn.images.embedders import Pixels
+from everlearn.regions.boxes import Box
+from everlearn.regions.looking import Region
 
 
 @pytest.fixture
@@ -278,3 +280,37 @@ def test_a_disk_that_is_full_while_vectors_are_collected_has_a_name(tmp_path, ph
         with pytest.raises(CannotWrite, match="nothing was changed"):
             memory.reembed(new)
         assert memory.info()["embedder"] == Pixels(size=4).name
+
+
+@pytest.mark.parametrize("box", [None, (0.0, 0.0, 0.5, 0.5)])
+def test_a_picture_named_from_the_unknowns_is_embedded_anew(tmp_path, photos, box):
+    """Its file is gone: the picture that was kept with the question is all there is."""
+    path = tmp_path / "stranger.png"
+    other = np.zeros((64, 64, 3), dtype=np.uint8)
+    other[:32, :32, 1] = 255
+    path.write_bytes(saved(Image.fromarray(other), "PNG"))
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4), keep_images="image") as memory:
+        memory.teach_many(photos)
+        assert memory.ask(path, box=box, remember=True).unknown
+        (group,) = memory.unknowns()
+        memory.name_unknowns(group.id, "stranger")
+        asked = Region(path.read_bytes(), box) if box else path.read_bytes()
+        path.unlink()
+        assert memory.reembed(Pixels(size=8)).left_out == ()
+        (taught,) = memory.teachings("stranger")
+        assert taught.box == (None if box is None else Box(*box))
+        kept = memory._opened.journal.vector_bytes(taught.id)
+    with Memory(tmp_path / "fresh", embedder=Pixels(size=8)) as memory:
+        memory.teach(asked, "stranger")
+        assert kept == memory._opened.journal.vector_bytes(1)
+
+
+def test_the_picture_of_an_unknown_is_only_kept_where_pictures_are(tmp_path, photos):
+    data = photos[0][0].read_bytes()
+    for keep, there in (("thumbnail", False), ("image", True)):
+        with Memory(tmp_path / keep, embedder=Pixels(size=4), keep_images=keep) as memory:
+            memory.teach_many(photos[4:])
+            assert memory.ask(photos[0][0], remember=True).unknown
+            place = memory.path
+        held = b"".join(path.read_bytes() for path in place.iterdir())
+        assert (data[:200] in held) is there

@@ -8,6 +8,8 @@ from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.errors import DamagedJournal, InvalidInput
 from everlearn.memory.edits import unknowns as room
+from everlearn.memory.edits.writing import COLUMNS
+from everlearn.memory.storage.rows import row_checksum
 
 
 @pytest.fixture
@@ -62,6 +64,80 @@ def test_an_ignored_group_stays_quiet(visited):
         memory.drop_unknowns(99)
 
 
+def grouped(memory):
+    return [(g.id, g.examples, g.ignored) for g in memory.unknowns()]
+
+
+def test_what_was_done_to_groups_is_undone_and_redone_in_turn(visited):
+    memory, draw = visited
+    first, second = memory.unknowns()
+    seen = [grouped(memory)]
+    memory.ignore_unknowns(second.id)
+    seen.append(grouped(memory))
+    memory.drop_unknowns(second.id)
+    seen.append(grouped(memory))
+    memory.name_unknowns(first.id, "newcomer")
+    seen.append(grouped(memory))
+    assert [len(groups) for groups in seen] == [2, 2, 1, 0]
+    whats = [
+        "name, 6 teachings (newcomer)",
+        "drop, 3 unknown pictures",
+        "ignore, 3 unknown pictures",
+    ]
+    assert [change.about for change in memory.history(3)] == whats
+    for what, before in zip(whats, reversed(seen[:-1]), strict=True):
+        assert memory.would_undo().about == what
+        assert memory.undo().about == what
+        assert grouped(memory) == before
+    assert "newcomer" not in memory.names()
+    assert not memory.ask(draw(5)).ignored
+    for what, after in zip(reversed(whats), seen[1:], strict=True):
+        assert memory.redo().about == what
+        assert grouped(memory) == after
+    assert memory.names()["newcomer"].count == 6
+    assert memory.verify().problems == ()
+
+
+def test_a_picture_kept_again_after_a_drop_is_there_once_after_the_undo(visited):
+    memory, draw = visited
+    x = draw(5)
+    memory.ask(x, remember=True)
+    before = sorted(number for group in memory.unknowns() for number in group.examples)
+    for group in memory.unknowns():
+        memory.drop_unknowns(group.id)
+    memory.ask(x, remember=True)
+    memory.undo()
+    memory.undo()
+    after = sorted(number for group in memory.unknowns() for number in group.examples)
+    # The one that was asked about twice has a number that nothing had before.
+    assert after == [*before[:-1], before[-1] + 1]
+
+
+def test_what_was_dropped_makes_room_first(visited, monkeypatch):
+    memory, draw = visited
+    kept, dropped = memory.unknowns()
+    memory.drop_unknowns(dropped.id)
+    monkeypatch.setattr(room, "MOST", 9)
+    memory.ask(draw(4), remember=True)
+    assert {*kept.examples, 10} == {n for group in memory.unknowns() for n in group.examples}
+    assert memory.undo().about == "drop, 2 unknown pictures"
+    assert {*kept.examples, 10, *dropped.examples[1:]} == {
+        number for group in memory.unknowns() for number in group.examples
+    }
+
+
+def test_an_erase_takes_what_was_dropped(visited):
+    memory, draw = visited
+    x = draw(5)
+    memory.ask(x, remember=True)
+    for group in memory.unknowns():
+        memory.drop_unknowns(group.id)
+    held = lambda: any(x.tobytes() in path.read_bytes() for path in memory.path.iterdir())  # noqa: E731
+    assert held()
+    memory.forget(name="thing 0", erase=True)
+    assert not held()
+
+
 def test_strangers_are_bounded_and_survive(visited, monkeypatch):
     memory, draw = visited
     monkeypatch.setattr(room, "MOST", 12)
@@ -103,3 +179,24 @@ def test_commands(visited):
     group = run("strangers").splitlines()[1].split("\t")[0]
     assert "taught 6 pictures as newcomer" in run("name", group, "newcomer")
     assert "undone: name, 6 teachings (newcomer)" in run("undo")
+    assert len(run("strangers", "--drop", group).splitlines()) == 2
+    assert "undone: drop, 6 unknown pictures\n" in run("undo")
+    assert "ignored" in run("strangers", "--ignore", group)
+    assert "undone: ignore, 6 unknown pictures\n" in run("undo")
+    assert run("strangers").splitlines()[1].split("\t")[:2] == [group, "6"]
+
+
+@pytest.mark.parametrize(
+    "states", ["1:-2", "1", "0:1", "1:0  2:0", "x:1", "1:0,2:0", "9" * 30 + ":0"]
+)
+def test_states_that_nothing_could_have_written_are_noticed(visited, states):
+    memory, _ = visited
+    memory.drop_unknowns(1)
+    journal = memory._opened.journal
+    row = journal.db.row(f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT 1")
+    forged = (*row[:-1], states)
+    with journal.transaction():
+        journal.db.replace("operations", *forged, row_checksum("operations", *forged))
+    memory.close()
+    with pytest.raises(DamagedJournal, match="of operations was altered"):
+        Memory(memory.path)

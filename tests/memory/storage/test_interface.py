@@ -1,6 +1,7 @@
 """One suite for every way of keeping a Memory: a folder and a database do the same, to the bit."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +123,15 @@ def test_corrections_unknowns_and_pictures_are_kept(memory, clusters):
     (group, *_) = memory.unknowns()
     assert memory.name_unknowns(group.id, "found") == group.count
     assert memory.unknowns() == []
+    memory.undo()
+    assert memory.unknowns()[0] == group
+    memory.drop_unknowns(group.id)
+    memory.undo()
+    memory.ignore_unknowns(group.id)
+    assert memory.unknowns()[0] == replace(group, ignored=True)
+    memory.undo()
+    assert memory.unknowns()[0] == group
+    assert memory.verify().problems == ()
     assert memory.thumbnail(1) is None
     assert memory.why(X[1]).name in memory.names()
 
@@ -302,6 +312,9 @@ STEPS = st.lists(
         st.tuples(st.just("forget"), st.integers(0, 30), NAMES),
         st.tuples(st.just("rename"), st.integers(0, 30), NAMES),
         st.tuples(st.sampled_from(["undo", "redo", "erase"]), st.integers(0, 30), NAMES),
+        st.tuples(
+            st.sampled_from(["unknown", "name", "drop", "ignore"]), st.integers(0, 30), NAMES
+        ),
     ),
     min_size=3,
     max_size=14,
@@ -324,6 +337,11 @@ def carry_out(memory, step):
         return memory.forget(name=name, erase=True).count
     if kind == "rename":
         return memory.rename(name, ["cup", "new"][k % 2])
+    if kind == "unknown":
+        return memory.ask(-100 * x, remember=True).unknown
+    if kind in ("name", "drop", "ignore"):
+        group = [*(one.id for one in memory.unknowns()), 99][0]
+        return getattr(memory, f"{kind}_unknowns")(group, *([name] if kind == "name" else []))
     change = memory.undo() if kind == "undo" else memory.redo()
     return change.kind, change.count, change.names
 
@@ -346,5 +364,6 @@ def test_a_folder_and_a_database_become_the_same_journal(steps, server, tmp_path
                 except EverlearnError as error:
                     outcomes.append(type(error))
             found = memory.verify()
-            seen.append((outcomes, found.log, found.model, list(memory.names()), found.problems))
+            kept = list(memory.names()), memory.unknowns()
+            seen.append((outcomes, found.log, found.model, kept, found.problems))
     assert seen[0] == seen[1]

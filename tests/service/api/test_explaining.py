@@ -71,7 +71,14 @@ def test_strangers_are_kept_named_ignored_and_dropped(client, own):
     (group,) = client.unknowns()
     assert client.ignore_unknowns(group.id) == 1
     assert client.ask(strangers[0]).ignored
+    assert client.undo().about == "ignore, 1 unknown picture"
+    assert not client.ask(strangers[0]).ignored
+    assert client.redo().about == "ignore, 1 unknown picture"
     assert client.drop_unknowns(group.id) == 1
+    assert client.would_undo().about == "drop, 1 unknown picture"
+    client.undo()
+    assert client.unknowns() == own.unknowns() != []
+    client.redo()
     with pytest.raises(errors.InvalidInput, match="no group"):
         client.drop_unknowns(group.id)
 

@@ -5,7 +5,8 @@ of one *group* did: a folder dropped on the page, a name taught while a button w
 group continue the operation as long as nothing else is done in between. Undoing appends the
 operation's entries to the log with their signs reversed, and redoing reverses those; nothing is
 taken out of the log. A rename to a new word has no entries: it keeps the word the name does not
-have now, and undo and redo swap the two.
+have now, and undo and redo swap the two. In the same way an operation on unknown images keeps the
+states they do not have now (unknowns.py).
 
 What was undone can be redone until something else is done. An erase rewrites the log and cannot be
 undone, nor can anything before it.
@@ -15,9 +16,11 @@ import time
 from dataclasses import dataclass
 
 from everlearn.errors import ChangedMeanwhile, InvalidInput, NothingToUndo
+from everlearn.memory.edits.unknowns import SET_ASIDE, UnknownImage, set_states, with_image
 from everlearn.memory.edits.writing import COLUMNS, begin, keep_operation
 from everlearn.memory.storage.journal import EVERY_ROW, Journal
-from everlearn.memory.words import listed, teachings
+from everlearn.memory.storage.rows import ABOUT_UNKNOWNS, states_as_text, states_in
+from everlearn.memory.words import counted, listed
 
 ERASE = "erase"
 REEMBED = "reembed"
@@ -33,9 +36,10 @@ class Change:
     ----------
     id : int
     kind : str
-        "teach", "forget", "rename", "merge", "correct", "name" (strangers), "reembed" or "erase".
+        "teach", "forget", "rename", "merge", "correct", "reembed" or "erase"; of unknown pictures
+        "name", "ignore" or "drop".
     count : int
-        How many teachings it was about.
+        How many teachings it was about, or unknown pictures.
     names : tuple of str
         Their names; for a rename the old and the new one.
     time : float
@@ -52,8 +56,15 @@ class Change:
     undone: bool
 
     def __str__(self) -> str:
-        undone = ", undone" if self.undone else ""
-        return f"{self.kind}, {teachings(self.count)} ({listed(self.names)}){undone}"
+        return self.about + (", undone" if self.undone else "")
+
+    @property
+    def about(self) -> str:
+        """What it did, in words."""
+        unknown = self.kind in ("ignore", "drop")
+        names = f" ({listed(self.names)})" if self.names else ""
+        noun = "unknown picture" if unknown else "teaching"
+        return f"{self.kind}, {counted(self.count, noun)}{names}"
 
 
 def rename(journal: Journal, old: str, new: str) -> None:
@@ -72,6 +83,39 @@ def rename(journal: Journal, old: str, new: str) -> None:
     journal.call(named, new)
     row = journal.db.row(f"SELECT {COLUMNS} FROM operations WHERE id = ?", operation)
     keep_operation(journal, (*row[:5], named, old))
+
+
+def name_unknowns(journal: Journal, group: list[UnknownImage], name: str) -> int:
+    """Teach a group of unknown images their name; how many were new. Inside a transaction."""
+    operation = _set_aside(journal, "name", group)
+    examples = [with_image(journal, one) for one in group]
+    new = [(name, example) for example in examples if not journal.same(example, name)]
+    journal.add_many(operation, new)
+    journal.db.record_event("named", name=name, count=len(new))
+    return len(new)
+
+
+def ignore_unknowns(journal: Journal, group: list[UnknownImage]) -> None:
+    """Answer what resembles a group with *ignored*; inside a transaction."""
+    _set_states(journal, "ignore", {one.id: group[0].id for one in group})
+    journal.db.record_event("ignored", count=len(group))
+
+
+def drop_unknowns(journal: Journal, group: list[UnknownImage]) -> None:
+    """Forget a group, until an undo; inside a transaction."""
+    _set_aside(journal, "drop", group)
+    journal.db.record_event("dropped", count=len(group))
+
+
+def _set_aside(journal: Journal, kind: str, group: list[UnknownImage]) -> int:
+    return _set_states(journal, kind, dict.fromkeys((one.id for one in group), SET_ASIDE))
+
+
+def _set_states(journal: Journal, kind: str, states: dict[int, int]) -> int:
+    operation = begin(journal, kind)
+    row = journal.db.row(f"SELECT {COLUMNS} FROM operations WHERE id = ?", operation)
+    keep_operation(journal, (*row[:6], states_as_text(set_states(journal, states))))
+    return operation
 
 
 def undo(journal: Journal, id: int | None = None) -> Change:
@@ -145,6 +189,8 @@ def _reverse(journal: Journal, row: Row) -> Change:
         word = journal.word(named)
         journal.call(named, called)
         called = word
+    if kind in ABOUT_UNKNOWNS:
+        called = states_as_text(set_states(journal, states_in(called)))
     for teaching, entered_as, sign in _last_turn(journal, operation, turns):
         journal.enter(operation, teaching, entered_as, -sign)
     after = operation, kind, done_at, turns + 1, dropped, named, called
@@ -172,6 +218,8 @@ def _change(journal: Journal, row: Row) -> Change:
         count = journal.db.value("SELECT COUNT(*) FROM teachings WHERE name = ?", named)
         words = called, journal.word(named)
         return Change(operation, kind, count, words[::-1] if undone else words, done_at, undone)
+    if kind in ("ignore", "drop"):
+        return Change(operation, kind, len(states_in(called)), (), done_at, undone)
     query = (
         "SELECT DISTINCT names.name FROM log JOIN names ON names.id = log.name "
         "WHERE operation = ? ORDER BY names.name"

@@ -26,6 +26,7 @@ from everlearn.images.batches import Embedded, Unreadable, embed_sources
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder, Vectors
 from everlearn.memory.edits import operations
+from everlearn.memory.edits.unknowns import drop_all
 from everlearn.memory.insight.influence import Influence
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features, unit
@@ -219,7 +220,7 @@ def replace_vectors(
             )
             journal.db.run("INSERT INTO vectors VALUES (?, ?)", number, anew[number].vector)
     operations.record_reembed(journal, len(counting))
-    journal.db.run("DELETE FROM strangers")
+    drop_all(journal)
     return Reembedding(embedder.name, len(counting), tuple(left_out))
 
 

@@ -4,13 +4,18 @@ They are grouped by likeness: average linkage, cut halfway between the likeness 
 examples and that of two names'. A group can be named, which teaches its members; dropped; or
 ignored, which keeps it and makes everything that resembles it be answered with *ignored*.
 
-The table in the journal is called ``strangers``, as the page calls them.
+Each of these changes the *state* of the group's members, and keeps what the states were before, so
+that an undo can put them back (operations.py). What was named or dropped stays in its row, set
+aside, until its room is needed or something is erased.
+
+The table in the journal is called ``strangers``, as the page calls them; the state is its column
+``ignored``. Image files, where they are kept, stand in ``stranger_images``.
 """
 
 import os
 import time
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 import numpy as np
@@ -32,8 +37,12 @@ from everlearn.memory.storage.rows import (
     row_checksum,
 )
 
-# So many are kept at most; then the oldest that is not ignored makes room.
+# So many are kept at most; then the oldest that was set aside makes room, or that is not ignored.
 MOST = 1000
+# States; a number above 0 is that of the group it is ignored with.
+FREE, SET_ASIDE = 0, -1
+# The highest number that was ever used, once rows were deleted.
+NUMBERS_USED = "strangers_used"
 # The likeness (cosine) of one thing's pictures where no name has two examples to tell.
 USUAL_LIKENESS = 0.6
 
@@ -75,35 +84,72 @@ class UnknownImage:
 
 def remember(journal: Journal, example: Example) -> None:
     """Keep one unknown image, or a part of it; the same one is kept once. Inside a transaction."""
-    kept = journal.db.rows("SELECT source FROM strangers WHERE digest = ?", example.digest)
-    if any(without_box(source)[1] == given_box(example.region) for (source,) in kept):
+    rows = journal.db.rows(
+        "SELECT id, ignored, source FROM strangers WHERE digest = ?", example.digest
+    )
+    box = given_box(example.region)
+    known = [(number, state) for number, state, at in rows if without_box(at)[1] == box]
+    if any(state != SET_ASIDE for _, state in known):
         return
+    _delete(journal, [number for number, _ in known])
     if int(journal.db.value("SELECT COUNT(*) FROM strangers")) >= MOST:
-        journal.db.run(
-            "DELETE FROM strangers WHERE id = (SELECT MIN(id) FROM strangers WHERE ignored = 0)"
-        )
-    number = int(journal.db.value("SELECT MAX(id) FROM strangers") or 0) + 1
-    _keep(journal, number, time.time(), 0, example)
+        oldest = "SELECT id FROM strangers WHERE ignored <= 0 ORDER BY ignored, id LIMIT 1"
+        _delete(journal, [number for (number,) in journal.db.rows(oldest)])
+    used = int(journal.fact(NUMBERS_USED) or 0)
+    number = max(used, int(journal.db.value("SELECT MAX(id) FROM strangers") or 0)) + 1
+    _keep(journal, number, time.time(), FREE, example)
+    if example.image:
+        own = row_checksum("stranger_images", number, content_of(example.image))
+        journal.db.replace("stranger_images", number, example.image, own)
 
 
 def all_unknowns(journal: Journal) -> list[UnknownImage]:
-    """Every one kept, each validated as it is read."""
+    """Every one kept and not set aside, each validated as it is read."""
+    return [one for one in every_row(journal) if one.ignored != SET_ASIDE]
+
+
+def every_row(journal: Journal) -> list[UnknownImage]:
+    """Those that were set aside too; without their files (:func:`with_image`)."""
+    embedder = journal.fact("embedder") or ""
     found = []
     for number, when, source, digest, ignored, jpeg, vector, own in journal.db.rows(
         f"SELECT {COLUMNS}, seal FROM strangers ORDER BY id"
     ):
         blobs = all(isinstance(value, bytes) for value in (digest, jpeg, vector))
         if not blobs or own != _checksum(number, when, source, digest, ignored, jpeg, vector):
-            raise DamagedJournal(f"{journal.db.location} is damaged: an unknown image was altered")
+            raise _damaged(journal, "an unknown image was altered")
         x = np.frombuffer(vector, dtype="<f4") if len(vector) == 4 * journal.n_features else None
         if x is None or not np.isfinite(x).all() or not isinstance(source, str):
-            raise DamagedJournal(f"{journal.db.location} is damaged: an unknown image is not valid")
-        embedder = journal.fact("embedder") or ""
+            raise _damaged(journal, "an unknown image is not valid")
         source, box = without_box(source)
         region = None if box is None else TaughtBox(box, found=False)
         example = Example(x, source, digest, jpeg, embedder, region=region)
         found.append(UnknownImage(number, ignored, example))
     return found
+
+
+def with_image(journal: Journal, one: UnknownImage) -> Example:
+    """An unknown image with its file, where that was kept."""
+    if not journal.db.has_table("stranger_images"):
+        return one.example
+    row = journal.db.row("SELECT file, seal FROM stranger_images WHERE stranger = ?", one.id)
+    if row is None:
+        return one.example
+    file, own = row
+    if not isinstance(file, bytes) or own != row_checksum(
+        "stranger_images", one.id, content_of(file)
+    ):
+        raise _damaged(journal, "the file of an unknown image was altered")
+    return replace(one.example, image=file)
+
+
+def require_unknowns(journal: Journal) -> None:
+    """Every unknown image and file of one is what its checksum says."""
+    for one in every_row(journal):
+        with_image(journal, one)
+    query = "SELECT 1 FROM stranger_images WHERE stranger NOT IN (SELECT id FROM strangers) LIMIT 1"
+    if journal.db.has_table("stranger_images") and journal.db.row(query) is not None:
+        raise _damaged(journal, "there is the file of an unknown image that is not there")
 
 
 def thumbnail_of(journal: Journal, number: int) -> bytes | None:
@@ -112,7 +158,7 @@ def thumbnail_of(journal: Journal, number: int) -> bytes | None:
     if row is None:
         return None
     if row[-1] != _checksum(*row[:-1]):
-        raise DamagedJournal(f"{journal.db.location} is damaged: an unknown image was altered")
+        raise _damaged(journal, "an unknown image was altered")
     return bytes(row[5]) or None
 
 
@@ -148,21 +194,22 @@ def resembles_ignored(images: list[UnknownImage], x: Array, likeness: float) -> 
 
 
 def any_ignored(journal: Journal) -> bool:
-    return journal.db.value("SELECT 1 FROM strangers WHERE ignored != 0 LIMIT 1") is not None
+    return journal.db.value("SELECT 1 FROM strangers WHERE ignored > 0 LIMIT 1") is not None
 
 
-def ignore(journal: Journal, group: list[UnknownImage]) -> None:
-    """Keep a group quiet; inside a transaction."""
-    number = group[0].id
-    for one in group:
-        when = journal.db.value("SELECT time FROM strangers WHERE id = ?", one.id)
-        _keep(journal, one.id, when, number, one.example)
+def set_states(journal: Journal, states: dict[int, int]) -> dict[int, int]:
+    """Give images other states; returns those they had. Inside a transaction.
 
-
-def drop(journal: Journal, group: list[UnknownImage]) -> None:
-    """Forget a group; inside a transaction."""
-    numbers = [(one.id,) for one in group]
-    journal.db.run_many("DELETE FROM strangers WHERE id = ?", numbers)
+    What is not there any more, because its room was needed, is passed over.
+    """
+    before = {}
+    for number, state in states.items():
+        row = journal.db.row(f"SELECT {COLUMNS} FROM strangers WHERE id = ?", number)
+        if row is not None:
+            before[number] = row[4]
+            row = (*row[:4], state, *row[5:])
+            journal.db.replace("strangers", *row, _checksum(*row))
+    return before
 
 
 def nearest_names(model: Model, journal: Journal) -> dict[int, str]:
@@ -182,7 +229,8 @@ def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collec
     """Drop images that show or name what is about to be erased; how many. Inside a transaction.
 
     Those are the same pictures, pictures from the same files, from folders that hold nothing else
-    or are called like a name that goes, and those said to be ``resembling`` it.
+    or are called like a name that goes, and those said to be ``resembling`` it; and whatever was
+    set aside, for no undo goes beyond an erase.
     """
     gone = set(teachings)
     sources, folders, digests, names = set[str](), set[str](), set[bytes](), set[str]()
@@ -196,15 +244,16 @@ def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collec
     names = {name.casefold() for name in names if set(journal.find(name=name)) <= gone}
     folders = {folder for folder in folders if set(journal.find(source=folder)) <= gone} - {""}
     found = [
-        one
-        for one in all_unknowns(journal)
+        one.id
+        for one in every_row(journal)
         if one.id in resembling
+        or one.ignored == SET_ASIDE
         or one.example.digest in digests
         or one.example.source in sources
         or os.path.dirname(one.example.source) in folders
         or names.intersection(part.casefold() for part in PurePath(one.example.source).parts)
     ]
-    drop(journal, found)
+    _delete(journal, found)
     return len(found)
 
 
@@ -230,6 +279,22 @@ def _alike(free: list[UnknownImage], likeness: float) -> list[NDArray[np.bool_]]
     return [labels == label for label in np.unique(labels)]
 
 
+def _delete(journal: Journal, numbers: list[int]) -> None:
+    """Remove images for good; a number is never used twice, so that no undo finds another image."""
+    if not numbers:
+        return
+    used = int(journal.fact(NUMBERS_USED) or 0)
+    journal.set_fact(NUMBERS_USED, str(max(used, *numbers)))
+    rows = [(number,) for number in numbers]
+    journal.db.run_many("DELETE FROM strangers WHERE id = ?", rows)
+    journal.db.run_many("DELETE FROM stranger_images WHERE stranger = ?", rows)
+
+
+def drop_all(journal: Journal) -> None:
+    """Remove every image for good; inside a transaction."""
+    _delete(journal, [number for (number,) in journal.db.rows("SELECT id FROM strangers")])
+
+
 def _keep(journal: Journal, number: int, when: float, ignored: int, example: Example) -> None:
     row = (
         number,
@@ -248,3 +313,9 @@ def _checksum(
 ) -> bytes:
     pictures = content_of(jpeg), content_of(vector)
     return row_checksum("strangers", number, when, source, digest, ignored, *pictures)
+
+
+def _damaged(journal: Journal, what: str) -> DamagedJournal:
+    return DamagedJournal(
+        f"{journal.db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
+    )

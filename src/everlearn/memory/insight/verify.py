@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from everlearn.errors import DamagedJournal, EverlearnError
+from everlearn.memory.edits.unknowns import require_unknowns
 from everlearn.memory.model.calibrated import (
     CalibratedModel,
     calibrated,
@@ -100,6 +101,7 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
     ask(lambda: require_vectors(journal))
     ask(lambda: require_pictures(journal))
     ask(lambda: require_proposals(journal))
+    ask(lambda: require_unknowns(journal))
     model = ask(lambda: _model_as_replayed(history))
     unfinished = ask(lambda: journal.fact(UNFINISHED)) is not None
     looked_for = None

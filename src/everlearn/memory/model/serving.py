@@ -160,7 +160,7 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
                 names, kind = journal.name_ids(), kind_of_vectors(journal)
                 mode = journal.fact("regions") or "whole"
                 accept = accept_of(journal)
-                quiet = journal.db.value("SELECT 1 FROM strangers WHERE ignored != 0 LIMIT 1")
+                quiet = journal.db.value("SELECT 1 FROM strangers WHERE ignored > 0 LIMIT 1")
             if head is None or quiet is not None or journal.db.moved_on():
                 return None
     except EverlearnError:

@@ -12,7 +12,7 @@ def copy_rows(source: Database, target: Database) -> None:
     """Put the rows of one journal in the place of another's; inside a transaction of the other."""
     for table in TABLES:
         target.run(f"DELETE FROM {table}")
-        if table in ("boxes", "proposals") and not source.has_boxes():
+        if not source.has_table(table):
             continue
         rest = source.each(f"SELECT * FROM {table}")
         while rows := list(islice(rest, ROWS_AT_A_TIME)):

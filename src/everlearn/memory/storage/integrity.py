@@ -99,7 +99,7 @@ def require_sound(journal: Journal, stopped: Callable[[], bool] = _never) -> Non
     """
     db = journal.db
     db.require_ours()
-    boxed = db.has_boxes()
+    boxed = db.has_table("boxes")
     for table in (*SMALL_TABLES, *(("boxes",) if boxed else ())):
         db.require_structure(table)
         _go_on(stopped)
@@ -198,6 +198,7 @@ def _require_readable_facts(journal: Journal) -> None:
     numbers: Iterable[tuple[str, int]] = (
         ("n_features", MOST_FEATURES),
         ("teachings_used", 1 << 62),
+        ("strangers_used", 1 << 62),
     )
     for key, most in numbers:
         value = journal.fact(key)

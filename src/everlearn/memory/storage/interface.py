@@ -164,8 +164,8 @@ class Database(Protocol):
     def require_ours(self) -> None:
         """It is a journal of this version; raises ``NotAMemory`` or ``NewerFormat``."""
 
-    def has_boxes(self) -> bool:
-        """Whether there are tables for boxes; an old file that is only read has none."""
+    def has_table(self, table: str) -> bool:
+        """Whether there is a table; an old file that is only read has not all of them."""
 
     def require_structure(self, table: str | None = None) -> None:
         """The engine finds nothing wrong with a table, or with all of them."""

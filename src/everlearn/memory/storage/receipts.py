@@ -225,6 +225,8 @@ def _everything_kept(journal: Journal) -> Iterator[tuple[str, bytes]]:
         "an unknown image's vector": "SELECT vector FROM strangers",
         "an unknown image": "SELECT digest FROM strangers",
     }
+    if journal.db.has_table("stranger_images"):
+        rows["the file of an unknown image"] = "SELECT file FROM stranger_images"
     if has_boxes(journal):
         rows["what else was seen in a picture"] = "SELECT vectors FROM proposals"
     for what, query in rows.items():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def has_boxes(journal: "Journal") -> bool:
     """Whether the journal is of a version that has boxes; otherwise it has none."""
-    return journal.db.has_boxes()
+    return journal.db.has_table("boxes")
 
 
 def box_row(teaching: int, taught: TaughtBox) -> tuple[Any, ...]:
@@ -166,10 +166,12 @@ def unpacked(data: bytes) -> tuple[TaughtBox | None, PictureProposals | None]:
         raise ValueError(str(error)) from None
     region = proposals = None
     if "region" in arrays:
+        if arrays["region"].dtype != np.float64 or arrays["region"].shape != (5,):
+            raise ValueError("no box")
         *box, found = arrays["region"].tolist()
         _require_boxes(np.array([box], dtype=np.float64))
         region = TaughtBox(Box(*box), bool(found))
-    if "boxes" in arrays:
+    if "boxes" in arrays and "vectors" in arrays:
         proposals = PictureProposals(arrays["boxes"], arrays["vectors"])
         _require_boxes(proposals.boxes)
         vectors = proposals.vectors

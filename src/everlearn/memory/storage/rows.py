@@ -13,6 +13,7 @@ same position hold the same log, and a model folded from one is a model of the o
 guard against damage, not against a forger, who can compute them too.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -35,7 +36,12 @@ SHA256_BYTES = 32
 LONGEST_SOURCE = 32_768
 LONGEST_FACT = 1 << 24
 MOST_FEATURES = 1 << 24
-KINDS = {"teach", "forget", "rename", "merge", "correct", "name", "reembed", "erase"}
+KINDS = {
+    "teach", "forget", "rename", "merge", "correct", "name", "ignore", "drop", "reembed", "erase",
+}  # fmt: skip
+# Kinds of operations about unknown images, and how they write down the states of these.
+ABOUT_UNKNOWNS = frozenset({"name", "ignore", "drop"})
+STATES = re.compile(r"([1-9][0-9]{0,17}:(-1|0|[1-9][0-9]{0,17})( |$))*")
 
 Row = tuple[Any, ...]
 Check = Callable[[Row], bool]
@@ -173,6 +179,17 @@ def as_kept(source: str) -> str:
     return text.replace("\0", "\\x00")
 
 
+def states_as_text(states: dict[int, int]) -> str:
+    """States of unknown images by their numbers, as an operation keeps them."""
+    return " ".join(f"{number}:{state}" for number, state in states.items())
+
+
+def states_in(text: str | None) -> dict[int, int]:
+    """What :func:`states_as_text` wrote; journals of before have none."""
+    pairs = (word.split(":") for word in (text or "").split())
+    return {int(number): int(state) for number, state in pairs}
+
+
 def _valid_fact(row: Row) -> bool:
     return _kinds(row, (str, str)) and len(row[1]) <= LONGEST_FACT and _is_text(*row)
 
@@ -199,6 +216,7 @@ def _valid_operation(row: Row) -> bool:
         and (name is None or isinstance(name, int))
         and (called is None or isinstance(called, str))
         and (name is None or called is not None)
+        and (kind not in ABOUT_UNKNOWNS or STATES.fullmatch(called or "") is not None)
     )
 
 

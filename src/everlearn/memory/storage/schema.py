@@ -7,15 +7,16 @@ compared word by word before any table is.
 import sqlite3
 from functools import cache
 
-FORMAT_VERSION = 3
-# Journals of this version have no boxes; they are read as they are, and upgraded to be written.
-WITHOUT_BOXES = 2
+FORMAT_VERSION = 4
+# Older journals than this were never released. Those between are read as they are, without the
+# tables that came later, and upgraded to be written.
+OLDEST_VERSION = 2
 # No row is longer, so no forged length makes anybody reserve more memory than this.
 LONGEST_BYTES = 1 << 28
 # "ever" in ASCII: how the file says that it is one of ours.
 APPLICATION_ID = 0x65766572
 
-BEFORE_BOXES = """
+FIRST_TABLES = """
 CREATE TABLE facts (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL,
@@ -75,8 +76,9 @@ CREATE INDEX by_operation ON log (operation);
 CREATE INDEX takings ON log (position) WHERE sign = -1;
 """
 
-# What came with format version 3.
-BOXES = """
+# What came with each later format version.
+ADDED = {
+    3: """
 CREATE TABLE boxes (
     teaching INTEGER PRIMARY KEY,
     x0 REAL NOT NULL,              -- left, top, right, bottom, as shares of the picture
@@ -92,16 +94,27 @@ CREATE TABLE proposals (
     vectors BLOB NOT NULL,         -- n x features float32, little-endian
     seal BLOB NOT NULL
 ) WITHOUT ROWID;
-"""
+""",
+    4: """
+CREATE TABLE stranger_images (
+    stranger INTEGER PRIMARY KEY,
+    file BLOB NOT NULL,            -- the image file
+    seal BLOB NOT NULL
+);
+""",
+}
 
-SCHEMA = BEFORE_BOXES + BOXES
+SCHEMA = FIRST_TABLES + "".join(ADDED.values())
 
 # What a teaching says is kept of it, in which table.
 PICTURES = {"thumbnails": 1, "images": 2, "boxes": 4}
 
 # Small rows, looked at one by one when a journal is opened; the others when they are read.
 SMALL_TABLES = ("facts", "names", "operations", "teachings", "log")
-TABLES = (*SMALL_TABLES, "boxes", "proposals", "vectors", "thumbnails", "images", "strangers")
+TABLES = (
+    *SMALL_TABLES, "boxes", "proposals", "vectors", "thumbnails", "images", "strangers",
+    "stranger_images",
+)  # fmt: skip
 
 EVERYTHING = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 
@@ -121,23 +134,34 @@ def careful(db: sqlite3.Connection, *settings: str) -> sqlite3.Connection:
 
 def write_schema(db: sqlite3.Connection, version: int = FORMAT_VERSION) -> None:
     """The tables of a new journal."""
-    db.executescript(BEFORE_BOXES if version == WITHOUT_BOXES else SCHEMA)
+    db.executescript(FIRST_TABLES + added(OLDEST_VERSION, version))
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {version}")
 
 
+def added(after: int, version: int = FORMAT_VERSION) -> str:
+    """The tables that came after a version."""
+    return "".join(ADDED[number] for number in range(after + 1, version + 1))
+
+
+def has_table(version: int, table: str) -> bool:
+    """Whether journals of a version have a table."""
+    return f"CREATE TABLE {table} " in FIRST_TABLES + added(OLDEST_VERSION, version)
+
+
 def upgrade(db: sqlite3.Connection) -> None:
-    """Give a journal of the version before boxes their tables, in one transaction.
+    """Give a journal of an older version the tables that came later, in one transaction.
 
     A file that is anything else is left alone: integrity.py says what is wrong with it.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (owner,) = db.execute("PRAGMA application_id").fetchone()
-    if (owner, version) != (APPLICATION_ID, WITHOUT_BOXES):
+    if owner != APPLICATION_ID or not OLDEST_VERSION <= version < FORMAT_VERSION:
         return
-    if tuple(db.execute(EVERYTHING).fetchall()) != expected_schema(WITHOUT_BOXES):
+    if tuple(db.execute(EVERYTHING).fetchall()) != expected_schema(version):
         return
-    db.executescript(f"BEGIN IMMEDIATE;{BOXES}PRAGMA user_version = {FORMAT_VERSION};COMMIT;")
+    tables = added(version)
+    db.executescript(f"BEGIN IMMEDIATE;{tables}PRAGMA user_version = {FORMAT_VERSION};COMMIT;")
 
 
 @cache

@@ -5,7 +5,7 @@ import * as names from "./names.js";
 import * as dropping from "./dropping.js";
 import * as explaining from "./explaining.js";
 import * as service from "./service.js";
-import { $, chosen, corrected, offer, pause, pictures, progress, say, trying, turnOf, within, working } from "./shared.js";
+import { $, about, chosen, corrected, offer, pause, pictures, progress, say, trying, turnOf, within, working } from "./shared.js";
 import * as strangers from "./strangers.js";
 import * as things from "./things.js";
 
@@ -319,7 +319,7 @@ async function turn(which, step, word) {
   if (!meant) return;
   await working(() => trying(async () => {
     const done = await step(meant.id);
-    say(`${word}: ${done.kind}, ${pictures(done.count)} (${done.names.join(", ")})`);
+    say(`${word}: ${about(done)}`);
     if (state.looking === $("still")) await answer(state.shown);
   }));
   await showTurns();

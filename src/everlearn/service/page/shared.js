@@ -92,11 +92,15 @@ export const turnOf = (which) => turns[which];
 export function offer(which, operation) {
   turns[which] = operation;
   const word = which === "undo" ? "Undo" : "Redo";
-  const what = operation ? `${operation.kind}, ${pictures(operation.count)} (${some(operation.names)})` : "nothing";
+  const what = operation ? about(operation) : "nothing";
   $(which).title = `${word}: ${what}`;
   $(which).setAttribute("aria-label", `${word}: ${what}`);
   showBusy();
 }
+
+// An operation in words: what it did, to how many pictures, of which names.
+export const about = ({ kind, count, names }) =>
+  `${kind}, ${pictures(count)}${names.length ? ` (${some(names)})` : ""}`;
 
 const some = (names) => names.slice(0, 4).join(", ") + (names.length > 4 ? ", …" : "");
 

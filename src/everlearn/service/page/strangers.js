@@ -51,7 +51,7 @@ function card(group) {
     element("button", { textContent: "Name", className: "main" }),
   );
   const what = pictures(group.count) + (group.likely ? `, most like ${group.likely}` : "");
-  const quiet = button("Ignore", `Ignore ${what}`, finish(() => service.ignoreStrangers(group.id), () => "Ignored from now on."));
+  const quiet = button("Ignore", `Ignore ${what}`, finish(() => service.ignoreStrangers(group.id), () => "Ignored from now on; Undo takes it back."));
   quiet.hidden = group.ignored;
   return element(
     "li",
@@ -68,7 +68,7 @@ function card(group) {
       "div",
       { className: "row" },
       quiet,
-      button("Drop", `Drop ${what}`, finish(() => service.dropStrangers(group.id), () => "Dropped.")),
+      button("Drop", `Drop ${what}`, finish(() => service.dropStrangers(group.id), () => "Dropped; Undo brings them back.")),
     ),
   );
 }

@@ -2,13 +2,16 @@
 
 import contextlib
 
+import numpy as np
 import pytest
 
 from everlearn import Memory
 from everlearn.errors import NewerFormat, NotAMemory
+from everlearn.memory.edits.unknowns import remember
 from everlearn.memory.storage.postgres.address import parse_address
 from everlearn.memory.storage.postgres.connecting import connected
 from everlearn.memory.storage.postgres.rights import grant
+from everlearn.memory.storage.rows import Example
 from tests.memory.storage.postgres.test_rights import as_role
 
 
@@ -37,6 +40,27 @@ def test_a_memory_from_before_events_gets_them_and_its_roles_their_rights(server
         memory.teach([0.0, 1.0], "pen")
     with Memory(asker, read_only=True) as memory, contextlib.closing(memory.event_log()) as log:
         assert [event.facts["name"] for event in log.after(0, 10)] == ["pen"]
+
+
+def test_a_journal_of_the_format_before_gets_its_new_tables_and_roles_their_rights(server, address):
+    with Memory(address) as memory:
+        memory.teach([1.0, 0.0], "cup")
+    grant(parse_address(address), "late_writer", "writer")
+    grant(parse_address(address), "late_asker", "asker")
+    with connected(parse_address(address)) as db:
+        db.execute("DROP TABLE stranger_images")
+        db.execute("UPDATE state SET format = 3")
+    with Memory(address) as memory:
+        assert memory.verify().problems == ()
+    unknown = Example(np.ones(2, np.float32), "", bytes(32), image=b"a picture")
+    with Memory(as_role(server, address, "late_writer")) as memory:
+        with memory._opened.one_change() as journal:
+            remember(journal, unknown)
+        memory.drop_unknowns(memory.unknowns()[0].id)
+        memory.undo()
+    with Memory(as_role(server, address, "late_asker"), read_only=True) as memory:
+        assert [group.count for group in memory.unknowns()] == [1]
+        assert memory.verify().problems == ()
 
 
 def test_tables_of_a_later_version_are_left_alone(address):

@@ -341,7 +341,7 @@ class PostgresDatabase:
                 "teach, which brings it up to date"
             )
 
-    def has_boxes(self) -> bool:
+    def has_table(self, table: str) -> bool:
         return True
 
     def require_structure(self, table: str | None = None) -> None:

@@ -15,10 +15,10 @@ from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.tables import (
     SHARED_VERSION,
     statements,
-    statements_for_boxes,
     statements_for_events,
+    statements_for_journal,
 )
-from everlearn.memory.storage.schema import FORMAT_VERSION, WITHOUT_BOXES
+from everlearn.memory.storage.schema import FORMAT_VERSION, TABLES, has_table
 
 # Before there were events.
 WITHOUT_EVENTS = 1
@@ -49,9 +49,11 @@ def prepare(db: psycopg.Connection[Any], address: PostgresAddress, key: int) -> 
         require_known(found, address)
         if found.shared == WITHOUT_EVENTS:
             _run(db, statements_for_events())
-            _extend_rights(db)
-        if found.journal == WITHOUT_BOXES:
-            _run(db, statements_for_boxes())
+            _extend_rights(db, readable=("events",), writable=("events", "cursors"))
+        if found.journal < FORMAT_VERSION:
+            _run(db, statements_for_journal(found.journal))
+            new = tuple(table for table in TABLES if not has_table(found.journal, table))
+            _extend_rights(db, readable=new, writable=new)
         db.execute("UPDATE state SET format = %s, shared = %s", CURRENT)
 
 
@@ -76,8 +78,10 @@ def found_versions(db: psycopg.Connection[Any]) -> Versions | None:
     return Versions(int(row[0]["format"]), int(row[0].get("shared", WITHOUT_EVENTS)))
 
 
-def _extend_rights(db: psycopg.Connection[Any]) -> None:
-    """Whoever may write the log may write events, and whoever may read it may read them."""
+def _extend_rights(
+    db: psycopg.Connection[Any], *, readable: tuple[str, ...], writable: tuple[str, ...]
+) -> None:
+    """Whoever may write the log may write new tables, and whoever may read it may read them."""
     granted = db.execute(
         "SELECT DISTINCT grantee, privilege_type FROM information_schema.role_table_grants WHERE "
         "table_schema = current_schema() AND table_name = 'log' AND grantee <> current_user AND "
@@ -85,7 +89,7 @@ def _extend_rights(db: psycopg.Connection[Any]) -> None:
     ).fetchall()
     writers = {role for role, right in granted if right == "INSERT"}
     for role, right in granted:
-        tables = "events, cursors" if role in writers else "events"
+        tables = ", ".join(writable if role in writers else readable)
         text = sql.SQL("GRANT {} ON {} TO {}")
         db.execute(text.format(sql.SQL(right), sql.SQL(tables), sql.Identifier(role)))
 

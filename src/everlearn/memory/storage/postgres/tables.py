@@ -18,7 +18,7 @@ samples of their values in its catalogue, where an erase does not reach.
 
 import re
 
-from everlearn.memory.storage.schema import BOXES, FORMAT_VERSION, SCHEMA, TABLES
+from everlearn.memory.storage.schema import FORMAT_VERSION, SCHEMA, TABLES, added, has_table
 
 TYPES = {
     "INTEGER": "bigint",
@@ -136,11 +136,13 @@ def _columns(table: str) -> list[str]:
     return body[body.index("(") + 1 : body.rindex(")")].split(",")
 
 
-def statements_for_boxes() -> list[str]:
-    """What a journal of the format before boxes is given."""
-    column = "region bytea NOT NULL DEFAULT ''"
-    made = [*_translated(BOXES), f"ALTER TABLE inbox ADD COLUMN {column}"]
-    wordy = [*_wordy(made), ("inbox", "region")]
+def statements_for_journal(version: int) -> list[str]:
+    """What a journal of an older format is given."""
+    made = _translated(added(version))
+    wordy = _wordy(made)
+    if not has_table(version, "boxes"):
+        made.append("ALTER TABLE inbox ADD COLUMN region bytea NOT NULL DEFAULT ''")
+        wordy.append(("inbox", "region"))
     return made + [
         f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0" for table, column in wordy
     ]

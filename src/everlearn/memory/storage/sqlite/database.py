@@ -26,9 +26,10 @@ from everlearn.memory.storage.schema import (
     APPLICATION_ID,
     EVERYTHING,
     FORMAT_VERSION,
-    WITHOUT_BOXES,
+    OLDEST_VERSION,
     careful,
     expected_schema,
+    has_table,
     upgrade,
     write_schema,
 )
@@ -202,7 +203,7 @@ class SQLiteDatabase:
                 f"{self.path} has format version {version}, this everlearn reads up to "
                 f"{FORMAT_VERSION}; upgrade everlearn to open it"
             )
-        if version < WITHOUT_BOXES:
+        if version < OLDEST_VERSION:
             raise NotAMemory(
                 f"{self.path} has format version {version}, from before everlearn was released; "
                 "teach a new Memory from the images"
@@ -210,8 +211,8 @@ class SQLiteDatabase:
         if tuple(self.rows(EVERYTHING)) != expected_schema(version):
             raise self._damaged("its tables are not those of a Memory")
 
-    def has_boxes(self) -> bool:
-        return int(self.value("PRAGMA user_version")) > WITHOUT_BOXES
+    def has_table(self, table: str) -> bool:
+        return has_table(int(self.value("PRAGMA user_version")), table)
 
     def require_structure(self, table: str | None = None) -> None:
         """SQLite finds nothing wrong with a table and its indexes, or with all of the file."""
@@ -262,6 +263,7 @@ class SQLiteDatabase:
         self._abandon()
         try:
             other._db.backup(self._db)
+            upgrade(self._db)
         except FAILURES as error:
             raise self._named(error) from None
 
