@@ -53,7 +53,7 @@ def test_a_vector_that_is_no_blob_is_damage(tmp_path, rng):
     for cache in tmp_path.glob("m/prepared-*"):
         cache.unlink()
     with Memory(tmp_path / "m", read_only=True) as memory:
-        assert "something else than bytes" in " ".join(memory.verify().problems)
+        assert "not stored as bytes" in " ".join(memory.verify().problems)
 
 
 @pytest.fixture

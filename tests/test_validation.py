@@ -61,13 +61,13 @@ BAD_BATCHES = [
     (sp.csr_array(X[:0]), y[:0], errors.WrongShape, "0 sample"),
     (sp.csr_array((12, 0)), y, errors.WrongShape, "0 feature"),
     (X_SPARSE, y[:5], errors.WrongShape, "12 rows but y has 5 labels"),
-    (X_SPARSE, ["a", 1] * 6, errors.InvalidLabel, "one kind of label"),
+    (X_SPARSE, ["a", 1] * 6, errors.InvalidLabel, "one type of label"),
     (X, None, errors.InvalidLabel, "requires y to be passed"),
     (X, [None] * 12, errors.InvalidLabel, "missing"),
     (X, [float("nan")] * 12, errors.InvalidLabel, "missing"),
     (X, np.linspace(0, 1, 12), errors.InvalidLabel, "Unknown label type"),
-    (X, ["a", 1] * 6, errors.InvalidLabel, "one kind of label"),
-    (X, [1] * 12, errors.InvalidLabel, "one kind of label"),
+    (X, ["a", 1] * 6, errors.InvalidLabel, "one type of label"),
+    (X, [1] * 12, errors.InvalidLabel, "one type of label"),
 ]
 
 
@@ -153,7 +153,7 @@ def test_forgetting_what_was_never_learned(learner):
         learner.forget_class("zebra")
     with pytest.raises(errors.NeverLearned, match="than were learned"):
         learner.forget(np.concatenate([X, X]), np.concatenate([y, y]))
-    with pytest.raises(errors.NeverLearned, match="not the ones"):
+    with pytest.raises(errors.NeverLearned, match="their mean differs"):
         learner.forget(X[y == "a"] + 1.0, y[y == "a"])
     with pytest.raises(errors.WrongWidth):
         learner.forget(X[:, :2], y)

@@ -254,8 +254,8 @@ def test_demo_ends_with_what_to_type_next():
     [
         (("ask", "x.jpg"), "teach one first"),
         (("names",), "teach one first"),
-        (("undo",), "nothing was taught"),
-        (("forget", "nothing"), "is no name, source or image"),
+        (("undo",), "nothing has been taught"),
+        (("forget", "nothing"), "is not a name, source or image"),
         (("rename", "a", "b"), "was never taught"),
         (("teach", "/does/not/exist"), "does not exist"),
     ],

@@ -87,11 +87,11 @@ def strange(tmp_path):
 def test_one_bad_name_never_stops_the_others(tmp_path, strange):
     result = run(tmp_path, "teach", strange)
     assert "taught 2 images of 1 name" in result.stdout
-    assert "left out: 3 in a folder whose name cannot be a name" in result.stderr
+    assert "left out: 3 in a folder whose name is not a valid name" in result.stderr
     assert "\x1b" not in result.output
     run(tmp_path, "ask", *sorted((strange / "good").iterdir()))
     watched = run(tmp_path, "watch", strange, "--pause", "0.01", "--looks", "3")
-    assert "left out: 3 in a folder whose name cannot be a name" in watched.stderr
+    assert "left out: 3 in a folder whose name is not a valid name" in watched.stderr
 
 
 @pytest.mark.parametrize(

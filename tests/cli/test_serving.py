@@ -27,7 +27,7 @@ def test_another_memory_is_added_under_the_new_and_the_old_option(tmp_path):
         result = CliRunner().invoke(app, words)
         assert result.exit_code != 0
         assert "--add-memory takes NAME=FOLDER, not 'nonsense'" in result.stderr
-        return "--also is called --add-memory now" in result.stderr
+        return "--also is now called --add-memory" in result.stderr
 
     assert not serve("--add-memory")
     assert serve("--also")

@@ -311,7 +311,7 @@ def test_weights_that_cannot_be_fetched_are_refused_at_once(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
     monkeypatch.setitem(sys.modules, "timm", timm)
     monkeypatch.setattr(torch_embedder.socket, "create_connection", no_network)
-    with pytest.raises(MissingData, match=r"'resnet18'.*not in the cache.*there is a network"):
+    with pytest.raises(MissingData, match=r"'resnet18'.*not in the cache.*a network connection"):
         torch_embedder._timm_model("resnet18")
     assert hub.constants.HF_HUB_OFFLINE is False
 

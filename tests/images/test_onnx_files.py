@@ -97,7 +97,7 @@ def test_what_is_not_said_is_asked_for(tmp_path):
 @pytest.mark.parametrize("text", ["[" * 100_000, "[1, 2]", "1e999", '"wide"', "[NaN, 1, 1]"])
 def test_nonsense_in_metadata_is_named(tmp_path, text):
     path = first(tmp_path / "model.onnx", metadata={"mean": text, "std": "[1, 1, 1]"})
-    with pytest.raises(NotAModel, match="prepared"):
+    with pytest.raises(NotAModel, match="preprocessing"):
         OnnxEmbedder(path)
 
 
@@ -213,5 +213,5 @@ def test_tokens_are_taken_as_asked(tmp_path, picture, tokens):
 
 
 def test_tokens_of_a_model_without_tokens(tmp_path):
-    with pytest.raises(InvalidParameter, match="for models that give tokens"):
+    with pytest.raises(InvalidParameter, match="for models with outputs"):
         OnnxEmbedder(first(tmp_path / "model.onnx"), mean=0.0, scale=1.0, tokens="first")

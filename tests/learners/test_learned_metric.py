@@ -77,7 +77,7 @@ def test_it_says_what_it_cannot_do(rng, tmp_path):
         learner.forget(X[:1], y[:1])
     with pytest.raises(NotForgettable, match="metric was learned"):
         learner.forget_class(0)
-    with pytest.raises(NotMergeable, match="metric of its own"):
+    with pytest.raises(NotMergeable, match="learned its own metric"):
         learner.merge(NearestClassMean(metric="learned").fit(X, y))
     everlearn.save(learner, tmp_path / "learner")
     np.testing.assert_array_equal(

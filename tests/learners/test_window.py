@@ -66,5 +66,5 @@ def test_a_file_keeps_the_window(rng, tmp_path):
 
 def test_a_learner_that_cannot_forget_is_refused(rng):
     X, y = stream(rng)
-    with pytest.raises(InvalidParameter, match="forgets exactly"):
+    with pytest.raises(InvalidParameter, match="must forget exactly"):
         SlidingWindow(learner=StreamingLDA(half_life=9)).fit(X, y)

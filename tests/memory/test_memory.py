@@ -405,13 +405,13 @@ def test_what_cannot_be_forgotten_or_renamed_is_named(tmp_path):
         memory.teach([1.0, 0.0], "cup")
         with pytest.raises(UnknownLabel, match="'pen'"):
             memory.forget("pen")
-        with pytest.raises(UnknownLabel, match="known are 'cup'"):
+        with pytest.raises(UnknownLabel, match="known names: 'cup'"):
             memory.rename("pen", "pencil")
         with pytest.raises(NeverLearned):
             memory.forget([0.0, 1.0])
         with pytest.raises(InvalidInput, match="say what"):
             memory.forget()
-        with pytest.raises(InvalidInput, match="once"):
+        with pytest.raises(InvalidInput, match="only one thing"):
             memory.forget([1.0, 0.0], name="cup")
         assert memory.forget([1.0, 0.0]).count == 1
 

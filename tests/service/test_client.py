@@ -145,7 +145,7 @@ def test_a_stream_that_breaks_raises_a_named_error():
             list(client.ask_stream([picture(1, 2, 3)]))
         server.shutdown()
         thread.join()
-    with pytest.raises(errors.CannotReach, match="takes no frames"):
+    with pytest.raises(errors.CannotReach, match="accepts no frames"):
         list(client.ask_stream([picture(1, 2, 3)]))
 
 

@@ -183,7 +183,7 @@ def test_a_device_has_a_name_of_its_own_by_default(memories):
     service = Service(memories, Settings())
     mqtt = Mqtt(service, "127.0.0.1", 9)
     assert mqtt.device.endswith("-one")
-    with pytest.raises(InvalidParameter, match="a device is called"):
+    with pytest.raises(InvalidParameter, match="a device name needs"):
         Mqtt(service, "127.0.0.1", 9, device="///")
     mqtt.close()
     service.close()

@@ -58,7 +58,7 @@ def test_labels_that_are_no_labels_are_refused(labels):
 
 @pytest.mark.parametrize(("first", "second"), [(["a"], [1]), ([1], ["1"]), ([1], [True])])
 def test_kinds_do_not_mix_between_batches(first, second):
-    with pytest.raises(InvalidLabel, match="one kind of label"):
+    with pytest.raises(InvalidLabel, match="one type of label"):
         taught(first).encode(second)
 
 
@@ -95,7 +95,7 @@ def test_new_labels_fill_released_slots_where_encode_announced_them():
 
 
 def test_an_unknown_label_says_what_is_known():
-    with pytest.raises(UnknownLabel, match="'cat' was never taught; known are 'dog'"):
+    with pytest.raises(UnknownLabel, match="'cat' was never taught; known labels: 'dog'"):
         taught(["dog"]).slot("cat")
 
 

@@ -1,4 +1,4 @@
-"""The commands, and what they have in common."""
+"""The top-level command group."""
 
 import itertools
 import sys
@@ -21,8 +21,8 @@ Shell completion: eval "$(_EVERLEARN_COMPLETE=bash_source everlearn)", or zsh_, 
 Exit codes: 0 done, 1 something could not be done, 2 wrong usage, 130 interrupted."""
 
 
-# Where each command lives; a command's packages are imported when it is called. Other distributions
-# add theirs through the entry points "everlearn.commands".
+# The module of each command; a command's packages are imported when it is called. Other
+# distributions add commands through the entry point group "everlearn.commands".
 COMMANDS = {
     "init": "everlearn.cli.settling",
     "teach": "everlearn.cli.teaching",
@@ -67,12 +67,12 @@ COMMANDS = {
     "demo": "everlearn.cli.showing",
 }
 
-# Commands of the package everlearn-papers, which joins them to these where it is installed.
+# Commands of the package everlearn-papers, available if it is installed.
 OF_PAPERS = ("data", "reproduce")
 
 
 class App(click.Group):
-    """Commands are found when called; everlearn's own errors become one line and exit code 1."""
+    """Imports commands when called; everlearn's errors are printed as one line, exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in _words(ctx)
@@ -93,7 +93,7 @@ class App(click.Group):
                 sys.exit(130)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options of the program itself may stand after the command as well."""
+        """Global options are also accepted after the command."""
         return super().parse_args(ctx, _hoisted(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -115,7 +115,7 @@ class App(click.Group):
 
 
 def _hoisted(args: list[str]) -> list[str]:
-    """``-m FOLDER`` from wherever it stands, first."""
+    """Move ``-m FOLDER`` to the front, wherever it is given."""
     own: list[str] = []
     rest: list[str] = []
     remaining = iter(args)
@@ -132,7 +132,7 @@ def _hoisted(args: list[str]) -> list[str]:
 
 
 def _words(ctx: click.Context) -> list[str]:
-    """What was typed after the options of the program itself."""
+    """The arguments after the global options."""
     return [*getattr(ctx, "_protected_args", []), *ctx.args]
 
 

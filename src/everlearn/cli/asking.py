@@ -1,4 +1,4 @@
-"""Commands that ask a Memory and leave it as it is."""
+"""Commands that only read a Memory: ask, names, info, evaluate, export."""
 
 import csv
 import io
@@ -27,9 +27,9 @@ from everlearn.regions.annotations import FORMATS, write_annotations
 from everlearn.regions.looking import Region
 
 PATH = click.Path(path_type=Path)
-# Seconds between two frames of a video, where nothing else is said.
+# Default number of seconds between two frames of a video.
 EVERY = 1.0
-# So many mistakes are listed.
+# At most this many mistakes are listed.
 MOST_MISTAKES = 10
 MOST_FILES = 3
 
@@ -79,8 +79,8 @@ def ask(
     given = list(image_files(files, videos=every is not None))
     if any(map(is_video, given)) and (sort_into is not None or where or box is not None):
         raise click.UsageError(
-            "frames of a video are asked about as wholes, and cannot be sorted into folders; "
-            "everlearn find looks for things in a video"
+            "frames of a video are asked about as whole pictures and cannot be sorted into "
+            "folders; everlearn find looks for things in a video"
         )
     shown, asked = _shown(given, every or EVERY, image_limits(ctx))
     prepared = None if remember or where else prepared_answers(ctx.obj, network(ctx))
@@ -112,7 +112,7 @@ def ask(
 
 
 def _shown(given: Sequence[Path], every: float, limits: Limits) -> tuple[list[Path], Iterator[Any]]:
-    """Images, and videos frame by frame; the list has the path of each once it was taken."""
+    """Images, and videos frame by frame; the list is filled with each path as it is read."""
     files: list[Path] = []
 
     def each() -> Iterator[Any]:
@@ -201,7 +201,7 @@ def evaluate(ctx: click.Context, folder: Path, plot: Path | None, as_json: bool)
 
 
 def _drawn(result: Evaluation, plot: Path) -> str | None:
-    """Draw the plot; why it could not be, so that the figures are not lost with it."""
+    """Draw the plot; returns the error if that fails, so that the figures are still printed."""
     try:
         plot_confusion(result, plot)
     except EverlearnError as error:
@@ -237,8 +237,8 @@ def _say_evaluation(result: Evaluation) -> None:
         say(f"{share:.1%} of {result.n_unknown} images of unknown names called unknown")
     if result.taught:
         say(
-            f"careful: {len(result.taught)} of these images were taught, so that the share says "
-            "little about others; ask about images it has not seen",
+            f"careful: {len(result.taught)} of these images were taught, so this accuracy says "
+            "little about new ones; evaluate on images it has not seen",
             err=True,
         )
     for file, error in result.unreadable:

@@ -1,4 +1,4 @@
-"""The commands that connect a Memory with other systems."""
+"""Commands that connect a Memory to other systems."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""What commands share: the Memory they work on, what an image may cost, and names typed by hand."""
+"""Shared by commands: opening the Memory, image limits, and names typed by hand."""
 
 import math
 import os
@@ -30,7 +30,7 @@ class Positive(click.FloatRange):
 
 
 class Place(click.Path):
-    """Where a Memory is: a folder, or the address of a database."""
+    """The location of a Memory: a folder, or the address of a database."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, file_okay=False)
@@ -50,7 +50,7 @@ POSITIVE = Positive(min=0, min_open=True)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# Option, field of Limits, how many of the field one of the option is, help.
+# Option, field of Limits, units per option value, help.
 _LIMITS = (
     ("--most-megabytes", "bytes", 1 << 20, "Largest image file that is read."),
     ("--most-megapixels", "pixels", 1_000_000, "Largest image that is read."),
@@ -88,19 +88,19 @@ def opened(ctx: click.Context, *, read_only: bool = False, regions: str | None =
 
 
 def network(ctx: click.Context) -> str | None:
-    """The network that looks at images, if one was named: a word or a file."""
+    """The network given on the command line, if any: a name or a file."""
     named: str | None = ctx.meta.get("network")
     return named
 
 
 def image_limits(ctx: click.Context) -> Limits:
-    """What an image may cost at most, as the options say."""
+    """The image limits given by options."""
     limits: Limits = ctx.meta.get("limits", DEFAULT_LIMITS)
     return limits
 
 
 def with_image_limits(command: Command) -> Command:
-    """Options for what an image may cost; :func:`opened` heeds them."""
+    """Add options for image limits, which :func:`opened` applies."""
     for option, field, unit, words in reversed(_LIMITS):
         shown = getattr(DEFAULT_LIMITS, field) / unit
         command = click.option(
@@ -124,7 +124,7 @@ def _noted(field: str, unit: int) -> Callable[..., None]:
 
 
 class BoxNumbers(click.ParamType[Any]):
-    """Four numbers with commas, or the word auto."""
+    """Four comma-separated numbers, or the word auto."""
 
     name = "box"
 
@@ -149,7 +149,7 @@ new_name = click.option("--new", is_flag=True, help="NAME is new, even if it res
 
 
 def confirmed_name(memory: Any, name: str, *, new: bool) -> str:
-    """The name that is meant; asks where it looks like a misspelling of a known one."""
+    """The intended name; asks if it looks like a misspelling of a known one."""
     from everlearn.memory.edits.writing import misspelled
 
     similar = None if new else misspelled(name, memory.names())

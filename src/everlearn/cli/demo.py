@@ -1,7 +1,7 @@
-"""The whole chain on real images that need no download.
+"""A demonstration on images that need no download.
 
-The pictures are the handwritten digits and the two photographs that scikit-learn brings along.
-They are written to image files, taught folder by folder, asked, forgotten and brought back.
+The pictures are the handwritten digits and the two photographs included in scikit-learn. They are
+written to image files, taught folder by folder, asked about, forgotten and restored by undo.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ CROP_SIDE = 300
 
 
 def run(say: Callable[[str], None]) -> None:
-    """Tell the story, one sentence at a time."""
+    """Run the demonstration; ``say`` prints one line."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         _write_digits(place)

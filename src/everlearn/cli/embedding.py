@@ -1,4 +1,4 @@
-"""Commands that change or compare the network that looks at images."""
+"""Commands that change or compare the embedding network."""
 
 import math
 import sys
@@ -18,7 +18,7 @@ Numbers = tuple[float, ...]
 
 
 def of_an_onnx_file(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for what a file does not say itself."""
+    """Add options for preprocessing that an ONNX file may not specify."""
     more = "One number, or three with commas. Needed only if the file does not say."
     for option in (
         click.option("--scale", callback=_numbers, help=f"Pixels are divided by this. {more}"),
@@ -74,7 +74,7 @@ def reembed(
     several of these with + between them.
     """
     if model is None and regions is None:
-        raise click.UsageError("name a network, or say --regions")
+        raise click.UsageError("give a network, or --regions")
     memory = opened(ctx)
     embedder = memory.embedder
     if model is not None:
@@ -102,7 +102,7 @@ def reembed(
         "undo takes it back"
     )
     if model is not None and embedder_called(embedder.name) is None:
-        say(f"from now on name the network: everlearn --network {model}, or EVERLEARN_NETWORK")
+        say(f"from now on pass the network: everlearn --network {model}, or EVERLEARN_NETWORK")
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Commands that explain: why an answer was given, what was taught, and what to show next."""
+"""Commands that explain: why, correct, check, show."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from everlearn.errors import EverlearnError
 from everlearn.memory.words import counted
 
 FILE = click.Path(path_type=Path, dir_okay=False)
-# So many suspects and pairs are listed.
+# At most this many suspects and pairs are listed.
 MOST = 10
 
 

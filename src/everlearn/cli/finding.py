@@ -1,4 +1,4 @@
-"""Commands about things within pictures and videos."""
+"""Commands for things within pictures and videos: find, follow, compare-regions."""
 
 import os
 import sys
@@ -246,7 +246,7 @@ def teach_boxes(
     also: bool,
     as_json: bool,
 ) -> None:
-    """Teach what annotations point at; what they do not is background."""
+    """Teach annotated boxes; the rest of each picture is background."""
     found = [picture for path in paths for picture in read_annotations(path, images)]
     names = Counter(name for picture in found for name, _ in picture.things)
     for name in names:

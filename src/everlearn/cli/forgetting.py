@@ -1,4 +1,4 @@
-"""Commands that take back: forget, undo, redo, and the list of what was done."""
+"""Commands that forget and undo: forget, undo, redo, history."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def forget(
     memory = opened(ctx)
     planned = memory.would_forget(what, id=id, name=name, source=place, erase=erase)
     if not yes and _is_much(planned, erase=erase, by_folder=source is not None):
-        lost = " for good, without a way back" if erase else ""
+        lost = " for good, without undo" if erase else ""
         click.confirm(spelled_out(f"forget {planned}{lost}?"), abort=True, err=True)
     done = memory.forget(what, id=id, name=name, source=place, erase=erase)
     if receipt is not None and done.receipt is not None:
@@ -103,8 +103,7 @@ def _require_words(**words: str | None) -> None:
     for option, word in words.items():
         if word is not None and not word.strip():
             raise InvalidInput(
-                f"the word for {option.upper()} is empty, which names nothing to forget; is a "
-                "variable unset?"
+                f"the word for {option.upper()} is empty and selects nothing; is a variable unset?"
             )
 
 
@@ -121,16 +120,16 @@ def _say_how_complete(done: Forgotten) -> None:
         say(f"also removed: {unknown} that resembled it or were dropped before")
     if done.receipt.pending:
         say(
-            "the erase is pending: somebody is reading what the journal held before, or a file "
+            "the erase is pending: a reader still holds the old state of the journal, or a file "
             "could not be removed. The next change, or the next command that teaches, finishes it; "
-            "everlearn verify tells",
+            "everlearn verify shows whether it is complete",
             err=True,
         )
     elif done.receipt.remaining:
         say(
-            "the erase is complete but for what was made from the pictures before: "
-            f"{', '.join(done.receipt.remaining)}; change to another network (everlearn reembed), "
-            "remove what is kept elsewhere",
+            "the erase is complete, except for what was made from the pictures before: "
+            f"{', '.join(done.receipt.remaining)}; change to another network (everlearn reembed) "
+            "and remove files kept outside of the folder",
             err=True,
         )
     else:

@@ -1,4 +1,4 @@
-"""The command that teaches from more images than one machine should read."""
+"""The command that teaches large data sets, on one machine or a cluster."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.persistence import save
 from everlearn.workflows import ingest as workflow
 
-# Without a terminal, one line of progress per this many seconds.
+# Without a terminal, seconds between lines of progress.
 PLAIN_SECONDS = 5.0
 
 
@@ -118,7 +118,7 @@ def ingest(
 
 
 def _shown() -> Callable[[Progress], None]:
-    """One line on standard error, now and then: how far, how fast, how long still."""
+    """Report progress on standard error: how far, how fast, how much time is left."""
     start = time.monotonic()
     said = 0.0
 

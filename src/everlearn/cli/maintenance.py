@@ -1,4 +1,4 @@
-"""Commands that keep a Memory safe: verify, backup, restore."""
+"""Commands that keep a Memory safe: verify, receipt, backup, restore."""
 
 import sys
 from pathlib import Path
@@ -57,8 +57,8 @@ def check(ctx: click.Context, file: Path, as_json: bool) -> None:
             say(f"pending: {reason}")
         if not waiting:
             say(
-                f"complete: nothing of what {file} names is left; copies and base backups made "
-                "before the erase are not looked at"
+                f"complete: nothing listed in {file} is left; copies and base backups made "
+                "before the erase are not checked"
             )
     if waiting:
         sys.exit(1)
@@ -88,7 +88,7 @@ def restore(ctx: click.Context, source: Path, yes: bool, as_json: bool) -> None:
     if storage_at(source).identity() == storage.identity():
         raise AlreadyThere(f"{source} is the Memory itself; give the folder of a backup")
     if storage.exists() and not yes:
-        question = f"{ctx.obj} holds a Memory, which the backup would replace; go on?"
+        question = f"{ctx.obj} holds a Memory, which the backup would replace; continue?"
         click.confirm(spelled_out(question), abort=True, err=True)
     count = restored(source, ctx.obj)
     if as_json:

@@ -1,8 +1,8 @@
-"""Words for people, JSON for programs, progress for those who wait.
+"""Output: text for people, JSON for programs, and progress.
 
-What is printed may hold words from outside: names, paths, messages about files. Printed as they
-are, they could move the cursor, set a title, or be taken for markup; so every character that is
-not printable is spelled out, and no word is ever read as markup.
+Printed text may contain untrusted strings: names, paths, messages about files. Printed unchanged
+they could move the cursor, set a title, or be taken for markup; so every unprintable character is
+escaped, and no string is ever interpreted as markup.
 """
 
 import errno
@@ -16,22 +16,22 @@ from typing import Any
 
 import click
 
-# Without a terminal, one line of progress per this many seconds.
+# Without a terminal, seconds between lines of progress.
 PLAIN_SECONDS = 5.0
 CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 
-# Columns whose cells are shortened in the middle where they are too long for the terminal.
+# Columns whose cells are shortened in the middle if they are too long for the terminal.
 PATH_COLUMNS = ("file", "source")
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C in a command that knows how far it came; its words are what is printed."""
+    """Ctrl-C in a command that reports its progress; the message is printed."""
 
 
 def spelled_out(words: str) -> str:
-    """Words on one line, in which what is not printable is written as its escape sequence."""
+    """Text on one line with unprintable characters escaped."""
     if words.isprintable():
         return words
     return "".join(
@@ -41,17 +41,17 @@ def spelled_out(words: str) -> str:
 
 
 def say(words: str, *, err: bool = False) -> None:
-    """One line for a person."""
+    """Print one line for a person."""
     click.echo(spelled_out(words), err=err)
 
 
 def print_json(value: Any) -> None:
-    """One document for a program; in ASCII, which every terminal and encoding can take."""
+    """Print one JSON document; in ASCII, which every terminal and encoding can display."""
     click.echo(json.dumps(value, indent=2))
 
 
 def print_table(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
-    """A table on a terminal, lines with tabs elsewhere."""
+    """Print a table on a terminal, tab-separated lines otherwise."""
     safe = [[spelled_out(cell) for cell in row] for row in rows]
     if not _on_a_terminal(sys.stdout):
         for row in [columns, *safe]:
@@ -72,15 +72,15 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
 
 
 def _on_a_terminal(stream: Any) -> bool:
-    """As Rich sees it, which takes a while to import."""
+    """Whether the stream is a terminal; Rich's own test takes long to import."""
     return bool(stream.isatty() or os.environ.get("FORCE_COLOR"))
 
 
 @contextmanager
 def ends_well() -> Iterator[None]:
-    """Say in one line that standard output cannot be written, and end with exit code 1.
+    """If standard output cannot be written, print one line and end with exit code 1.
 
-    Python would find out when it ends, and print a traceback.
+    Python would notice at exit, and print a traceback.
     """
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -94,10 +94,10 @@ def ends_well() -> Iterator[None]:
     except OSError as error:
         if error.errno not in CANNOT_WRITE:
             raise
-        # What is left in the buffer goes nowhere, or the interpreter would try once more.
+        # Discard the rest of the buffer, or the interpreter would try to write it again.
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.errno != errno.EPIPE:  # a reader that has seen enough is nothing to speak of
+        if error.errno != errno.EPIPE:  # a closed pipe is not an error
             with suppress(OSError):
                 say(f"everlearn: the output cannot be written: {error.strerror}", err=True)
         sys.exit(1)
@@ -105,7 +105,7 @@ def ends_well() -> Iterator[None]:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """A function to call once for every step done; shown on standard error."""
+    """A function to call after every step; progress is shown on standard error."""
     if _on_a_terminal(sys.stderr):
         from rich.console import Console
         from rich.progress import (
@@ -160,5 +160,5 @@ def _plain_progress(what: str, total: int) -> Callable[[], None]:
 
 
 def when(seconds: float) -> str:
-    """A moment in local time."""
+    """A time in the local time zone."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

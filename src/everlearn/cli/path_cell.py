@@ -1,6 +1,6 @@
-"""A path in a table on a terminal, shortened in the middle where it is too long.
+"""A path in a terminal table, shortened in the middle if it is too long.
 
-What tells files apart is mostly at the end of their paths, which a table would cut off.
+Files usually differ at the end of their paths, which a table would cut off.
 """
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -8,12 +8,12 @@ from rich.measure import Measurement
 from rich.text import Text
 
 ELLIPSIS = "…"
-# A column of paths is not made narrower than this while there is room.
+# Minimum width of a column of paths, if there is room.
 NARROWEST = 16
 
 
 def shortened(words: str, width: int) -> str:
-    """At most so many characters: a third of them from the beginning, the others from the end."""
+    """At most ``width`` characters: a third from the beginning, the rest from the end."""
     if len(words) <= width:
         return words
     head = max(0, width - 1) // 3
@@ -22,7 +22,7 @@ def shortened(words: str, width: int) -> str:
 
 
 class PathCell:
-    """The path as Rich draws it."""
+    """A path that Rich renders shortened to the column."""
 
     def __init__(self, words: str) -> None:
         self.words = words

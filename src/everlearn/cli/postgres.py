@@ -1,4 +1,4 @@
-"""Commands about a Memory in a database."""
+"""Commands for a Memory in a database."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""The command that serves Memories to browsers and programs."""
+"""The command that starts the service."""
 
 import contextlib
 import errno
@@ -117,7 +117,7 @@ def serve(
     if (certificate is None) != (key is None):
         raise click.UsageError("--certificate and --key go together")
     if also:
-        say("--also is called --add-memory now; the old name goes in the next version", err=True)
+        say("--also is now called --add-memory; the old name will be removed", err=True)
     settings = Settings(
         token=token or new_token(),
         hosts=frozenset(name.lower() for name in hosts),
@@ -144,11 +144,11 @@ def serve(
         _send_outward(open_memories, server.service, webhooks, mqtt, tls=mqtt_tls, name=mqtt_name)
         _welcome(host, port, settings.token, secure=certificate is not None, as_json=as_json)
         server.run(sockets=[listener])
-    say("stopped; everything acknowledged is kept", err=True)
+    say("stopped; everything acknowledged is saved", err=True)
 
 
 def _network_for(folder: Any, named: str | None, *, own: bool) -> str | None:
-    """The network named on the command line; not for another folder that has one of its own."""
+    """The network given on the command line, unless another folder already has its own."""
     if named is None or not own:
         return named
     with Memory(folder) as memory:
@@ -156,7 +156,7 @@ def _network_for(folder: Any, named: str | None, *, own: bool) -> str | None:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """A socket bound to the address, before anything says that it can be opened."""
+    """A socket bound to the address, before the address is announced."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -183,7 +183,7 @@ def _send_outward(
     tls: bool,
     name: str | None,
 ) -> None:
-    """Have what happens posted, and told to a broker, for as long as the service runs."""
+    """Send events to webhooks and a broker for as long as the service runs."""
     if webhooks:
         from everlearn.service.webhooks import Webhooks
 

@@ -1,4 +1,4 @@
-"""Commands that settle how a Memory looks, classifies, and how strict it is."""
+"""Commands that configure a Memory: init, strictness, use, compare-classifiers."""
 
 import click
 
@@ -10,7 +10,7 @@ CLASSIFIER = click.Choice(list(WORDS))
 
 
 class Share(click.FloatRange):
-    """A number between 0 and 1, both left out."""
+    """A number strictly between 0 and 1."""
 
     def __init__(self) -> None:
         super().__init__(min=0, max=1, min_open=True, max_open=True)
@@ -39,9 +39,7 @@ def init(ctx: click.Context, word: str | None, accept: float | None, as_json: bo
     if as_json:
         print_json({"path": str(memory.path), "embedder": name, "accept": memory.accept})
         return
-    say(
-        f"{memory.path} looks with {name} and accepts at least {memory.accept:.0%} of what it knows"
-    )
+    say(f"{memory.path} uses {name} and accepts at least {memory.accept:.0%} of familiar things")
 
 
 @click.command()
@@ -75,7 +73,7 @@ def use(ctx: click.Context, classifier: str, as_json: bool) -> None:
     if as_json:
         print_json({key: facts[key] for key in ("classifier", "teachings")})
     else:
-        say(f"{classifier} answers from now on, taught all {facts['teachings']} teachings")
+        say(f"now using {classifier}, trained on all {facts['teachings']} teachings")
 
 
 @click.command("compare-classifiers")
@@ -106,7 +104,7 @@ def compare_classifiers(ctx: click.Context, classifiers: tuple[str, ...], as_jso
     print_table([*columns, ""], rows)
     better = [s.classifier for s in found if s.better]
     if not better:
-        say(f"none is better than {now or 'the one in use'} by more than chance")
+        say(f"none is significantly better than {now or 'the one in use'}")
         return
     say(f"everlearn use {better[0]} switches to it")
     if better[0] != "ridge":

@@ -1,4 +1,4 @@
-"""Commands that show what everlearn can do."""
+"""Commands that demonstrate and measure: demo, bench."""
 
 import click
 
@@ -27,7 +27,7 @@ def bench(images: int, as_json: bool) -> None:
 
 
 def _figure(value: float) -> str:
-    """Four digits that count, and never an exponent."""
+    """Four significant digits, never an exponent."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 

@@ -1,4 +1,4 @@
-"""Commands that change a Memory."""
+"""Commands that teach: teach, rename, merge, sync, watch."""
 
 import sys
 from collections import Counter
@@ -27,7 +27,7 @@ from everlearn.memory.edits.merging import Merged
 from everlearn.memory.words import counted
 from everlearn.regions.looking import MODES, Region
 
-# So many folders or files are spelled out.
+# At most this many folders or files are listed.
 MOST_SHOWN = 5
 
 PATH = click.Path(path_type=Path)
@@ -98,7 +98,7 @@ def teach(
     """Teach images: a folder of folders, or anything --as NAME."""
     if boxes:
         if name is not None or every is not None or outermost:
-            raise click.UsageError("--boxes says names itself; it goes without --as and --every")
+            raise click.UsageError("--boxes brings its own names; omit --as and --every")
         from everlearn.cli.finding import teach_boxes
 
         teach_boxes(ctx, paths, images, regions, plan=plan, again=again, also=also, as_json=as_json)
@@ -162,7 +162,7 @@ def teach(
 def _with_frames(
     files: Iterable[LabelledFile], every: float | None, limits: Limits, box: Any = None
 ) -> Iterator[tuple[Any, str]]:
-    """The files, or a part of each, with videos as their frames."""
+    """The files, or a part of each, with videos expanded into frames."""
     for path, name in files:
         if box is not None:
             yield Region(path, box), name
@@ -175,7 +175,7 @@ def _with_frames(
 
 
 def _say_plan(found: Survey) -> None:
-    """What will be taught, and what not, where the folders are not as usual."""
+    """Print what will be taught and what not, if the folders are unusual."""
     names = Counter(name for _, name in found.files)
     images, kinds = counted(len(found.files), "image"), counted(len(names), "name")
     say(f"will teach {images} of {kinds}", err=True)
@@ -322,7 +322,7 @@ def watch(
     """Teach what is dropped into the class folders of FOLDER."""
     if every is not None:
         raise click.UsageError(
-            "--every is about frames of videos; seconds between two looks are --pause SECONDS"
+            "--every is for frames of videos; use --pause SECONDS for the time between two scans"
         )
     memory = opened(ctx)
 

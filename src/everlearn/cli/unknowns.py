@@ -1,4 +1,4 @@
-"""Commands about pictures that were unknown and kept."""
+"""Commands for unknown pictures that were kept: strangers, name."""
 
 import click
 

@@ -1,9 +1,9 @@
-"""Many pictures through an embedder, with every core busy.
+"""Embeds many pictures, using every core.
 
-Each thread takes a few pictures all the way: read, decode, prepare, model. Neither Pillow nor
-onnxruntime holds the interpreter lock while it works, so decoding hides behind the model of another
-thread. Results come in the order of the sources, only a few batches are in flight at a time, and a
-picture that cannot be read is a result too: its error.
+Each thread processes a few pictures completely: read, decode, prepare, model. Neither Pillow nor
+onnxruntime holds the interpreter lock while it works, so decoding overlaps with the model of
+another thread. Results come in the order of the sources, only a few batches are in flight at a
+time, and for a picture that cannot be read the result is its error.
 """
 
 import hashlib
@@ -39,13 +39,13 @@ Made = TypeVar("Made")
 
 THUMBNAIL_SIDE = 96
 THUMBNAIL_QUALITY = 75
-# Batches waiting per thread: enough that no thread ever waits for the reader of the results.
+# Batches waiting per thread: enough that no thread waits for the consumer.
 AHEAD = 4
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """What became of one picture."""
+    """The embedding of one picture."""
 
     source: Source
     vector: Vectors
@@ -55,7 +55,7 @@ class Embedded:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A picture that could not be read, and why."""
+    """A picture that could not be read, with the error."""
 
     source: Source
     error: EverlearnError
@@ -68,7 +68,7 @@ def embed_sources(
     limits: Limits = DEFAULT_LIMITS,
     threads: int | None = None,
 ) -> Iterator[Embedded | Unreadable]:
-    """Embed files, in order; ``sources`` is read as the results are taken.
+    """Embed files, in order; ``sources`` is consumed lazily.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def embed_sources(
     sources : iterable of bytes or path-like
     limits : Limits
     threads : int, optional
-        By default what the embedder asks for, at most one per core.
+        Defaults to the embedder's own setting, at most one per core.
     """
     workers = threads or embedder.threads or os.cpu_count() or 1
     for part in in_order(
@@ -88,7 +88,7 @@ def embed_sources(
 def in_order(
     work: Callable[[list[Given]], Made], items: Iterable[Given], size: int, workers: int
 ) -> Iterator[Made]:
-    """Work on parts of ``size`` items in threads; results in order, a few parts ahead."""
+    """Process parts of ``size`` items in threads; results in order, a few parts ahead."""
     waiting: deque[Future[Made]] = deque()
     remaining = iter(items)
     pool = ThreadPoolExecutor(workers, thread_name_prefix="embed")
@@ -109,7 +109,7 @@ def in_order(
 def embed_source(
     embedder: Embedder, source: Source, *, limits: Limits = DEFAULT_LIMITS
 ) -> Embedded:
-    """Embed one file, or raise the error it deserves."""
+    """Embed one file, or raise the matching error."""
     (result,) = _embed_part(embedder, [source], limits)
     if isinstance(result, Unreadable):
         raise result.error
@@ -124,7 +124,7 @@ def embed_picture(embedder: Embedder, image: RGB) -> Embedded:
 
 
 def thumbnail(picture: "Image.Image") -> bytes:
-    """A small JPEG to show what was taught."""
+    """A small JPEG of a taught picture."""
     small = picture.reduce(max(1, math.ceil(max(picture.size) / THUMBNAIL_SIDE)))
     file = io.BytesIO()
     small.save(file, "JPEG", quality=THUMBNAIL_QUALITY)
@@ -159,7 +159,7 @@ def _embed_part(
 def read_picture(
     source: Source, limits: Limits, at_least: int | None
 ) -> tuple["Image.Image", bytes]:
-    """A picture, and the digest by which it is known again."""
+    """A decoded picture and its digest."""
     if isinstance(source, VideoFrame):
         pixels = source.opened()
         return as_picture(pixels), digest_of_pixels(pixels)
@@ -169,13 +169,13 @@ def read_picture(
 
 
 def digest_of_pixels(image: RGB) -> bytes:
-    """By which a picture that came as pixels is known again."""
+    """The digest of a picture given as pixels."""
     height, width = image.shape[:2]
     return hashlib.sha256(f"{width} {height} ".encode() + image.tobytes()).digest()
 
 
 def named_after(source: Source, error: EverlearnError) -> EverlearnError:
-    """The error with the file's name in it, since only its bytes were decoded."""
+    """The error with the file's name added, since only its bytes were decoded."""
     if isinstance(source, bytes):
         return error
     return type(error)(str(error).replace("the image", os.fspath(source), 1))

@@ -1,9 +1,9 @@
-"""Finding an embedder by a word, a file, or the name stored with its vectors.
+"""Finds an embedder by name, by file, or by the name stored with its vectors.
 
-Vectors carry the name of the embedder they came from. Those that come with everlearn are found by
-it alone, so that whoever opens a Memory later looks with the same eyes. An ONNX file has to be at
-hand; how pictures are prepared for it stands in the name, where the file does not say it. Words and
-files joined by ``+`` stand side by side.
+Vectors carry the name of their embedder. Embedders included in everlearn are found by that name, so
+that whoever opens a Memory later uses the same one. An ONNX file has to be given again; its
+preprocessing is part of the stored name if the file does not specify it. Names and files joined by
+``+`` are used side by side.
 """
 
 import os
@@ -20,8 +20,8 @@ from everlearn.images.side_by_side import SideBySide, parts_in
 
 Given = str | os.PathLike[str]
 
-# The whole shorter side of a picture: right more often than the usual centre of it, in held-out
-# training pictures of CIFAR-100 by a point.
+# The whole shorter side of a picture: more accurate than the usual centre crop, by a point on
+# held-out training pictures of CIFAR-100.
 WHOLE = 1.0
 
 
@@ -31,7 +31,7 @@ def _two_networks(*, mirror: bool = False) -> SideBySide:
     )
 
 
-# What is said on a command line or to a Memory, and what it stands for.
+# Names accepted on the command line and by a Memory, and their embedders.
 WORDS: dict[str, Callable[[], Embedder]] = {
     "fast": lambda: EfficientNetLite0(precision="int8"),
     "balanced": EfficientNetLite0,
@@ -55,7 +55,7 @@ BESIDE = "+"
 _PIXELS_WORD = re.compile(r"pixels(?:-(\d+))?")
 
 MIRROR = " mirror"
-# A name may come from a file that somebody sent: a side of 60,000 would take all memory.
+# A name may come from an untrusted file: a side of 60,000 would exhaust memory.
 WIDEST_PIXELS = 512
 _NUMBERS = r"[-+.\de]+|\([-+.\de, ]+\)|\[[-+.\de, ]+\]"
 # Stem, digest, size, crop, mean and scale, as OnnxEmbedder writes them.
@@ -73,7 +73,7 @@ def embedder_for(
     mean: Numbers | None = None,
     scale: Numbers | None = None,
 ) -> Embedder:
-    """The embedder that a word stands for, or the path of an ONNX file.
+    """The embedder for a name, or for the path of an ONNX file.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ def embedder_for(
     if len(parts) > 1:
         if (size, mean, scale) != (None, None, None):
             raise InvalidParameter(
-                f"size, mean and scale are of one file, but {word!r} names {len(parts)} networks; "
-                "put a preprocessor_config.json beside the file"
+                f"size, mean and scale apply to one file, but {word!r} names {len(parts)} "
+                "networks; put a preprocessor_config.json beside the file"
             )
         return SideBySide([embedder_for(part) for part in parts])
     if str(word) in WORDS:
@@ -98,26 +98,26 @@ def embedder_for(
     if pixels := _PIXELS_WORD.fullmatch(str(word)):
         side = size or int(pixels[1] or 16)
         if not 0 < side <= WIDEST_PIXELS:
-            raise InvalidParameter(f"pixels have a side of 1 to {WIDEST_PIXELS}, not {side}")
+            raise InvalidParameter(f"pixels need a side of 1 to {WIDEST_PIXELS}, not {side}")
         return Pixels(size=side)
     if hub_of(str(word)):
         return hub_embedder(str(word))
     if not str(word).endswith(".onnx") and not os.path.exists(word):
         hubs = ", ".join(f"{hub}:NAME" for hub in HUBS)
         raise InvalidParameter(
-            f"{str(word)!r} is no network; give {', '.join(map(repr, WORDS))}, 'pixels-16', the "
-            f"path of an ONNX file, or a name of another package: {hubs}"
+            f"{str(word)!r} is not a known network; use {', '.join(map(repr, WORDS))}, "
+            f"'pixels-16', the path of an ONNX file, or a name of another package: {hubs}"
         )
     return OnnxEmbedder(word, size=size, mean=mean, scale=scale)
 
 
 def as_embedder(meant: Embedder | Given) -> Embedder:
-    """What a word or a file stands for; an embedder stands for itself."""
+    """The embedder for a name or file; an embedder is returned unchanged."""
     return meant if isinstance(meant, Embedder) else embedder_for(meant)
 
 
 def embedder_called(name: str | None) -> Embedder | None:
-    """The embedder with this name, if it comes with everlearn."""
+    """The embedder with this stored name, if it is included in everlearn."""
     name = name or ""
     if parts := parts_in(name):
         found = [part for own, _ in parts if (part := embedder_called(own)) is not None]
@@ -134,14 +134,14 @@ def embedder_called(name: str | None) -> Embedder | None:
 
 
 def prepared_as(name: str | None, given: Given) -> Embedder:
-    """What a word or a file stands for, pictures prepared for the file as the name says.
+    """The embedder for a name or file, with the preprocessing from a stored name.
 
-    Whether it is the embedder with that name is for its own name to say.
+    The caller compares its name with the stored one.
     """
     name = name or ""
     parts, known = _side_by_side(given), [own for own, _ in parts_in(name)]
     if len(parts) > 1:
-        # The names of as many networks say how pictures are prepared for each.
+        # The stored names of as many networks give the preprocessing of each.
         known = known if len(known) == len(parts) else [""] * len(parts)
         return SideBySide([prepared_as(*pair) for pair in zip(known, parts, strict=True)])
     plain = name.removesuffix(MIRROR)
@@ -161,13 +161,13 @@ def prepared_as(name: str | None, given: Given) -> Embedder:
 
 
 def _side_by_side(given: Given) -> list[str]:
-    """The networks that are named; a file may have the sign in its own name."""
+    """The networks in a word; a file name may itself contain the sign."""
     word = str(given)
     return [word] if os.path.exists(word) else [part.strip() for part in word.split(BESIDE)]
 
 
 def _numbers(written: str) -> Numbers:
-    """Numbers as they were given: the name that is made of them is the same again."""
+    """Parse numbers such that formatting them gives the same name again."""
     if written[0] not in "([":
         return _number(written)
     several = [_number(word) for word in written[1:-1].split(",") if word.strip()]

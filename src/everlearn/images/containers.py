@@ -1,13 +1,13 @@
-"""Image containers reduced to what a decoder needs.
+"""Reduces image files to the parts a decoder needs.
 
-A file is a row of parts: segments of a JPEG, chunks of a PNG or WebP, blocks of a GIF. Decoders in
-Python walk over all of them, keep texts, profiles and comments, and can be kept busy or filled up
-by a file of a million empty ones. So the parts are walked here first, at most so many, and what
-comes out holds only those that make pixels: no comments, no texts, no profiles, no further frames,
-and no EXIF, of which one number is read here (how the camera was held).
+A file is a sequence of parts: segments of a JPEG, chunks of a PNG or WebP, blocks of a GIF.
+Decoders in Python walk over all of them, keep texts, profiles and comments, and can be stalled or
+exhausted by a file with a million empty ones. So the parts are walked here first, up to a limit,
+and only those that produce pixels are kept: no comments, texts, profiles or further frames, and no
+EXIF, of which only the orientation is read here.
 
-The work is linear in the size of the file, and a few hundred steps for an ordinary photograph.
-What contradicts itself is cut off where it does, and the decoder says what is missing.
+The work is linear in the size of the file, and a few hundred steps for an ordinary photograph. An
+inconsistent file is truncated at the inconsistency, and the decoder reports what is missing.
 """
 
 import re
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 from everlearn.errors import DamagedImage, ImageTooLarge, NotAnImage
 
-# Parts of one file; a PNG of 32 MB in the usual pieces of 8 KB has four thousand.
+# Maximum number of parts; a PNG of 32 MB in the usual pieces of 8 KB has four thousand.
 MOST_PARTS = 10_000
-# Pillow reads the run lengths of a BMP in Python, so few bytes and few pixels of them take long.
+# Pillow decodes run lengths of a BMP in Python, so even small ones take long.
 MOST_RUN_LENGTH_BYTES = 1 << 20
 RUN_LENGTH_PASSES = 250
 
@@ -30,7 +30,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_PIXELS = {b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"}
 _GIF_EXTENSION, _GIF_FRAME, _GIF_CONTROL = 0x21, 0x2C, 0xF9
 
-# Segments of a JPEG that make pixels: tables, restart interval, and what colours are meant (JFIF,
+# Segments of a JPEG that produce pixels: tables, restart interval, and the colour space (JFIF,
 # Adobe).
 _JPEG_KEPT = {0xC4, 0xDB, 0xDD, 0xE0, 0xEE}
 _JPEG_BARE = {0x01, *range(0xD0, 0xD8)}
@@ -38,13 +38,13 @@ _JPEG_EXIF, _JPEG_SCAN, _JPEG_END = 0xE1, 0xDA, 0xD9
 # Baseline, extended and progressive Huffman coding; others are rare and slow.
 _JPEG_FRAMES = {0xC0, 0xC1, 0xC2}
 _JPEG_OTHER_FRAMES = {*range(0xC3, 0xD0)} - {0xC4, 0xC8, 0xCC}
-# Every header of a scan that a decoder accepts, with its number of components.
+# Every scan header that a decoder accepts, with its number of components.
 _SCANS = re.compile(rb"\xff\xda\x00[\x08\x0a\x0c\x0e]([\x01-\x04])")
 
-# The brands of files whose first box is "ftyp".
+# Brands of files whose first box is "ftyp".
 _AVIF_BRANDS = {b"avif", b"avis"}
 _HEIF_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
-# Not read, but known by sight, so that the message can say what it is.
+# Formats that are not supported, but recognised for the message.
 _OTHERS = (
     (b"II*\0", "TIFF"),
     (b"MM\0*", "TIFF"),
@@ -62,16 +62,16 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Essence:
-    """What of a file makes pixels.
+    """The parts of a file that produce pixels.
 
     Attributes
     ----------
-    kind : Pillow's word for the format
-    data : the file without what makes no pixels
-    orientation : how the camera was held, 1 to 8, as EXIF numbers it
-    size : width and height, where they were found on the way
-    passes : how often a decoder goes over every pixel, all its components counted, or how much
-        slower than that it is
+    kind : Pillow's name of the format
+    data : the file without the other parts
+    orientation : EXIF orientation, 1 to 8
+    size : width and height, if they were found
+    passes : how often a decoder processes every pixel, counting all components, or an equivalent
+        slowdown
     """
 
     kind: str
@@ -82,20 +82,20 @@ class Essence:
 
 
 def essence(data: bytes, name: str) -> Essence:
-    """What of a file makes pixels; ``NotAnImage`` if it is in no format that is read."""
+    """The parts of a file that produce pixels; ``NotAnImage`` for an unsupported format."""
     kind = kind_of(data)
     if kind in _WALKS:
         return _WALKS[kind](data, name)
     if kind in ("AVIF", "HEIF"):
         return Essence(kind, data)
     raise NotAnImage(
-        f"{name} is {f'a {kind} file, which is not read' if kind else 'not an image'}; "
-        f"formats are JPEG, PNG, WebP, GIF, BMP, AVIF and HEIC"
+        f"{name} is {f'a {kind} file, which is not supported' if kind else 'not an image'}; "
+        f"supported formats are JPEG, PNG, WebP, GIF, BMP, AVIF and HEIC"
     )
 
 
 def kind_of(data: bytes) -> str:
-    """The format of a file by its first bytes; an empty word if it is not known."""
+    """The format of a file by its first bytes; empty if unknown."""
     if data.startswith(b"\xff\xd8\xff"):
         return "JPEG"
     if data.startswith(_PNG):
@@ -137,7 +137,7 @@ def _jpeg(data: bytes, name: str) -> Essence:
         part = data[at:end]
         if marker in _JPEG_OTHER_FRAMES:
             raise NotAnImage(
-                f"{name} is a JPEG with lossless or arithmetic coding, which is not read; "
+                f"{name} is a JPEG with lossless or arithmetic coding, which is not supported; "
                 "save it again with an image editor"
             )
         if marker in _JPEG_FRAMES and len(part) >= 9:
@@ -207,7 +207,7 @@ def _gif(data: bytes, name: str) -> Essence:
 
 
 def _after_blocks(data: bytes, at: int, name: str) -> int:
-    """Where the blocks of a GIF extension end."""
+    """The position after the blocks of a GIF extension."""
     for _ in range(MOST_PARTS):
         if at >= len(data) or data[at] == 0:
             return at + 1
@@ -230,7 +230,7 @@ def _webp(data: bytes, name: str) -> Essence:
 
 
 def _webp_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height from the first chunk, before a decoder sets memory aside for them."""
+    """Width and height from the first chunk, before a decoder allocates memory for them."""
     kind, head = data[12:16], data[20:30]
     if len(head) < 10:
         return None
@@ -265,7 +265,7 @@ _WALKS: dict[str, Callable[[bytes, str], Essence]] = {
 
 
 def orientation(exif: bytes) -> int:
-    """The orientation in a block of EXIF, 1 to 8; 1 where it is missing or damaged."""
+    """The EXIF orientation, 1 to 8; 1 if it is missing or damaged."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(exif[:4])
     if order is None or len(exif) < 10:
         return 1

@@ -1,19 +1,19 @@
 """Bytes to RGB under hard limits; the only decoding entry point.
 
-An image from outside is hostile until shown otherwise: a few kilobytes can declare a picture of
-gigabytes, a progressive JPEG can make its decoder pass over the same pixels hundreds of times, and
-any decoder may stumble over a byte turned round. So a file is first stripped of all that makes no
-pixels (containers.py), its declared size and the work it asks for are compared with the limits
-before a pixel is decoded, only the formats below are tried, and whatever the decoder complains
-about comes out as one of three named errors. What a file is called plays no role; its bytes decide.
+Every image is treated as hostile: a few kilobytes can declare a picture of gigabytes, a progressive
+JPEG can make its decoder pass over the same pixels hundreds of times, and any decoder may fail on a
+flipped byte. So a file is first stripped of everything that produces no pixels (containers.py), its
+declared size and the decoding work are compared with the limits before a pixel is decoded, only the
+formats below are tried, and every decoder error becomes one of three named errors. The name of a
+file plays no role; its bytes decide.
 
     JPEG, PNG, WebP, GIF, BMP     decoded here
-    AVIF, HEIC                    decoded in a process of its own with limits (sandbox.py), since
-                                  nothing in the file bounds what they cost
+    AVIF, HEIC                    decoded in a separate process with limits (sandbox.py), because
+                                  nothing in the file bounds their cost
 
-What comes out is always upright (EXIF orientation applied), 8 bits a channel, RGB. Of an animation
-it is the first frame; transparent parts are laid on white; 16-bit grey keeps its upper 8 bits;
-colour profiles are ignored.
+The result is always upright (EXIF orientation applied), 8 bits per channel, RGB. Of an animation it
+is the first frame; transparent areas become white; 16-bit grey keeps its upper 8 bits; colour
+profiles are ignored.
 """
 
 import io
@@ -46,16 +46,16 @@ Source = bytes | str | os.PathLike[str]
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif"}
 )
-# Formats whose decoder holds several copies of the picture at a time count as that much larger.
+# Formats whose decoder holds several copies of the picture count as that much larger.
 COPIES = {"WEBP": 2}
-# How many times as many pixels a JPEG may have that is decoded at a fraction of its size.
+# A JPEG decoded at a fraction of its size may have this many times as many pixels.
 REDUCED = 2.5
 SANDBOXED = ("AVIF", "HEIF")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What an image may cost at most; the defaults keep one decode below 2 s and 512 MB.
+    """Limits on the cost of an image; the defaults keep one decode below 2 s and 512 MB.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ class Limits:
     pixels : int
         Width times height; the default is that of a 24-megapixel camera. WebP, whose decoder
         keeps several copies of the picture, may have half as many. A JPEG that is decoded at a
-        fraction of its size, as it is to be embedded, may have two and a half times as many: a
-        phone's 48 megapixels cost no more memory than 12.
+        fraction of its size, as for embedding, may have two and a half times as many: a phone's 48
+        megapixels cost no more memory than 12.
     side : int
-        Width or height; the default is the most that JPEG can have.
+        Width or height; the default is the maximum of JPEG.
     work : int
-        Pixels that all passes of a progressive JPEG go over together, each of its components
-        counted. Cameras and browsers write about fourteen passes, which the default allows for
-        every picture within the limit of pixels.
+        Pixels processed by all passes of a progressive JPEG, counting each component. Cameras and
+        browsers write about fourteen passes, which the default allows for every picture within the
+        limit of pixels.
     """
 
     bytes: int = 32 * 1024 * 1024
@@ -82,14 +82,14 @@ class Limits:
     def __post_init__(self) -> None:
         for what, most in vars(self).items():
             if most < 1:
-                raise InvalidParameter(f"the limit of {what} is at least 1, not {most}")
+                raise InvalidParameter(f"the limit of {what} must be at least 1, not {most}")
 
 
 DEFAULT_LIMITS = Limits()
 
 
 def decode(source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | None = None) -> RGB:
-    """An image file, or its bytes, as an array of shape (height, width, 3).
+    """Decode an image file, or its bytes, to an array of shape (height, width, 3).
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def decode(source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | N
 def opened_picture(
     source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | None = None
 ) -> "Image.Image":
-    """As :func:`decode`, as an upright RGB image of Pillow's, which saves copying the pixels."""
+    """As :func:`decode`, as an upright RGB image of Pillow, which avoids copying the pixels."""
     data = read_bytes(source, limits)
     name = "the image" if isinstance(source, bytes) else os.fspath(source)
     parts = essence(data, name)
@@ -144,7 +144,7 @@ def opened_picture(
 
 
 def read_bytes(source: Source, limits: Limits = DEFAULT_LIMITS) -> bytes:
-    """The bytes of an image file, if they are within the limit."""
+    """The bytes of an image file, if within the limit."""
     if isinstance(source, bytes):
         data, name = source, "the image"
     else:
@@ -175,7 +175,7 @@ def _read_file(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Opening a pipe must not wait for somebody to write into it."""
+    """Open without blocking: a pipe would wait for a writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -204,8 +204,8 @@ def _require_within(
         most = int(most * REDUCED)
     if width * height > most or max(size) > limits.side:
         raise ImageTooLarge(
-            f"{name} has {width} x {height} pixels; allowed are {most:,}, and {limits.side:,} on a "
-            "side. Make it smaller, or raise the limit (--most-megapixels on the command line)"
+            f"{name} has {width} x {height} pixels; the limit is {most:,}, and {limits.side:,} on "
+            "a side. Make it smaller, or raise the limit (--most-megapixels on the command line)"
         )
     if parts.passes * width * height > limits.work:
         raise ImageTooLarge(
@@ -216,7 +216,7 @@ def _require_within(
 
 
 def as_rgb(image: "Image.Image") -> "Image.Image":
-    """Eight bits of red, green and blue, on white."""
+    """Eight-bit red, green and blue, on white."""
     if image.mode.startswith("I"):
         grey = (np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)
         image = pillow_image().fromarray(grey)
@@ -232,7 +232,7 @@ def _on_white(image: "Image.Image") -> "Image.Image":
 
 
 def upright(image: "Image.Image", orientation: int) -> "Image.Image":
-    """Undo how the camera was held, as EXIF numbers it."""
+    """Apply the EXIF orientation."""
     turn = pillow_image().Transpose
     undo = {
         2: turn.FLIP_LEFT_RIGHT,

@@ -1,12 +1,11 @@
 """Embedders: RGB pictures to feature vectors.
 
-An embedder does two things, so that threads can share the work: ``prepare`` brings one picture to
-the size and scale the model wants, ``run`` takes a batch of prepared pictures through the model.
-Both are deterministic: the vector of a picture does not depend on the batch it came in, on threads,
-or on the run. A vector is float32.
+An embedder has two steps, so that threads can share the work: ``prepare`` scales one picture for
+the model, ``run`` takes a batch of prepared pictures through it. Both are deterministic: the vector
+of a picture does not depend on its batch, on threads, or on the run. Vectors are float32.
 
-``name`` says which embedder a vector came from, weights included, so that vectors of different
-embedders are never mixed up.
+``name`` identifies the embedder of a vector, including its weights, so that vectors of different
+embedders are never mixed.
 """
 
 import hashlib
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 Vectors = NDArray[np.float32]
-# Left, top, right, bottom in pixels, not always whole ones.
+# Left, top, right, bottom in pixels, possibly fractional.
 Edges = tuple[float, float, float, float]
 
 WEIGHTS = Path(__file__).parent / "weights"
@@ -62,15 +61,15 @@ class Embedder(ABC):
     Attributes
     ----------
     name : str
-        Which embedder this is, weights included.
+        Identifies the embedder, including its weights.
     n_features : int
-        The length of a vector.
+        Length of a vector.
     at_least : int or None
-        How many pixels each side of a picture should have for nothing to be lost.
+        Smallest side of a picture at which nothing is lost, in pixels.
     batch_size : int
-        How many pictures are best taken through the model together.
+        Best number of pictures per batch.
     threads : int or None
-        How many threads may call ``run`` at a time; ``None`` for as many as there are cores.
+        Number of threads that may call ``run`` at a time; ``None`` for one per core.
     """
 
     name: str
@@ -84,10 +83,10 @@ class Embedder(ABC):
 
     @abstractmethod
     def prepare(self, picture: "Image.Image") -> Vectors:
-        """One RGB picture as the model wants it."""
+        """Preprocess one RGB picture for the model."""
 
     def prepare_part(self, picture: "Image.Image", edges: Edges) -> Vectors:
-        """A part of one RGB picture as the model wants it; left, top, right, bottom in pixels."""
+        """Preprocess a part of one RGB picture: left, top, right, bottom in pixels."""
         left, top, right, bottom = edges
         size = max(1, round(right - left)), max(1, round(bottom - top))
         return self.prepare(picture.resize(size, pillow_image().Resampling.BICUBIC, box=edges))
@@ -97,7 +96,7 @@ class Embedder(ABC):
         """Vectors of prepared pictures, one row each."""
 
     def embed(self, images: Sequence[RGB]) -> Vectors:
-        """Vectors of some pictures, one row each.
+        """Vectors of several pictures, one row each.
 
         Parameters
         ----------
@@ -113,20 +112,20 @@ class Embedder(ABC):
 
 
 class Pixels(Embedder):
-    """The picture itself, made small: no model at all.
+    """The downscaled picture itself, without a model.
 
     Good enough for digits and letters, and for objects that always look the same.
 
     Parameters
     ----------
     size : int, default=16
-        The picture is squeezed to size × size pixels.
+        The picture is scaled to size × size pixels.
     colour : bool, default=False
-        Keep red, green and blue, or brightness alone.
+        Use red, green and blue instead of brightness.
 
     Notes
     -----
-    *Cost*: that of making the picture small.
+    *Cost*: that of scaling the picture.
 
     *Promises*: a vector depends on the picture and the weights alone: not on its batch, on threads
     or on the run.
@@ -141,7 +140,7 @@ class Pixels(Embedder):
 
     def __init__(self, *, size: int = 16, colour: bool = False) -> None:
         if size < 1:
-            raise InvalidParameter(f"size is at least 1, not {size}")
+            raise InvalidParameter(f"size must be at least 1, not {size}")
         self.size = size
         self.colour = colour
         self.name = f"pixels {size} {'colour' if colour else 'grey'}"
@@ -159,7 +158,7 @@ class Pixels(Embedder):
 
 
 class NetworkEmbedder(Embedder):
-    """What networks share: a centre crop, scaled, channels first."""
+    """Base of network embedders: a centre crop, scaled, channels first."""
 
     def __init__(
         self,
@@ -169,9 +168,9 @@ class NetworkEmbedder(Embedder):
         scale: float | Sequence[float],
     ) -> None:
         if not 0.0 < crop <= 1.0:
-            raise InvalidParameter(f"crop is a share between 0 and 1, not {crop}")
+            raise InvalidParameter(f"crop must be a share between 0 and 1, not {crop}")
         if size < 1:
-            raise InvalidParameter(f"size is at least 1, not {size}")
+            raise InvalidParameter(f"size must be at least 1, not {size}")
         self.size = size
         self.crop = crop
         self.mean = _per_channel(mean)
@@ -185,7 +184,7 @@ class NetworkEmbedder(Embedder):
         return self.planes(centre_crop(picture, self.size, self.crop))
 
     def prepare_part(self, picture: "Image.Image", edges: Edges) -> Vectors:
-        """All of the part, squeezed into a square: its ends say as much as its centre."""
+        """The whole part, resized to a square: its edges matter as much as its centre."""
         size = (self.size, self.size)
         return self.planes(picture.resize(size, pillow_image().Resampling.BICUBIC, box=edges))
 
@@ -202,43 +201,43 @@ class NetworkEmbedder(Embedder):
 
 
 class OnnxEmbedder(NetworkEmbedder):
-    """Any model in an ONNX file that takes pictures and gives vectors.
+    """Any ONNX model from pictures to vectors.
 
     Runs in onnxruntime on the CPU. Name, size and layout of the input (channels first or last) are
-    read from the file, and how its pixels are scaled where it, or a ``preprocessor_config.json``
-    beside it, says so. Of several outputs the one is taken that is a vector a picture; a feature
-    map becomes its global average, and tokens their mean.
+    read from the file, and the scaling of pixels if the file, or a ``preprocessor_config.json``
+    beside it, specifies it. Of several outputs the one with a vector per picture is used; a feature
+    map is averaged globally, and tokens are averaged.
 
     Parameters
     ----------
     path : path-like
     size : int, optional
-        Side of the square the model takes; read from the file where the file says it.
+        Side of the square input; read from the file if it specifies it.
     crop : float, optional
-        Share of the shorter side that the centre crop keeps; 0.875 where nothing is said.
+        Share of the shorter side that the centre crop keeps; defaults to 0.875.
     mean, scale : float or sequence of three, optional
-        Pixels, from 0 to 255, go in as (value − mean) / scale. Asked for where nothing is said.
+        Pixels, from 0 to 255, become (value − mean) / scale. Required if the file does not specify
+        them.
     threads : int, optional
         Threads onnxruntime uses for one call. With the default of one, calls from several threads
-        run side by side, which is the fastest way through many pictures.
+        run side by side, which is fastest for many pictures.
     mirror : bool, default=False
         Average the vectors of a picture and of its mirror image: a little more accurate, for twice
         the time.
     tokens : {"mean", "first", "rest"}, optional
-        Of a model that gives tokens, (n, tokens, features): their mean, the first (CLS), or the
-        mean of all others (patches). By default a vector is taken if the model gives one beside
-        them, else the mean.
+        For a model with outputs (n, tokens, features): their mean, the first (CLS), or the mean of
+        all others (patches). By default a vector is used if the model has one as well, otherwise
+        the mean.
     sha256 : str, optional
-        What the file must have; ``DamagedModel`` if it has not.
+        Expected digest of the file; raises ``DamagedModel`` otherwise.
 
     Notes
     -----
-    A model of pictures and words (CLIP) may be given whole; it gets words that mean nothing.
+    A model of pictures and text (CLIP) may be given whole; its text input gets placeholders.
 
-    A file that :func:`everlearn.deep.embedding.export_onnx` wrote says itself how pictures are
-    prepared for it, and has the name of the embedder it was made from: vectors of the one can be
-    compared with vectors of the other. What is given here goes before what the file says, and
-    makes it another embedder.
+    A file written by :func:`everlearn.deep.embedding.export_onnx` specifies its preprocessing and
+    has the name of the embedder it was made from: their vectors can be compared. Arguments override
+    the file, and make it a different embedder.
 
     *Cost*: that of the network, on ``threads`` cores.
 
@@ -273,12 +272,12 @@ class OnnxEmbedder(NetworkEmbedder):
         sha256: str | None = None,
     ) -> None:
         if tokens not in TOKENS:
-            raise InvalidParameter(f"tokens is 'mean', 'first' or 'rest', not {tokens!r}")
+            raise InvalidParameter(f"tokens must be 'mean', 'first' or 'rest', not {tokens!r}")
         model = _read_model(Path(path))
         digest = hashlib.sha256(model).hexdigest()
         if sha256 is not None and digest != sha256:
             raise DamagedModel(
-                f"{path} is not the file it should be: its SHA-256 is {digest}, not {sha256}; "
+                f"{path} is not the expected file: its SHA-256 is {digest}, not {sha256}; "
                 "install everlearn again"
             )
         self._path = Path(path)
@@ -306,12 +305,12 @@ class OnnxEmbedder(NetworkEmbedder):
 
     @property
     def model(self) -> bytes:
-        """The file, with all its weights inside."""
+        """The file, including all weights."""
         return _read_model(self._path)
 
     @property
     def plain(self) -> bool:
-        """Whether it takes float32 planes and its one output is vectors."""
+        """Whether it takes float32 planes and has one output of vectors."""
         outputs = self._session.get_outputs()
         takes_planes = self._input.kind == np.float32 and not self._input.channels_last
         alone = not self._input.others and not self._input.one_at_a_time
@@ -337,7 +336,7 @@ class OnnxEmbedder(NetworkEmbedder):
 
 
 class EfficientNetLite0(OnnxEmbedder):
-    """The embedder everlearn brings along: 1,280 features, CPU alone.
+    """The included embedder: 1,280 features, CPU only.
 
     EfficientNet-Lite0 (trained on ImageNet by Google; Apache-2.0) without its classifier. Where
     the weights come from is in the files ``weights/*.json``, whose digests are checked on loading.
@@ -346,7 +345,7 @@ class EfficientNetLite0(OnnxEmbedder):
     ----------
     precision : {"float32", "int8"}, default="float32"
         ``"int8"`` takes about two thirds of the time (half on processors with VNNI), 3.8 MB instead
-        of 6.8, and gives vectors of its own: the two are different embedders and are never mixed.
+        of 6.8, and produces different vectors: the two are different embedders and are never mixed.
         Its answers do not depend on the processor. It comes with everlearn-networks.
     threads, mirror, crop
         As in :class:`OnnxEmbedder`.
@@ -375,7 +374,9 @@ class EfficientNetLite0(OnnxEmbedder):
         crop: float = USUAL_CROP,
     ) -> None:
         if precision not in SHIPPED:
-            raise InvalidParameter(f"precision is one of {', '.join(SHIPPED)}, not {precision!r}")
+            raise InvalidParameter(
+                f"precision must be one of {', '.join(SHIPPED)}, not {precision!r}"
+            )
         self.precision = precision
         path, about = network_file(SHIPPED[precision])
         super().__init__(
@@ -414,7 +415,7 @@ def network_file(name: str) -> tuple[Path, dict[str, Any]]:
 def centre_crop(picture: "Image.Image", size: int, crop: float) -> "Image.Image":
     """The centre of a picture, size × size pixels.
 
-    As if the shorter side were brought to size / crop and a square of ``size`` cut out of the
+    As if the shorter side were scaled to size / crop and a square of ``size`` cut out of the
     middle; only the square is computed.
     """
     width, height = picture.size
@@ -427,12 +428,12 @@ def centre_crop(picture: "Image.Image", size: int, crop: float) -> "Image.Image"
 
 
 def as_picture(image: RGB) -> "Image.Image":
-    """Pixels as an image of Pillow's, after a look at their shape and kind."""
+    """Pixels as a Pillow image, after checking shape and type."""
     pixels = np.asarray(image)
     if pixels.dtype != np.uint8:
-        raise WrongKind(f"a picture holds whole numbers from 0 to 255 (uint8), not {pixels.dtype}")
+        raise WrongKind(f"a picture needs integers from 0 to 255 (uint8), not {pixels.dtype}")
     if pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
-        raise WrongShape(f"a picture has shape (height, width, 3), not {pixels.shape}")
+        raise WrongShape(f"a picture needs the shape (height, width, 3), not {pixels.shape}")
     picture: Image.Image = pillow_image().fromarray(pixels)
     return picture
 
@@ -440,12 +441,12 @@ def as_picture(image: RGB) -> "Image.Image":
 def _per_channel(value: float | Sequence[float]) -> Vectors:
     values = np.asarray(value, dtype=np.float32)
     if values.shape not in ((), (3,)):
-        raise InvalidParameter(f"mean and scale are one number or three, not {value!r}")
+        raise InvalidParameter(f"mean and scale must be one number or three, not {value!r}")
     return values
 
 
 def _read_model(path: Path) -> bytes:
-    """The file with its weights, also those that it keeps in other files beside it."""
+    """The file with its weights, including those in files beside it."""
     try:
         model = path.read_bytes()
     except OSError as error:
@@ -455,7 +456,7 @@ def _read_model(path: Path) -> bytes:
 
 
 def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:
-    """A network ready to run on the CPU; ``path`` is what errors call it."""
+    """A network ready to run on the CPU; errors refer to it as ``path``."""
     try:
         import onnxruntime
     except ImportError:

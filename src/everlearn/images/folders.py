@@ -1,12 +1,11 @@
-"""Folders of images: an image has the name of the folder it lies in.
+"""Folders of images: an image is named after the folder it is in.
 
-One rule holds for the command line, the page, `watch`, `evaluate` and clusters (:func:`name_of`):
+The command line, the page, `watch`, `evaluate` and clusters share one rule (:func:`name_of`):
 ``photos/2024/05/Cardinal/1.jpg`` is a Cardinal, whichever folder above it was given. Hidden folders
-are not looked into. Images beside folders with images have no name and are left out.
+are skipped. Images beside folders with images have no name and are left out.
 
-Nothing is left out without a word: whatever lies in a folder is either taken or counted under the
-reason why it is not. What a file is called decides little; a file whose suffix says nothing is
-looked into.
+Nothing is left out silently: every file is either taken or counted under the reason why it is not.
+A file whose suffix is unknown is identified by its content.
 """
 
 import os
@@ -27,7 +26,7 @@ LabelledFile = tuple[Path, str]
 LONGEST_NAME = 200
 
 IMAGES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF", "HEIF")
-# How deep folders may lie in each other.
+# Maximum nesting of folders.
 DEEPEST = 32
 
 HIDDEN = "hidden"
@@ -35,38 +34,38 @@ NO_IMAGE = "no image"
 NOT_READ = "in a format that is not read; save as JPEG or PNG"
 VIDEO = "videos, of which frames are taken with --every SECONDS"
 LOOSE = "images beside the class folders, which have no name; move them, or add --as NAME"
-BAD_NAME = "in a folder whose name cannot be a name"
-BAD_LINK = "links that lead nowhere, or back to where they lie"
+BAD_NAME = "in a folder whose name is not a valid name"
+BAD_LINK = "links that are broken or circular"
 CLOSED = "folders that cannot be opened"
 TOO_DEEP = f"folders more than {DEEPEST} deep"
 # Folders that archives and network drives add beside the images.
 BOOKKEEPING = ("__MACOSX", "@eaDir")
-# What nobody misses.
+# Reasons not worth mentioning.
 ORDINARY = (HIDDEN, NO_IMAGE)
 
 
 def require_name(name: object) -> None:
-    """A name can be printed on one line of a table."""
+    """Require a name that can be printed on one line."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidLabel(f"a name is a word of printable characters, not {name!r}")
+        raise InvalidLabel(f"a name must consist of printable characters, not {name!r}")
     if len(name) > LONGEST_NAME:
-        raise InvalidLabel(f"a name has at most {LONGEST_NAME} characters, this has {len(name)}")
+        raise InvalidLabel(f"a name may have at most {LONGEST_NAME} characters, not {len(name)}")
 
 
 def is_hidden(part: str) -> bool:
-    """Whether a file or folder of this name is passed over: dot files, and what archives add."""
+    """Whether a file or folder is skipped: dot files, and what archives add."""
     return part.startswith(".") or part in BOOKKEEPING
 
 
 def name_of(inside: Sequence[str], *, outermost: bool = False) -> str:
-    """The name of an image by the folders it lies in.
+    """The name of an image, from the folders it is in.
 
     Parameters
     ----------
     inside : sequence of str
         The folders from the one that was given (not included) to the image (not included).
     outermost : bool, default=False
-        Take the first of them, where a class has folders of its own: ``Cardinal/2024/05/1.jpg``.
+        Use the first of them, for classes with subfolders: ``Cardinal/2024/05/1.jpg``.
     """
     return inside[0 if outermost else -1]
 
@@ -74,15 +73,15 @@ def name_of(inside: Sequence[str], *, outermost: bool = False) -> str:
 def names_in(
     insides: Sequence[Sequence[str]], own: str, *, outermost: bool = False
 ) -> list[tuple[str | None, str | None]]:
-    """The names of the images of one folder; for one that has none, the reason.
+    """The names of the images of one folder, or the reason why one has none.
 
     Parameters
     ----------
     insides : sequence of sequences of str
-        For each image the folders it lies in, as for :func:`name_of`; none for one that lies in
-        the folder itself.
+        For each image the folders it is in, as for :func:`name_of`; empty for one that is directly
+        in the folder.
     own : str
-        The name of the folder, which is that of its images where no folder in it holds any.
+        The name of the folder, used for its images if no subfolder holds any.
     outermost : bool, default=False
     """
     labels = [name_of(inside, outermost=outermost) if inside else None for inside in insides]
@@ -100,13 +99,13 @@ def names_in(
 def names_of_listed(
     files: Sequence[tuple[str, bytes]],
 ) -> list[tuple[str | None, str | None]]:
-    """The names that :func:`survey` would give files that are not here, or the reasons.
+    """The names that :func:`survey` would give to remote files, or the reasons.
 
     Parameters
     ----------
     files : sequence of (path, start)
-        The path from the folder that was given, its name included, with slashes; and the first
-        bytes of the file, which decide where the suffix says nothing.
+        The path from the folder that was given, including its name, with slashes; and the first
+        bytes of the file, which decide if the suffix is unknown.
     """
     found: list[tuple[str | None, str | None]] = [(None, LOOSE)] * len(files)
     folders: dict[str, list[int]] = {}
@@ -128,7 +127,7 @@ def names_of_listed(
 
 @dataclass
 class Survey:
-    """What was found in some folders.
+    """The files found in some folders.
 
     Attributes
     ----------
@@ -137,8 +136,8 @@ class Survey:
     left_out : dict of lists of paths
         By reason.
     nested : dict of counters
-        Images by the folder they lie in, for names whose images lie elsewhere than in a folder of
-        that name directly below the one given.
+        Images by folder, for names whose images are not in a folder of that name directly below
+        the given one.
     """
 
     files: list[LabelledFile] = field(default_factory=list)
@@ -147,7 +146,7 @@ class Survey:
 
     @property
     def is_unusual(self) -> bool:
-        """Whether somebody should have a look before it is taught."""
+        """Whether the user should confirm before it is taught."""
         return bool(self.nested) or any(reason not in ORDINARY for reason in self.left_out)
 
     def leave_out(self, reason: str, path: Path) -> None:
@@ -161,19 +160,19 @@ def survey(
     outermost: bool = False,
     videos: bool = False,
 ) -> Survey:
-    """What lies in some folders, or files with a name given.
+    """Find the images in folders, or files with a given name.
 
     Parameters
     ----------
     paths : iterable of paths
-        Each image has the name of the folder it lies in. A folder with images and without folders
-        of images is a class itself.
+        Each image is named after the folder it is in. A folder with images and without folders of
+        images is a class itself.
     name : str, optional
-        The name of all, however deep it lies; files may then be given on their own.
+        One name for all, at any depth; single files may then be given.
     outermost : bool, default=False
-        Where folders lie in folders, the name is that of the outermost below the one given.
+        For nested folders, use the outermost folder below the given one as the name.
     videos : bool, default=False
-        Take videos, too.
+        Include videos.
     """
     found = Survey()
     for path in paths:
@@ -191,7 +190,7 @@ def survey(
 
 
 def labelled_files(paths: Iterable[Path], name: str | None = None) -> Iterator[LabelledFile]:
-    """Image files with their names, in a fixed order; as :func:`survey` finds them."""
+    """Image files with their names, in a fixed order, as found by :func:`survey`."""
     return iter(survey(paths, name).files)
 
 
@@ -316,11 +315,11 @@ def _can_be_a_name(label: str) -> bool:
 
 
 class FolderWatch:
-    """Notices files that were dropped into the class folders of a folder.
+    """Reports files that are added to the class folders of a folder.
 
-    A file is reported once, when it has not changed between two looks, so that nothing is read
-    while it is still being copied; when it changes later, it is reported again. What is left out
-    is in ``left_out``, by reason.
+    A file is reported once it has not changed between two scans, so that nothing is read while it
+    is being copied; if it changes later, it is reported again. Files left out are in ``left_out``,
+    by reason.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -332,7 +331,7 @@ class FolderWatch:
         self._reported: dict[Path, tuple[int, int]] = {}
 
     def look(self) -> list[LabelledFile]:
-        """The files that are new and complete since the last look."""
+        """The files that are new and complete since the last scan."""
         ready: list[LabelledFile] = []
         seen: dict[Path, tuple[int, int]] = {}
         found = Survey()
@@ -360,7 +359,7 @@ class FolderWatch:
         return ready
 
     def forever(self, seconds: float) -> Iterator[list[LabelledFile]]:
-        """Looks, one after the other, with a pause between."""
+        """Scan repeatedly, with a pause between scans."""
         while True:
             yield self.look()
             time.sleep(seconds)

@@ -1,15 +1,15 @@
 """Networks of other packages by name: timm, torchvision, open_clip and transformers.
 
-A name is ``timm:resnet18``, say. Each package says itself how pictures are prepared for a model;
-here that is read, the part of the model that gives one vector a picture is found, and the two
-become a :class:`TorchEmbedder`. The functions ``from_…`` take a model that is already there, as for
-one with weights of one's own.
+A name looks like ``timm:resnet18``. Each package specifies the preprocessing of a model; this file
+reads it, finds the part of the model that produces one vector per picture, and combines the two
+into a :class:`TorchEmbedder`. The functions ``from_…`` take an existing model, for instance one
+with your own weights.
 
 =============  ==================================  ============================================
-package        how pixels are prepared             what the vector is
+package        source of the preprocessing         the vector
 =============  ==================================  ============================================
 timm           ``model.pretrained_cfg``            the model without its classifier
-torchvision    ``weights.transforms()``            what goes into the last linear layer
+torchvision    ``weights.transforms()``            the input of the last linear layer
 open_clip      ``model.visual.image_mean``, …      ``encode_image``
 transformers   ``AutoImageProcessor``              ``get_image_features``, or ``pooler_output``,
                                                    or the first token of ``last_hidden_state``
@@ -23,22 +23,22 @@ from typing import Any
 from everlearn.errors import EverlearnError, InvalidParameter, MissingData, MissingPackage
 from everlearn.images.torch_embedder import TorchEmbedder, without_waiting_for_a_network
 
-# What torch models were mostly trained with, for pixels from 0 to 1.
+# The usual normalisation of torch models, for pixels from 0 to 1.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 INSTALLED_AS = {"open_clip": "open_clip_torch"}
 
 
 def hub_of(word: str) -> str | None:
-    """The package that a word such as ``timm:resnet18`` names, if it names one."""
+    """The package in a name such as ``timm:resnet18``, if there is one."""
     hub, colon, name = word.partition(":")
     return hub if colon and name and hub in HUBS else None
 
 
 def hub_embedder(word: str, device: str = "cpu") -> TorchEmbedder:
-    """The embedder that a word such as ``timm:resnet18`` stands for, with pretrained weights.
+    """The embedder for a name such as ``timm:resnet18``, with pretrained weights.
 
-    Weights come from the package's own cache, or from where the package fetches them.
+    Weights come from the package's cache, or are downloaded by the package.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def hub_embedder(word: str, device: str = "cpu") -> TorchEmbedder:
             raise
         except Exception as error:
             raise MissingData(
-                f"{hub} has no model {name!r}, or its weights cannot be had: {error}. Load it once "
-                "where there is a network (the weights stay in the cache of the package), or make "
-                "the model yourself and give it to everlearn.images.hub_models"
+                f"{hub} has no model {name!r}, or its weights cannot be loaded: {error}. Load it "
+                "once with a network connection (the weights stay in the cache of the package), "
+                "or create the model yourself and pass it to everlearn.images.hub_models"
             ) from None
 
 
 def from_timm(model: Any, *, name: str | None = None, device: str = "cpu") -> TorchEmbedder:
-    """A model of timm, made with ``num_classes=0``."""
+    """A model of timm, created with ``num_classes=0``."""
     said: Mapping[str, Any] = model.pretrained_cfg
     size = said.get("test_input_size") or said.get("input_size") or (3, 224, 224)
     crop = said.get("test_crop_pct") or said.get("crop_pct") or 0.875
@@ -89,20 +89,20 @@ def from_timm(model: Any, *, name: str | None = None, device: str = "cpu") -> To
 def from_torchvision(
     model: Any, transforms: Any, *, name: str | None = None, device: str = "cpu"
 ) -> TorchEmbedder:
-    """A classifier of torchvision, less its last linear layer.
+    """A classifier of torchvision without its last linear layer.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Its last linear layer is replaced by nothing.
+        Its last linear layer is replaced by the identity.
     transforms : object
-        What ``weights.transforms()`` gives: ``crop_size``, ``resize_size``, ``mean`` and ``std``.
+        The result of ``weights.transforms()``: ``crop_size``, ``resize_size``, ``mean``, ``std``.
     """
     import torch
 
     linear = [key for key, part in model.named_modules() if isinstance(part, torch.nn.Linear)]
     if not linear:
-        raise InvalidParameter(f"{type(model).__name__} has no linear layer to take off")
+        raise InvalidParameter(f"{type(model).__name__} has no linear layer to remove")
     parent, _, last = linear[-1].rpartition(".")
     setattr(model.get_submodule(parent), last, torch.nn.Identity())
     size, whole = _first(transforms.crop_size), _first(transforms.resize_size)
@@ -118,7 +118,7 @@ def from_torchvision(
 
 
 def from_open_clip(model: Any, *, name: str | None = None, device: str = "cpu") -> TorchEmbedder:
-    """The part of a model of open_clip that sees pictures."""
+    """The image part of a model of open_clip."""
     visual = model.visual
     return _embedder(
         visual,
@@ -135,13 +135,13 @@ def from_open_clip(model: Any, *, name: str | None = None, device: str = "cpu") 
 def from_transformers(
     model: Any, processor: Any, *, name: str | None = None, device: str = "cpu"
 ) -> TorchEmbedder:
-    """A vision model of transformers, or the part of a model of pictures and words.
+    """A vision model of transformers, or the image part of a model of pictures and text.
 
     Parameters
     ----------
     model : transformers.PreTrainedModel
     processor : transformers image processor
-        ``size``, ``crop_size``, ``image_mean`` and ``image_std`` are read off it.
+        ``size``, ``crop_size``, ``image_mean`` and ``image_std`` are read from it.
     """
     crops = bool(getattr(processor, "do_center_crop", False))
     whole = _first(processor.size)
@@ -191,7 +191,7 @@ def _embedder(
 
 
 def _first(size: Any) -> int:
-    """One side out of the many ways in which packages write a size."""
+    """One side, from the many formats in which packages write a size."""
     if isinstance(size, Mapping) or hasattr(size, "get"):
         size = size.get("shortest_edge") or size.get("height")
     return int(size[0] if isinstance(size, (list, tuple)) else size)

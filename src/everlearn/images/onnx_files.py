@@ -1,13 +1,13 @@
 """Input size and preprocessing, read from an ONNX file's own metadata.
 
-Name, size, layout (channels first or last) and kind of the input stand in the file itself. How the
-pixels are to be scaled does not, by ONNX; it is looked for in
+Name, size, layout (channels first or last) and type of the input are in the file itself. ONNX has
+no standard for the scaling of pixels; it is searched in
 
 1. the metadata that :func:`everlearn.deep.embedding.export_onnx` writes;
 2. metadata called ``image_mean`` and ``image_std`` (or ``mean`` and ``std``);
 3. ``preprocessor_config.json`` beside the file, which exports of DINOv2, CLIP and SigLIP come with.
 
-Numbers of 2 and 3 are about pixels from 0 to 1, as is usual there, unless they are above one.
+Numbers of 2 and 3 refer to pixels from 0 to 1, unless they are above one.
 """
 
 import json
@@ -20,12 +20,12 @@ import numpy as np
 
 from everlearn.errors import InvalidParameter, NotAModel
 
-# Under this key an ONNX file of everlearn's says how pictures are prepared, and which name it has.
+# Metadata key of everlearn's ONNX files: preprocessing and name.
 ONNX_METADATA = "everlearn.embedder"
 BESIDE = "preprocessor_config.json"
 USUAL_CROP = 0.875
 KINDS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
-# Of inputs that are not about pictures.
+# Names of inputs that are not pictures.
 OTHER_KINDS = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
@@ -33,7 +33,7 @@ OTHER_KINDS = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
 }
-# Outputs that are vectors of whole pictures, where a model has several.
+# Names of outputs that are vectors of whole pictures, if a model has several.
 VECTORS = ("image_embeds", "pooler_output", "embedding", "embeddings", "features")
 LONGEST_CONFIG = 1 << 20
 
@@ -42,10 +42,10 @@ Numbers = float | Sequence[float]
 
 @dataclass(frozen=True)
 class PictureInput:
-    """What a model takes: the input's name, the side of the square, layout and kind of numbers.
+    """The input of a model: name, side of the square, layout and number type.
 
-    ``others`` are inputs that are not about pictures (words, masks), with their shape and kind;
-    ``one_at_a_time`` says that the model takes batches of one picture only.
+    ``others`` are inputs that are not pictures (text, masks), with their shape and type;
+    ``one_at_a_time`` means that the model takes batches of one picture only.
     """
 
     name: str
@@ -56,7 +56,7 @@ class PictureInput:
     one_at_a_time: bool = False
 
     def fed(self, pictures: Any) -> dict[str, Any]:
-        """All inputs for a batch of pictures: words that mean nothing beside them."""
+        """All inputs for a batch of pictures, with placeholders for text."""
         feed = {self.name: pictures}
         for name, shape, kind in self.others:
             sides = [len(pictures), *([1] * (len(shape) - 1))] if shape else []
@@ -67,7 +67,7 @@ class PictureInput:
 
 @dataclass(frozen=True)
 class Preparation:
-    """How pixels from 0 to 255 are prepared: (value − mean) / scale; ``None`` is not said."""
+    """Preprocessing of pixels from 0 to 255: (value − mean) / scale; ``None`` if not specified."""
 
     name: str | None = None
     crop: float | None = None
@@ -79,7 +79,7 @@ class Preparation:
 def picture_input(
     session: Any, path: Path, size: int | None, written: int | None = None
 ) -> PictureInput:
-    """The input of a model that takes RGB pictures; ``written`` is the size said beside it."""
+    """The picture input of a model; ``written`` is the size specified beside it."""
     inputs = session.get_inputs()
     taking = [i for i in inputs if len(i.shape) == 4 and i.type in KINDS]
     others = [i for i in inputs if i not in taking]
@@ -87,8 +87,8 @@ def picture_input(
         found = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs)
         raise NotAModel(
             f"{path} does not take one batch of RGB pictures, (n, 3, height, width) or "
-            f"(n, height, width, 3); it takes {found or 'nothing'}. Export the part of it that "
-            "sees pictures alone"
+            f"(n, height, width, 3); it takes {found or 'nothing'}. Export only the part of it "
+            "that processes pictures"
         )
     shape = taking[0].shape
     last = shape[3] == 3 and shape[1] != 3
@@ -100,7 +100,7 @@ def picture_input(
     if len(known) != 1:
         raise InvalidParameter(
             f"{path} takes pictures of {' x '.join(map(str, sides)) or 'any size'}, size={size}; "
-            "give the size of the square it should get (size=, --size)"
+            "give the side of its square input (size=, --size)"
         )
     beside = tuple((other.name, tuple(other.shape), OTHER_KINDS[other.type]) for other in others)
     kind, single = KINDS[taking[0].type], shape[0] == 1
@@ -108,9 +108,9 @@ def picture_input(
 
 
 def picture_output(session: Any, path: Path, tokens: str | None = None) -> str:
-    """The output that is one vector a picture; of several the one called so, or of two axes.
+    """The output with one vector per picture; of several, by name or with two axes.
 
-    Where ``tokens`` are asked for, the first with three axes.
+    If ``tokens`` is given, the first with three axes.
     """
     outputs = session.get_outputs()
     if tokens is not None:
@@ -121,17 +121,17 @@ def picture_output(session: Any, path: Path, tokens: str | None = None) -> str:
     for group in (named, flat, outputs):
         if group:
             return str(group[0].name)
-    raise NotAModel(f"{path} gives nothing")
+    raise NotAModel(f"{path} has no output")
 
 
 def as_vectors(output: Any, name: str, tokens: str | None = None) -> Any:
-    """One row a picture: tokens are averaged, and so is what lies beyond the second axis."""
+    """One row per picture: tokens are averaged, and so are axes beyond the second."""
     vectors = np.asarray(output, dtype=np.float32)
     if vectors.ndim < 2:
-        raise NotAModel(f"the model gives shape {vectors.shape}; it should give one row each")
+        raise NotAModel(f"the model returns shape {vectors.shape}, expected one row per picture")
     if tokens is not None and vectors.ndim != 3:
         raise InvalidParameter(
-            f"tokens={tokens!r} is for models that give tokens, (n, tokens, features); the output "
+            f"tokens={tokens!r} is for models with outputs (n, tokens, features); the output "
             f"{name} has the shape {vectors.shape}"
         )
     if tokens == "first":
@@ -144,7 +144,7 @@ def as_vectors(output: Any, name: str, tokens: str | None = None) -> Any:
 
 
 def written_preparation(session: Any, path: Path) -> Preparation:
-    """How pictures are prepared, as far as the file or its neighbour says it."""
+    """The preprocessing, as far as the file or the configuration beside it specifies it."""
     metadata = session.get_modelmeta().custom_metadata_map
     try:
         if ONNX_METADATA in metadata:
@@ -157,17 +157,17 @@ def written_preparation(session: Any, path: Path) -> Preparation:
                 return Preparation(None, None, *_of_pixels(*both))
         return _written_beside(path.with_name(BESIDE))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise NotAModel(f"{path} does not say how its pictures are prepared: {error!r}") from None
+        raise NotAModel(f"{path} does not specify its preprocessing: {error!r}") from None
 
 
 def required(path: Path, given: Numbers | None, said: Numbers | None, what: str) -> Numbers:
-    """Arguments override file metadata; one of them has to be there."""
+    """Arguments override file metadata; one of them must be present."""
     if given is not None:
         return given
     if said is not None:
         return said
     raise InvalidParameter(
-        f"{path} does not say how its pixels are scaled, and neither does a {BESIDE} beside it: "
+        f"{path} does not specify how pixels are scaled, and neither does a {BESIDE} beside it: "
         f"give {what}= (--{what}), in units of 0 to 255. Networks of PyTorch mostly have the mean "
         "123.675,116.28,103.53 and the scale 58.395,57.12,57.375, CLIP 122.771,116.746,104.094 and "
         "68.501,66.632,70.323, SigLIP and faces 127.5 and 127.5"
@@ -189,7 +189,7 @@ def _written_beside(path: Path) -> Preparation:
 
 
 def _side(said: dict[str, Any]) -> int | None:
-    """The side of the square that a model gets, where it is said."""
+    """The side of the square input, if specified."""
     size = said.get("crop_size") if said.get("do_center_crop", False) else said.get("size")
     if isinstance(size, dict):
         size = size.get("height") or size.get("shortest_edge")
@@ -197,7 +197,7 @@ def _side(said: dict[str, Any]) -> int | None:
 
 
 def _crop(said: dict[str, Any]) -> float | None:
-    """The share of the shorter side that stays, where both sizes are said."""
+    """The share of the shorter side that is kept, if both sizes are specified."""
     if not said.get("do_center_crop", False):
         return 1.0
     whole, part = said.get("size"), said.get("crop_size")

@@ -1,13 +1,13 @@
-"""Weights that an ONNX file keeps in other files, read into it.
+"""Loads weights that an ONNX file keeps in separate files.
 
 Exporters of large networks write ``model.onnx`` and the weights beside it, ``model.onnx.data``: a
-tensor then says in which file, where and how long its numbers are. onnxruntime, given the bytes of
-a model, looks for that file in the working directory. Here it is looked for beside the model and
-nowhere else, and its numbers are put into the tensors, so that a model is one thing: with one
-digest, whole where it is exported again, and never the weights of another file of that name.
+tensor then holds file name, offset and length of its numbers. onnxruntime, given the bytes of a
+model, looks for that file in the working directory. This file looks for it only beside the model
+and puts the numbers into the tensors, so that a model has one digest, is complete when it is
+exported again, and never gets the weights of another file of that name.
 
-Only what leads to tensors is read of the file (the fields of ModelProto, GraphProto, NodeProto,
-AttributeProto and TensorProto in onnx.proto); everything else stays as it is, byte by byte.
+Only the messages that contain tensors are parsed (the fields of ModelProto, GraphProto, NodeProto,
+AttributeProto and TensorProto in onnx.proto); everything else is kept, byte by byte.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from everlearn.errors import CannotRead, NotAModel
 
-# What a file of protobuf can hold, and onnxruntime can be given.
+# Size limit of a protobuf file, and of onnxruntime's input.
 MOST_BYTES = (1 << 31) - 1
 DEEPEST = 32
 
-# Which fields of which message lead to which message.
+# Which fields of which message contain which message.
 CHILDREN = {
     "model": {7: "graph", 25: "function"},
     "function": {7: "node"},
@@ -33,24 +33,24 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class _NotProtobuf(Exception):
-    """Bytes that are not a message."""
+    """The bytes are not a message."""
 
 
 def with_weights(model: bytes, path: Path) -> bytes:
-    """A model with all its weights; the same bytes where it has them already.
+    """A model with all its weights; the same bytes if it already has them.
 
     Parameters
     ----------
     model : bytes
         The contents of ``path``.
     path : Path
-        Weights are looked for in its folder.
+        Weights are searched in its folder.
     """
     try:
         reader = _Weights(path.resolve().parent, path)
         return reader.message("model", model, 0)
     except (_NotProtobuf, IndexError, UnicodeDecodeError):
-        # Not a model, or a damaged one: for onnxruntime to say.
+        # Not a model, or a damaged one: onnxruntime reports it.
         return model
 
 
@@ -64,7 +64,7 @@ class _Weights:
         self._added = 0
 
     def message(self, kind: str, body: bytes, depth: int) -> bytes:
-        """A message with the tensors inside made whole; the same object where nothing changes."""
+        """A message with complete tensors; the same object if nothing changes."""
         if depth > DEEPEST:
             raise NotAModel(f"{self._model} nests graphs more than {DEEPEST} deep")
         if kind == "tensor":
@@ -103,11 +103,11 @@ class _Weights:
             offset = int(said.get("offset", "0"))
             length = int(said.get("length", str(len(whole) - offset)))
         except ValueError:
-            raise NotAModel(f"{self._model} does not say where in {name!r} weights are") from None
+            raise NotAModel(f"{self._model} has no valid position of weights in {name!r}") from None
         if offset < 0 or length < 0 or offset + length > len(whole):
             raise NotAModel(
-                f"{self._model} looks for weights at {offset} to {offset + length} of {name!r}, "
-                f"which has {len(whole)} bytes; it is cut off, or belongs to another model"
+                f"{self._model} refers to weights at {offset} to {offset + length} of {name!r}, "
+                f"which has {len(whole)} bytes; it is truncated, or belongs to another model"
             )
         self._added += length
         if self._added > MOST_BYTES:

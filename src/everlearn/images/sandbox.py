@@ -1,13 +1,13 @@
-"""Decoding in a sandboxed process, for formats whose cost cannot be bounded from the file.
+"""Decodes in a sandboxed process, for formats whose cost cannot be bounded from the file.
 
 A still picture in AVIF or HEIC is a frame of a video codec in a container that may refer to itself
-and be put together from hundreds of tiles. No walk over its parts tells what it will cost, so the
-system does: the process has two seconds and half a gigabyte, and is ended when it takes more. That
-costs about a tenth of a second a picture, which these formats take several times over to decode;
-the formats that can be bounded beforehand do not pay it.
+and be assembled from hundreds of tiles. Its cost cannot be computed beforehand, so the system
+limits it: the process has two seconds and half a gigabyte, and is killed when it takes more. That
+adds about a tenth of a second per picture, much less than these formats take to decode; formats
+that can be bounded beforehand do not need it.
 
-Where the system has no such limits (Windows) or does not keep that of memory (macOS), a picture is
-still ended after thirty seconds.
+On systems without such limits (Windows), or without one on memory (macOS), decoding is still
+stopped after thirty seconds.
 """
 
 import json
@@ -38,14 +38,14 @@ ADVICE = {
 def decoded_in_sandbox(
     data: bytes, kind: str, name: str, *, pixels: int, side: int
 ) -> tuple["Image.Image", int]:
-    """The picture as it is stored, and its orientation.
+    """The picture as stored, and its orientation.
 
     Parameters
     ----------
     data : the file
     kind : ``"AVIF"`` or ``"HEIF"``
-    name : what to call it in errors
-    pixels, side : how large it may be
+    name : how errors refer to it
+    pixels, side : maximum size
     """
     from PIL import Image
 
@@ -65,8 +65,8 @@ def decoded_in_sandbox(
             raise MissingPackage(ADVICE[kind])
         case "large":
             raise ImageTooLarge(
-                f"{name} has {about['width']} x {about['height']} pixels; allowed are {pixels:,} "
-                f"and {side:,} a side. Make it smaller, or raise the limit"
+                f"{name} has {about['width']} x {about['height']} pixels; the limit is {pixels:,}, "
+                f"and {side:,} on a side. Make it smaller, or raise the limit"
             )
         case "cost":
             raise ImageTooLarge(
@@ -79,7 +79,7 @@ def decoded_in_sandbox(
 
 
 def _answer(data: bytes, words: list[Any], longest: int) -> tuple[dict[str, Any], bytes]:
-    """What the process says about the picture, and its pixels."""
+    """The process's answer about the picture, and its pixels."""
     command = [sys.executable, "-P", str(SCRIPT), *map(str, words)]
     with tempfile.TemporaryFile() as file:
         file.write(data)
@@ -105,7 +105,7 @@ def _answer(data: bytes, words: list[Any], longest: int) -> tuple[dict[str, Any]
 
 
 def _was_ended(code: int) -> bool:
-    """Whether the system ended it for its time, and not for a fault of its own."""
+    """Whether the system killed it for exceeding its time, rather than a crash."""
     import signal
 
     over = (getattr(signal, "SIGXCPU", None), getattr(signal, "SIGKILL", None))

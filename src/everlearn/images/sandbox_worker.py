@@ -1,8 +1,8 @@
 """The process that decodes one AVIF or HEIC file, with limits on its time and memory.
 
-Run as a script by sandbox.py, never imported: it knows Pillow and nothing of everlearn, so that it
-starts quickly. It reads the file from standard input and writes one line of JSON to standard
-output: ``{"mode", "width", "height", "orientation"}`` and the pixels after it, or ``{"error"}``.
+Run as a script by sandbox.py, never imported: it only imports Pillow, so that it starts quickly. It
+reads the file from standard input and writes one line of JSON to standard output:
+``{"mode", "width", "height", "orientation"}`` followed by the pixels, or ``{"error"}``.
 """
 
 import contextlib
@@ -12,10 +12,10 @@ import sys
 
 
 def limit(seconds: int, megabytes: int) -> None:
-    """Let the system end this process when it takes more; where the system can."""
+    """Set resource limits, after which the system kills this process, where supported."""
     try:
         import resource
-    except ImportError:  # Windows has none of this; the parent still waits for so long only
+    except ImportError:  # not on Windows; the parent has a timeout of its own
         return
     kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     wanted = ((resource.RLIMIT_CPU, seconds), (kind, megabytes << 20), (resource.RLIMIT_CORE, 0))

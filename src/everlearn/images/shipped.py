@@ -39,10 +39,10 @@ class EfficientNetLite2(OnnxEmbedder):
 
 
 class PPLCNetV2(OnnxEmbedder):
-    """PP-LCNetV2_base of PaddleClas: 1,280 features, CPU alone; comes with everlearn-networks.
+    """PP-LCNetV2_base of PaddleClas: 1,280 features, CPU only; comes with everlearn-networks.
 
-    Trained on ImageNet (Apache-2.0). Sees other things than EfficientNet-Lite0 does, so that both
-    side by side know more than either (:class:`SideBySide`).
+    Trained on ImageNet (Apache-2.0). Its features complement those of EfficientNet-Lite0, so that
+    both side by side are more accurate than either (:class:`SideBySide`).
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
-"""Several networks side by side: one picture, the vectors of all of them in a row.
+"""Several networks side by side: the vectors of all of them, concatenated.
 
-Networks that were trained differently see different things, and a closed-form learner is glad of
-every feature it gets. The vector of a picture is
+Networks that were trained differently have complementary features, and a closed-form learner can
+use all of them. The vector of a picture is
 
     [ u_1, u_2, …, u_m ] / √m        with u_i the vector of network i at length one
 
 so each network has the same weight, whatever the scale of its features. A picture is decoded once
-for all of them. The name is the list of their names, so that the part of each can be found again in
-a vector, and exchanging one network leaves the others' parts as they are.
+for all of them. The name lists their names, so that the part of each can be identified in a vector,
+and exchanging one network leaves the others' parts unchanged.
 """
 
 import json
@@ -36,7 +36,7 @@ MOST_PARTS = 8
 
 
 class Together(Embedder):
-    """Several embedders on one picture, their vectors as they are, one after the other.
+    """Several embedders on one picture; their vectors are concatenated unchanged.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Together(Embedder):
         return np.concatenate(self.of_each(batch), axis=1)
 
     def of_each(self, batch: Vectors) -> list[Vectors]:
-        """The vectors of every part; at the same time where nobody else keeps the cores busy."""
+        """The vectors of every part; computed in parallel if the cores are idle."""
         with self._guard:
             alone = self._running == 0
             self._running += 1
@@ -106,12 +106,12 @@ class Together(Embedder):
 
 
 class SideBySide(Together):
-    """An embedder made of embedders.
+    """An embedder composed of embedders.
 
     Parameters
     ----------
     parts : sequence of Embedder
-        Two to eight different ones. What is made of several itself counts as its parts.
+        Two to eight different ones; a composed embedder counts as its parts.
 
     Attributes
     ----------
@@ -119,13 +119,13 @@ class SideBySide(Together):
 
     Notes
     -----
-    *Cost*: that of all networks. A single picture goes through them at the same time, where there
-    are cores; many pictures keep every core busy anyway. A Memory's statistics grow with the square
-    of the number of features: 13 MB for 1,280, 52 MB for 2,560.
+    *Cost*: that of all networks. A single picture is processed by them in parallel, if there are
+    cores; many pictures keep every core busy anyway. A Memory's statistics grow with the square of
+    the number of features: 13 MB for 1,280, 52 MB for 2,560.
 
-    *Promises*: those of its parts. The part of a vector that belongs to a network is what that
-    network gives alone, at length one, divided by √m. (Parts that want pictures of different sizes
-    are all shown the larger one, which can change the last digits of the others.)
+    *Promises*: those of its parts. The part of a vector that belongs to a network is that network's
+    own vector at length one, divided by √m. (If parts need pictures of different sizes, all get the
+    larger one, which can change the last digits of the others.)
 
     Examples
     --------
@@ -143,10 +143,12 @@ class SideBySide(Together):
         for part in parts:
             flat += part.parts if isinstance(part, SideBySide) else [part]
         if not 2 <= len(flat) <= MOST_PARTS:
-            raise InvalidParameter(f"side by side go 2 to {MOST_PARTS} networks, not {len(flat)}")
+            raise InvalidParameter(
+                f"2 to {MOST_PARTS} networks can be used together, not {len(flat)}"
+            )
         names = [part.name for part in flat]
         if len(set(names)) < len(names):
-            raise InvalidParameter(f"one network stands twice among {', '.join(names)}")
+            raise InvalidParameter(f"the same network is given twice: {', '.join(names)}")
         super().__init__(flat)
         described = [[part.name, part.n_features] for part in flat]
         self.name = PREFIX + json.dumps(described, ensure_ascii=False)
@@ -156,7 +158,7 @@ class SideBySide(Together):
 
 
 def joined(vectors: Sequence[Vectors]) -> Vectors:
-    """The rows of several networks in one: each at length one, divided by the root of how many."""
+    """Concatenated rows of several networks: each at length one, divided by √m."""
     share = 1.0 / np.sqrt(len(vectors))
     units = []
     for rows in vectors:
@@ -167,7 +169,7 @@ def joined(vectors: Sequence[Vectors]) -> Vectors:
 
 
 def taken_apart(name: str, vectors: Vectors) -> dict[str, Vectors]:
-    """The rows of each network in rows that go by this name, at length one; or the rows as such."""
+    """The rows of each network, at length one, from concatenated rows with this name."""
     parts = parts_in(name)
     widths = [width for _, width in parts]
     if len(parts) < 2 or sum(widths) != vectors.shape[1]:
@@ -178,7 +180,7 @@ def taken_apart(name: str, vectors: Vectors) -> dict[str, Vectors]:
 
 
 def parts_in(name: str | None) -> list[tuple[str, int]]:
-    """Names and widths of the networks that are side by side under this name; else none."""
+    """Names and widths of the networks in a composed name; empty for any other name."""
     if name is None or not name.startswith(PREFIX):
         return []
     try:

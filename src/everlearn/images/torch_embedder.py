@@ -11,29 +11,28 @@ import numpy as np
 from everlearn.errors import MissingData, MissingPackage
 from everlearn.images.embedders import NetworkEmbedder, Vectors
 
-# Where timm finds weights, and how long to wait for a sign of it.
+# The host of timm's weights, and the timeout of a connection test.
 WEIGHTS_HUB = "huggingface.co"
 HUB_SECONDS = 3.0
 
 
 class TorchEmbedder(NetworkEmbedder):
-    """Any ``torch.nn.Module`` that gives vectors, or a model of timm by its name.
+    """Any ``torch.nn.Module`` that returns vectors, or a model of timm by its name.
 
     Parameters
     ----------
     module : torch.nn.Module or str
-        Takes NCHW. Of a feature map or of tokens the mean is taken. A name is looked up in timm,
-        with its pretrained weights, which are fetched from Hugging Face if they are not in its
-        cache.
+        Takes NCHW. Feature maps and tokens are averaged. A name is looked up in timm, with its
+        pretrained weights, which are downloaded from Hugging Face if they are not in its cache.
     name : str, optional
-        What to call it; by default the class and a digest of the weights.
+        Defaults to the class and a digest of the weights.
     prefix : str, optional
-        What to put in place of the class there.
+        Replaces the class in the default name.
     size, crop, mean, scale
         As in :class:`OnnxEmbedder`; the defaults are those of ImageNet models in torch.
     device : str, default="cpu"
     through : callable, optional
-        Gives the vectors of a batch, ``through(module, batch)``; by default the module does.
+        Returns the vectors of a batch, ``through(module, batch)``; defaults to calling the module.
 
     Notes
     -----
@@ -112,17 +111,17 @@ def _timm_model(name: str) -> Any:
             return timm.create_model(name, pretrained=True, num_classes=0)
         except Exception as error:
             raise MissingData(
-                f"the model {name!r} of timm, or its weights, cannot be had: {error}. Load it once "
-                "where there is a network (its weights stay in the cache of Hugging Face), or pass "
-                "a module with weights of your own"
+                f"the model {name!r} of timm, or its weights, cannot be loaded: {error}. Load it "
+                "once with a network connection (its weights stay in the cache of Hugging Face), "
+                "or pass a module with your own weights"
             ) from None
 
 
 @contextmanager
 def without_waiting_for_a_network() -> Iterator[None]:
-    """Let the hub of weights use its cache alone where it cannot be reached.
+    """Use only the cache of weights if the hub cannot be reached.
 
-    It would try again and again, for most of a minute.
+    Otherwise it would retry for most of a minute.
     """
     try:
         socket.create_connection((WEIGHTS_HUB, 443), timeout=HUB_SECONDS).close()

@@ -1,12 +1,12 @@
-"""Frames of a video file, one every so many seconds.
+"""Reads frames of a video file at regular intervals.
 
-A video is a folder of frames that happen to be in one file: a frame of ``clip.mp4`` at two seconds
-is known as ``clip.mp4/2.000s``, so that what came from a video can be forgotten by its path.
+A video is treated as a folder of frames: the frame of ``clip.mp4`` at two seconds has the path
+``clip.mp4/2.000s``, so that everything from a video can be forgotten by its path.
 
-Only MP4, QuickTime, Matroska, WebM and AVI are opened, as what their first bytes say they are:
-FFmpeg knows formats that are lists of other files and would open those. The decoders of videos are
-large and run in this process; unlike images, videos are not bounded in time, and a file from a
-stranger is better converted somewhere else.
+Only MP4, QuickTime, Matroska, WebM and AVI are opened, as identified by their first bytes: FFmpeg
+also supports formats that are lists of other files and would open those. The decoders of videos are
+large and run in this process; unlike images, videos have no time limit, and an untrusted file
+should be converted elsewhere first.
 """
 
 import math
@@ -38,7 +38,7 @@ SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"})
 
 @dataclass(frozen=True)
 class VideoFrame(os.PathLike[str]):
-    """One frame, or why there is none; a path of its own below that of the file."""
+    """One frame, or the error of reading it; has its own path below that of the file."""
 
     path: str
     seconds: float
@@ -49,7 +49,7 @@ class VideoFrame(os.PathLike[str]):
         return self.path if self.error else f"{self.path}/{self.seconds:.3f}s"
 
     def opened(self) -> RGB:
-        """Its pixels, or the error it deserves."""
+        """Its pixels; raises the error if there are none."""
         if self.pixels is None:
             raise self.error or DamagedImage(f"{self.path} has no frame at {self.seconds} s")
         return self.pixels
@@ -58,9 +58,9 @@ class VideoFrame(os.PathLike[str]):
 def frames(
     path: str | os.PathLike[str], every: float, *, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[VideoFrame]:
-    """Frames of a video, the first and then one every so many seconds.
+    """Frames of a video: the first, and then one per interval.
 
-    A file that cannot be read, or breaks off, gives a last frame with the error.
+    A file that cannot be read, or ends early, yields a last frame with the error.
 
     Parameters
     ----------
@@ -68,10 +68,10 @@ def frames(
     every : float
         Seconds between two frames.
     limits : Limits
-        Of which ``pixels`` and ``side`` hold for a frame.
+        ``pixels`` and ``side`` apply to a frame.
     """
     if not (math.isfinite(every) and every > 0.0):
-        raise InvalidParameter(f"frames are taken every so many seconds, more than 0, not {every}")
+        raise InvalidParameter(f"the seconds between frames must be more than 0, not {every}")
     name = os.fspath(path)
     last = 0.0
     try:
@@ -83,7 +83,7 @@ def frames(
 
 
 def is_video(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is called like a video."""
+    """Whether a file has the suffix of a video."""
     return os.path.splitext(os.fspath(path))[1].lower() in SUFFIXES
 
 
@@ -96,7 +96,7 @@ def read_frames(
     if not live:
         return frames(name, every, limits=limits)
     if not (math.isfinite(every) and every > 0.0):
-        raise InvalidParameter(f"frames are taken every so many seconds, more than 0, not {every}")
+        raise InvalidParameter(f"the seconds between frames must be more than 0, not {every}")
     return _live(name, "v4l2" if live[1] == "/dev/video" else None, every, limits)
 
 
@@ -143,7 +143,7 @@ def _taken(container: Any, name: str, every: float, limits: Limits) -> Iterator[
             or max(frame.width, frame.height) > limits.side
         ):
             raise ImageTooLarge(
-                f"{name} has frames of {frame.width} x {frame.height} pixels; allowed are "
+                f"{name} has frames of {frame.width} x {frame.height} pixels; the limit is "
                 f"{limits.pixels:,}, and {limits.side:,} on a side"
             )
         seconds = 0.0 if frame.time is None else float(frame.time)
@@ -155,14 +155,14 @@ def _taken(container: Any, name: str, every: float, limits: Limits) -> Iterator[
 
 
 def _kind(start: bytes, name: str) -> str:
-    """FFmpeg's word for a container, by its first bytes."""
+    """FFmpeg's name of a container, by its first bytes."""
     if start[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free"):
         return "mov"
     if start.startswith(b"\x1aE\xdf\xa3"):
         return "matroska"
     if start[:4] == b"RIFF" and start[8:12] == b"AVI ":
         return "avi"
-    raise NotAnImage(f"{name} is no MP4, QuickTime, Matroska, WebM or AVI video")
+    raise NotAnImage(f"{name} is not an MP4, QuickTime, Matroska, WebM or AVI video")
 
 
 def _av() -> Any:

@@ -8,10 +8,10 @@ and Kanan, *Memory Efficient Experience Replay for Streaming Learning*, ICRA 201
     (i, j) = argmin ‖u_i − u_j‖,   u_i ← (c_i u_i + c_j u_j) / (c_i + c_j),   c_i ← c_i + c_j
 
 Cost per example with K classes and d features: O(b d) to store and merge, O(K² b d) for the pass
-over K b prototypes. Memory K b d numbers and K d weights. What was learned depends on the order of
-the stream, so nothing is exact: no merge, no forgetting of an example. A class can be forgotten in
-the sense that its prototypes and weights are gone, but the weights of others remember that it was
-there, so ``forget_class`` is refused too.
+over K b prototypes. Memory is K b d numbers and K d weights. The result depends on the order of the
+stream, so nothing is exact: no merge, no forgetting of an example. Forgetting a class would remove
+its prototypes and weights, but it has influenced the weights of the others, so ``forget_class`` is
+refused too.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored, stored_whole
 from everlearn.validation import require_number, require_positive, require_whole
 
-# Prototypes and weights are float32; beyond this, what is computed from them would overflow.
+# Prototypes and weights are float32; larger features would overflow.
 LARGEST = 1e15
 
 
@@ -48,7 +48,7 @@ class ExStream(StreamingClassifier):
     batch_size : int, default=256
         Prototypes per step of gradient descent.
     random_state : int, optional
-        Seed of the order in which prototypes are rehearsed; None is a fixed one.
+        Seed of the order in which prototypes are rehearsed; None uses a fixed seed.
     prototypes : int
         The old name of ``n_prototypes``.
 
@@ -68,8 +68,8 @@ class ExStream(StreamingClassifier):
 
     Notes
     -----
-    ``fit`` and ``partial_fit`` learn the rows one by one. Defaults are those Hayes and Kanan (2020)
-    give for CORe50.
+    ``fit`` and ``partial_fit`` learn the rows one by one. The defaults are those of Hayes and Kanan
+    (2020) for CORe50.
 
     *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
     forgotten (``NotMergeable``, ``NotForgettable``). Memory is bounded.
@@ -135,8 +135,8 @@ class ExStream(StreamingClassifier):
     ) -> Self:
         """Learn more examples one by one; any labels, new ones included.
 
-        There are no sample weights: an example is a step of gradient descent, and half a step
-        twice is not the same as one.
+        There are no sample weights: an example is a step of gradient descent, and two half steps
+        are not the same as one.
         """
         return super().partial_fit(X, y, classes)
 
@@ -164,8 +164,8 @@ class ExStream(StreamingClassifier):
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         if np.abs(X).max() > LARGEST:
             raise NotFinite(
-                f"ExStream computes in single precision, which ends at features of {LARGEST:g}; "
-                "scale the features"
+                "ExStream computes in single precision, which is limited to features of "
+                f"{LARGEST:g}; scale the features"
             )
         for x, slot in zip(X, slots.tolist(), strict=True):
             self._store(x, slot)
@@ -192,7 +192,7 @@ class ExStream(StreamingClassifier):
     def _rehearse(self) -> None:
         self._layer.grow(int(self._owners.max()) + 1)
         descent = Descent(self.learning_rate, self.momentum, self.weight_decay, self.batch_size)
-        # A generator of its own for every step, so that a learner read from a file goes on alike.
+        # One generator per step, so that a learner loaded from a file continues identically.
         rng = np.random.default_rng([self.random_state or 0, self._steps])
         self._layer.sweep(self._prototypes, self._owners, descent, rng)
         self._steps += 1
@@ -225,7 +225,7 @@ class ExStream(StreamingClassifier):
 
 
 def _closest_pair(rows: Array) -> tuple[int, int]:
-    """The two rows with the smallest distance, the one that comes first first."""
+    """The two rows with the smallest distance, in order."""
     centred = rows - rows.mean(axis=0)
     squares = np.einsum("ij,ij->i", centred, centred)
     distances = squares[:, None] + squares - 2.0 * centred @ centred.T

@@ -1,7 +1,7 @@
-"""Linear discriminant analysis under the covariance of the first batch.
+"""Linear discriminant analysis with the covariance of the first batch.
 
 As :mod:`everlearn.learners.lda`, but Σ is estimated once, on the base batch (the first call of
-``fit`` or ``partial_fit``), and kept; only the class means go on learning (Hayes and Kanan 2020,
+``fit`` or ``partial_fit``), and kept; only the class means continue to learn (Hayes and Kanan 2020,
 Sec. 3.2). One example costs O(d) to learn, one question O(d²) for the class that moved and O(K d)
 for the rest. A base covariance is kept even if the examples it came from are forgotten.
 """
@@ -26,7 +26,7 @@ from everlearn.validation import require_one_of, require_share
 
 
 class FixedCovarianceLDA(AdditiveClassifier):
-    """Linear discriminant analysis whose covariance is that of its first batch.
+    """Linear discriminant analysis with the covariance of its first batch.
 
     Learning costs O(d) per example, asking O(d² + K d).
 
@@ -37,8 +37,8 @@ class FixedCovarianceLDA(AdditiveClassifier):
     base : {"plain", "oas", "ones"} or a covariance, default="plain"
         How the covariance is estimated on the base batch: pooled within-class covariance; the same
         with Oracle Approximating Shrinkage (as in the paper); or not at all, a matrix of ones. A
-        covariance known beforehand is a number, an array of shape (n_features,) or (n_features,
-        n_features); it is used as it is.
+        known covariance is a number, an array of shape (n_features,) or (n_features, n_features);
+        it is used unchanged.
 
     Attributes
     ----------
@@ -53,12 +53,12 @@ class FixedCovarianceLDA(AdditiveClassifier):
 
     See Also
     --------
-    StreamingLDA : The covariance goes on learning.
+    StreamingLDA : Keeps updating the covariance.
 
     Notes
     -----
     *Promises*: none beyond bounded memory, since the covariance depends on which batch came first;
-    with ``base="ones"`` or a covariance of your own everything is exact.
+    with ``base="ones"`` or a given covariance everything is exact.
 
     References
     ----------
@@ -75,7 +75,7 @@ class FixedCovarianceLDA(AdditiveClassifier):
     'lamp'
     """
 
-    # The covariance is that of the whole first batch.
+    # The covariance needs the whole first batch.
     _block_rows = None
 
     def __init__(
@@ -142,7 +142,7 @@ class FixedCovarianceLDA(AdditiveClassifier):
             self._freeze(theirs.upper_scatter(), theirs.total)
         elif not np.array_equal(self.covariance_, other.covariance_):
             raise NotMergeable(
-                "the two learners froze different covariances; start both from the same base "
+                "the two learners have different base covariances; start both from the same base "
                 "batch, or use StreamingLDA"
             )
         super()._merge(other, slots)

@@ -8,11 +8,11 @@ CVPR Workshops 2020):
     Σ ← (t Σ + Δ) / (t + 1),   Δ = c_y/(c_y+1) (z − μ_y)(z − μ_y)ᵀ                 Eq. 4-5
     Λ = [(1 − ε) Σ + ε ν I]⁻¹,   w_k = Λ μ_k,   b_k = −½ μ_k·Λ μ_k                 Eq. 1, 6-7
 
-Two departures from the paper. Its Δ has t/(t+1), with the count of all classes, in the place of
-c_y/(c_y+1), and takes the mean of a new class for zero; the result depends on the order of the
-stream. Here Σ is the pooled within-class covariance S/N whatever the order, and forgetting and
-merging are exact. And its shrinkage is towards I itself; here it is towards the mean variance
-ν = tr(Σ)/d, so that no answer depends on the scale of the features. The paper's own form is in
+Two departures from the paper. Its Δ has t/(t+1), with the count of all classes, instead of
+c_y/(c_y+1), and takes the mean of a new class as zero; the result depends on the order of the
+stream. Here Σ is the pooled within-class covariance S/N in any order, and forgetting and merging
+are exact. And its shrinkage is towards I itself; here it is towards the mean variance ν = tr(Σ)/d,
+so that no answer depends on the scale of the features. The paper's own form is in
 ``everlearn_papers.slda``.
 
 Symbols: z is ``x``, c_k is ``moments_.counts``, t is ``moments_.total``, t Σ is the scatter S.
@@ -60,34 +60,34 @@ from everlearn.validation import (
     require_share,
 )
 
-# Shrinkage so strong that nothing of S would be left is taken as this.
+# Upper bound of the shrinkage: beyond it nothing of S would be left.
 MOST_SHRINKAGE = 1.0 - 1e-6
 
 
 class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveClassifier):
     """Linear discriminant analysis that learns one example at a time.
 
-    Learning costs O(d²) per example however much was learned before, asking O(d² + K d).
+    Learning costs O(d²) per example, independent of the number learned; asking O(d² + K d).
 
     Parameters
     ----------
     shrinkage : float in (0, 1) or "oas", default=0.1
         ε: how much of the mean variance is mixed into the covariance. ``"oas"`` computes it from
-        the data (Oracle Approximating Shrinkage), anew whenever the learner is asked.
+        the data (Oracle Approximating Shrinkage) whenever the learner is asked.
     priors : {"equal", "empirical"} or a mapping from labels to weights, default="equal"
-        How likely each class is before anything is seen: all alike, as often as it was taught, or
-        in proportion to the weights given; a class that the mapping does not name weighs one.
+        Prior probability of each class: equal, proportional to its number of examples, or
+        proportional to the given weights; a class missing from the mapping has weight one.
     class_scatter : bool, default=False
-        Keep the scatter of each class apart, K d² numbers instead of d². It makes ``forget_class``
+        Keep a separate scatter per class, K d² numbers instead of d². It makes ``forget_class``
         exact without the examples; ``forget`` with the examples is exact anyway.
     half_life : float of at least 1, optional
-        After so many further examples an example counts for half as much: for streams that change.
+        The weight of an example halves after this many further examples, for streams that change.
         Exact, at the same cost; ``forget`` is refused, and ``merge`` takes both learners as of now.
     start_covariance : float, array of shape (n_features,) or (n_features, n_features), optional
-        Σ₀, a covariance within classes known beforehand: one variance for all features, one for
-        each, or a matrix. Read when the first example is learned. It counts as ``start_weight``
-        examples, Σ = (n₀ Σ₀ + S) / (n₀ + N), so that the first answers have a covariance and later
-        ones that of what was taught. See :meth:`started_from` for unlabelled vectors.
+        Σ₀, a known within-class covariance: one variance for all features, one for each, or a
+        matrix. Read when the first example is learned. It counts as ``start_weight`` examples,
+        Σ = (n₀ Σ₀ + S) / (n₀ + N), so that the first answers use it and later ones mostly the
+        data. See :meth:`started_from` for unlabelled vectors.
     start_weight : float, default=1.0
         n₀.
 
@@ -97,38 +97,38 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         The labels taught, sorted.
     coef_ : ndarray of shape (n_classes, n_features)
     intercept_ : ndarray of shape (n_classes,)
-        W and b of Eq. 1, in the order of ``classes_``, up to a term that all classes share.
+        W and b of Eq. 1, in the order of ``classes_``, up to a term common to all classes.
     means_ : ndarray of shape (n_classes, n_features)
         μ, in the order of ``classes_``.
     covariance_ : ndarray of shape (n_features, n_features)
         Σ, before shrinkage.
     priors_ : ndarray of shape (n_classes,)
-    moments_ : the statistics all this is read from
+    moments_ : the underlying statistics
 
     See Also
     --------
-    NearestClassMean : The same without covariance, O(d) per example.
-    FixedCovarianceLDA : The covariance of the first batch for ever, O(d) per example.
+    NearestClassMean : The same without a covariance, O(d) per example.
+    FixedCovarianceLDA : Keeps the covariance of the first batch, O(d) per example.
     RecursiveRLSC : Least squares on the same statistics, with recoding for rare classes.
 
     Notes
     -----
-    ``predict``, ``decision_function`` and ``predict_proba`` are functions of what was taught and
-    nothing else. ``predict_one`` buys its fixed cost with a tolerance: it uses a shrinkage up to
-    5 % smaller than asked for (the term ε ν I of Eq. 6 cannot follow N by rank-one updates). The
-    factor for the next shrinkage is made in slices, one with every call, so that none stalls; with
+    ``predict``, ``decision_function`` and ``predict_proba`` depend only on the examples learned.
+    ``predict_one`` has a fixed cost, at the price of a tolerance: it uses a shrinkage up to 5 %
+    smaller than requested (the term ε ν I of Eq. 6 cannot follow N by rank-one updates). The factor
+    for the next shrinkage is computed in slices, one with every call, so that none stalls; with
     1,280 features it takes up to a hundred calls, and while fewer than about a thousand examples
     are known the shrinkage may be that of so many calls ago.
 
-    ``decision_function`` is Eq. 1 up to a term that is the same for all classes, which keeps full
-    precision for features far from zero. ``predict_proba`` is the posterior.
+    ``decision_function`` is Eq. 1 up to a term common to all classes, which keeps full precision
+    for features far from zero. ``predict_proba`` is the posterior.
 
     *Promises*: everything is exact: batch = loop = any order, merge, forget. Scaling all features
     by the same number changes no answer.
 
     With ``start_covariance`` all of this still holds: the start is a parameter, not something
-    taught. Forgetting everything leaves the start, merging needs the same start in both learners
-    and counts it once, and a scaling has to scale Σ₀ as well. It cannot be combined with
+    taught. After everything is forgotten the start remains, merging needs the same start in both
+    learners and counts it once, and a scaling has to scale Σ₀ as well. It cannot be combined with
     ``half_life``, and such a learner computes on the host.
 
     References
@@ -172,15 +172,15 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
     def started_from(cls, X: ArrayLike, *, weight: float | None = None, **parameters: Any) -> Self:
         """A learner that starts from the covariance of unlabelled vectors.
 
-        Their covariance has the spread between classes in it as well, so it is wider than what it
-        stands for; the more examples are taught, the less that matters.
+        Their covariance includes the spread between classes, so it overestimates the within-class
+        covariance; the more examples are taught, the less that matters.
 
         Parameters
         ----------
         X : array-like of shape (n_vectors, n_features)
-            At least two vectors; nothing of them is kept but their covariance.
+            At least two vectors; only their covariance is kept.
         weight : float, optional
-            How many examples they count as; by default as many as there are.
+            Number of examples they count as; defaults to their number.
         **parameters : the other parameters of the learner
         """
         rows = checked_rows(X)
@@ -227,7 +227,7 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
             return self.moments_.scatter() / self.moments_.scatter_weight
 
     def transform(self, X: Any) -> Array:
-        """Coordinates along which the classes lie furthest apart, in units of their spread.
+        """Coordinates along which the classes are separated most, in units of their spread.
 
         The directions v solve B v = λ Λ⁻¹ v, with B the covariance of the class means, weighted by
         ``priors_``; the largest λ first. There is one less than there are classes, and no more than
@@ -254,8 +254,8 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
             lower = np.linalg.cholesky(within)
         except np.linalg.LinAlgError:
             raise LostDefiniteness(
-                "the scatter within classes is singular, so there are no directions: give a larger "
-                "shrinkage, or features that differ"
+                "the scatter within classes is singular, so there are no directions; give a larger "
+                "shrinkage, or features that vary"
             ) from None
         whitened = solve_triangular(lower, gaps.T * np.sqrt(self.priors_), lower=True)
         _, vectors = eigh(whitened @ whitened.T)
@@ -270,7 +270,7 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
 
     @property
     def _is_started(self) -> bool:
-        """Whether a covariance is there before the first example."""
+        """Whether there is a covariance before the first example."""
         return self.start_covariance is not None
 
     @property
@@ -284,14 +284,14 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         require_positive("start_weight", self.start_weight)
         if self._is_started and self._fades:
             raise InvalidParameter(
-                "start_covariance cannot be combined with half_life, by which the start would fade"
+                "start_covariance cannot be combined with half_life, because the start would fade"
             )
         if isinstance(self.priors, Mapping):
             for label, weight in self.priors.items():
                 require_positive(f"priors[{label!r}]", weight)
         elif not isinstance(self.priors, str) or self.priors not in ("equal", "empirical"):
             raise InvalidParameter(
-                "priors is 'equal', 'empirical' or a mapping from labels to weights, not "
+                "priors must be 'equal', 'empirical' or a mapping from labels to weights, not "
                 f"{self.priors!r:.80}"
             )
 
@@ -315,8 +315,8 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
     def _forget_class(self, slot: int) -> None:
         if not self.class_scatter:
             raise NotForgettable(
-                "one scatter matrix is kept for all classes, and the part of this class cannot be "
-                "told from the rest; pass its examples to forget, or build the learner with "
+                "one scatter matrix is kept for all classes, so the part of this class is not "
+                "known; pass its examples to forget, or create the learner with "
                 "class_scatter=True (K d² numbers of memory)"
             )
         super()._forget_class(slot)
@@ -355,7 +355,7 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         return slots, products_one(self.moments_.means[slots], z) + bias[slots]
 
     def _log_priors(self) -> Array:
-        """By slot, up to a term all classes share; empty slots are never scored."""
+        """By slot, up to a term common to all classes; empty slots are never scored."""
         return self._log_priors_of(self.moments_.counts)
 
     def _log_priors_of(self, counts: Array) -> Array:
@@ -405,7 +405,7 @@ class TowardsMeanVariance:
 
 @dataclass(frozen=True)
 class Oracle:
-    """The share that Oracle Approximating Shrinkage works out from the data."""
+    """The share computed by Oracle Approximating Shrinkage."""
 
     def __call__(self, moments: Moments | DeviceMoments) -> tuple[float, float]:
         if isinstance(moments, Moments):
@@ -420,7 +420,7 @@ class Oracle:
 
 
 def shrinkage_named(parameter: float | str) -> Shrinkage:
-    """What a learner's ``shrinkage`` stands for: a number, or "oas"."""
+    """The ``shrinkage`` of a learner as an object: a number, or "oas"."""
     return Oracle() if isinstance(parameter, str) else TowardsMeanVariance(float(parameter))
 
 
@@ -448,5 +448,5 @@ def oas_weight_of(mean_square: float, d: int, total: float) -> float:
 
 def floor_of(weight: float, trace: float, moments: Moments | DeviceMoments) -> float:
     """The floor r of a share ε: ε ν."""
-    # Without any variance every direction is alike: the identity, as in nearest class mean.
+    # Without any variance all directions are equal: the identity, as in nearest class mean.
     return weight * trace / (moments.scatter_weight * moments.n_features) if trace > 0 else 1.0

@@ -1,11 +1,11 @@
-"""A metric for nearest class means, learned from examples (MET+NCM).
+"""Learns a metric for nearest class means (MET+NCM).
 
     p(k|x) ∝ exp(−½ ‖W(x − μ_k)‖²),   W = argmin of −mean ln p(y|x),   W of shape (rank, d)
 
 With α_ik = w_i ([y_i = k] − p(k|x_i)), the gradient is W Σ α_ik (μ_k − x_i)(μ_k − x_i)ᵀ. Because
 Σ_k α_ik = 0, it takes three products of size n × rank × d and no sum over pairs. The loss is
-lowered by L-BFGS from the leading principal directions, and stopped early: the number of steps is
-what keeps W from fitting the examples too closely. Deterministic.
+minimised by L-BFGS from the leading principal directions, and stopped early: the number of steps is
+what keeps W from overfitting. Deterministic.
 
 References
 ----------
@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 from everlearn.base import Array, Slots
 
 STEPS = 30
-# Of the mean square distance of examples to their class mean, after the first projection.
+# Target of the mean squared distance of examples to their class mean after projection.
 FIRST_SPREAD = 1.0
 
 
@@ -50,7 +50,7 @@ def learned_metric(
 def _principal_directions(
     X: Array, share: Array, member_of: Slots, means: Array, rank: int
 ) -> Array:
-    """The directions in which examples vary most, scaled to a common spread within classes."""
+    """The principal directions of the examples, scaled to a common spread within classes."""
     _, values, directions = np.linalg.svd(np.sqrt(share)[:, None] * X, full_matrices=False)
     kept = values > 1e-10 * max(values[0], 1e-300)
     W: Array = directions[: max(1, min(rank, int(kept.sum())))]

@@ -1,14 +1,14 @@
-"""Nearest class mean: a class is the average of its examples, and the nearest average wins.
+"""Nearest class mean: a class is represented by the mean of its examples.
 
     euclidean    argmin_k ‖x − μ_k‖
     cosine       argmax_k x·μ_k / (‖x‖ ‖μ_k‖)
     learned      argmin_k ‖W(x − μ_k)‖,  W learned once (see learned_metric.py)
 
-Sparse rows are taken without their zeros (see sparse.py), except by a learned metric.
+Sparse rows are processed without their zeros (see sparse.py), except by a learned metric.
 
-One example costs O(d) to learn and O(K d) to ask; memory is K d numbers. Exact in every sense:
-a batch equals its rows one by one, in any order; forgetting and merging are exact. A learned
-metric promises none of this: it is learned once, from a batch of several classes, and then fixed.
+One example costs O(d) to learn and O(K d) to ask; memory is K d numbers. Everything is exact: a
+batch equals its rows one by one, in any order; forgetting and merging are exact. A learned metric
+guarantees none of this: it is learned once, from a batch of several classes, and then fixed.
 """
 
 from collections.abc import Iterable
@@ -33,27 +33,27 @@ from everlearn.statistics.screening import Screen
 from everlearn.statistics.stored import stored
 from everlearn.validation import require_number, require_one_of, require_whole
 
-# Classes scored together when many rows are asked about.
+# Classes scored together in a batch.
 CLASSES_AT_ONCE = 4096
 
 
 class NearestClassMean(AdditiveClassifier):
     """Classify by the nearest class mean.
 
-    Learning one example costs O(d), whatever was learned before.
+    Learning one example costs O(d), independent of the number learned.
 
     Parameters
     ----------
     metric : {"euclidean", "cosine", "learned"}, default="euclidean"
-        What near means. Cosine compares directions and suits features of neural networks whose
-        length says more about contrast than about content. A learned metric is a projection that
-        brings examples near their class mean; it is learned from the first batch with several
-        classes and more examples than classes, and is Euclidean before that. Classes that come
-        later are only added to it.
+        The distance. Cosine compares directions and suits features of neural networks whose length
+        says more about contrast than about content. A learned metric is a projection that brings
+        examples near their class mean; it is learned from the first batch with several classes and
+        more examples than classes, and is Euclidean before that. Later classes are added without
+        changing it.
     rank : int, default=128
         The number of dimensions a learned metric projects to.
     half_life : float of at least 1, optional
-        After so many further examples an example counts for half as much: for streams that change.
+        The weight of an example halves after this many further examples, for streams that change.
         Exact, at the same cost; ``forget`` is refused, and ``merge`` takes both learners as of now.
 
     Attributes
@@ -66,7 +66,7 @@ class NearestClassMean(AdditiveClassifier):
 
     See Also
     --------
-    StreamingLDA : Also learns how features vary together; better from some hundred examples on.
+    StreamingLDA : Also learns the covariance of features; better from some hundred examples on.
 
     Notes
     -----
@@ -146,7 +146,7 @@ class NearestClassMean(AdditiveClassifier):
 
     @property
     def _block_rows(self) -> int | None:  # type: ignore[override]
-        # A metric is learned from a whole batch.
+        # The metric is learned from a whole batch.
         return None if self.metric == "learned" else BLOCK_ROWS
 
     @property
@@ -154,7 +154,7 @@ class NearestClassMean(AdditiveClassifier):
         return self.metric != "learned"
 
     def _learn_sparse(self, X: SparseRows, slots: Slots, weights: Array | None) -> None:
-        if self._fades:  # an example's weight depends on its place in the stream
+        if self._fades:  # the weight of an example depends on its position in the stream
             super()._learn_sparse(X, slots, weights)
         else:
             self.moments_.merge(*sparse_means(X, slots, weights))
@@ -179,7 +179,7 @@ class NearestClassMean(AdditiveClassifier):
     def _merge(self, other: Any, slots: Slots) -> None:
         if self.metric == "learned":
             raise NotMergeable(
-                "each learner has learned a metric of its own; merge learners with a metric that "
+                "each learner has learned its own metric; merge learners with a metric that "
                 "is not learned"
             )
         super()._merge(other, slots)
@@ -188,7 +188,7 @@ class NearestClassMean(AdditiveClassifier):
         if self.metric == "learned":
             raise NotForgettable(
                 "the metric was learned from the first examples and cannot unlearn any of them; "
-                "use a metric that is not learned, or fit anew without them"
+                "use a metric that is not learned, or fit again without them"
             )
 
     def _scores(self, X: Array) -> Array:
@@ -196,13 +196,13 @@ class NearestClassMean(AdditiveClassifier):
             return products(unit_rows(X), unit_rows(self.moments_.means))
         if self.metric == "euclidean" and len(X) <= FEW_ROWS:
             return np.stack([self._scores_one(x) for x in X])
-        # About the mean of everything, so that a common offset does not eat the digits.
+        # About the overall mean, so that a common offset does not cost precision.
         mean, scores = self.moments_.mean, np.empty((len(X), self.moments_.n_slots))
         X = X - mean
         if self.projection_ is not None:
             X = X @ self.projection_.T
         squares = np.einsum("ij,ij->i", X, X)[:, None]
-        # Block by block, in the cache: copies as large as all means would take longer.
+        # Block by block, to stay in the cache: copies as large as all means would be slower.
         for start in range(0, scores.shape[1], CLASSES_AT_ONCE):
             part = slice(start, start + CLASSES_AT_ONCE)
             means = self.moments_.means[part] - mean
@@ -227,7 +227,7 @@ class NearestClassMean(AdditiveClassifier):
             return None
 
         def question(screen: Screen) -> Products:
-            # −½ ‖x − μ‖² is (μ − o)·(x − o) − ½ ‖μ − o‖², less a term all classes share.
+            # −½ ‖x − μ‖² is (μ − o)·(x − o) − ½ ‖μ − o‖², minus a term common to all classes.
             z = x - screen.centre
             offset = -float(screen.centre @ z)
             return Products(z, None, offset, -0.5 * screen.squares(), float(z @ z))
@@ -271,7 +271,7 @@ class MeansOnDevice:
 
     def __init__(self, moments: DeviceMoments, metric: str) -> None:
         self._device, self._metric = moments.device, metric
-        # About the mean of everything, so that a common offset does not eat the digits.
+        # About the overall mean, so that a common offset does not cost precision.
         self._origin = moments.mean
         if metric == "cosine":
             self._means = unit_rows_at(moments.device, moments.means)

@@ -7,21 +7,20 @@ Objects with Fixed Update Time*, ICRA 2017, Algorithm 1):
     W = A⁻¹ b Γ^α,      Γ = diag(N / n_k)                                           Eq. 21
     answer = argmax_k W_k·x                                                         Eq. 17
 
-Γ^α recodes the targets so that a class with few examples is not drowned by classes with many; it
-is a scale per class at the time of asking. λ I enters once. Rebalancing weights the examples
-instead (Eq. 22); the paper calls it impossible to update, and indeed every weight changes with
-every example, but with the second moments of each class kept apart it can be solved anew at any
-time without the data:
+Γ^α recodes the targets so that a class with few examples is not dominated by classes with many; it
+is a factor per class, applied when asked. λ I enters once. Rebalancing weights the examples instead
+(Eq. 22). The paper calls it impossible to update, since every weight changes with every example;
+with separate second moments per class it can be solved again at any time without the data:
 
     A = Σ_k γ_k (S_k + n_k μ_k μ_kᵀ) + λ I,   b_k = γ_k n_k μ_k,   γ_k = (N / n_k)^α
 
-Symbols: λ is ``regularization``, α is ``recoding``; x and b are centred about the mean of all
-examples if ``fit_intercept`` is set, which is the same as an intercept without penalty.
+Symbols: λ is ``regularization``, α is ``recoding``; x and b are centred about the overall mean if
+``fit_intercept`` is set, which is equivalent to an unpenalised intercept.
 
 Cost per example, d features and K classes: O(d²) to learn, O(d² + K d) to ask. The published form
-solves for all of W at every step, O(K d²). Here A's factor follows by one rank-one update, and a
-question costs two triangular solves, z = A⁻¹ x, and K products b_k·z. Memory d² + K d.
-Exact in every sense: batch = loop = any order; merge; forget.
+solves for all of W at every step, O(K d²). Here A's factor gets one rank-one update, and a question
+costs two triangular solves, z = A⁻¹ x, and K products b_k·z. Memory is d² + K d numbers.
+Everything is exact: batch = loop = any order; merge; forget.
 """
 
 from typing import Any, ClassVar
@@ -52,48 +51,48 @@ from everlearn.validation import (
     require_whole,
 )
 
-# ``predict_one`` chooses λ and α anew when this share of examples has come in since it last did.
+# ``predict_one`` chooses λ and α again after this share of examples was added.
 RESELECT_AFTER = 0.1
-# With a half-life it takes λ from up to so many times fainter examples.
+# With a half-life, λ may be relative to examples up to this many times fainter.
 FADED = 1.05
 
 
 class RecursiveRLSC(AdditiveClassifier):
     """Ridge regression onto class indicators, one example at a time.
 
-    Learning costs O(d²) per example however much was learned before, asking O(d² + K d).
+    Learning costs O(d²) per example, independent of the number learned; asking O(d² + K d).
 
     Parameters
     ----------
     regularization : float > 0 or "auto", default=1.0
         λ. ``"auto"`` chooses among ``candidates`` by leave-one-out accuracy.
     recoding : float in [0, 1] or "auto", default=0.7
-        α: how far rare classes are brought up to frequent ones; 0 is plain ridge regression, 1
-        makes all classes count the same. ``"auto"`` takes the largest value whose leave-one-out
-        accuracy is as good as any. The paper found 0.6 to 0.7 on its three data sets.
+        α: how far rare classes are raised to the level of frequent ones; 0 is plain ridge
+        regression, 1 makes all classes count the same. ``"auto"`` takes the largest value whose
+        leave-one-out accuracy is as good as any. The paper found 0.6 to 0.7 on its three data sets.
     weighting : {"recode", "rebalance"}, default="recode"
         Recode the targets (Algorithm 1), or weight the examples (Eq. 22 with α = 1). Rebalancing
-        keeps the scatter of each class, K d² numbers, and solves anew, O(K d² + d³), at the first
+        keeps the scatter of each class, K d² numbers, and solves again, O(K d² + d³), at the first
         question after a change.
     fit_intercept : bool, default=False
-        Add an intercept, not penalised.
+        Add an unpenalised intercept.
     candidates : array-like of float, optional
-        Values of λ to choose from. By default 20 values, evenly spaced in their logarithm, from
-        10 to 1e-4 times the mean scatter of a feature about the mean of all examples, wherever
-        the origin is.
+        Values of λ to choose from. Defaults to 20 values, evenly spaced on a logarithmic scale,
+        from 10 to 1e-4 times the mean scatter of a feature about the overall mean; they do not
+        depend on the origin.
     validation_size : int, default=2000
-        With ``"auto"``: the most examples kept to choose by; beyond it the largest classes give
-        theirs up.
+        With ``"auto"``: the most examples kept for the choice; beyond it the largest classes give
+        up theirs.
     class_scatter : bool, default=False
-        Keep the scatter of each class apart, K d² numbers, so that ``forget_class`` is exact
-        without the examples. ``forget`` with the examples is exact anyway.
+        Keep a separate scatter per class, K d² numbers, so that ``forget_class`` is exact without
+        the examples. ``forget`` with the examples is exact anyway.
     half_life : float of at least 1, optional
-        After so many further examples an example counts for half as much: for streams that change.
+        The weight of an example halves after this many further examples, for streams that change.
         Exact, at the same cost; ``forget`` is refused, and ``merge`` takes both learners as of now.
-        λ is beside examples as they count now. Not together with ``"auto"``. ``predict_one`` uses
-        a λ up to 5 % smaller.
+        λ is relative to the current weights. Not together with ``"auto"``. ``predict_one`` uses a
+        λ up to 5 % smaller.
     hold_out_every : int
-        Has no effect since nothing is held out any more.
+        Has no effect, since nothing is held out any more.
 
         .. deprecated:: 0.2
 
@@ -105,8 +104,8 @@ class RecursiveRLSC(AdditiveClassifier):
     intercept_ : ndarray of shape (n_classes,)
         The recoded W, in the order of ``classes_``.
     regularization_, recoding_ : float
-        λ and α in force.
-    moments_ : the statistics all this is read from
+        λ and α in use.
+    moments_ : the underlying statistics
 
     See Also
     --------
@@ -114,13 +113,13 @@ class RecursiveRLSC(AdditiveClassifier):
 
     Notes
     -----
-    *Model selection*: a bounded sample of the examples is kept, the same whatever the order. Each
-    of them is answered as if it had never been learned, which follows from the statistics in closed
-    form; λ and then α are chosen by accuracy on them, each counting for as much as it does in the
-    stream. One eigendecomposition gives the solutions for all λ. The middle one of all λ within a
-    standard error of the highest accuracy is taken. The paper (Sec. VI-C) holds every sixth example
-    out instead. ``predict``, ``decision_function`` and ``predict_proba`` choose anew after every
-    change; ``predict_one`` when a tenth more examples have come in.
+    *Model selection*: a bounded sample of the examples is kept, independent of their order. Each is
+    scored as if it had never been learned, which follows from the statistics in closed form; λ and
+    then α are chosen by accuracy on them, each weighted as in the stream. One eigendecomposition
+    gives the solutions for all λ. The middle one of all λ within a standard error of the highest
+    accuracy is taken. The paper (Sec. VI-C) holds out every sixth example instead. ``predict``,
+    ``decision_function`` and ``predict_proba`` choose again after every change; ``predict_one``
+    when a tenth more examples were learned.
 
     ``predict_proba`` is the softmax of the scores over the residual variance (corrected for the
     degrees of freedom used): the posterior if residuals were Gaussian.
@@ -195,7 +194,7 @@ class RecursiveRLSC(AdditiveClassifier):
 
     @property
     def temperature_(self) -> float:
-        """The residual variance of a score: what makes scores differences of log-probabilities."""
+        """The residual variance of a score, which scales scores to log-probabilities."""
         with self._lock:
             return self._current().noise()
 
@@ -205,7 +204,7 @@ class RecursiveRLSC(AdditiveClassifier):
             return self.coef_, self.intercept_
 
     def linear_question(self, x: Array) -> tuple[Array, float, Array]:
-        """What turns class means into scores of one vector: a_k (μ_k·z + c) by slot.
+        """Coefficients that turn class means into scores of one vector: a_k (μ_k·z + c) by slot.
 
         Returns
         -------
@@ -241,13 +240,13 @@ class RecursiveRLSC(AdditiveClassifier):
         require_number("half_life", self.half_life, least=1.0, or_none=True)
         if self._fades and self._chooses:
             raise InvalidParameter(
-                "with a half_life, regularization and recoding are numbers: the examples kept to "
-                "choose by would have to fade as well"
+                "with a half_life, regularization and recoding must be numbers, because the "
+                "examples kept for the choice would have to fade as well"
             )
         if self.candidates is None:
             return
         if np.ndim(self.candidates) != 1 or not len(self.candidates):
-            raise InvalidParameter("candidates is a list of positive numbers to choose λ from")
+            raise InvalidParameter("candidates must be a list of positive numbers to choose λ from")
         for value in np.asarray(self.candidates).tolist():
             require_positive("each of candidates", value)
 
@@ -259,7 +258,7 @@ class RecursiveRLSC(AdditiveClassifier):
     def _begin(self, n_features: int) -> None:
         super()._begin(n_features)
         self._sample = Sample(n_features, int(self.validation_size))
-        # Two solutions: one that follows every example, one that is exact after a choice.
+        # Two solutions: one updated with every example, one exact after a choice.
         self._running = _Solution()
         self._fresh = _Solution()
 
@@ -294,9 +293,9 @@ class RecursiveRLSC(AdditiveClassifier):
     def _forget_class(self, slot: int) -> None:
         if not self._keeps_class_scatter:
             raise NotForgettable(
-                "second moments are kept for all classes together, and the part of this class "
-                "cannot be told from the rest; pass its examples to forget, or build the learner "
-                "with class_scatter=True (K d² numbers of memory)"
+                "second moments are kept for all classes together, so the part of this class is "
+                "not known; pass its examples to forget, or create the learner with "
+                "class_scatter=True (K d² numbers of memory)"
             )
         super()._forget_class(slot)
         if self._chooses:
@@ -327,7 +326,7 @@ class RecursiveRLSC(AdditiveClassifier):
         return slots, (products_one(self.moments_.means[slots], z) + offset) * scale[slots]
 
     def _current(self) -> LeastSquares:
-        """The solution for exactly what was taught, with the parameters as they are now."""
+        """The solution for exactly what was learned, with the current parameters."""
         if not self._chooses and not self._fades:
             return self._recent()
         kept = self._fresh
@@ -337,11 +336,11 @@ class RecursiveRLSC(AdditiveClassifier):
         return kept.solution
 
     def _recent(self) -> LeastSquares:
-        """The solution that follows every example, with λ and α chosen not long ago."""
+        """The solution updated with every example, with recently chosen λ and α."""
         kept = self._running
         total, unit = self.moments_.total, self.moments_.unit
         grown = self._chooses and not (kept.total <= total <= kept.total * (1.0 + RESELECT_AFTER))
-        # λ grows beside examples that fade; a factor cannot follow that.
+        # λ grows relative to fading examples; a factor cannot follow that.
         grown = grown or not kept.unit <= unit <= kept.unit * FADED
         if kept.solution is None or kept.made_for != self._asked or grown:
             kept.solution = self._solve()
@@ -358,7 +357,7 @@ class RecursiveRLSC(AdditiveClassifier):
         if self.weighting == "rebalance" and not self.moments_.keeps_class_scatter:
             raise InvalidParameter(
                 "weighting='rebalance' needs the scatter of each class from the first example on; "
-                "teach a new learner"
+                "create and teach a new learner"
             )
         if self._chooses:
             return self._solved(self._select())
@@ -427,7 +426,7 @@ class RecursiveRLSC(AdditiveClassifier):
 
 
 class _Solution:
-    """A solution and what it was made for; mutable, so that predict never writes to `__dict__`."""
+    """A solution and its parameters; mutable, so that predict never writes to `__dict__`."""
 
     def __init__(self) -> None:
         self.solution: LeastSquares | None = None
@@ -437,7 +436,7 @@ class _Solution:
 
 
 class _SampleWatcher:
-    """Offers rows that are learned on a device to the sample; only those it keeps are copied."""
+    """Offers rows learned on a device to the sample; only those it keeps are copied."""
 
     def __init__(self, learner: RecursiveRLSC, slots: Slots, weights: Array | None) -> None:
         self._learner = learner

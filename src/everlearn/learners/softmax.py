@@ -1,10 +1,10 @@
-"""A softmax layer trained by stochastic gradient descent with momentum; it grows with its classes.
+"""A growing softmax layer, trained by stochastic gradient descent with momentum.
 
     p = softmax(W x + b),   loss = −log p_y + ½ δ ‖W‖²
     V ← m V − η ∇loss,      W ← W + V
 
-η is the learning rate, m the momentum, δ the weight decay. A new class starts with weights zero.
-Computed in float32, as the networks are whose last layer this is.
+η is the learning rate, m the momentum, δ the weight decay. A new class starts with zero weights.
+Computed in float32, like the networks whose last layer this is.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from everlearn.arrays import Single, Slots
 
 @dataclass(frozen=True)
 class Descent:
-    """How a layer is trained."""
+    """Hyperparameters of the gradient descent."""
 
     learning_rate: float
     momentum: float
@@ -33,7 +33,7 @@ class SoftmaxLayer:
         self.velocity = np.zeros_like(self.weights)
 
     def grow(self, n_classes: int) -> None:
-        """Make room for classes up to this many."""
+        """Add classes up to this number."""
         missing = n_classes - len(self.weights)
         if missing > 0:
             more = np.zeros((missing, self.weights.shape[1]), dtype=np.float32)

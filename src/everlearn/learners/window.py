@@ -1,8 +1,8 @@
-"""A learner that knows the latest examples and no others.
+"""A learner that knows only the latest examples.
 
-The last ``size`` examples are kept; whenever one falls out of the window, the learner forgets it.
-Where forgetting is exact, the learner is at every moment as if it had been taught the window and
-nothing else, whatever came before: a hard edge where ``half_life`` fades.
+The last ``size`` examples are kept; whenever one leaves the window, the learner forgets it. If
+forgetting is exact, the learner always equals one that was taught the window and nothing else: a
+hard edge, where ``half_life`` fades.
 
 Cost: one example learned and one forgotten, beside ``size`` × d numbers of memory.
 """
@@ -30,11 +30,11 @@ class SlidingWindow(StreamingClassifier):
     ----------
     learner : an everlearn learner that forgets exactly, default=StreamingLDA()
     size : int, default=1000
-        How many examples are known; each further one takes the place of the oldest.
+        Number of examples known; each further one replaces the oldest.
 
     Attributes
     ----------
-    learner_ : the learner as taught, under the numbers of the classes
+    learner_ : the fitted learner, with class numbers as labels
     classes_ : ndarray
         The classes of which the window holds an example.
     n_features_in_ : int
@@ -45,11 +45,10 @@ class SlidingWindow(StreamingClassifier):
 
     Notes
     -----
-    *Cost*: to learn one example, that of the learner to learn one and to forget one; ``size``
-    examples are kept.
+    *Cost*: that of the learner to learn one example and to forget one; ``size`` examples are kept.
 
     *Promises*: a batch equals its rows one by one, and memory is bounded. The order matters,
-    since it says which examples are the latest.
+    because it determines which examples are the latest.
 
     Examples
     --------
@@ -80,8 +79,8 @@ class SlidingWindow(StreamingClassifier):
         learner = self._untaught()
         if Promise.FORGET not in getattr(learner, "promises", ()):
             raise InvalidParameter(
-                f"learner is one that forgets exactly, and {learner!r} does not promise to; "
-                "NearestClassMean, StreamingLDA, RecursiveRLSC and AutoClassifier do"
+                f"learner must forget exactly, which {learner!r} does not guarantee; use "
+                "NearestClassMean, StreamingLDA, RecursiveRLSC or AutoClassifier"
             )
         learner._check_parameters()
 
@@ -95,7 +94,7 @@ class SlidingWindow(StreamingClassifier):
     def _learn_rows(
         self, rows: Any, labels: AnyArray, weights: Array | None, *, fresh: bool, **how: Any
     ) -> None:
-        if not fresh:  # so that a refused batch leaves the learner as it was
+        if not fresh:  # so that a rejected batch leaves the learner unchanged
             self.learner_ = copy.deepcopy(self.learner_)
         super()._learn_rows(rows, labels, weights, fresh=fresh, **how)
         self._release_empty()
@@ -134,7 +133,7 @@ class SlidingWindow(StreamingClassifier):
         return self._by_slot(self.learner_._scores_one(x)[None])[0]
 
     def _by_slot(self, scores: Array) -> Array:
-        """Columns of the learner, whose labels are our slots, as our columns."""
+        """The learner's columns, whose labels are our slots, as our columns."""
         ours = np.full((len(scores), self.registry_.n_slots), -np.inf)
         for column, slot in enumerate(self.learner_.registry_.by_slot):
             if slot is not None:
@@ -159,6 +158,6 @@ class SlidingWindow(StreamingClassifier):
         (learner,) = notes["learners"]
         known = {slot for slot, label in enumerate(self.registry_.by_slot) if label is not None}
         if set(slots.tolist()) != known or set(learner.classes_.tolist()) != known:
-            raise DamagedModel("window, learner and labels are of different classes")
+            raise DamagedModel("window, learner and labels have different classes")
         self.learner_ = learner
         self._kept = KeptExamples(X, slots.astype(np.intp), weights)

@@ -1,4 +1,4 @@
-"""The durable Memory: images in, names out, nothing lost."""
+"""The durable Memory: a labelled image store on disk that answers with names."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""Questions to an open Memory: the calibrated model, kept up to date with the journal.
+"""Answers questions from the calibrated model, which is kept up to date with the journal.
 
-The model is brought up to date when somebody asks and the journal has changed since. Read-only
-callers on the command line skip all this where they can (model/serving.py).
+The model is updated when a question arrives and the journal has changed since the last one.
+Read-only callers on the command line skip this where they can (model/serving.py).
 """
 
 from collections.abc import Sequence
@@ -27,16 +27,16 @@ from everlearn.memory.storage.rows import Example
 
 
 class Answering:
-    """What an open Memory answers, and from which model.
+    """Answers of an open Memory, and the model behind them.
 
     Parameters
     ----------
     opened : OpenMemory
     accept : float, optional
-        The share of familiar things that should not be called unknown; by default what the folder
-        says.
+        Share of familiar things that should not be called unknown. Defaults to the value stored
+        in the folder.
     randomised : bool
-        Whether to decide by p-values with a draw in them.
+        Whether unknown is decided by randomised p-values.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Answering:
         self._everything: tuple[tuple[int, int], TaughtMatrix] | None = None
 
     def reach(self, position: int, seconds: float) -> None:
-        """Know everything up to a position of the journal, waiting for it if need be."""
+        """Wait until everything up to a position of the journal is included in answers."""
         with self._opened.guard:
             if self.calibrated is not None and self.calibrated.position >= position:
                 return
@@ -61,17 +61,17 @@ class Answering:
         self._opened.read(self.refresh)
 
     def up_to_date(self) -> CalibratedModel | None:
-        """The model, ready to be asked; ``None`` before anything was taught."""
+        """The current calibrated model; ``None`` before anything was taught."""
         if self.read_at is None or self._opened.stamp() != self.read_at:
             self._opened.read(self.refresh)
         return self.calibrated
 
     def chosen_accept(self) -> float:
-        """What was given, or what the folder says; inside :meth:`OpenMemory.read`."""
+        """``accept`` as given, or as stored in the folder; call inside :meth:`OpenMemory.read`."""
         return self._given_accept or accept_of(self._opened.journal)
 
     def refresh(self) -> None:
-        """Follow the journal to its end; inside :meth:`OpenMemory.read`."""
+        """Update the model to the end of the journal; call inside :meth:`OpenMemory.read`."""
         self.read_at = None
         model, journal = self._opened.model(), self._opened.journal
         if not model.taught:
@@ -85,14 +85,14 @@ class Answering:
         self.read_at = journal.db.stamp()
 
     def require_alike(self, example: Example) -> None:
-        """Vectors must be of the kind that was taught."""
+        """Require a vector of the kind that was taught."""
         require_alike(self._kind, example, str(self._opened.path))
 
     def answer(self, example: Example, top: int | None) -> Answers:
         with self._opened.guard:
             for _ in range(LOOKS):
                 answers = self._answer(example, top)
-                # Words are looked up as they are needed, and belong to the same moment.
+                # Words are looked up lazily; they must be read at the same position as the answer.
                 if not self._opened.read_only or self._opened.stamp() == self.read_at:
                     break
             return answers
@@ -168,7 +168,7 @@ class Answering:
                 unknowns.remember(journal, example)
 
     def unknown_groups(self) -> list[list[UnknownImage]]:
-        """Kept unknown images by likeness; inside :meth:`OpenMemory.read` or a change."""
+        """Kept unknown images, grouped by similarity; call inside a read or a change."""
         found = unknowns.all_unknowns(self._opened.journal)
         known = self._opened.model().taught
         return unknowns.groups(found, self._likeness() if known else unknowns.USUAL_LIKENESS)
@@ -192,14 +192,14 @@ class Answering:
         return unknowns.likeness_of(familiarity.counts, familiarity.means, familiarity.lengths)
 
     def is_ignored(self, x: Any) -> bool:
-        """Whether something unknown resembles unknowns that are to be ignored."""
+        """Whether an unknown example resembles a group of unknowns that is set to be ignored."""
         journal = self._opened.journal
         if not unknowns.any_ignored(journal):
             return False
         return unknowns.resembles_ignored(unknowns.all_unknowns(journal), x, self._likeness())
 
     def _taught(self) -> TaughtMatrix:
-        """Everything that counts; kept while nothing changes."""
+        """All current teachings as a matrix, cached until something changes."""
         stamp = self._opened.journal.db.stamp()
         if self._everything is None or self._everything[0] != stamp:
             self._everything = None

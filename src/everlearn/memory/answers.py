@@ -1,4 +1,4 @@
-"""What a Memory answers, and what it reports of teaching."""
+"""Records returned by a Memory: answers, and outcomes of teaching."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from everlearn.regions.boxes import Box
 
 @dataclass(frozen=True)
 class Answer:
-    """One name, and how likely it is among the names known."""
+    """One name and its probability among the known names."""
 
     name: str
     probability: float
@@ -18,7 +18,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Steady:
-    """What the latest frames of a stream say together.
+    """The combined answer of the latest frames of a stream.
 
     Attributes
     ----------
@@ -27,9 +27,9 @@ class Steady:
     probability : float
         Of the name, among all names and unknown.
     settled : bool
-        Whether it led clearly at least once.
+        Whether the name has led clearly at least once.
     changed : bool
-        Whether it is another one than after the frame before.
+        Whether it differs from the answer after the previous frame.
     """
 
     name: str | None
@@ -39,27 +39,27 @@ class Steady:
 
 
 class Answers(Sequence[Answer]):
-    """Answers, best first.
+    """Answers, ordered from best to worst.
 
     Attributes
     ----------
     unknown : bool
-        Whether the example resembles nothing that was taught. The answers then say what it comes
-        closest to.
+        Whether the example resembles nothing that was taught. The answers then list the nearest
+        names.
     familiarity : float
         How well it fits what was taught; below ``threshold`` it is unknown.
     threshold : float
     probably : bool
-        Whether it is known, but only just: were twice as much refused, it would be unknown.
+        Whether it is known, but only just: at twice the refused share it would be unknown.
     ignored : bool
-        Whether it is unknown and resembles strangers that are to be ignored.
+        Whether it is unknown and resembles a group of unknowns that is set to be ignored.
     p_value : float
-        The share of taught things that look no more familiar; unknown is what has at most
-        1 − accept.
+        Share of taught examples that look no more familiar. At 1 − accept or below, the example
+        is unknown.
     box : Box or None
-        The part of the picture that the answers are about; ``None`` for all of it.
+        The part of the picture the answers are about; ``None`` for the whole picture.
     steady : Steady or None
-        In a session, what the latest frames say together.
+        Within a session, the combined answer of the latest frames.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Answers(Sequence[Answer]):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one example that should be taught."""
+    """Result of teaching one example."""
 
     source: str
     name: str
@@ -112,7 +112,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Summary:
-    """What became of many: how many were taught, were known already, could not be read."""
+    """Counts over many examples: taught, already known, unreadable."""
 
     taught: int
     repeated: int

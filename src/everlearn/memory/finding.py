@@ -1,10 +1,10 @@
-"""Things in a picture: where they are, and what they are called.
+"""Finds the things in a picture: where they are and what they are called.
 
     proposals (regions/proposals.py) → vectors of the boxes → names and background (model/finder.py)
-    → what looks like background goes → boxes of one name that show the same thing become one
+    → boxes that look like background are dropped → boxes of one name on the same thing are merged
 
-A thing that resembles nothing that was taught is *unknown*, by the same rule as in ``ask``; so is
-what the proposer is sure of and the Memory takes for background.
+A thing that resembles nothing that was taught is *unknown*, by the same rule as in ``ask``. A box
+with a high proposal score that looks like background is unknown as well.
 """
 
 import os
@@ -29,11 +29,11 @@ from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.rows import Example
 from everlearn.regions.boxes import MOST_BOXES, Box, Boxes, merged, rounded, suppressed
 
-# A name may score this much less than background: with few examples all scores are low.
+# A name may score this much below background: with few examples all scores are low.
 LENIENCE = 0.1
-# What looks like background but is a thing for sure, by the proposer's score, is unknown.
+# A box that looks like background but has at least this proposal score is unknown.
 THING = 0.4
-# Things of two names that overlap by more are one thing.
+# Boxes of two names that overlap by more than this are one thing.
 ONE_THING = 0.5
 
 
@@ -44,13 +44,13 @@ class Thing:
     Attributes
     ----------
     box : Box
-        Where it is, in shares of the picture.
+        Where it is, as shares of the picture's width and height.
     answers : Answers
-        What it may be, the best first; ``answers.unknown`` where it resembles nothing taught.
+        Its names, best first; ``answers.unknown`` if it resembles nothing that was taught.
     score : float
-        How sure it is that this is a thing of that name; for comparing things of one Memory.
+        Confidence that this is a thing of that name; comparable within one Memory.
     vector : ndarray
-        Of the box.
+        Embedding of the box.
     """
 
     box: Box
@@ -65,7 +65,7 @@ class Thing:
 
 
 class Finding:
-    """Finds things in pictures with what a Memory was taught.
+    """Finds things in pictures with the examples taught to a Memory.
 
     Parameters
     ----------
@@ -90,9 +90,11 @@ class Finding:
         everything: bool = False,
         remember: bool = False,
     ) -> list[Thing]:
-        """Things, the surest first; with ``everything`` also what looks like background."""
+        """Things, most confident first; ``everything`` includes apparent background."""
         if not 1 <= most <= MOST_BOXES:
-            raise InvalidInput(f"most is a number of boxes from 1 to {MOST_BOXES}, not {most!r}")
+            raise InvalidInput(
+                f"most must be a number of boxes from 1 to {MOST_BOXES}, not {most!r}"
+            )
         looker = self._intake.looker
         image, digest = looker.opened(_shown(picture))
         proposed = looker.proposer.propose(image)
@@ -116,7 +118,7 @@ class Finding:
         top: int | None = None,
         everything: bool = False,
     ) -> list[Thing]:
-        """Boxes with their vectors as things; what shows the same thing becomes one."""
+        """Turn boxes and their vectors into named things; boxes on the same thing are merged."""
         with self._opened.guard:
             calibrated = self._answering.up_to_date()
             if calibrated is None or not len(boxes):
@@ -153,7 +155,7 @@ class Finding:
         *,
         strange: bool,
     ) -> Answers:
-        """Names with the shares of the head; known or unknown as ``ask`` says, or as told."""
+        """Names with the head's probabilities; unknown is decided as in ``ask`` unless given."""
         plain = calibrated.answer(x)
         verdict = replace(plain, shares=shares, p_value=0.0 if strange else plain.p_value)
         acceptance, accept = calibrated.judgement.acceptance, self._answering.accept
@@ -170,7 +172,7 @@ class Finding:
         )
 
     def _nameless(self, boxes: Boxes, scores: Array, vectors: NDArray[np.float32]) -> list[Thing]:
-        """Nothing was taught: every thing is unknown."""
+        """Used before anything is taught: every thing is unknown."""
         nothing = Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf)
         return [
             Thing(rounded(boxes[i]), nothing, float(np.log(scores[i])), vectors[i])
@@ -178,7 +180,7 @@ class Finding:
         ]
 
     def _up_to_date(self, calibrated: CalibratedModel) -> FindHead:
-        """The head of the model that answers now; made anew after a change."""
+        """The head of the current model, rebuilt after a change."""
         stamp = self._answering.read_at
         if self._head is None or stamp is None or self._head[0] != stamp:
             head = self._opened.read(lambda: self._made(calibrated))
@@ -197,7 +199,7 @@ class Finding:
 def _one_for_each_thing(
     boxes: Boxes, surety: Array, names: NDArray[np.intp], seen: NDArray[np.intp]
 ) -> Sequence[int]:
-    """Indices of the boxes that stand for things, the surest first."""
+    """Indices of the boxes kept, one for each thing, by falling confidence."""
     kept: list[int] = []
     for name in np.unique(names[seen]):
         own = seen[names[seen] == name]

@@ -1,10 +1,10 @@
-"""Things over the frames of a video: found, followed, and named by all of their frames.
+"""Follows things over the frames of a video and names each from all of its frames.
 
     frame → boxes (proposals, or what moves) → things (finding.py) → tracks (regions/tracks.py)
 
-The name of a track is what its frames say together. It is told once it is settled, and again when
-it changes. Frames of a track that look different are kept, a few, so that teaching the track
-teaches those and not a hundred copies of one view.
+A track's name combines the evidence of its frames. An event is emitted when the name is settled
+and again when it changes. A few frames of a track that look different are kept, so that teaching
+the track teaches distinct views and not a hundred copies of one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,14 +25,14 @@ from everlearn.regions.boxes import Box
 from everlearn.regions.motion import MotionProposer
 from everlearn.regions.tracks import Track, Tracker
 
-# Views of a track are kept that look less alike than this (cosine), so many at most.
+# A view of a track is kept if its cosine similarity to the others is below this; at most so many.
 ALIKE = 0.9
 MOST_VIEWS = 8
 
 
 @dataclass(frozen=True)
 class TrackedThing:
-    """A thing in a frame, and what is known of it from all frames so far.
+    """A thing in a frame, with what is known about it from all frames so far.
 
     Attributes
     ----------
@@ -40,15 +40,15 @@ class TrackedThing:
         The number of its track.
     box : Box
     name : str or None
-        By all frames; ``None`` for unknown.
+        From all frames; ``None`` for unknown.
     probability : float
         Of the name, among all names and unknown.
     settled : bool
         Whether the name leads clearly.
     answers : Answers
-        Of this frame alone.
+        For this frame alone.
     views : tuple of Example
-        Frames of it that differ; ``memory.teach_many((view, name) for view in views)``.
+        Distinct frames of it; ``memory.teach_many((view, name) for view in views)`` teaches them.
     """
 
     id: int
@@ -62,7 +62,7 @@ class TrackedThing:
 
 @dataclass(frozen=True)
 class TrackEvent:
-    """The name of a track was settled, or changed; ``name`` is ``None`` for unknown."""
+    """A track's name was settled or has changed; ``name`` is ``None`` for unknown."""
 
     track: int
     name: str | None
@@ -74,7 +74,7 @@ class TrackEvent:
 
 @dataclass(frozen=True)
 class FollowedFrame:
-    """What was seen in one frame.
+    """The result for one frame.
 
     Attributes
     ----------
@@ -109,11 +109,11 @@ class Following:
     finding : Finding
     intake : Intake
     most : int
-        How many boxes of a frame are looked at.
+        Boxes examined per frame.
     motion : bool
-        Look at what moves, before a camera that does not, instead of asking the proposer.
+        Examine moving areas of a fixed camera instead of the proposer's boxes.
     patience : int
-        A track ends when its thing was missed in more frames than this.
+        A track ends when its thing has been missed in more frames than this.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Following:
         self._told: dict[int, str | None] = {}
 
     def frames(self, frames: Iterable[Any]) -> Iterator[FollowedFrame]:
-        """One result a frame; an error ends it where the video does."""
+        """Yield one result per frame; a reading error ends the iteration."""
         for number, frame in enumerate(frames):
             if isinstance(frame, VideoFrame):
                 yield self.frame(frame.opened(), frame.seconds, str(frame.path))
@@ -137,7 +137,7 @@ class Following:
                 yield self.frame(np.asarray(pixels), float(number), "")
 
     def frame(self, pixels: NDArray[np.uint8], seconds: float, source: str) -> FollowedFrame:
-        """The next frame."""
+        """Process the next frame."""
         picture = as_picture(pixels)
         looker = self._intake.looker
         proposer = self._motion or looker.proposer

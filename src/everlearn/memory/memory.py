@@ -5,12 +5,11 @@
     prepared-*         what a question needs of the model: a cache        (model/serving.py)
     writer.lock        held by the one process that teaches               (storage/sqlite/folder.py)
 
-Teaching appends to the journal and returns when it is on disk. The model follows the journal when
-it is asked, so there is one way from the journal to the model, taken after a crash as after every
-teaching.
+Teaching appends to the journal and returns when the entry is on disk. The model catches up with the
+journal when a question arrives; recovery after a crash takes the same path.
 
 A Memory is composed of its parts: the open folder (opened.py), changes to it (edits/editor.py) and
-answers from it (answering.py). This file lists what a Memory can do.
+answers from it (answering.py). This file is the public interface.
 """
 
 import os
@@ -73,7 +72,7 @@ from everlearn.persistence import replace_file
 from everlearn.regions.looking import AUTO, Region, require_mode
 from everlearn.regions.proposals import MOST
 
-# How long an asker waits for a position.
+# Longest wait of a question for a position of the journal, in seconds.
 AFTER_SECONDS = 10.0
 
 _RENAMED = {
@@ -87,51 +86,50 @@ _RENAMED = {
 
 
 class Memory(FindsThings):
-    """Teach it examples and names, ask it about others; it keeps everything on disk.
+    """A durable classifier: teach it examples with names, ask it about others.
 
     Parameters
     ----------
     path : path-like or address
         A folder, or a PostgreSQL database (``postgresql://user@host/database``), which any number
-        of processes may teach and ask at once; made if it is not there.
+        of processes may teach and ask at once. Created if it does not exist.
     name : str, optional
         Which Memory of a database, "memory" by default; also written ``postgresql://…#name``.
     embedder : Embedder or path-like, optional
-        Turns images into vectors. By default the one the folder was taught with if it comes with
-        everlearn, and EfficientNet-Lite0 for a new folder. Also a word, such as
-        ``"efficientnet-lite0-int8"``, or the path of an ONNX file, whose pictures are prepared as
+        Turns images into vectors. Defaults to the one the folder was taught with if it comes with
+        everlearn, and to EfficientNet-Lite0 for a new folder. Also a model name such as
+        ``"efficientnet-lite0-int8"``, or the path of an ONNX file; images are then preprocessed as
         they were when the folder was taught.
     network : {"fast", "balanced", "best"} or path-like, optional
-        The same by a word that says what is wanted; everything that ``embedder`` takes but an
-        embedder itself.
+        The embedder chosen by purpose. Accepts everything ``embedder`` does except an embedder
+        object.
     classifier : an everlearn learner or a word, optional
-        The classifier of a new folder; words are those of :meth:`use`. A folder that exists keeps
+        The classifier of a new folder; see :meth:`use` for the names. An existing folder keeps
         its own.
     accept : float in (0, 1), optional
-        The share of familiar things that should not be called unknown, at least; by default what
-        :meth:`set_accept` wrote into the folder, or 0.95.
+        Lower bound on the share of familiar things that are not called unknown. Defaults to the
+        value written by :meth:`set_accept`, or 0.95.
     randomised : bool, default=False
-        Call unknown by a p-value with a draw in it, so that exactly ``accept`` is accepted on
-        average; the same picture always gets the same answer, but frames of one scene may not.
+        Decide unknown by a randomised p-value, so that exactly ``accept`` is accepted on average.
+        The same picture always gets the same answer, but frames of one scene may differ.
     read_only : bool, default=False
-        Open to be asked, beside a process that teaches.
+        Open for asking only; works beside a process that teaches.
     limits : Limits
-        What an image may cost at most.
+        Limits on the size of an image.
     keep_images : {"thumbnail", "image", "none"}, default="thumbnail"
-        What is kept of an image beside its vector: a small JPEG (about 3 kB), also the file itself,
-        which :meth:`reembed` can use when the source is gone, or nothing.
+        What is stored of an image beside its vector: a small JPEG (about 3 kB), the JPEG and the
+        file itself, which :meth:`reembed` can use when the source is gone, or nothing.
     regions : {"whole", "main", "things"}, optional
-        Which part of a picture is meant where no box is given, for a new folder: all of it (the
-        default), its main thing, or the main thing and beside it everything else as background,
-        from which :meth:`find` tells things. A folder that exists keeps its own; :meth:`reembed`
-        changes it.
+        Which part of a picture is used where no box is given, for a new folder: the whole picture
+        (the default), its main thing, or the main thing with everything else taught as background,
+        which :meth:`find` needs. An existing folder keeps its own; :meth:`reembed` changes it.
 
     Notes
     -----
-    A change is on disk when its method returns. Vectors are taught and asked at length one.
+    A change is on disk when its method returns. Vectors are normalised to length one.
 
-    *Promises*: what was acknowledged survives a crash; forgetting is exact, erasing exact to the
-    bit; of new pictures of taught things at least the share ``accept`` is not called unknown.
+    *Promises*: acknowledged changes survive a crash; forgetting is exact, erasing exact to the
+    bit; at least the share ``accept`` of new pictures of taught things is not called unknown.
 
     Examples
     --------
@@ -163,7 +161,7 @@ class Memory(FindsThings):
         if accept is not None:
             require_share(accept)
         if network is not None and embedder is not None:
-            raise InvalidParameter("network and embedder say the same; give one of them")
+            raise InvalidParameter("network and embedder are alternatives; give only one of them")
         storage = storage_at(path, name)
         self.path = storage.path
         self.read_only = read_only
@@ -183,12 +181,12 @@ class Memory(FindsThings):
 
     @property
     def accept(self) -> float:
-        """The share of familiar things that should not be called unknown, at least."""
+        """Lower bound on the share of familiar things that are not called unknown."""
         return self._opened.read(lambda: self._answering.chosen_accept())
 
     @property
     def regions(self) -> str:
-        """Which part of a picture is meant where no box is given."""
+        """Which part of a picture is used where no box is given."""
         return self._opened.mode
 
     def __getattr__(self, name: str) -> Any:
@@ -206,10 +204,10 @@ class Memory(FindsThings):
         self.close()
 
     def close(self) -> None:
-        """Make a snapshot if it is worth it, and let others teach."""
+        """Write a snapshot if it saves enough replay, and release the writer lock."""
         self._opened.close()
 
-    # Teaching, and taking it back.
+    # Teaching and forgetting.
 
     def teach(
         self,
@@ -222,16 +220,16 @@ class Memory(FindsThings):
         also: bool = False,
         group: str | None = None,
     ) -> bool:
-        """Teach one example; on disk when this returns.
+        """Teach one example; it is on disk when this returns.
 
         Parameters
         ----------
         example : path-like, bytes, array of shape (height, width, 3), or vector
-            An image file, its bytes, a picture in RGB, or features.
+            An image file, its bytes, a picture in RGB, or a feature vector.
         name : str
         box : (left, top, right, bottom) or "auto", optional
-            The part of the image that it is about, in pixels or, where all four are at most 1, in
-            shares; ``"auto"`` for the main thing. By default what ``regions`` says.
+            The part of the image to teach, in pixels or, where all four are at most 1, as shares of
+            its size; ``"auto"`` for the main thing. Defaults to the mode set by ``regions``.
         source : str, optional
             Where it came from, for :meth:`forget`; by default the path of the file.
         again : bool, default=False
@@ -240,8 +238,8 @@ class Memory(FindsThings):
             Teach it even if the same image is already taught under another name, and keep both;
             to move it, see :meth:`correct`.
         group : str, optional
-            A word of the caller's own: calls with the same one are one operation for :meth:`undo`,
-            as long as nothing else is done in between.
+            Calls with the same value form one operation for :meth:`undo`, as long as no other
+            change happens in between.
 
         Returns
         -------
@@ -260,9 +258,9 @@ class Memory(FindsThings):
         also: bool = False,
         acknowledge: Callable[[Outcome], None] | None = None,
     ) -> Summary:
-        """Teach pairs of an example and a name, every core busy; one operation for :meth:`undo`.
+        """Teach pairs of an example and a name, using every core; one operation for :meth:`undo`.
 
-        An image that cannot be read, or is taught under another name, does not stop the others.
+        Images that cannot be read, or are taught under another name, do not stop the rest.
 
         Parameters
         ----------
@@ -271,7 +269,7 @@ class Memory(FindsThings):
         again, also : bool, default=False
             As for :meth:`teach`.
         acknowledge : callable, optional
-            Told the outcome of each example, in order, once it is on disk.
+            Called with the outcome of each example, in order, once it is on disk.
         """
         return self._editor.teach_many(examples, again=again, also=also, acknowledge=acknowledge)
 
@@ -284,7 +282,7 @@ class Memory(FindsThings):
         source: str | None = None,
         also: bool = False,
     ) -> Correction:
-        """This is a ``name``: teach it, and if the same image stands under another name, move it.
+        """Teach an example as ``name``; if the image is taught under another name, move it.
 
         One operation for :meth:`undo`.
 
@@ -293,7 +291,7 @@ class Memory(FindsThings):
         example, box : as for :meth:`teach`
         name : str
         source : str, optional
-            As for :meth:`teach`; what is moved keeps the source it has.
+            As for :meth:`teach`; a moved teaching keeps the source it has.
         also : bool, default=False
             Keep the other names as well.
         """
@@ -308,26 +306,26 @@ class Memory(FindsThings):
         source: str | None = None,
         erase: bool = False,
     ) -> Forgotten:
-        """Unlearn an example, a name, or all that came from a source.
+        """Unlearn an example, a name, or everything from a source.
 
         Parameters
         ----------
         what : optional
-            An example as for :meth:`teach`, or a word that is a name, a source or a file; say
+            An example as for :meth:`teach`, or a string that is a name, a source or a file. Use
             ``name=`` or ``source=`` where it could be more than one of them.
         id : int, optional
             The number of a teaching, as :meth:`teachings` lists it.
         name, source : str, optional
             A source may be a folder: it stands for all files in it.
         erase : bool, default=False
-            Remove it from the history as well, so that no byte of it stays, and with it whatever
-            was forgotten before; there is no undo. The model becomes, bit for bit, that of a new
-            Memory taught what is left. Costs a rebuild; without it, :meth:`undo` works.
+            Remove it from the history as well, together with everything forgotten before, so that
+            no byte of it remains; this cannot be undone. The model then equals, bit for bit, that
+            of a new Memory taught the rest. Costs a rebuild. Without it, :meth:`undo` works.
 
         Returns
         -------
         Forgotten
-            How many teachings of which names, and the receipt of an erase.
+            The number of teachings, their names, and the receipt of an erase.
         """
         selection = TeachingSelection(what, id, name, source)
         return self._editor.erase(selection) if erase else self._editor.forget(selection)
@@ -351,50 +349,50 @@ class Memory(FindsThings):
         return self._opened.read(look)
 
     def rename(self, old: str, new: str) -> None:
-        """Call a name something else; if the new name exists, the two become one."""
+        """Rename a name; if the new name exists, the two are merged."""
         self._editor.rename(old, new)
 
     def undo(self, id: int | None = None) -> Change:
-        """Take the last operation back; returns what it was, and about how many teachings.
+        """Undo the last operation; returns what it was and how many teachings it concerned.
 
         An erase cannot be undone, nor anything before it.
 
         Parameters
         ----------
         id : int, optional
-            The number of the operation meant, as :meth:`would_undo` and :meth:`history` give it;
-            refused if something newer was done meanwhile.
+            The number of the operation to undo, from :meth:`would_undo` or :meth:`history`; refused
+            if it is no longer the latest.
         """
         return self._editor.undo(id)
 
     def redo(self, id: int | None = None) -> Change:
-        """Do again what was undone last, if nothing else was done since; ``id`` as for undo."""
+        """Redo the last undone operation, if nothing else was done since; ``id`` as for undo."""
         return self._editor.redo(id)
 
     def would_undo(self) -> Change:
-        """What :meth:`undo` would take back; changes nothing."""
+        """What :meth:`undo` would undo; changes nothing."""
         return self._opened.read(lambda: operations.would_undo(self._opened.journal))
 
     def would_redo(self) -> Change:
-        """What :meth:`redo` would do again; changes nothing."""
+        """What :meth:`redo` would redo; changes nothing."""
         return self._opened.read(lambda: operations.would_redo(self._opened.journal))
 
     def history(self, limit: int | None = None) -> list[Change]:
-        """What was done, the latest first."""
+        """The operations, latest first."""
         require_count("limit", limit)
         return self._opened.read(lambda: operations.history(self._opened.journal, limit))
 
     def merge(self, other: "Memory | str | os.PathLike[str]") -> Merged:
-        """Learn what another Memory was taught, and forget what it was told to forget.
+        """Take over what another Memory was taught and what it forgot.
 
-        Of a picture under a name the later word counts: what was forgotten or erased here after it
-        was taught there does not come back. A picture that has another name there keeps the names
-        it has here, and is listed. One operation for :meth:`undo`.
+        For each picture and name the later event counts: what was forgotten or erased here after it
+        was taught there stays forgotten. A picture that has a different name there keeps its names
+        here and is listed as a conflict. One operation for :meth:`undo`.
 
         Returns
         -------
         Merged
-            How many teachings were new, a number, with ``forgotten``, ``kept_out`` and
+            The number of new teachings, an integer with ``forgotten``, ``kept_out`` and
             ``conflicts``.
         """
         if not isinstance(other, Memory):
@@ -410,18 +408,20 @@ class Memory(FindsThings):
         return self._editor.merge(other._opened)
 
     def sync(self, other: "Memory | str | os.PathLike[str]", *, conflicts: str = "list") -> Synced:
-        """Exchange with another Memory, both ways, until both are equal.
+        """Merge two Memories in both directions until they are equal.
 
         Parameters
         ----------
         other : Memory or path-like
-            Open to be taught.
+            Must be writable.
         conflicts : {"list", "here", "there"}, default="list"
-            Where one picture has different names: list it and leave both as they are, or give it
-            the name it has here, or there, in both.
+            Where one picture has different names: list it and change neither, or use the name from
+            here, or from there, in both.
         """
         if conflicts not in ("list", "here", "there"):
-            raise InvalidParameter(f"conflicts is 'list', 'here' or 'there', not {conflicts!r}")
+            raise InvalidParameter(
+                f"conflicts must be 'list', 'here' or 'there', not {conflicts!r}"
+            )
         if not isinstance(other, Memory):
             with Memory(other) as opened:
                 return self.sync(opened, conflicts=conflicts)
@@ -444,25 +444,24 @@ class Memory(FindsThings):
         regions: str | None = None,
         drop: bool = False,
     ) -> Reembedding:
-        """Make every vector anew with another embedder or of other parts; all at once.
+        """Recompute every vector, with another embedder or from other parts; all or nothing.
 
         Images come from the journal (``keep_images="image"``) or from the files they were taught
-        from. Where one can no longer be read nothing is changed (``PicturesMissing``; see
-        :meth:`relocate`), unless ``drop`` says that such teachings may go. Names, history, undo and
-        boxes that were given stay, and :meth:`undo` puts everything back as it was. Killed
-        meanwhile, the old state stays and the work goes on the next time. Of networks side by side
-        only those that have not seen the images look at them.
+        from. If one can no longer be read, nothing changes (``PicturesMissing``; see
+        :meth:`relocate`) unless ``drop`` is true. Names, history and given boxes stay, and
+        :meth:`undo` restores the previous state. If the process is killed, the old state remains
+        and the next call resumes. Of networks used side by side, only new ones process the images.
 
         Parameters
         ----------
-        embedder : Embedder, or a word or file as for ``network``, optional
-            By default the one in use.
+        embedder : Embedder, or a name or file as for ``network``, optional
+            Defaults to the one in use.
         progress : callable, optional
-            Told how many teachings are done, and of how many.
+            Called with the number of teachings done and the total.
         regions : {"whole", "main", "things"}, optional
-            Which part of a picture is meant from now on; by default as before.
+            Which part of a picture is used from now on; unchanged by default.
         drop : bool, default=False
-            Go on without teachings whose image can no longer be read.
+            Drop teachings whose image can no longer be read.
         """
         mode = self.regions if regions is None else regions
         require_mode(mode)
@@ -472,45 +471,45 @@ class Memory(FindsThings):
         return done
 
     def remember_checkpoint(self, address: str) -> None:
-        """Note where vectors of what was taught are kept elsewhere; receipts of erases name it."""
+        """Record where a checkpoint holds vectors of taught images, for receipts of erases."""
         self._editor.remember_checkpoint(address)
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Relocation:
-        """Pictures were moved: what was taught from ``old`` is in ``new`` now.
+        """Update paths after pictures were moved from ``old`` to ``new``.
 
-        A file counts as moved if it is found under the new path with the same bytes; the others
-        keep the path they have. Nothing else changes.
+        A file counts as moved if the new path holds the same bytes; the other teachings keep their
+        path. Nothing else changes.
 
         Parameters
         ----------
         old, new : path-like
-            A file, or a folder with all that is in it.
+            A file, or a folder with everything in it.
         """
         return self._editor.relocate(os.path.abspath(old), os.path.abspath(new))
 
     def set_accept(self, accept: float) -> None:
-        """Write into the folder how strict *unknown* is.
+        """Store in the folder how strict *unknown* is.
 
         Parameters
         ----------
         accept : float in (0, 1)
-            The share of familiar things that should not be called unknown, at least.
+            Lower bound on the share of familiar things that are not called unknown.
         """
         require_share(accept)
         with self._opened.one_change() as journal:
             journal.set_fact(ACCEPT, repr(float(accept)))
 
     def set_network(self) -> str:
-        """Write into a new folder which network it looks with; its name.
+        """Store in a new folder which network it uses; returns the network's name.
 
-        A folder that was taught keeps its own; :meth:`reembed` changes it.
+        A folder that has been taught keeps its own; :meth:`reembed` changes it.
         """
         embedder = self._intake.embedder
         with self._opened.one_change() as journal:
             known = journal.fact("embedder")
             if known not in (None, embedder.name):
                 raise AlreadyThere(
-                    f"{self.path} looks with {known!r}; everlearn reembed changes the network"
+                    f"{self.path} uses {known!r}; everlearn reembed changes the network"
                 )
             if journal.n_features not in (0, embedder.n_features):
                 raise AlreadyThere(
@@ -521,7 +520,7 @@ class Memory(FindsThings):
         return embedder.name
 
     def use(self, *, classifier: Any) -> None:
-        """Switch to another classifier and teach it everything in the journal.
+        """Switch to another classifier and train it on everything in the journal.
 
         Parameters
         ----------
@@ -542,21 +541,21 @@ class Memory(FindsThings):
         remember: bool = False,
         after: int | None = None,
     ) -> Answers:
-        """What is this? The best answers first.
+        """Name an example; best answers first.
 
         Parameters
         ----------
         example, box : as for :meth:`teach`
         where : bool, default=False
-            Ask about the surest thing that :meth:`find` finds, or where it finds none about the
-            main thing; ``answers.box`` says where it is.
+            Ask about the most confident thing :meth:`find` returns, or about the main thing if it
+            returns none; ``answers.box`` says where it is.
         top : int or None, default=5
             How many answers at most; ``None`` for all names.
         remember : bool, default=False
-            Keep it among the :meth:`unknowns` if it is unknown; the latest thousand are kept.
+            Keep it among the :meth:`unknowns` if it is unknown; the latest thousand stay.
         after : int, optional
-            Wait until everything up to this position is known, as :attr:`position` told it to
-            whoever taught; at most ten seconds, then ``NotSeenYet`` is raised.
+            Wait until everything up to this position (see :attr:`position`) is included, at most
+            ten seconds; then ``NotSeenYet`` is raised.
         """
         require_count("top", top, least=1)
         require_count("after", after)
@@ -570,50 +569,50 @@ class Memory(FindsThings):
 
     @property
     def lag_seconds(self) -> float:
-        """How old what answers are made from may be; 0 for a folder, which is looked at each time.
+        """Upper bound on the age of the state that answers use; 0 for a folder, checked every time.
 
-        In a database: the time since the server last said how far the journal is. It says so with
-        every change, and twice a second without one.
+        For a database: the time since the server last reported the end of the journal, which it
+        does with every change and twice a second otherwise.
         """
         with self._opened.guard:
             return self._opened.read(lambda: self._opened.journal).db.lag_seconds()
 
     def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
-        """Make a change under a key: the same key a second time only gives the first answer.
+        """Run a change under an idempotency key: a repeated key returns the first result.
 
-        Keys are kept for a day in a database, in the transaction of the change. A folder has one
-        writer and keeps none: there, the work is simply done.
+        A database keeps keys for a day, in the transaction of the change. A folder has a single
+        writer and stores no keys: there ``work`` is always run.
 
         Parameters
         ----------
         key : str
         content : bytes
-            What was asked for; another request under the same key raises ``KeyReused``.
+            The request; a different request under the same key raises ``KeyReused``.
         work : callable
-            Changes this Memory and returns something that JSON can hold.
+            Changes this Memory and returns a JSON-serialisable value.
         """
         with self._opened.changing() as journal:
             inbox = journal.db.inbox
             return work() if inbox is None else inbox.once(key, content, work)
 
     def event_log(self) -> EventLog | None:
-        """What changes, whichever process does it: in a database. The caller's to close."""
+        """Changes made by any process, for a database; the caller closes the log."""
         return self._opened.storage.events()
 
     @property
     def keeps_keys(self) -> bool:
-        """Whether :meth:`once` remembers keys: in a database."""
+        """Whether :meth:`once` stores keys: true for a database."""
         return self._opened.journal.db.inbox is not None
 
     @property
     def position(self) -> int:
-        """How many entries the journal has: what is taught now is known to ``ask(…, after=)``."""
+        """Number of entries in the journal; ``ask(…, after=position)`` waits for them."""
         return self._opened.read(lambda: self._opened.journal.last_position)
 
     def ask_many(
         self, examples: Iterable[Any], *, top: int | None = 5, remember: bool = False
     ) -> Iterator[Answers | Exception]:
-        """Answers for many examples, every core busy; an error for what cannot be read."""
+        """Answers for many examples, using every core; errors for unreadable ones."""
         require_count("top", top, least=1)
         for _, taken in self._intake.many((example, "") for example in examples):
             if isinstance(taken, Example):
@@ -647,23 +646,23 @@ class Memory(FindsThings):
         Parameters
         ----------
         progress : callable, optional
-            Told how many teachings were looked at, and of how many.
+            Called with the number of teachings examined and the total.
         """
         return self._answering.report(progress)
 
     def compare_networks(
         self, networks: Iterable[Embedder | Given], progress: Progress | None = None
     ) -> list[Comparison]:
-        """How well the names would be known with each network, by leave-one-out, the best first.
+        """Leave-one-out accuracy with each network, best first.
 
-        Changes nothing; vectors that were made are used again by :meth:`reembed`. Each image is
-        read once for all networks.
+        Changes nothing; the vectors computed here are reused by :meth:`reembed`. Each image is read
+        once for all networks.
 
         Parameters
         ----------
-        networks : embedders, or words or files as for ``network``
+        networks : embedders, or names or files as for ``network``
         progress : callable, optional
-            Told how many teachings are done, and of how many; once for each pass over the images.
+            Called with the number of teachings done and the total, once per pass over the images.
         """
         embedders = [as_embedder(network) for network in networks]
         return self._compared(embedders, (self.regions,), progress)
@@ -683,16 +682,16 @@ class Memory(FindsThings):
         classifiers: Iterable[Any] = tuple(WORDS),
         progress: Callable[[], None] = lambda: None,
     ) -> list[Standing]:
-        """How well the names would be known with each classifier, the best first.
+        """Cross-validated accuracy with each classifier, best first.
 
-        A fifth of the teachings of every name is held out in turn, and the others are taught.
+        Five folds: a fifth of the teachings of every name is held out, the others are taught.
         Changes nothing.
 
         Parameters
         ----------
-        classifiers : words or learners, as for :meth:`use`
+        classifiers : names or learners, as for :meth:`use`
         progress : callable
-            Called for every fifth of every classifier.
+            Called for every fold of every classifier.
         """
         return self._opened.read(
             lambda: standings(
@@ -715,7 +714,7 @@ class Memory(FindsThings):
         return self._opened.read(lambda: unknowns.thumbnail_of(self._opened.journal, id))
 
     def name_unknowns(self, group: int, name: str) -> int:
-        """Teach a group of unknown images their name; returns how many were taught."""
+        """Teach a group of unknown images as ``name``; returns how many were taught."""
         require_name(name)
         with self._opened.one_change() as journal:
             name = Spelling(journal)(name)
@@ -723,7 +722,7 @@ class Memory(FindsThings):
             return operations.name_unknowns(journal, found, name)
 
     def ignore_unknowns(self, group: int) -> int:
-        """Keep a group quiet: what resembles it is answered with *ignored*; how many it has."""
+        """Answer whatever resembles this group with *ignored*; returns the group's size."""
         with self._opened.one_change() as journal:
             found = find_group(self._answering.unknown_groups(), group)
             operations.ignore_unknowns(journal, found)
@@ -740,7 +739,7 @@ class Memory(FindsThings):
             operations.drop_unknowns(journal, found)
         return len(found)
 
-    # What there is.
+    # Contents.
 
     def names(
         self,
@@ -750,16 +749,16 @@ class Memory(FindsThings):
         offset: int = 0,
         latest_first: bool = False,
     ) -> Mapping[str, NameRecord]:
-        """The names known, with ``count`` and ``last_taught`` (seconds since 1970).
+        """The known names, with ``count`` and ``last_taught`` (seconds since 1970).
 
         Parameters
         ----------
         containing : str, optional
-            Only names that contain this text, whatever its case.
+            Only names that contain this text, ignoring case.
         limit, offset : int, optional
-            A page of them.
+            One page of the result.
         latest_first : bool, default=False
-            The name taught last first, instead of in order of the names.
+            Order by the latest teaching instead of alphabetically.
         """
         require_count("limit", limit)
         require_count("offset", offset)
@@ -772,13 +771,13 @@ class Memory(FindsThings):
     def teachings(
         self, name: str | None = None, *, limit: int | None = None, offset: int = 0
     ) -> list[Teaching]:
-        """What was taught and counts, in the order it was taught: all of it, or one name's."""
+        """Current teachings in the order they were taught: all of them, or those of one name."""
         require_count("limit", limit)
         require_count("offset", offset)
         return self._opened.read(lambda: self._opened.journal.teachings(name, limit, offset))
 
     def image(self, id: int) -> bytes | None:
-        """The image file of a teaching: as kept in the journal, or from its source if unchanged."""
+        """The image file of a teaching: from the journal, or from its source if unchanged."""
         require_count("id", id, least=1)
 
         def look() -> bytes | None:
@@ -793,22 +792,22 @@ class Memory(FindsThings):
         return self._opened.read(look)
 
     def thumbnail(self, id: int) -> bytes | None:
-        """A small JPEG of a teaching, if one was kept."""
+        """A small JPEG of a teaching, if one is stored."""
         require_count("id", id, least=1)
         return self._opened.read(lambda: self._opened.journal.thumbnail(id))
 
     @property
     def embedder(self) -> Embedder:
-        """What turns images into vectors."""
+        """The embedder that turns images into vectors."""
         return self._intake.embedder
 
     @property
     def classifier(self) -> Any:
-        """The classifier, up to date; its labels are the numbers of the names. Not to be taught."""
+        """The current classifier; its labels are name ids. Do not train it directly."""
         return self._opened.read(lambda: self._opened.model().classifier)
 
     def info(self) -> dict[str, Any]:
-        """What there is to know about the folder."""
+        """Facts about the folder: counts, network, classifier, sizes."""
 
         def look() -> dict[str, Any]:
             journal = self._opened.journal
@@ -831,27 +830,27 @@ class Memory(FindsThings):
         return self._opened.read(look)
 
     def verify(self, receipt: str | os.PathLike[str] | None = None) -> Verification:
-        """Look at everything: every row and digest, and the model against a replay, bit for bit.
+        """Check every row and digest, and compare the model with a replay, bit for bit.
 
         Parameters
         ----------
         receipt : path-like, optional
-            The receipt of an erase: look also for what it says is gone.
+            The receipt of an erase: also check that what it lists is gone.
         """
         return self._opened.read(lambda: verify(self._opened.history, receipt))
 
     def complete_receipt(self, receipt: str | os.PathLike[str]) -> list[str]:
-        """Go on with an erase that is pending; what it still waits for, in words.
+        """Continue a pending erase; returns what it still waits for, as sentences.
 
-        Where nothing is left to wait for and nothing erased is found, the file is written anew and
-        says that the erase is complete.
+        When nothing is left to wait for and nothing erased is found, the receipt is rewritten and
+        marked complete.
         """
         with self._opened.changing():
             self._opened.finish_erase(wait=True)
             return completed(self._opened.history, Path(receipt))
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy everything into a new folder; safe while somebody teaches.
+        """Copy everything into a new folder; safe during teaching.
 
         A backup is a Memory itself; ``everlearn restore`` puts it back.
         """
@@ -867,8 +866,8 @@ class Memory(FindsThings):
         ----------
         path : path-like
         with_embedder : bool, default=False
-            The whole chain in one file: pixels in (n, size, size, 3), one byte each; out come
-            ``name``, ``probabilities``, ``unknown`` and ``p_value``.
+            Include the embedder: input is pixels of shape (n, size, size, 3), one byte each;
+            outputs are ``name``, ``probabilities``, ``unknown`` and ``p_value``.
         """
         calibrated = self._answering.up_to_date()
         if calibrated is None:
@@ -878,8 +877,8 @@ class Memory(FindsThings):
             embedder, taught_by = self._intake.embedder, self._opened.journal.fact("embedder")
             if embedder.name != taught_by:
                 raise NotExportable(
-                    f"this Memory was taught vectors of {taught_by!r}; {embedder.name!r} cannot "
-                    "go before them; open it with its own embedder, or export the head alone"
+                    f"this Memory was taught vectors of {taught_by!r}, not of {embedder.name!r}; "
+                    "open it with its own embedder, or export without the embedder"
                 )
             replace_file(Path(path), chain_model(embedder, calibrated, names, self.accept))
             return
@@ -889,5 +888,5 @@ class Memory(FindsThings):
 
 
 def _part(example: Any, box: Any) -> Any:
-    """An example, or the part of it that is meant."""
+    """The example, or the region of it given by ``box``."""
     return example if box is None else Region(example, box)

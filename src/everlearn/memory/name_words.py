@@ -1,24 +1,24 @@
-"""What names are called: looked up one by one when an answer needs them.
+"""The words of names, looked up when an answer needs them.
 
-Names are numbers to a model, and their words may change without it. With many names, reading all
-of them after every change would take longer than the answer.
+A model knows names by number, and their words may change without it. With many names, reading all
+words after every change would take longer than the answer.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
-# So many missing words are looked up one by one; for more, all are read.
+# Up to this many missing words are looked up one by one; for more, all are read.
 FEW = 64
 
 
 class NameWords(Mapping[int, str]):
-    """The words of names, by number.
+    """Maps the number of a name to its word.
 
     Parameters
     ----------
     one : callable
-        Looks one word up.
+        Looks up one word.
     every : callable
-        Reads all of them.
+        Reads all words.
     """
 
     def __init__(self, one: Callable[[int], str], every: Callable[[], dict[int, str]]) -> None:

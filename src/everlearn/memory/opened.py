@@ -1,8 +1,9 @@
 """An open Memory: its storage, its journal, and the model that follows it.
 
 Everything a Memory reads goes through :meth:`OpenMemory.read`, everything it changes through
-:meth:`OpenMemory.changing`: the one sees to it that an answer belongs to one moment of the journal,
-whoever writes meanwhile, the other that there is one writer and that what an erase left is removed.
+:meth:`OpenMemory.changing`. The first ensures that an answer belongs to one position of the
+journal, even while another process writes; the second that there is one writer and that files left
+by an erase are removed.
 """
 
 import contextlib
@@ -42,12 +43,12 @@ from everlearn.memory.storage.interface import CannotReadNow, Storage
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.snapshot import SnapshotVanished
 
-# How often a question is asked anew because the folder changed under it.
+# How often a question is retried because the folder changed during it.
 LOOKS = 20
-# How much longer to wait each time it could not be read at all: two seconds in all.
+# Increase of the delay after each failed attempt to read: two seconds in all.
 PAUSE_SECONDS = 0.01
 
-# A head of more numbers than this takes longer to write than to make anew.
+# A head with more numbers than this takes longer to write than to recompute.
 LARGEST_HEAD = 1 << 22
 
 MANY = f"SELECT 1 FROM log WHERE position = {MANY_ENTRIES}"
@@ -77,9 +78,9 @@ class OpenMemory:
         self._mode = "whole"
         self._sound = False
         self._check: IntegrityCheck | None = None
-        # The position of the newest snapshot that is known of.
+        # Position of the newest known snapshot.
         self._snapshot_at = 0
-        # Whoever only reads opens the journal at the first look, and anew where it moved on.
+        # Read-only: the journal is opened at the first read, and reopened when it was replaced.
         self._old = read_only
         self.guard = threading.RLock()
         if not read_only:
@@ -100,7 +101,7 @@ class OpenMemory:
             raise
 
     def read(self, action: Callable[[], Result]) -> Result:
-        """What an action reads; all of it belongs to one moment."""
+        """Result of an action whose reads all see the same position of the journal."""
         with self.guard:
             if self.closed:
                 raise MemoryClosed(f"{self.path} was closed; open it again")
@@ -129,42 +130,42 @@ class OpenMemory:
             raise CannotRead(f"{self.path} changes too fast to be read; try again")
 
     def stamp(self) -> tuple[int, int] | None:
-        """Two equal stamps: nothing changed between them; ``None`` where that cannot be told."""
+        """A value that is equal while nothing changes; ``None`` where that cannot be told."""
         try:
             return None if self._old or self.journal.db.moved_on() else self.journal.db.stamp()
         except CannotReadNow:
             return None
 
     def wait_for(self, position: int, seconds: float) -> None:
-        """Wait until the journal has reached a position; raises ``NotSeenYet``."""
+        """Wait until the journal reaches a position; raises ``NotSeenYet`` on timeout."""
         until, pause = time.monotonic() + seconds, 0.001
         while (last := self.read(lambda: self.journal.last_position)) < position:
             if time.monotonic() > until:
                 raise NotSeenYet(
                     f"{self.path} is at position {last} after {seconds:g} s, not at {position}; "
-                    "look whether its writer was acknowledged, and ask again"
+                    "check that the write was acknowledged, then ask again"
                 )
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
 
     @property
     def mode(self) -> str:
-        """Which part of a picture is meant where no box is given."""
+        """Which part of a picture is used where no box is given."""
         if not self.read_only and not self.closed:
             self.note_mode()  # an undo may have changed it
         return self._mode
 
     def note_mode(self) -> None:
-        """Read which part of a picture is meant; whoever only asks keeps to that of its model."""
+        """Read the region mode from the journal; a read-only Memory keeps that of its model."""
         self._mode = self.journal.fact("regions") or "whole"
 
     def model(self) -> Model:
-        """The model at the end of the log; inside :meth:`read`."""
+        """The model at the end of the log; call inside :meth:`read`."""
         return self.history.follow(patient=self.read_only)
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[Journal]:
-        """Nobody else changes the folder inside."""
+        """Context in which nobody else changes the folder."""
         if os.getpid() != self._process:
             raise MemoryBusy(
                 f"{self.path} was opened by process {self._process}, from which this one was "
@@ -184,24 +185,24 @@ class OpenMemory:
             yield self.journal
 
     def finish_erase(self, *, wait: bool) -> None:
-        """Remove what an erase left in files, or note that it is still to be done."""
+        """Remove the files an erase left behind, or record that this is still to be done."""
         self.erase_pending = True
-        self._stop_check()  # a reader would hold on to what is to be removed
+        self._stop_check()  # its connection would hold on to the files to be removed
         self.erase_pending = not finish(self.storage.caches, self.journal, wait=wait)
 
     @contextlib.contextmanager
     def one_change(self) -> Iterator[Journal]:
-        """All changes inside happen, or none; they are on disk when this returns."""
+        """Transaction: all changes inside happen, or none; they are on disk when this returns."""
         with self.changing() as journal, journal.transaction():
             yield journal
 
     def close(self) -> None:
-        """Make a snapshot if it is worth it, and let others teach."""
+        """Write a snapshot if it saves enough replay, and release the writer lock."""
         with self.guard:
             if self.closed:
                 return
             if os.getpid() != self._process:
-                # What is open belongs to the process that opened it.
+                # Only the process that opened these resources may close them.
                 self.closed = True
                 return
             try:
@@ -219,7 +220,7 @@ class OpenMemory:
                 self.release()
 
     def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
-        """Make a snapshot if it saves replaying this many entries, and nobody else makes one."""
+        """Write a snapshot if it saves replaying this many entries and nobody else writes one."""
         if prepare is None and 0 <= self.journal.last_position - self._snapshot_at < at_least:
             return
         try:
@@ -238,7 +239,7 @@ class OpenMemory:
         self.storage.release()
 
     def _tidy(self) -> None:
-        """Leave the journal small; where that fails, everything committed is there all the same."""
+        """Checkpoint the write-ahead log; if that fails, all committed data is still safe."""
         try:
             self.journal.db.tidy()
         except CannotWrite as error:
@@ -249,7 +250,7 @@ class OpenMemory:
             )
 
     def _leave_prepared(self) -> None:
-        """Leave behind what the next question needs."""
+        """Write the files that let the next question be answered quickly."""
         journal = self.journal
         if journal.last_position == 0 or has_head(self.storage.caches, journal):
             return
@@ -266,7 +267,7 @@ class OpenMemory:
             logger.warning("the next question will take longer to answer: %s", error)
 
     def _order_inbox(self) -> None:
-        """Give positions to what other processes left in the inbox; not while this one is busy."""
+        """Assign positions to entries that other processes left in the inbox, unless busy."""
         if not self.guard.acquire(blocking=False):
             return
         try:
@@ -295,7 +296,7 @@ class OpenMemory:
         self._sound = True
 
     def wait_for_check(self) -> None:
-        """Wait until all rows of a long journal were looked at."""
+        """Wait until all rows of a long journal have been checked."""
         if self._check is not None:
             self._check.wait()
             self._check.require_nothing_found()
@@ -303,10 +304,10 @@ class OpenMemory:
     def _stop_check(self) -> None:
         if self._check is not None:
             self._check.stop()
-            self._check, self._sound = None, False  # the next look begins it anew
+            self._check, self._sound = None, False  # restarted by the next read
 
     def _look_again(self) -> None:
-        """Open the journal anew: somebody wrote who could not know that it was being read."""
+        """Reopen the journal: a writer changed it without being able to see this reader."""
         if hasattr(self, "journal"):
             self.journal.close()
         self.journal = Journal(self.storage.open(write=False))

@@ -1,10 +1,10 @@
-"""One answer for a stream of frames: votes over the latest of them, and no change without a lead.
+"""One stable answer for a stream of frames: a vote over the latest frames with hysteresis.
 
-A camera that looks at one scene gives slightly different pictures, and near the limit of *unknown*
-or between two names the answer to each alone flickers. A session sums what its frames say
-(:class:`everlearn.regions.tracks.Evidence`: log-probabilities, capped per frame) and lets what is
-older fade, so that after n frames without it a name counts (1 − 1/frames)ⁿ. The answer changes
-when another name, or *unknown*, leads by more than a single frame can give.
+A camera pointed at one scene gives slightly different pictures, and near the threshold of *unknown*
+or between two names the answers to single frames flicker. A session sums the evidence of its frames
+(:class:`everlearn.regions.tracks.Evidence`: log-probabilities, capped per frame) with decay: after
+n frames without it, a vote counts (1 − 1/frames)ⁿ. The answer changes when another name, or
+*unknown*, leads by more than a single frame can contribute.
 """
 
 from everlearn.memory.answers import Answers, Steady
@@ -15,12 +15,12 @@ FRAMES = 6
 
 
 class Session:
-    """Steadies the answers to successive frames of one camera.
+    """Stabilises the answers to successive frames of one camera.
 
     Parameters
     ----------
     frames : int, default=6
-        Over about how many frames the votes reach. A new thing is told after about this many.
+        Approximate number of frames in the vote. A new thing is reported after about as many.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Session:
         self._told: tuple[str | None, ...] = ()
 
     def add(self, answers: Answers) -> Steady:
-        """One frame more; what all of them say together."""
+        """Add one frame; returns the combined answer."""
         shares = {answer.name: answer.probability for answer in answers}
         self._evidence.add(shares, unknown=answers.unknown)
         name = self._evidence.name

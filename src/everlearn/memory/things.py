@@ -1,7 +1,7 @@
-"""Things within pictures: what a Memory can do about them.
+"""The methods of a Memory that deal with parts of pictures.
 
-One part of what :class:`~everlearn.Memory` offers (memory.py has the others): which part of a
-picture is meant, things in a picture, things over the frames of a video.
+A mixin of :class:`~everlearn.Memory` (memory.py has the rest): the region mode, things in a
+picture, things over the frames of a video.
 """
 
 import os
@@ -27,7 +27,7 @@ from everlearn.regions.proposals import FEW, MOST
 
 
 class FindsThings:
-    """A Memory that finds things; made by :class:`~everlearn.Memory`, which sets these parts."""
+    """Mixin that finds and follows things; :class:`~everlearn.Memory` sets its parts."""
 
     path: Any
     read_only: bool
@@ -37,7 +37,7 @@ class FindsThings:
 
     @cached_property
     def _answering(self) -> Answering:
-        """Made with the first question: whoever only teaches needs none."""
+        """Created by the first question; teaching does not need it."""
         return Answering(self._opened, *self._strictness)
 
     @cached_property
@@ -78,15 +78,15 @@ class FindsThings:
         everything: bool = False,
         remember: bool = False,
     ) -> list[Thing]:
-        """Which things are in this picture, and where? The surest first.
+        """Find the things in a picture and where they are, most confident first.
 
         Parameters
         ----------
         image : path-like, bytes, or array of shape (height, width, 3)
         top : int or None, default=5
-            How many answers each thing has at most.
+            Maximum number of answers per thing.
         most : int, default=15
-            How many boxes are looked at; each costs what embedding one image does.
+            Number of boxes examined; each costs as much as embedding one image.
         everything : bool, default=False
             List also what looks like background.
         remember : bool, default=False
@@ -107,7 +107,7 @@ class FindsThings:
         patience: int = 15,
         remember: bool = False,
     ) -> Iterator[FollowedFrame]:
-        """Find things in the frames of a video and follow them; one result a frame.
+        """Find and follow things in the frames of a video; yields one result per frame.
 
         Parameters
         ----------
@@ -115,11 +115,11 @@ class FindsThings:
             A video file, a camera (``"/dev/video0"``), a stream (``"rtsp://…"``), or arrays of
             shape (height, width, 3).
         every : float, default=0.2
-            Seconds between two frames that are looked at; pictures are all looked at.
+            Seconds between examined frames of a video; pictures are all examined.
         most : int, default=8
-            How many boxes of a frame are looked at.
+            Number of boxes examined per frame.
         motion : bool, default=False
-            Look at what moves before a camera that does not; no proposer is asked.
+            Examine moving areas of a fixed camera; no proposer is used.
         patience : int, default=15
             A thing that was missed in more frames than this is given up.
         remember : bool, default=False
@@ -147,20 +147,20 @@ class FindsThings:
         self._answering.keep_unknowns(examples)
 
     def following(self, *, most: int = FEW, motion: bool = False, patience: int = 15) -> Following:
-        """What :meth:`follow` follows with, for frames that come one by one: ``frame(…)``."""
+        """The object behind :meth:`follow`, for frames that arrive one by one: ``frame(…)``."""
         require_count("most", most, least=1)
         require_count("patience", patience)
         return Following(self._finding, self._intake, most=most, motion=motion, patience=patience)
 
     def ask_stream(self, frames: Iterable[Any], *, window: int = FRAMES) -> Iterator[Answers]:
-        """Answers to successive frames of one camera; ``answers.steady`` is what they say together.
+        """Answers to successive frames of one camera; ``answers.steady`` combines them.
 
         Parameters
         ----------
         frames : iterable of examples
             As for :meth:`~everlearn.Memory.ask`.
         window : int, default=6
-            Over about how many frames the votes reach.
+            Approximate number of frames in the vote.
         """
         session = Session(window)
         for frame in frames:
@@ -171,9 +171,9 @@ class FindsThings:
     def compare_regions(
         self, regions: Iterable[str] = ("whole", "main"), progress: Progress | None = None
     ) -> list[Comparison]:
-        """How well the names would be known by other parts of the pictures, the best first.
+        """Leave-one-out accuracy with other parts of the pictures, best first.
 
-        As :meth:`compare_networks`; boxes that were given stay in every mode. ``"things"`` knows
-        names as ``"main"`` does, and takes longer.
+        As :meth:`compare_networks`; given boxes stay in every mode. ``"things"`` recognises names
+        as ``"main"`` does, and takes longer.
         """
         return self._compared([self._intake.embedder], tuple(regions), progress)

@@ -1,15 +1,15 @@
-"""Counts and names as a person says them; what records print is made of these."""
+"""Formats counts, nouns and lists of names for messages and records."""
 
 from collections.abc import Iterable
 
 from everlearn.errors import InvalidInput
 
-# So many names are spelled out.
+# At most this many names are listed in full.
 MOST_NAMES = 5
 
 
 def counted(count: int, noun: str) -> str:
-    """A number and its noun: 1 picture, 3 pictures."""
+    """A count with its noun in singular or plural: 1 picture, 3 pictures."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -18,7 +18,7 @@ def teachings(count: int) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first few names, and how many more there are."""
+    """The first few names, and the number of the rest."""
     names = list(names)
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Where a thing is in a picture: boxes, the main thing, proposals, tracks."""
+"""Parts of pictures: boxes, the main thing, proposals, tracks."""
 
 from everlearn.regions.boxes import Box
 from everlearn.regions.looking import Region

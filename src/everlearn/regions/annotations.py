@@ -1,12 +1,12 @@
-"""Boxes with names in the files of other tools: COCO, YOLO and Pascal VOC, read and written.
+"""Reads and writes named boxes in the formats COCO, YOLO and Pascal VOC.
 
     COCO         one JSON file: images, categories, annotations with [left, top, width, height]
-    YOLO         a text file a picture: class, centre x, centre y, width, height, in shares; the
-                 names in classes.txt, obj.names, or the list ``names`` of a data.yaml
-    Pascal VOC   an XML file a picture: bounding boxes in pixels
+    YOLO         one text file per picture: class, centre x, centre y, width, height, as shares;
+                 the names in classes.txt, obj.names, or the list ``names`` of a data.yaml
+    Pascal VOC   one XML file per picture: bounding boxes in pixels
 
-Files come from outside: sizes are bounded, XML with a document type is refused, and a box that
-makes no sense is an error that names its file. Nothing is guessed.
+Files are not trusted: sizes are bounded, XML with a document type is refused, and an invalid box is
+an error that names its file. Nothing is guessed.
 """
 
 import json
@@ -39,7 +39,7 @@ class Annotated:
     file : str
         The picture.
     width, height : int
-        Of the picture, in pixels; 0 where the file does not say.
+        Size of the picture in pixels; 0 if the file does not specify it.
     things : tuple of (name, Box)
     """
 
@@ -58,7 +58,7 @@ def read_annotations(path: str | os.PathLike[str], images: Path | None = None) -
         A JSON file (COCO), an XML file or a folder of them (Pascal VOC), or a folder of text files
         with the file of names beside or above them (YOLO).
     images : Path, optional
-        Where the pictures lie; by default where the annotations do, or in a folder ``images`` (for
+        Folder of the pictures; defaults to that of the annotations, or a folder ``images`` (for
         VOC ``JPEGImages``) beside them.
 
     Raises
@@ -71,7 +71,7 @@ def read_annotations(path: str | os.PathLike[str], images: Path | None = None) -
     if path.suffix.lower() == ".xml":
         return [_from_voc(path, images)]
     if not path.is_dir():
-        raise CannotRead(f"{path} is no JSON or XML file, and no folder of annotations")
+        raise CannotRead(f"{path} is not a JSON or XML file, or a folder of annotations")
     documents = sorted(path.glob("*.xml")) or sorted(path.glob("Annotations/*.xml"))
     if documents:
         return [_from_voc(document, images) for document in documents]
@@ -120,7 +120,7 @@ def _from_coco(path: Path, images: Path | None) -> Iterator[Annotated]:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         if isinstance(error, (InvalidAnnotations, CannotRead)):
             raise
-        raise InvalidAnnotations(f"{path} is no COCO file: {error!r}") from None
+        raise InvalidAnnotations(f"{path} is not a COCO file: {error!r}") from None
 
 
 def corners(left: float, top: float, width: float, height: float) -> tuple[float, ...]:
@@ -162,13 +162,13 @@ def _as_coco(pictures: list[Annotated]) -> dict[str, Any]:
 def _from_voc(path: Path, images: Path | None) -> Annotated:
     text = _text(path, MOST_BYTES_A_PICTURE)
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise InvalidAnnotations(f"{path} has a document type, which annotations have no need of")
+        raise InvalidAnnotations(f"{path} has a document type, which is not allowed; remove it")
     try:
         root = ElementTree.fromstring(text)
         width, height = int(_inner(root, "size/width")), int(_inner(root, "size/height"))
         things = []
         for thing in root.iter("object"):
-            # Pixels are counted from 1 there, both ends included.
+            # Pascal VOC counts pixels from 1, both ends included.
             left, top, right, bottom = (
                 float(_inner(thing, f"bndbox/{side}")) for side in ("xmin", "ymin", "xmax", "ymax")
             )
@@ -178,7 +178,7 @@ def _from_voc(path: Path, images: Path | None) -> Annotated:
     except (ElementTree.ParseError, ValueError) as error:
         if isinstance(error, (InvalidAnnotations, CannotRead)):
             raise
-        raise InvalidAnnotations(f"{path} is no Pascal VOC file: {error}") from None
+        raise InvalidAnnotations(f"{path} is not a Pascal VOC file: {error}") from None
     return Annotated(str(file), width, height, _bounded(path, things))
 
 
@@ -237,8 +237,8 @@ def _yolo_thing(path: Path, line: str, names: list[str]) -> tuple[str, Box]:
         name = names[int(number)]
     except (ValueError, IndexError):
         raise InvalidAnnotations(
-            f"{path}: {line!r:.80} is no line of YOLO's: class, centre x, centre y, width, height; "
-            f"the class below {len(names)}"
+            f"{path}: {line!r:.80} is not a line of YOLO: class, centre x, centre y, width, "
+            f"height; with a class below {len(names)}"
         ) from None
     edges = across - width / 2, down - height / 2, across + width / 2, down + height / 2
     return name, _box(path, _cut(edges, 1, 1), 1, 1)
@@ -255,13 +255,13 @@ def _yolo_names(folder: Path) -> list[str]:
                 if names:
                     return names
     raise InvalidAnnotations(
-        f"{folder} has no annotations that are known: no *.xml (Pascal VOC), and no file of names "
+        f"{folder} has no known annotations: no *.xml (Pascal VOC), and no file of names "
         f"({', '.join(NAME_FILES)}) beside text files (YOLO)"
     )
 
 
 def _yaml_names(text: str) -> list[str]:
-    """The value of ``names`` in the two ways that it is written: a list, or numbers to words."""
+    """The value of ``names`` in its two forms: a list, or a mapping from numbers to words."""
     inline = re.search(r"^names:\s*\[(.*?)\]", text, re.M | re.S)
     if inline:
         return [word.strip().strip("'\"") for word in inline[1].split(",")]
@@ -279,7 +279,7 @@ def _as_yolo(picture: Annotated, names: list[str]) -> str:
 
 
 def _picture_beside(path: Path, labels: Path, images: Path | None) -> Path:
-    """The picture of a text file: of the same name, beside it or among the images."""
+    """The picture of a text file: same name, beside it or among the images."""
     inside = path.relative_to(labels).parent
     places = [images / inside, images] if images else [path.parent]
     if images is None and labels.name == "labels":
@@ -289,10 +289,10 @@ def _picture_beside(path: Path, labels: Path, images: Path | None) -> Path:
             for file in (place / f"{path.stem}{suffix}", place / f"{path.stem}{suffix.upper()}"):
                 if file.is_file():
                     return file
-    raise CannotRead(f"there is no picture for {path}; say where pictures lie with --images FOLDER")
+    raise CannotRead(f"there is no picture for {path}; give their folder with --images FOLDER")
 
 
-# What they share.
+# Shared helpers.
 
 
 def _text(path: Path, most: int) -> str:
@@ -306,11 +306,11 @@ def _text(path: Path, most: int) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InvalidAnnotations(f"{path} is no text in UTF-8") from None
+        raise InvalidAnnotations(f"{path} is not text in UTF-8") from None
 
 
 def _found(beside: Path, images: Path | None, name: str, usual: str) -> Path:
-    """The picture of an annotation; only its own name counts where a folder is given."""
+    """The picture of an annotation; if a folder is given, only the file name is used."""
     if images is not None:
         places = [images / name, images / Path(name).name]
     else:
@@ -322,7 +322,7 @@ def _found(beside: Path, images: Path | None, name: str, usual: str) -> Path:
 
 
 def _cut(numbers: Iterable[float], width: float, height: float) -> list[float]:
-    """Tools draw a pixel beyond the edge; more is an error."""
+    """Clip to the picture; tools may draw a pixel beyond the edge, more is an error."""
     left, top, right, bottom = (float(number) for number in numbers)
     slack_x, slack_y = max(1.5, 0.01 * width), max(1.5, 0.01 * height)
     if width == height == 1:
@@ -339,7 +339,7 @@ def _box(path: Path, numbers: list[float], width: int, height: int) -> Box:
         raise InvalidAnnotations(f"{path}: a picture of {width} x {height} pixels")
     try:
         if max(numbers) <= 1.0 and (width, height) != (1, 1):
-            # A box of one pixel in the corner, which would read as shares.
+            # A box of one pixel in the corner, which would be taken for shares.
             shares = (n / side for n, side in zip(numbers, (width, height) * 2, strict=True))
             return rounded(as_box(tuple(shares), width, height))
         return as_box(numbers, width, height)
@@ -361,7 +361,7 @@ def _with_size(picture: Annotated) -> Annotated:
 
 
 def _stems(pictures: list[Annotated]) -> list[str]:
-    """A file name for every picture; numbered where two pictures have the same."""
+    """A file name for every picture; numbered if two pictures have the same."""
     used: dict[str, int] = {}
     stems = []
     for picture in pictures:

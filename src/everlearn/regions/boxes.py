@@ -1,10 +1,10 @@
-"""Boxes in a picture, and what two of them have in common.
+"""Boxes in a picture, their overlap, and the suppression of duplicates.
 
-A box is (left, top, right, bottom) as shares of the picture's width and height, so that it means
-the same at every size of the picture. Many boxes are one array of shape (n, 4) in float64.
+A box is (left, top, right, bottom) as shares of the picture's width and height, so that it is
+independent of the size of the picture. Several boxes are an array of shape (n, 4) in float64.
 
     overlap(a, b)  = |a ∩ b| / |a ∪ b|        intersection over union
-    inside(a, b)   = |a ∩ b| / |a|            the share of a that lies in b
+    inside(a, b)   = |a ∩ b| / |a|            the share of a that is inside b
 
 Cost: O(n m) for n and m boxes; choosing k of n boxes costs O(k n).
 """
@@ -21,19 +21,19 @@ from everlearn.errors import InvalidBox, TooManyBoxes
 Boxes = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Boxes are kept to a millionth of a side: less than a pixel in every picture that is read.
+# Boxes are rounded to a millionth of a side: less than a pixel in every supported picture.
 DECIMALS = 6
-# What rounding may move an edge by, in pixels of the widest picture.
+# Rounding tolerance of an edge, in pixels of the widest picture.
 SLACK = 0.05
-# The most boxes that one picture may have.
+# Maximum number of boxes per picture.
 MOST_BOXES = 1000
-# Boxes of one name become one where they overlap by this much, or lie in each other by that much.
+# Boxes of one name are merged if they overlap by this much, or contain each other by that much.
 SAME_OVERLAP = 0.4
 SAME_INSIDE = 0.7
 
 
 class Box(NamedTuple):
-    """A part of a picture, in shares of its width and height.
+    """A part of a picture, as shares of its width and height.
 
     Examples
     --------
@@ -49,11 +49,11 @@ class Box(NamedTuple):
 
     @property
     def area(self) -> float:
-        """Share of the picture."""
+        """The area as a share of the picture."""
         return (self.right - self.left) * (self.bottom - self.top)
 
     def pixels(self, width: int, height: int) -> tuple[int, int, int, int]:
-        """The whole pixels that the box touches: left, top, right, bottom; at least one."""
+        """The pixels that the box touches: left, top, right, bottom; at least one."""
         left = min(math.floor(self.left * width + SLACK), width - 1)
         top = min(math.floor(self.top * height + SLACK), height - 1)
         right = max(math.ceil(self.right * width - SLACK), left + 1)
@@ -65,7 +65,7 @@ WHOLE = Box(0.0, 0.0, 1.0, 1.0)
 
 
 def as_box(given: Any, width: int, height: int) -> Box:
-    """A box as a user gives it: left, top, right, bottom in pixels, or in shares.
+    """Convert a user's box: left, top, right, bottom in pixels, or as shares.
 
     Numbers that are all between 0 and 1 are shares; anything else is pixels.
 
@@ -78,7 +78,7 @@ def as_box(given: Any, width: int, height: int) -> Box:
     Raises
     ------
     InvalidBox
-        Four numbers that are no box, or one that is empty or outside of the picture.
+        If it is not four numbers, or is empty or outside of the picture.
     """
     numbers = _four_numbers(given)
     shares = max(numbers) <= 1.0
@@ -96,7 +96,7 @@ def as_box(given: Any, width: int, height: int) -> Box:
 
 
 def rounded(numbers: Iterable[float]) -> Box:
-    """A box in shares, to a millionth, and never empty."""
+    """A box as shares, rounded to a millionth, and never empty."""
     left, top, right, bottom = (
         min(max(round(float(number), DECIMALS), 0.0), 1.0) for number in numbers
     )
@@ -112,7 +112,7 @@ def as_boxes(boxes: ArrayLike) -> Boxes:
     """Boxes as one array of shape (n, 4)."""
     array = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
     if len(array) > MOST_BOXES:
-        raise TooManyBoxes(f"a picture has at most {MOST_BOXES} boxes, not {len(array)}")
+        raise TooManyBoxes(f"a picture may have at most {MOST_BOXES} boxes, not {len(array)}")
     return array
 
 
@@ -130,7 +130,7 @@ def overlap(a: Boxes, b: Boxes) -> Boxes:
 
 
 def inside(a: Boxes, b: Boxes) -> Boxes:
-    """The share of every box of a that lies in every box of b."""
+    """The share of every box of a that is inside every box of b."""
     common, own = _intersections(a, b), areas(a)[:, None]
     return np.divide(common, own, out=np.zeros_like(common), where=own > 0.0)
 
@@ -138,7 +138,7 @@ def inside(a: Boxes, b: Boxes) -> Boxes:
 def suppressed(
     boxes: Boxes, scores: Boxes, *, most_overlap: float, most: int | None = None
 ) -> Indices:
-    """The boxes that stay, the best first: none overlaps a better one by more than allowed."""
+    """Non-maximum suppression: the boxes kept, best first."""
     return _chosen(boxes, scores, most_overlap, 1.0, most)
 
 
@@ -149,10 +149,10 @@ def merged(
     most_overlap: float = SAME_OVERLAP,
     most_inside: float = SAME_INSIDE,
 ) -> Indices:
-    """The boxes that stand for things, the best first: one for all that show the same part.
+    """One box for each thing, best first.
 
-    As :func:`suppressed`, and a box that lies in a better one, or that a better one lies in, goes
-    as well: a head is part of the animal it belongs to.
+    As :func:`suppressed`; also removes a box inside a better one, or containing it: a head is part
+    of its animal.
     """
     return _chosen(boxes, scores, most_overlap, most_inside, None)
 
@@ -171,7 +171,7 @@ def _chosen(
         common = _intersections(boxes[best][None], boxes[rest])[0]
         union = own[best] + own[rest] - common
         smaller = np.minimum(own[best], own[rest])
-        # Products instead of quotients: an empty box has nothing in common with any.
+        # Products instead of quotients: an empty box overlaps none.
         alike = (common > most_overlap * union) | (common > most_inside * smaller)
         free = rest[~alike]
     return order[np.array(kept, dtype=np.intp)]
@@ -190,7 +190,7 @@ def _four_numbers(given: Any) -> Sequence[float]:
     except (TypeError, ValueError):
         numbers = []
     if len(numbers) != 4 or isinstance(given, (str, bytes)):
-        raise InvalidBox(f"a box is four numbers, left, top, right, bottom, not {given!r:.80}")
+        raise InvalidBox(f"a box needs four numbers, left, top, right, bottom, not {given!r:.80}")
     if not all(math.isfinite(number) for number in numbers):
         raise InvalidBox(f"the box {_written(numbers)} holds NaN or infinity")
     return numbers

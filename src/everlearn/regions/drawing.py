@@ -1,4 +1,4 @@
-"""Boxes and names drawn onto a picture, and frames written as a video."""
+"""Draws named boxes onto a picture, and writes frames as a video."""
 
 import os
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ from everlearn.regions.boxes import Box
 if TYPE_CHECKING:
     from PIL import Image
 
-# Told apart by people who do not see red and green as different (Okabe and Ito).
+# Distinguishable with red-green colour blindness (Okabe and Ito).
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#f0e442")
 UNKNOWN_COLOUR = "#808080"
 
 
 def drawn(picture: "Image.Image", things: Iterable[tuple[Box, str, bool]]) -> "Image.Image":
-    """A copy of a picture with boxes and words; ``known`` says whether the word is a name."""
+    """A copy of a picture with boxes and words; the flag says whether the word is a name."""
     from PIL import ImageDraw, ImageFont
 
     copy = picture.copy()
@@ -32,7 +32,7 @@ def drawn(picture: "Image.Image", things: Iterable[tuple[Box, str, bool]]) -> "I
         colour = _colour(words) if known else UNKNOWN_COLOUR
         left, top, right, bottom = box.pixels(*copy.size)
         draw.rectangle((left, top, right - 1, bottom - 1), outline=colour, width=width)
-        # Words stand above the box, or inside where there is no room.
+        # Words go above the box, or inside if there is no room.
         frame = draw.textbbox((left, top), words, font=font)
         height = frame[3] - frame[1] + 2 * width
         start = top - height if top >= height else top
@@ -50,19 +50,19 @@ def _colour(words: str) -> str:
 
 
 class VideoFile:
-    """A video that frames are written to, one after the other.
+    """A video file to which frames are written.
 
     Parameters
     ----------
     path : path-like
-        Its ending says which container: .mp4, .mkv, .mov, .avi or .webm.
+        The suffix selects the container: .mp4, .mkv, .mov, .avi or .webm.
     rate : float
-        Frames a second.
+        Frames per second.
     """
 
     def __init__(self, path: str | os.PathLike[str], rate: float) -> None:
         if rate <= 0.0:
-            raise InvalidParameter(f"a video has more than 0 frames a second, not {rate}")
+            raise InvalidParameter(f"a video needs more than 0 frames per second, not {rate}")
         try:
             import av
         except ImportError:
@@ -90,7 +90,7 @@ class VideoFile:
         self.close()
 
     def write(self, pixels: NDArray[np.uint8]) -> None:
-        """One frame more; all have the size of the first."""
+        """Append one frame; all have the size of the first."""
         height, width = (side - side % 2 for side in pixels.shape[:2])
         if self._stream is None:
             codec = "libvpx" if self._path.suffix.lower() == ".webm" else "mpeg4"

@@ -1,12 +1,12 @@
-"""From a picture to the vector of a part of it.
+"""Embeds a part of a picture.
 
-    box given      the part that was pointed at
+    box given      the given part
     "main"         the main thing (main_thing.py)
-    "things"       the main thing, and beside it everything that a proposer sees (proposals.py)
+    "things"       the main thing, and all other proposals (proposals.py)
 
-A part is taken with a margin of 8 % of its sides and squeezed into the square that the network
-takes. Measured on training pictures of the pack ``scenes``, that names things better than a centre
-crop (62 against 54 % of COCO's) and tells a whole animal from its head.
+A part is cut out with a margin of 8 % of its sides and resized to the network's square input. On
+training pictures of the data set ``scenes`` this names things better than a centre crop (62 against
+54 % of COCO's) and distinguishes a whole animal from its head.
 """
 
 import math
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 MODES = ("whole", "main", "things")
 AUTO = "auto"
 MARGIN = 0.08
-# The least sides to decode, in those of what is embedded, where the part is not known yet.
+# Smallest sides to decode, relative to the network's input, if the part is not known yet.
 CLOSER = 3
 
 
 @dataclass(frozen=True)
 class Region:
-    """A picture, or its file, and which part of it is meant.
+    """A picture, or its file, and a part of it.
 
-    ``box`` is four numbers, ``"auto"`` for the main thing, or ``None`` for what the mode says.
+    ``box`` is four numbers, ``"auto"`` for the main thing, or ``None`` for the region mode.
     """
 
     picture: Any
@@ -55,16 +55,16 @@ class Region:
 
 @dataclass(frozen=True)
 class Sight:
-    """What was seen of one picture.
+    """The embedded part of one picture.
 
     Attributes
     ----------
     source : bytes or path-like
         The file; empty for pixels.
     vector : ndarray
-        Of the part.
+        Embedding of the part.
     digest : bytes
-        Of the picture.
+        Digest of the picture.
     thumbnail : bytes
         A small JPEG of the part.
     box : Box or None
@@ -72,7 +72,7 @@ class Sight:
     found : bool
         Whether the box was found, not given.
     proposals, proposal_vectors, proposal_scores : ndarrays
-        Other boxes, where they were asked for.
+        Other boxes, if requested.
     """
 
     source: Source
@@ -87,14 +87,14 @@ class Sight:
 
 
 class Looker:
-    """Looks at parts of pictures.
+    """Embeds parts of pictures.
 
     Parameters
     ----------
     embedder : Embedder
     limits : Limits
     mode : {"whole", "main", "things"}
-        Which part is meant where no box is given.
+        Which part is used where no box is given.
     """
 
     def __init__(self, embedder: Embedder, limits: Limits, mode: str = "whole") -> None:
@@ -106,7 +106,7 @@ class Looker:
         self.proposer = Proposer()
 
     def look(self, part: Region) -> Sight:
-        """One picture, or the error it deserves."""
+        """Embed a part of one picture, or raise the matching error."""
         source, picture, digest = self._opened(part)
         box, found = self._box(part.box, picture)
         vector = self._whole(picture) if box is None else self.vectors(picture, [box])[0]
@@ -119,18 +119,18 @@ class Looker:
         return Sight(source, vector, digest, seen, box, found, *more)
 
     def look_many(self, parts: Iterable[Region]) -> Iterator[Sight | Unreadable]:
-        """Many pictures in order, every core busy; an error for what cannot be read."""
+        """Embed many in order, using every core; an error for each unreadable picture."""
         workers = self.embedder.threads or os.cpu_count() or 1
         for (seen,) in in_order(self._look_safely, parts, 1, workers):
             yield seen
 
     def opened(self, picture: Any) -> tuple["Image.Image", bytes]:
-        """A picture close enough to see its parts, and its digest."""
+        """A picture, decoded large enough for its parts, and its digest."""
         _, image, digest = self._opened(Region(picture, AUTO))
         return image, digest
 
     def vectors(self, picture: "Image.Image", boxes: Iterable[Box]) -> Vectors:
-        """Vectors of parts of one picture, a row each."""
+        """Vectors of parts of one picture, one row each."""
         prepared = [self.embedder.prepare_part(picture, edges(picture, box)) for box in boxes]
         found = np.empty((len(prepared), self.embedder.n_features), dtype=np.float32)
         for start in range(0, len(prepared), self.embedder.batch_size):
@@ -157,10 +157,10 @@ class Looker:
         return b"", as_picture(pixels), digest_of_pixels(pixels)
 
     def _at_least(self, given: Any) -> int | None:
-        """How many pixels a side has to have for the part to have enough of them."""
+        """The side to decode at so that the part has enough pixels."""
         enough = self.embedder.at_least
         if enough is None or self.mode == "things":
-            return None  # what is seen beside the part must not depend on the part
+            return None  # other proposals must not depend on the part
         if given is None and self.mode == "whole":
             return enough
         if given is None or (isinstance(given, str) and given == AUTO):
@@ -170,7 +170,7 @@ class Looker:
         except (TypeError, ValueError):
             return None
         if not 0.0 <= left < right <= 1.0 or not 0.0 <= top < bottom <= 1.0:
-            return None  # pixels of the picture as it is, or an error when it is looked at
+            return None  # pixels of the original picture, or an error later
         return min(math.ceil(enough / min(right - left, bottom - top)), 1 << 16)
 
     def _look_safely(self, parts: list[Region]) -> list[Sight | Unreadable]:
@@ -185,13 +185,15 @@ class Looker:
 
 
 def require_mode(mode: object) -> None:
-    """One of the ways to look at pictures."""
+    """Require one of the region modes."""
     if mode not in MODES:
-        raise InvalidParameter(f"regions is one of {', '.join(map(repr, MODES))}, not {mode!r}")
+        raise InvalidParameter(
+            f"regions must be one of {', '.join(map(repr, MODES))}, not {mode!r}"
+        )
 
 
 def edges(picture: "Image.Image", box: Box) -> tuple[float, float, float, float]:
-    """A box with its margin in pixels, inside of the picture and at least one pixel wide."""
+    """A box with its margin in pixels, within the picture and at least one pixel wide."""
     width, height = picture.size
     across, down = MARGIN * (box.right - box.left), MARGIN * (box.bottom - box.top)
     wider = rounded((box.left - across, box.top - down, box.right + across, box.bottom + down))
@@ -207,7 +209,7 @@ def edges(picture: "Image.Image", box: Box) -> tuple[float, float, float, float]
 
 
 def cut_out(picture: "Image.Image", box: Box) -> "Image.Image":
-    """The whole pixels of a box."""
+    """The pixels of a box."""
     return picture.crop(box.pixels(*picture.size))
 
 

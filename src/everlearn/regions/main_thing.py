@@ -1,17 +1,17 @@
-"""The main thing of a picture, found by the network that comes with everlearn.
+"""Finds the main thing of a picture with the included network.
 
-A network trained on pictures of things is more active where a thing is. With F_c the channels of
-the last feature map of EfficientNet-Lite0, all at least zero,
+A network trained on pictures of things is more active where a thing is. With F_c the non-negative
+channels of the last feature map of EfficientNet-Lite0,
 
     A(u, v) = Σ_c F_c(u, v),      mask = A > mean(A)
 
-and the main thing is the connected part of the mask with the most activation above the mean; its
-box is the answer. After Wei, Luo, Wu and Zhou, *Selective Convolutional Descriptor Aggregation for
-Fine-Grained Image Retrieval*, IEEE Transactions on Image Processing 26, 2017 (SCDA), who take the
-largest part.
+The main thing is the connected component of the mask with the most activation above the mean; the
+result is its bounding box. After Wei, Luo, Wu and Zhou, *Selective Convolutional Descriptor
+Aggregation for Fine-Grained Image Retrieval*, IEEE Transactions on Image Processing 26, 2017
+(SCDA), who take the largest component.
 
 The box is as coarse as the map, a cell every 32 pixels of a picture whose long side is 320. Cost:
-about 25 ms of one core. Deterministic: the same picture has the same box.
+about 25 ms of one core. Deterministic.
 """
 
 from importlib import resources
@@ -38,7 +38,7 @@ Map = NDArray[np.float32]
 
 
 class MainThing:
-    """Finds the main thing of pictures; the network is loaded with the first one.
+    """Finds the main thing of pictures; loads the network with the first one.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class MainThing:
         self._session: Any = None
 
     def box(self, picture: "Image.Image") -> Box:
-        """The box of the main thing; the whole picture where nothing stands out."""
+        """The box of the main thing; the whole picture if nothing stands out."""
         return box_of(self.activation(picture))
 
     def activation(self, picture: "Image.Image") -> Map:
@@ -75,7 +75,7 @@ class MainThing:
 
 
 def main_thing(picture: "Image.Image") -> Box:
-    """The box of the main thing of one RGB picture, in shares of its sides.
+    """The box of the main thing of one RGB picture, as shares of its sides.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def main_thing(picture: "Image.Image") -> Box:
 
 
 def box_of(activation: Map) -> Box:
-    """The connected part of what is above the mean with the most activation, as a box."""
+    """The bounding box of the component above the mean with the most activation."""
     from scipy import ndimage
 
     above = activation.astype(np.float64) - float(activation.mean(dtype=np.float64))
@@ -104,7 +104,7 @@ def box_of(activation: Map) -> Box:
 
 
 def _resized(picture: "Image.Image") -> "Image.Image":
-    """Long side 320, both sides whole cells."""
+    """Resize to a long side of 320, with both sides whole cells."""
     shrink = LONG_SIDE / max(picture.size)
     size = [max(CELL, round(side * shrink / CELL) * CELL) for side in picture.size]
     return picture.resize((size[0], size[1]), pillow_image().Resampling.BICUBIC)

@@ -1,11 +1,11 @@
 """Motion proposals for fixed cameras.
 
-The picture is made small and grey, B is its running mean over time, and what differs from it moves:
+The picture is converted to small and grey; B is its running mean over time:
 
     B ← B + r (I − B),      mask = |I − B| > 18 of 255, smoothed
 
-Each connected part of the mask that is large enough is a box. Cost: below 2 ms a frame. A thing
-that stops becomes part of B after 1 / r frames. The first frame has nothing to be compared with.
+Each connected component of the mask that is large enough gives a box. Cost: below 2 ms per frame. A
+thing that stops becomes part of B after 1 / r frames. The first frame gives no boxes.
 """
 
 from typing import TYPE_CHECKING
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 LONG_SIDE = 160
 DIFFERENT = 18.0
-# Parts below this share of the picture are noise.
+# Components below this share of the picture are noise.
 SMALLEST_SHARE = 0.002
-# A change of this much of the picture at once is light, not motion: it starts again.
+# A change of this share of the picture at once is a change of light: the mean is restarted.
 EVERYWHERE = 0.6
 
 
 class MotionProposer:
-    """Boxes around what moves; frames of one fixed camera, in order.
+    """Boxes around moving things, from successive frames of a fixed camera.
 
     Parameters
     ----------
     rate : float, default=0.05
-        How fast the picture of what does not move follows: r above.
+        How fast the background follows: r above.
     """
 
     def __init__(self, *, rate: float = 0.05) -> None:
         if not 0.0 < rate <= 1.0:
-            raise InvalidParameter(f"rate is above 0 and at most 1, not {rate}")
+            raise InvalidParameter(f"rate must be above 0 and at most 1, not {rate}")
         self.rate = rate
         self._still: NDArray[np.float64] | None = None
 
@@ -49,7 +49,7 @@ class MotionProposer:
         return f"motion {self.rate}"
 
     def propose(self, picture: "Image.Image") -> Proposals:
-        """Boxes of what moved since the frames before."""
+        """Boxes of what moved since the previous frames."""
         from scipy import ndimage
 
         shrink = min(1.0, LONG_SIDE / max(picture.size))
@@ -85,7 +85,7 @@ class MotionProposer:
             return _nothing()
         corners, weights = np.array(boxes), np.array(shares)
         kept = merged(corners, weights)[:MOST]
-        # How much of its box moved says how likely it is one thing.
+        # The moving share of a box is its score.
         sides = corners[kept, 2:] - corners[kept, :2]
         scores = np.clip(weights[kept] / np.maximum(sides.prod(axis=1), 1e-9), 0.05, 1.0)
         return Proposals(corners[kept], scores, np.zeros(len(kept), dtype=np.intp))

@@ -1,4 +1,4 @@
-"""Boxes that may hold a thing, whatever it is.
+"""Class-agnostic proposals: boxes that may contain a thing.
 
 PicoDet (PaddleDetection; Apache-2.0) was trained to find eighty kinds of things, and finds others
 as well: kangaroos and raccoons are in none of its classes, and 97 to 98 % of them are among its
@@ -7,7 +7,7 @@ boxes. Its class names are ignored; the score of a box is that of its best class
     picture → 416 × 416 → 3,598 boxes × 80 scores → score ≥ 0.03 → overlaps above 0.6 suppressed
             → at most 15
 
-The network is in the distribution everlearn-networks. Cost: 35 ms of one core a picture.
+The network is in the distribution everlearn-networks. Cost: 35 ms of one core per picture.
 Deterministic.
 """
 
@@ -34,7 +34,7 @@ DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 LEAST_SCORE = 0.03
 MOST_OVERLAP = 0.6
 MOST = 15
-# Enough where time matters: it costs a point of average precision on the pack ``scenes``.
+# A faster setting: costs a point of average precision on the data set ``scenes``.
 FEW = 8
 # Boxes with a side below this share of the picture's are noise.
 SMALLEST = 0.01
@@ -42,16 +42,16 @@ SMALLEST = 0.01
 
 @dataclass(frozen=True)
 class Proposals:
-    """Boxes that may hold a thing, the most likely first.
+    """Boxes that may contain a thing, most likely first.
 
     Attributes
     ----------
     boxes : ndarray of shape (n, 4)
-        In shares of the picture.
+        As shares of the picture.
     scores : ndarray of shape (n,)
-        How likely each holds a thing, between 0 and 1.
+        Probability that each contains a thing.
     classes : ndarray of shape (n,)
-        Which of the 80 classes of COCO the network takes it for; not used for naming.
+        The network's COCO class, of 80; not used for naming.
     """
 
     boxes: Boxes
@@ -60,12 +60,12 @@ class Proposals:
 
 
 class Proposer:
-    """Proposes boxes; the network is loaded with the first picture.
+    """Proposes boxes; loads the network with the first picture.
 
     Parameters
     ----------
     most : int, default=15
-        How many boxes a picture has at most.
+        Maximum number of boxes per picture.
     least_score : float, default=0.03
     """
 
@@ -76,7 +76,7 @@ class Proposer:
 
     @property
     def name(self) -> str:
-        """Which network and which limits: other proposals have another name."""
+        """Identifies the network and the limits of its proposals."""
         return f"{NETWORK} {self.most} {self.least_score}"
 
     def propose(self, picture: "Image.Image") -> Proposals:
@@ -96,7 +96,7 @@ class Proposer:
 def chosen(
     boxes: NDArray[np.float32], scores: NDArray[np.float32], least_score: float, most: int
 ) -> Proposals:
-    """The boxes worth a look, out of all that the network gives.
+    """Select boxes from the output of the network.
 
     Parameters
     ----------
@@ -122,5 +122,5 @@ def _session() -> Any:
     path, about = everlearn_networks.file(NETWORK), everlearn_networks.about(NETWORK)
     model = path.read_bytes()
     if hashlib.sha256(model).hexdigest() != about["sha256"]:
-        raise DamagedModel(f"{path} is not the file it should be; install everlearn-networks again")
+        raise DamagedModel(f"{path} is not the expected file; install everlearn-networks again")
     return onnx_session(model, path, threads=1)

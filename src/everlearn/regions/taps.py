@@ -1,13 +1,13 @@
-"""Intermediate results of an ONNX network, without a second file.
+"""Adds outputs to an ONNX network, without a second file.
 
-A serialised message of Protocol Buffers may be followed by another one of the same kind: repeated
-fields are appended, embedded messages merged. So a graph gets one output more by a few bytes behind
-the file,
+A serialised Protocol Buffers message may be followed by another one of the same type: repeated
+fields are appended, embedded messages merged. So a graph gets one more output by appending a few
+bytes to the file,
 
     ModelProto { graph (7) { output (12) { name (1) } } }
 
-and onnxruntime finds out its type and shape. The side of the pictures it takes is freed by writing
-a name, ``h`` or ``w``, in the place of the number: both take five bytes.
+and onnxruntime infers its type and shape. The input size is made variable by writing a name, ``h``
+or ``w``, in place of the number: both take five bytes.
 """
 
 from everlearn.errors import NotAModel
@@ -17,7 +17,7 @@ _LENGTH_DELIMITED = 2
 
 
 def with_output(model: bytes, name: str) -> bytes:
-    """The same network with the value called ``name`` as one more output."""
+    """The same network with the value called ``name`` as an additional output."""
     return model + _field(_GRAPH, _field(_OUTPUT, _field(_NAME, name.encode())))
 
 
@@ -28,7 +28,7 @@ def with_free_sides(model: bytes, side: int) -> bytes:
     freed = [_field(1, _field(2, name)) for name in (b"h", b"w")]
     before, after = channels + 2 * fixed, channels + b"".join(freed)
     if model.count(before) != 1 or len(before) != len(after):
-        raise NotAModel(f"the network has no one input of 3 x {side} x {side} pixels")
+        raise NotAModel(f"the network has no single input of 3 x {side} x {side} pixels")
     return model.replace(before, after)
 
 
@@ -37,7 +37,7 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; the high bit says that more follow."""
+    """Seven bits per byte, lowest first; the highest bit says that more follow."""
     written = bytearray()
     while value > 0x7F:
         written.append(value & 0x7F | 0x80)

@@ -1,14 +1,14 @@
-"""One thing over many frames: which box of this frame is which thing of the last one.
+"""Tracks things over frames by assigning the boxes of each frame to tracks.
 
-A track expects its thing where it was last seen, moved on by its velocity. Boxes and tracks are
+A track predicts its thing's position from its last box and its velocity. Boxes and tracks are
 paired by the assignment with the least cost (Kuhn and Munkres) over
 
     cost = 1 − ½ overlap − ½ likeness,     likeness = cosine of the appearances, at least 0
 
-where a pair is possible if the boxes overlap by 0.2, or overlap at all or lie close by and look
-alike (0.6). Appearance is any vector; a track keeps a running mean of its own at length one.
+where a pair is allowed if the boxes overlap by 0.2, or overlap at all or are close and look alike
+(0.6). Appearance is any vector; a track keeps a running mean of it at length one.
 
-What a track is called is decided by all of its frames (:class:`Evidence`). Cost per frame: O(n m d)
+The name of a track is decided by all of its frames (:class:`Evidence`). Cost per frame: O(n m d)
 for n boxes, m tracks and vectors of length d.
 """
 
@@ -24,36 +24,35 @@ from everlearn.regions.boxes import Box, Boxes, overlap, rounded
 
 Appearance = NDArray[np.float64]
 
-# What makes a pair possible.
+# Conditions for a pair.
 LEAST_OVERLAP = 0.2
 LEAST_LIKENESS = 0.6
-# How far a thing may jump between two frames, in sides of its box.
+# Largest jump between two frames, in sides of the box.
 FARTHEST = 1.0
-# How much of a new look, and of a new velocity, a track takes over.
+# Weight of a new appearance, and of a new velocity, in the running means.
 FRESH_LOOK = 0.2
 FRESH_VELOCITY = 0.5
 
-# By so much, in nats, one frame may speak for one name against another at most.
+# Largest difference between two names, in nats, that a single frame may contribute.
 CAP = 2.0
-# The lead over the second best by which a name is settled: more than one frame can give.
+# Lead over the second best that settles a name: more than one frame can contribute.
 SETTLED = 3.0
-# What a frame called unknown leaves for the names together, and a known one for unknown.
+# Probability left to all names together by an unknown frame, and to unknown by a known one.
 DOUBT = 0.1
 
 
 class Evidence:
-    """What a track is called, by all of its frames: a sum of log-probabilities per name.
+    """The name of a track, from all of its frames: a sum of log-probabilities per name.
 
-    Frames of one thing are alike, so a single frame must not decide: its log-probabilities count
-    as far as ``CAP`` below its best. A frame that is not sure of anything counts less: everything
-    it says is multiplied by the probability of its best answer. *Unknown* (``None``) is one of the
-    names.
+    Frames of one thing are similar, so a single frame must not decide: its log-probabilities are
+    limited to ``CAP`` below its best. An uncertain frame counts less: its contribution is
+    multiplied by the probability of its best answer. *Unknown* (``None``) is one of the names.
 
     Parameters
     ----------
     fade : float, default=1.0
-        What earlier frames count for with each later one. Below 1 for a camera, before which one
-        thing may follow another.
+        Decay of earlier frames with each later one. Use less than 1 for a camera that may see one
+        thing after another.
 
     Examples
     --------
@@ -71,14 +70,14 @@ class Evidence:
         self.frames = 0
 
     def add(self, shares: Mapping[str, float], *, unknown: bool) -> None:
-        """One frame more: probabilities of the names, and whether it was called unknown."""
+        """Add one frame: probabilities of the names, and whether it was called unknown."""
         known = DOUBT if unknown or not shares else 1.0 - DOUBT
         frame: dict[str | None, float] = {n: math.log(known * p + 1e-12) for n, p in shares.items()}
         frame[None] = math.log(1.0 - known)
         best = max(frame.values())
         least, weight = best - CAP, math.exp(best)
         fewest = min(self._sums.values(), default=0.0)
-        # A name that came later, or is gone, counts like the least likely one.
+        # A name that was added later, or removed, counts like the least likely one.
         self._sums = {
             name: self._fade * self._sums.get(name, fewest)
             + weight * max(frame.get(name, least) - least, 0.0)
@@ -93,7 +92,7 @@ class Evidence:
 
     @property
     def lead(self) -> float:
-        """By how much, in nats, the best name leads."""
+        """The lead of the best name, in nats."""
         ranked = self._ranked()
         return ranked[0][1] - ranked[1][1] if len(ranked) > 1 else 0.0
 
@@ -102,7 +101,7 @@ class Evidence:
         return self.lead >= SETTLED
 
     def probability(self, name: str | None = None, *, best: bool = True) -> float:
-        """Of the best name, or of another one, among all names and unknown."""
+        """Probability of the best name, or of another one, among all names and unknown."""
         if not self._sums:
             return 0.0
         highest = max(self._sums.values())
@@ -115,18 +114,18 @@ class Evidence:
 
 @dataclass
 class Track:
-    """One thing over frames.
+    """One thing over several frames.
 
     Attributes
     ----------
     id : int
         1, 2, 3 … in the order in which things appeared.
     box : Box
-        Where it is, or was last seen.
+        Its current or last position.
     seen : int
-        In how many frames it was found.
+        Number of frames in which it was found.
     missed : int
-        In how many frames since then it was not.
+        Number of frames since then.
     evidence : Evidence
     """
 
@@ -139,13 +138,13 @@ class Track:
     velocity: tuple[float, float] = (0.0, 0.0)
 
     def expected(self) -> tuple[float, float, float, float]:
-        """Where it should be in the next frame."""
+        """Predicted position in the next frame."""
         across, down = (speed * (self.missed + 1) for speed in self.velocity)
         left, top, right, bottom = self.box
         return left + across, top + down, right + across, bottom + down
 
     def see(self, box: Box, appearance: Appearance) -> None:
-        """It was found again."""
+        """Update after it was found again."""
         steps = self.missed + 1
         moved = [
             (box[i] + box[i + 2] - self.box[i] - self.box[i + 2]) / 2.0 / steps for i in (0, 1)
@@ -160,24 +159,24 @@ class Track:
 
 
 class Tracker:
-    """Gives the boxes of successive frames to tracks.
+    """Assigns the boxes of successive frames to tracks.
 
     Parameters
     ----------
     patience : int, default=15
-        A track ends when its thing was missed in more frames than this.
+        A track ends when its thing has been missed in more frames than this.
     """
 
     def __init__(self, *, patience: int = 15) -> None:
         if patience < 0:
-            raise InvalidParameter(f"patience is at least 0 frames, not {patience}")
+            raise InvalidParameter(f"patience must be at least 0 frames, not {patience}")
         self.patience = patience
         self.tracks: list[Track] = []
         self.ended: list[Track] = []
         self._count = 0
 
     def update(self, boxes: Sequence[Box], appearances: Sequence[Appearance]) -> list[Track]:
-        """The track of every box of a new frame; ``ended`` are those that were given up."""
+        """The track of every box of a new frame; ``ended`` holds tracks that were dropped."""
         looks = [_unit(np.asarray(look, dtype=np.float64)) for look in appearances]
         pairs = dict(self._paired(boxes, looks))
         found: list[Track] = []
@@ -214,7 +213,7 @@ class Tracker:
 
 
 def _close(a: Boxes, b: Boxes) -> NDArray[np.bool_]:
-    """Whether the centres lie within a box's side of each other."""
+    """Whether the centres are within a box's side of each other."""
     gaps = np.abs((a[:, None, :2] + a[:, None, 2:]) - (b[None, :, :2] + b[None, :, 2:])) / 2.0
     sides = np.maximum(a[:, None, 2:] - a[:, None, :2], b[None, :, 2:] - b[None, :, :2])
     return np.asarray((gaps <= FARTHEST * sides).all(axis=2))

@@ -1,15 +1,15 @@
 """The service: an HTTP API over Memories, a page with a camera, and a client.
 
-gate.py       who may come in: Host, Origin, token, rate
-api/          what can be asked for: routes, requests, answers, errors
-served.py     a Memory with its one writer                 (writer.py: the queue)
-events.py     what happens, told to whoever listens
-webhooks.py   what happens, posted and signed
-mqtt.py       what happens, at a broker, where Home Assistant finds it
-app.py        all of it put together
+gate.py       access control: Host, Origin, token, rate
+api/          routes, requests, answers, errors
+served.py     a Memory with its single writer              (writer.py: the queue)
+events.py     events as a stream for listeners
+webhooks.py   events posted to URLs, signed
+mqtt.py       answers and events at a broker, discovered by Home Assistant
+app.py        the application, assembled from these
 server.py     the process
-page/         what a browser is given
-client.py     the same methods as a Memory's, from another process; needs no package
+page/         the files of the page
+client.py     the methods of a Memory, from another process; standard library only
 """
 
 import lazy_loader

@@ -36,13 +36,13 @@ KINDS = {
 def create_app(
     memories: Mapping[str, Memory], settings: Settings | None = None
 ) -> tuple[ASGIApp, Service]:
-    """The application as ASGI servers take it, and the service inside.
+    """The ASGI application, and the service inside.
 
     Parameters
     ----------
     memories : mapping of str to Memory
-        Open Memories by the names that clients use; the first is meant where a request names none.
-        They stay the caller's to close, after the service.
+        Open Memories by the names that clients use; the first is the default. The caller closes
+        them, after the service.
     settings : Settings, optional
     """
     settings = settings or Settings()
@@ -56,7 +56,7 @@ def create_app(
     app = FastAPI(
         title="everlearn",
         version=__version__,
-        summary="Show it an example and a name, and it knows it at once.",
+        summary="Teach images by example; they are recognised at once.",
         openapi_url="/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
@@ -72,7 +72,7 @@ def create_app(
 
 
 def _answer_failures(app: FastAPI) -> None:
-    """Everything that goes wrong has one shape."""
+    """Give all errors the same form."""
 
     @app.exception_handler(EverlearnError)
     async def ours(_: Request, error: EverlearnError) -> Response:
@@ -95,14 +95,14 @@ def _answer_failures(app: FastAPI) -> None:
 def _serve_health(app: FastAPI, service: Service) -> None:
     @app.get(HEALTH)
     async def healthz() -> dict[str, str]:
-        """Whether the service answers; needs no token and tells nothing else."""
+        """Whether the service responds; needs no token and reveals nothing else."""
         return {"status": "ok"}
 
     latest = [-math.inf, False]
 
     @app.get(READY)
     async def readyz() -> Response:
-        """Whether every Memory answers and takes changes; looked at once a second at most."""
+        """Whether every Memory answers and accepts changes; checked at most once a second."""
         if time.monotonic() - latest[0] > 1.0:
             ready = all([await served.ready() for served in service.served.values()])
             latest[:] = time.monotonic(), ready
@@ -111,7 +111,7 @@ def _serve_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/metrics", response_class=Response)
     async def metrics() -> Response:
-        """Numbers for Prometheus."""
+        """Metrics for Prometheus."""
         gauges: list[tuple[str, str, float]] = [
             ("everlearn_listeners", "", service.events.listeners)
         ]
@@ -132,7 +132,7 @@ def _serve_health(app: FastAPI, service: Service) -> None:
 
 
 def _serve_page(app: FastAPI) -> None:
-    """The page's files, read once; no path of a client's is ever looked for on disk."""
+    """Serve the page's files, read once; a client's path is never looked up on disk."""
     folder = files("everlearn.service") / "page"
     pages = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 

@@ -3,8 +3,8 @@
     with Memory("memory") as memory:                                 in this process
     with Client("http://127.0.0.1:8737", token=…) as memory:         in another one
 
-Errors are the same exceptions. A change is sent with a key of its own, so that one whose answer was
-lost is sent again without being made twice. Needs nothing but the standard library.
+Errors are the same exceptions. Every change is sent with an idempotency key, so that one whose
+answer was lost can be sent again without being made twice. Standard library only.
 """
 
 import http.client
@@ -56,13 +56,13 @@ from everlearn.service.client_io import (
     read_why,
 )
 
-# A request whose connection broke is sent once more: by then the service has closed an idle one.
+# A request whose connection broke is sent once more: the service closes idle connections.
 TRIES = 2
 PAGE = 1_000
-# As many answers as the service gives at most.
+# The service's maximum number of answers.
 ALL = 10_000
 
-# Methods before 0.2, as of everlearn.Memory.
+# Old names of methods, before 0.2, as of everlearn.Memory.
 RENAMED = {
     "strangers": "unknowns",
     "stranger_thumbnail": "unknown_thumbnail",
@@ -73,29 +73,29 @@ RENAMED = {
 
 
 class Client:
-    """A Memory that ``everlearn serve`` serves.
+    """A Memory served by ``everlearn serve``.
 
     Parameters
     ----------
     address : str
         Such as ``http://127.0.0.1:8737``.
     token : str, optional
-        By default the environment variable ``EVERLEARN_TOKEN``.
+        Defaults to the environment variable ``EVERLEARN_TOKEN``.
     memory : str, optional
-        Which Memory, where several are served; by default the first.
+        Which Memory, if several are served; defaults to the first.
     timeout : float, default=60
         Seconds to wait for an answer.
     frames : "png" or "jpeg", default="png"
-        How pictures given as pixels are sent. PNG keeps every pixel, so that the answer is the one
-        of a ``Memory``. JPEG (quality 90), for frames of a camera, is made twenty times as fast: in
-        0.8 instead of 17 ms for 640 × 427 pixels. Files are sent as they are.
+        How pictures given as pixels are sent. PNG keeps every pixel, so that the answer equals that
+        of a ``Memory``. JPEG (quality 90), for camera frames, is encoded twenty times as fast: 0.8
+        instead of 17 ms for 640 × 427 pixels. Files are sent unchanged.
 
     Notes
     -----
-    For one thread; make one for each. Images are sent as files, read here: the service opens no
+    Not thread-safe; create one per thread. Image files are read here and sent; the service opens no
     path.
 
-    *Cost*: one request over HTTP, and the work of the ``Memory`` behind it.
+    *Cost*: one HTTP request, and the work of the ``Memory`` behind it.
 
     *Promises*: the methods, answers and exceptions of a ``Memory``; a change is on disk when its
     method returns.
@@ -121,9 +121,9 @@ class Client:
             raise InvalidParameter(f"an address looks like http://127.0.0.1:8737, not {address!r}")
         token = token or os.environ.get("EVERLEARN_TOKEN")
         if not token:
-            raise InvalidParameter("give token=, or set EVERLEARN_TOKEN to what serve printed")
+            raise InvalidParameter("give token=, or set EVERLEARN_TOKEN to the token serve printed")
         if frames not in ("png", "jpeg"):
-            raise InvalidParameter(f"frames is 'png' or 'jpeg', not {frames!r}")
+            raise InvalidParameter(f"frames must be 'png' or 'jpeg', not {frames!r}")
         self._frames = frames
         self.address = f"{parts.scheme}://{parts.netloc}"
         self._token = token
@@ -153,7 +153,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; the service goes on."""
+        """Close the connection; the service keeps running."""
         self._connection.close()
 
     def teach(
@@ -234,8 +234,8 @@ class Client:
     def ask_stream(self, frames: Iterable[Any]) -> Iterator[Answers]:
         """As :meth:`everlearn.Memory.ask_stream`, over one WebSocket.
 
-        Needs the package websockets. A frame that cannot be read raises its error, and the stream
-        ends; so it does with ``CannotReach`` where the service is gone.
+        Needs the package websockets. A frame that cannot be read raises its error and ends the
+        stream; so does ``CannotReach`` if the service is gone.
         """
         with FrameSocket(self.address, self._token, self._memory) as socket:
             for frame in frames:
@@ -256,7 +256,7 @@ class Client:
         return read_report(said, {number: self.thumbnail(number) for number in said["pictured"]})
 
     def evaluate(self, files: Iterable[tuple[Any, str]]) -> Evaluation:
-        """How well does it know these files? As ``everlearn evaluate`` finds it."""
+        """Accuracy on these files, as by ``everlearn evaluate``."""
         found = Evaluation()
         for part in in_requests(files):
             add_evaluated(found, self._json("POST", "evaluate", {"examples": part}))
@@ -293,7 +293,7 @@ class Client:
         source: str | None = None,
         erase: bool = False,
     ) -> Forgotten:
-        """As :meth:`everlearn.Memory.forget`; a word is said as ``name=`` or ``source=``."""
+        """As :meth:`everlearn.Memory.forget`; give a word as ``name=`` or ``source=``."""
         return _forgotten(
             self._change("forget", _choice(what, id, name, source, erase, self._frames))
         )
@@ -375,7 +375,7 @@ class Client:
         return self._picture(f"thumbnails/{int(id)}")
 
     def info(self) -> dict[str, Any]:
-        """As :meth:`everlearn.Memory.info`; the path is one on the service's machine."""
+        """As :meth:`everlearn.Memory.info`; the path is on the service's machine."""
         found: dict[str, Any] = self._json("GET", "info")
         return found
 
@@ -388,7 +388,7 @@ class Client:
         """As :meth:`everlearn.Memory.export`; the file is written here."""
         replace_file(Path(path), _good(*self._send("GET", "export", b"", {})))
 
-    # Inside.
+    # Helpers.
 
     def _sent(self, example: Any) -> dict[str, Any]:
         return _sent(example, self._frames)
@@ -437,7 +437,7 @@ class Client:
 
 
 def _source(example: Any, source: str | None) -> dict[str, str]:
-    """Where an example came from: what was said, or the path of its file."""
+    """Where an example came from: as given, or the path of its file."""
     if source is None and isinstance(example, (str, os.PathLike)):
         source = os.path.abspath(example)
     return {"source": source} if source else {}
@@ -452,7 +452,7 @@ def _sent(example: Any, kind: str = "png") -> dict[str, Any]:
 
 
 def _as_file(picture: Any, kind: str) -> bytes:
-    """Pixels as a file; PNG keeps every one of them."""
+    """Encode pixels as a file; PNG is lossless."""
     import io
 
     from everlearn.images.embedders import as_picture
@@ -465,7 +465,7 @@ def _as_file(picture: Any, kind: str) -> bytes:
 
 
 def _encoded(said: Any) -> tuple[bytes, str]:
-    """JSON, or a form where there is an image, whose bytes then travel as they are."""
+    """JSON, or a form if there is an image, whose bytes are then sent unchanged."""
     if said is None:
         return b"", ""
     if "image" not in said:
@@ -494,7 +494,7 @@ def _good(status: int, data: bytes) -> bytes:
         error = json.loads(data)["error"]
         kind, message = str(error["kind"]), str(error["message"])
     except (ValueError, KeyError, TypeError):
-        raise ServiceFailed(f"the service answered {status} and said nothing of use") from None
+        raise ServiceFailed(f"the service answered {status} without a valid message") from None
     raise _named(kind, message, NotAllowed if status in (401, 403) else ServiceFailed)
 
 
@@ -528,7 +528,7 @@ def _choice(
     kind: str,
 ) -> dict[str, Any]:
     if isinstance(what, str):
-        raise InvalidParameter("say a word as name= or source=; a file as bytes or a Path")
+        raise InvalidParameter("give a word as name= or source=, a file as bytes or a Path")
     said = {"id": id, "name": name, "source": source}
     given = {key: value for key, value in said.items() if value is not None}
     return given | {"erase": erase} | ({} if what is None else _sent(what, kind))

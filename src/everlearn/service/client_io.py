@@ -1,4 +1,4 @@
-"""Reading long answers and sending large uploads, for the client."""
+"""Parses large answers and splits large uploads, for the client."""
 
 import base64
 import contextlib
@@ -22,19 +22,19 @@ from everlearn.regions.boxes import Box
 
 
 def box_field(box: Any) -> dict[str, str]:
-    """A box as a form or JSON holds it; nothing where there is none."""
+    """A box for a form or JSON; empty if there is none."""
     if box is None:
         return {}
     return {"box": box if isinstance(box, str) else ",".join(repr(float(n)) for n in box)}
 
 
-# A request with examples to evaluate is at most about this long, and has at most so many.
+# Approximate size limit of a request to evaluate, and its maximum number of examples.
 REQUEST_BYTES = 8 * 1024 * 1024
 REQUEST_EXAMPLES = 500
 
 
 def read_why(said: dict[str, Any]) -> Why:
-    """Numbers that JSON cannot write, of a name with one teaching, came as null."""
+    """Values JSON cannot represent, for a name with one teaching, arrive as null."""
     effects = tuple(
         Effect(
             **row
@@ -55,7 +55,7 @@ def read_teaching(said: dict[str, Any]) -> Teaching:
 
 
 def read_thing(said: dict[str, Any]) -> Thing:
-    """A thing that was found; its vector stays with the service."""
+    """A thing that was found; its vector is not sent."""
     box = Box(*said["box"])
     answers = Answers(
         [Answer(**answer) for answer in said["answers"]],
@@ -89,7 +89,7 @@ def read_report(said: dict[str, Any], thumbnails: dict[int, bytes | None]) -> Re
 
 
 def in_requests(files: Iterable[tuple[Any, str]]) -> Iterator[list[dict[str, Any]]]:
-    """Labelled files in parts that a request can hold; each is read here."""
+    """Labelled files in request-sized parts; the files are read here."""
     part: list[dict[str, Any]] = []
     size = 0
     for file, name in files:
@@ -105,7 +105,7 @@ def in_requests(files: Iterable[tuple[Any, str]]) -> Iterator[list[dict[str, Any
 
 
 def add_evaluated(found: Evaluation, said: dict[str, Any]) -> None:
-    """Count what one request found to what others did."""
+    """Add the result of one request to the total."""
     for row in said["answers"]:
         found.answers.setdefault((row["name"], row["answered"]), []).extend(row["files"])
     found.flagged_unknown += said["flagged_unknown"]
@@ -116,7 +116,7 @@ def add_evaluated(found: Evaluation, said: dict[str, Any]) -> None:
 
 
 class FrameSocket:
-    """A WebSocket on which frames are answered one after the other; raises named errors alone.
+    """A WebSocket on which frames are answered one after the other; raises everlearn's errors only.
 
     Parameters
     ----------
@@ -144,8 +144,8 @@ class FrameSocket:
             self._socket = self._connection.__enter__()
         except self._broken as error:
             raise CannotReach(
-                f"{address} takes no frames ({error}); is everlearn serve running, and the token "
-                "its?"
+                f"{address} accepts no frames ({error}); is everlearn serve running, and is the "
+                "token correct?"
             ) from None
 
     def __enter__(self) -> Self:
@@ -165,9 +165,9 @@ class FrameSocket:
                 f"{self._address} ended the stream of frames ({error}); ask again with a new one"
             ) from None
         except ValueError:
-            raise ServiceFailed(f"{self._address} answered a frame with no JSON") from None
+            raise ServiceFailed(f"{self._address} did not answer a frame with JSON") from None
         if not isinstance(said, dict):
-            raise ServiceFailed(f"{self._address} answered a frame with no object")
+            raise ServiceFailed(f"{self._address} did not answer a frame with a JSON object")
         return said
 
 
@@ -177,7 +177,7 @@ def _labelled(file: Any) -> dict[str, Any]:
         try:
             image = read_bytes(file, DEFAULT_LIMITS)
         except EverlearnError:
-            # The service says of an empty image, too, that it cannot be read.
+            # An empty image is reported as unreadable by the service, too.
             image = b""
         return {"image": base64.b64encode(image).decode()} | label
     return {"vector": np.asarray(file, dtype=np.float64).tolist()}

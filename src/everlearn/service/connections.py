@@ -1,11 +1,11 @@
-"""Connections under limits: how many there are, how long they may be silent, what they may hold.
+"""Limits connections: their number, how long they may be silent, and how much they may hold.
 
-silent    a connection on which no request is being answered makes room for a new one as soon as
-there are too many, the one that was silent for longest first; so clients that connect
-and say nothing keep nobody out
-headers   have to arrive within so many seconds
-messages  over WebSockets are counted against the same limit as request bodies from their first
-byte on, finished or not
+silent    if there are too many connections, the one without a request that has been silent
+          longest is closed for a new one; so clients that connect and send nothing keep
+          nobody out
+headers   must arrive within a time limit
+messages  over WebSockets count against the same limit as request bodies from their first
+          byte on, complete or not
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from everlearn.service.held_bytes import HeldBytes
 from everlearn.service.settings import Settings
 
-# What a part of a message costs beside its bytes: messages may come in parts of one byte.
+# Overhead of a part of a message beside its bytes: a part may have one byte.
 PART_BYTES = 96
 TRY_AGAIN = 1013
 
 
 def http_protocol(settings: Settings) -> type[H11Protocol]:
-    """HTTP for so many connections at a time."""
+    """An HTTP protocol with a limited number of connections."""
     silent: OrderedDict[H11Protocol, None] = OrderedDict()
 
     class LimitedHttp(H11Protocol):
-        """Cuts off a client whose headers do not arrive, or whose place another one needs."""
+        """Closes a connection whose headers do not arrive, or whose place is needed."""
 
         _patience: asyncio.TimerHandle | None = None
 
@@ -45,8 +45,8 @@ def http_protocol(settings: Settings) -> type[H11Protocol]:
             idle = self.conn.their_state is h11.IDLE
             if not idle:
                 silent.pop(self, None)
-            # Between requests the connection may idle as long as uvicorn allows; a request that
-            # has begun may not.
+            # Between requests the connection may idle as long as uvicorn allows; once a request has
+            # begun it may not.
             begun = idle and bool(self.conn.trailing_data[0])
             if begun and self._patience is None:
                 self._begin()
@@ -69,7 +69,7 @@ def http_protocol(settings: Settings) -> type[H11Protocol]:
                 self.connections.discard(longest)
                 longest.transport.abort()
             else:
-                # All others are being answered: this one is told that there are too many.
+                # All others have a request in progress: this one is refused.
                 self.limit_concurrency = 1
 
         def _begin(self) -> None:
@@ -84,15 +84,15 @@ def http_protocol(settings: Settings) -> type[H11Protocol]:
 
 
 def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
-    """WebSockets whose messages hold so much and no more, all of them together."""
+    """A WebSocket protocol whose messages together hold a limited amount of memory."""
 
     class LimitedWebSocket(WebSocketsSansIOProtocol):
         """Closes a connection that sends more than may be held."""
 
-        _counted = 0  # in ``held``
-        _parts = 0  # of the message that is being received
-        _queued = 0  # of messages that wait for the application
-        _taken = 0  # of the message that the application has
+        _counted = 0  # bytes counted in ``held``
+        _parts = 0  # bytes of the message being received
+        _queued = 0  # bytes of messages waiting for the application
+        _taken = 0  # bytes of the message the application has
 
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
@@ -100,7 +100,7 @@ def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
             super().data_received(data)
             if not self._count():
                 self.frames, self._parts = [], 0
-                self.conn.fail(TRY_AGAIN, "too much is being sent; wait a second")
+                self.conn.fail(TRY_AGAIN, "too much data is being sent; wait a second")
                 self.transport.write(b"".join(self.conn.data_to_send()))
                 self.transport.close()
 
@@ -126,7 +126,7 @@ def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
             super().send_receive_event_to_app()
 
         async def receive(self) -> Any:
-            self._taken = 0  # whoever asks for the next message is done with the last one
+            self._taken = 0  # the application is done with the previous message
             self._count()
             message = await super().receive()
             if message["type"] == "websocket.receive":
@@ -134,7 +134,7 @@ def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
             return message
 
         def _count(self) -> bool:
-            """Bring what is counted up to date; false if it is too much."""
+            """Update the count; returns false if it exceeds the limit."""
             if self.disconnected:
                 return True
             now = len(self.conn.reader.buffer) + self._parts + self._queued + self._taken

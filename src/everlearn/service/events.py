@@ -1,7 +1,6 @@
-"""What happens, told to whoever listens, as server-sent events.
+"""Broadcasts events to listeners, as server-sent events.
 
-A listener that does not keep up is dropped rather than waited for: it connects again and reads the
-state anew, which is always the truth.
+A listener that does not keep up is dropped: it reconnects and reads the current state.
 """
 
 import asyncio
@@ -11,12 +10,12 @@ from typing import Any
 
 from everlearn.errors import TooBusy
 
-# So many events wait for a listener before it is dropped.
+# Events that may wait for a listener before it is dropped.
 PATIENCE = 256
-# A comment is sent this often, so that a connection nobody reads is noticed.
+# Seconds between comments, which reveal connections that nobody reads.
 ALIVE_SECONDS = 15.0
 
-# What changes a Memory. The rest is what one process saw.
+# Kinds of events that change a Memory; the others are observations of one process.
 CHANGES = frozenset(
     {
         "taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone", "named",
@@ -29,12 +28,12 @@ Follower = Callable[[str, str, dict[str, Any]], None]
 
 
 class Events:
-    """Everything told is heard by all who listen; may be told from any thread.
+    """Broadcasts every event to all listeners; thread-safe.
 
     Parameters
     ----------
     most : int
-        How many may listen at a time.
+        Maximum number of listeners.
     """
 
     def __init__(self, most: int) -> None:
@@ -50,35 +49,35 @@ class Events:
         return len(self._listeners)
 
     def tell(self, memory: str, kind: str, /, **facts: Any) -> None:
-        """Something happened to a Memory."""
+        """Publish an event of a Memory."""
         self.tell_quietly(memory, kind, **facts)
         self.tell_listeners(memory, kind, facts)
 
     def tell_listeners(
         self, memory: str, kind: str, facts: dict[str, Any], number: int | None = None
     ) -> None:
-        """As :meth:`tell`, to listeners alone; with the number of the event if it has one."""
+        """As :meth:`tell`, to listeners only; with the number of the event if it has one."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._spread, memory, kind, facts, number)
 
     def tell_quietly(self, memory: str, kind: str, /, **facts: Any) -> None:
-        """As :meth:`tell`, to followers alone: it happens too often for listeners."""
+        """As :meth:`tell`, to followers only: too frequent for listeners."""
         for follower in self._followers:
             follower(memory, kind, facts)
 
     def follow(self, follower: Follower) -> None:
-        """Have a function called for everything told, from any thread; it may not wait."""
+        """Call a function for every event, from any thread; it must not block."""
         self._followers.append(follower)
 
     def listen(self, memory: str) -> AsyncIterator[str]:
-        """Events of a Memory from when the first line is read, as text to be sent."""
+        """Events of a Memory from the first read on, as text to be sent."""
         self._loop = asyncio.get_running_loop()
         if len(self._listeners) >= self._most:
-            raise TooBusy(f"{self._most} listen to events already; close one of them")
+            raise TooBusy(f"{self._most} clients already listen to events; close one of them")
         return self._heard(memory)
 
     def close(self) -> None:
-        """Send everybody home; may be called from any thread."""
+        """Disconnect all listeners; thread-safe."""
         self._closed = True
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._dismiss)

@@ -1,9 +1,10 @@
-"""Events of a Memory that many processes change, told once per fleet.
+"""Delivers the events of a Memory that many processes change, once per fleet of replicas.
 
-Each replica follows the Memory's events (``EventLog``) and tells its own listeners all of them.
-A consumer outside, a webhook or a broker, is told by one replica at a time. That one notes how far
-it came; when it ends, another goes on from there. What was told and not yet noted when a replica is
-killed is told again under the same number, so a consumer hears every change at least once.
+Each replica follows the Memory's events (``EventLog``) and sends all of them to its own listeners.
+An external consumer, a webhook or a broker, is notified by one replica at a time, which records its
+progress; when it ends, another continues from there. Events that were sent but not yet recorded
+when a replica is killed are sent again under the same number, so a consumer receives every change
+at least once.
 """
 
 import logging
@@ -19,35 +20,35 @@ from everlearn.service.events import Events
 
 LOG = logging.getLogger("everlearn.service")
 
-# How often a replica looks for events, and for a consumer that nobody tells, without being told to.
+# How often a replica polls for events, and for a consumer without a replica.
 LOOK_SECONDS = 0.5
-# How often it looks whether what was sent has arrived.
+# How often it checks whether sent events have arrived.
 CHECK_SECONDS = 0.02
 AWAY_SECONDS = 1.0
-# So many events are read at a time, and so many sent and not yet acknowledged.
+# Most events read at a time, and most events sent but not yet acknowledged.
 AT_ONCE = 256
 IN_FLIGHT = 16
-# What is on its way when the service ends has this long.
+# Time limit for pending deliveries at the end of the service.
 FAREWELL_SECONDS = 5.0
 
 
 class Consumer(Protocol):
-    """Somebody outside who is told of changes.
+    """An external receiver of changes.
 
     Attributes
     ----------
     key : str
-        The same in every replica and after every restart; holds no secret.
+        The same in every replica and after every restart; contains no secret.
     """
 
     key: str
 
     def deliver(self, memory: str, event: StoredEvent) -> Callable[[], bool]:
-        """Send an event, later; what is returned tells whether it arrived or was given up."""
+        """Send an event asynchronously; the result tells whether it arrived or was given up."""
 
 
 class Delivery:
-    """How far one consumer of one Memory is.
+    """The progress of one consumer of one Memory.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ class Delivery:
     log : EventLog
     consumer : Consumer
     start : int
-        The event after which a consumer begins that was never told anything.
+        The event after which a new consumer begins.
     """
 
     def __init__(self, memory: str, log: EventLog, consumer: Consumer, start: int) -> None:
@@ -68,11 +69,11 @@ class Delivery:
 
     @property
     def waits(self) -> bool:
-        """Whether something was sent of which it is not known that it arrived."""
+        """Whether events were sent whose arrival is not yet known."""
         return bool(self._in_flight)
 
     def go_on(self) -> bool:
-        """Send what comes next, if this replica is the one to do it; whether there was any."""
+        """Send the next events if this replica is responsible; returns whether there were any."""
         key = self._consumer.key
         if not self._log.lead(key):
             self._offered = None
@@ -80,7 +81,7 @@ class Delivery:
             return False
         self._note_arrivals()
         if self._offered is None or not self._in_flight:
-            # Another may have led meanwhile: what it noted is not told again.
+            # Another replica may have been responsible: do not repeat what it recorded.
             self._offered = max(self._offered or 0, self._log.cursor(key, self._start))
         room = IN_FLIGHT - len(self._in_flight)
         found = self._log.after(self._offered, room) if room else []
@@ -103,11 +104,11 @@ class FleetEvents:
     Parameters
     ----------
     memory : str
-        What the service calls it.
+        The service's name of it.
     log : EventLog
-        Closed by this.
+        Closed by this object.
     events : Events
-        Whose listeners are told.
+        Their listeners are notified.
     """
 
     def __init__(self, memory: str, log: EventLog, events: Events) -> None:
@@ -121,12 +122,12 @@ class FleetEvents:
         self._thread.start()
 
     def add(self, consumers: Iterable[Consumer]) -> None:
-        """Tell these as well, from the start of this service on or from where they were left."""
+        """Add consumers, beginning at the start of this service or where they were left."""
         made = [Delivery(self._memory, self._log, one, self._start) for one in consumers]
         self._deliveries += made
 
     def close(self) -> None:
-        """Send what is there to be sent, for a moment; the rest is for another replica."""
+        """Send what is pending, for a moment; another replica sends the rest."""
         self._closing = time.monotonic() + FAREWELL_SECONDS
         self._thread.join()
         self._log.close()
@@ -137,21 +138,21 @@ class FleetEvents:
             try:
                 busy = self._look()
                 if away:
-                    LOG.warning("events of %s are told again", self._memory)
+                    LOG.warning("events of %s are delivered again", self._memory)
                 away = False
                 if self._closing is not None and (not busy or time.monotonic() > self._closing):
                     return
                 self._log.wait(CHECK_SECONDS if busy else LOOK_SECONDS)
             except EverlearnError as error:
                 if not away:
-                    LOG.warning("events of %s are not told: %s", self._memory, error)
+                    LOG.warning("events of %s are not delivered: %s", self._memory, error)
                 away = True
                 if self._closing is not None:
                     return
                 time.sleep(AWAY_SECONDS)
 
     def _look(self) -> bool:
-        """Tell what is new; whether something is on its way."""
+        """Deliver new events; returns whether any are pending."""
         while found := self._log.after(self._seen, AT_ONCE):
             for event in found:
                 self._events.tell_listeners(self._memory, event.kind, event.facts, event.number)

@@ -1,23 +1,23 @@
 """Access control: host, origin, token and rate limits around every request.
 
-    Host      has to be ours, so that no web site can point a name of its own at this machine
-              (DNS rebinding) and have a browser talk to it
-    Origin    has to be the page's own, so that no other site, nor another port of this machine,
+    Host      must be ours, so that no web site can point its own name at this machine (DNS
+              rebinding) and have a browser talk to it
+    Origin    must be the page's own, so that no other site, nor another port of this machine,
               can send requests through a browser
-    token     as ``Authorization: Bearer``, or as the cookie that the page was given for the
+    token     as ``Authorization: Bearer``, or as the cookie that the page received for the
               address printed at the start; for all but ``/healthz`` and ``/readyz``
     rate      of requests, and more narrowly of wrong tokens, for each address
 
 Requests that Home Assistant's supervisor forwards (``Settings.ingress``) come from users that it
 has authenticated: they need no token, may use any host name, and may show the page in a frame of
-the same site. They are told by the address of their sender and a header together; the header alone
+the same site. They are recognised by their sender's address and a header together; the header alone
 could be sent by anybody.
 
 The cookie is derived from the token and is not the token: browsers send cookies to every port of a
-host. It is ``HttpOnly`` and ``SameSite=Strict``. By itself it opens the page's own files alone. For
-everything else the page adds a second secret to the address, ``page=…``, which it was given behind
-the ``#`` of its own address and keeps in the browser's storage, which does tell ports apart. So who
-listens at another port of the host learns the cookie, and nothing that can be done with it.
+host. It is ``HttpOnly`` and ``SameSite=Strict``. By itself it only gives access to the page's own
+files. For everything else the page adds a second secret to the address, ``page=…``, which it
+received behind the ``#`` of its own address and keeps in the browser's storage, which is separate
+for each port. A server at another port of the host can learn the cookie, but cannot use it.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ LOG = logging.getLogger("everlearn.service")
 HEALTH = "/healthz"
 READY = "/readyz"
 COOKIE_DAYS = 30
-# What the cookie opens by itself, and the second secret that everything else needs.
+# What the cookie alone gives access to, and the second secret for everything else.
 PAGE = ("/", "/api")
 KEY = b"page="
-# What Home Assistant says of a request that it forwards: where the page is below its own address.
+# Header of a request forwarded by Home Assistant: the path of the page below its own address.
 INGRESS_HEADER = "x-ingress-path"
 INGRESS_PATH = re.compile(r"/api/hassio_ingress/[\w-]+")
-# So many addresses are told apart; the one not heard of for longest is forgotten first.
+# Number of client addresses tracked; the least recently seen is dropped first.
 ADDRESSES = 4096
 
 POLICY = {
@@ -75,14 +75,14 @@ FRAMED_POLICY = POLICY | {
 
 
 class Allowance:
-    """So many a second for each address, twice as many at once."""
+    """A rate limit per second for each address, with bursts of twice as many."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, address: str, amount: float = 1.0) -> bool:
-        """Whether there is one left; takes it if so. An amount of 0 only looks."""
+        """Take ``amount`` if available, and return whether it was; 0 only checks."""
         now = time.monotonic()
         left, then = self._left.pop(address, (2.0 * self._rate, now))
         left = min(2.0 * self._rate, left + (now - then) * self._rate)
@@ -94,7 +94,7 @@ class Allowance:
 
 
 class Gate:
-    """Around the whole application; also counts, logs, and answers what went wrong.
+    """Wraps the application; also counts and logs requests, and answers errors.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class Gate:
         except Refused as refused:
             await answer.give(refused.status, body_of(refused.kind, str(refused)))
         except TimeoutError:
-            LOG.warning("a client did not read its answer and was cut off")
+            LOG.warning("a client did not read its answer and was disconnected")
             raise
         except Exception:
             LOG.exception("a request failed")
@@ -138,11 +138,12 @@ class Gate:
             route = getattr(scope.get("route"), "path", "other")
             took = time.monotonic() - began
             self._metrics.count(route, answer.status, took)
-            # What a client sent is not logged: neither its address line, which may hold the token.
+            # Nothing a client sent is logged, not even the request line, which may contain the
+            # token.
             LOG.info("%s %s %d %.1f ms", scope["method"], route, answer.status, 1000 * took)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A socket is let in by the same rules; refused, its handshake is answered with 403."""
+        """Apply the same rules to a WebSocket; a refused handshake is answered with 403."""
         headers = Headers(scope=scope)
         try:
             if not self._is_vouched_for(scope, headers):
@@ -185,12 +186,13 @@ class Gate:
             raise Refused(
                 403,
                 "NotAllowed",
-                "this service is not called that; use its address, or start it with --allow-host",
+                "this service does not have that name; use its address, or start it with "
+                "--allow-host",
             )
 
     def _require_token(self, scope: Scope, headers: Headers, address: str) -> None:
-        # Who has the token is let in, however many wrong ones come from the same address: behind a
-        # proxy that is everybody's.
+        # A correct token is accepted, however many wrong ones come from the same address: behind a
+        # proxy all clients have the same one.
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._is_token(token.strip()):
             return
@@ -206,7 +208,7 @@ class Gate:
         )
 
     def _is_page(self, scope: Scope, headers: Headers) -> bool:
-        """Whether it comes from the page; its key is taken out of the address if so."""
+        """Whether it comes from the page; if so, removes its key from the address."""
         cookie = _cookie(headers.getlist("cookie"), _cookie_name(scope))
         if not hmac.compare_digest(cookie.encode("utf-8", "replace"), self._page_secret):
             return False
@@ -223,7 +225,7 @@ class Gate:
         return hmac.digest(self._token, purpose, "sha256").hex().encode()
 
     async def _exchange(self, scope: Scope, address: str, answer: "_Answer") -> None:
-        """The token in the address becomes a cookie and a key, and leaves the address."""
+        """Exchange the token in the address for a cookie and a key, and remove it."""
         try:
             query = scope["query_string"].decode("latin-1")
             given = parse_qs(query, max_num_fields=8).get("token", [])
@@ -248,7 +250,7 @@ class Gate:
 
 
 class _Answer:
-    """What is sent back: always with the policy, never waiting for ever."""
+    """The response: always with the security headers, never waiting forever."""
 
     def __init__(self, send: Send, seconds: float) -> None:
         self._send = send
@@ -268,7 +270,7 @@ class _Answer:
             await self._send(message)
 
     async def give(self, status: int, body: bytes, extra: dict[str, str] | None = None) -> None:
-        """A whole answer, unless one has begun."""
+        """Send a complete response, unless one has begun."""
         if self._started:
             return
         headers = (extra if extra is not None else headers_of(status)) | {
@@ -287,7 +289,7 @@ def _sender(scope: Scope) -> str:
 
 
 def _require_own_origin(scope: Scope, headers: Headers, *, any_scheme: bool) -> None:
-    """A browser says where a request comes from; a program says nothing.
+    """Check the origin, which browsers send and programs do not.
 
     Behind Home Assistant, which may be asked over HTTPS, either scheme is the page's own.
     """
@@ -296,10 +298,10 @@ def _require_own_origin(scope: Scope, headers: Headers, *, any_scheme: bool) -> 
     own = {f"{name}://{headers['host']}".lower() for name in schemes}
     foreign = any(origin.lower() not in own for origin in headers.getlist("origin"))
     site = headers.get("sec-fetch-site", "none")
-    # Following a link to the page is fine; it brings nothing and shows nothing to the other site.
+    # Following a link to the page is allowed: it sends nothing and reveals nothing.
     visit = headers.get("sec-fetch-mode") == "navigate" and scope.get("method") == "GET"
     if foreign or (site not in ("none", "same-origin") and not visit):
-        raise Refused(403, "NotAllowed", "requests from other sites are not taken")
+        raise Refused(403, "NotAllowed", "requests from other sites are not allowed")
 
 
 def _host_name(host: str) -> str | None:
@@ -322,7 +324,7 @@ def _is_address(name: str) -> bool:
 
 
 def _cookie_name(scope: Scope) -> str:
-    """One per port, since browsers do not tell ports apart."""
+    """One per port, since browsers share cookies between ports."""
     return f"everlearn-{(scope.get('server') or ('', 0))[1]}"
 
 

@@ -1,8 +1,8 @@
-"""One limit on what all clients together have sent, whichever way they sent it."""
+"""One limit on the bytes that all clients together have sent."""
 
 
 class HeldBytes:
-    """How much all clients together have sent that is not answered yet.
+    """Bytes sent by all clients that are not answered yet.
 
     Parameters
     ----------
@@ -14,7 +14,7 @@ class HeldBytes:
         self.now = 0
 
     def take(self, size: int) -> bool:
-        """Whether so much more may be held; counts it if so. Less (a negative size) always may."""
+        """Count more bytes if the limit allows, and return whether it does; less always fits."""
         if size > 0 and self.now + size > self._most:
             return False
         self.now += size

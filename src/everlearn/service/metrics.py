@@ -1,4 +1,4 @@
-"""Numbers about the service, in the text format that Prometheus reads."""
+"""Metrics of the service, in Prometheus's text format."""
 
 import threading
 import time
@@ -6,19 +6,19 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 
-# Upper edges in seconds: from a question answered out of memory to one that waits for a disk.
+# Upper bucket bounds in seconds: from a cached answer to one that waits for a disk.
 EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Histogram:
-    """How long something took, counted by upper edges; from any thread.
+    """A histogram of durations; thread-safe.
 
     Parameters
     ----------
     name : str
-        What Prometheus calls it.
+        Its name in Prometheus.
     label : str
-        The name of the label that tells its series apart.
+        The label that distinguishes its series.
     """
 
     def __init__(self, name: str, label: str) -> None:
@@ -29,14 +29,14 @@ class Histogram:
         self._sums: Counter[str] = Counter()
 
     def observe(self, value: str, seconds: float) -> None:
-        """One that took so long, with this value of the label."""
+        """Add one duration, with this value of the label."""
         with self._lock:
             counts = self._counts.setdefault(value, [0] * (len(EDGES) + 1))
             counts[bisect_left(EDGES, seconds)] += 1
             self._sums[value] += seconds  # type: ignore[assignment]
 
     def lines(self) -> list[str]:
-        """As Prometheus reads it: counts up to each edge, their sum, and how many."""
+        """Prometheus lines: cumulative buckets, sum and count."""
         with self._lock:
             counts = {value: list(found) for value, found in sorted(self._counts.items())}
             sums = dict(self._sums)
@@ -52,7 +52,7 @@ class Histogram:
 
 
 class Metrics:
-    """Counts requests, in the event loop's thread, and waits in the queue, from any."""
+    """Counts requests (event loop only) and waiting times in the queue (any thread)."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -61,12 +61,12 @@ class Metrics:
         self.queue_seconds = Histogram("everlearn_queue_seconds", "memory")
 
     def count(self, route: str, status: int, seconds: float) -> None:
-        """One request was answered; ``route`` is a pattern of ours, never what a client sent."""
+        """Count one answered request; ``route`` is a pattern, never a client's text."""
         self._requests[route, status] += 1
         self._seconds.observe(route, seconds)
 
     def text(self, gauges: Iterable[tuple[str, str, float]]) -> str:
-        """Everything, with gauges given as name, labels and value."""
+        """All metrics, with gauges given as name, labels and value."""
         lines = ["# TYPE everlearn_requests_total counter"]
         lines += [
             f'everlearn_requests_total{{route="{route}",status="{status}"}} {count}'

@@ -1,4 +1,4 @@
-"""MQTT: answers and names as topics, found by Home Assistant by itself.
+"""MQTT: answers and names as topics, discovered by Home Assistant.
 
     everlearn/DEVICE/status                online | offline            retained, a last will
     everlearn/DEVICE/MEMORY/answer         {"name", "unknown", "probability", "frame", "time"}
@@ -11,15 +11,15 @@
 
     homeassistant/sensor/everlearn_DEVICE_MEMORY/…/config                            retained
 
-DEVICE tells services at one broker apart; it is made of the host's and the first Memory's name
-unless one is given. ``frame`` is a digest of the picture that was asked about.
+DEVICE distinguishes services at one broker; it defaults to the host's and the first Memory's name.
+``frame`` is a digest of the picture that was asked about.
 
-Replicas of one Memory in a database are one DEVICE, called after the database. Each picture on
-``ask`` is answered by one of them (a shared subscription), ``event`` and ``names`` are told by one
-of them (fleet.py), and the device is online as long as one of them is.
+Replicas of one Memory in a database are one DEVICE, named after the database. Each picture on
+``ask`` is answered by one of them (a shared subscription), ``event`` and ``names`` are published by
+one of them (fleet.py), and the device is online as long as one of them is.
 
-The broker is lost and found again by itself; what is not sent meanwhile is the newest state, which
-is sent anew. Nothing is taught over MQTT: a broker knows no token of ours.
+A lost broker is reconnected automatically; then the current state is sent. Nothing can be taught
+over MQTT, because a broker does not check our token.
 """
 
 import hashlib
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("everlearn.service")
 
-# Home Assistant says here that it was started, and wants to be told everything again.
+# Home Assistant announces its start here, and then needs the full state again.
 ARRIVED = "homeassistant/status"
-# So many pictures wait to be asked about, and so many messages to be sent.
+# Pictures that may wait to be asked about, and messages that may wait to be sent.
 WAITING = 8
 QUEUED = 1_000
-# How long names that cannot be told now are kept back.
+# Delay before names that cannot be published now are tried again.
 BUSY_SECONDS = 0.5
 LARGEST = 32 * 1024 * 1024
 MOST_NAMES = 1_000
@@ -61,7 +61,7 @@ COUNTED = frozenset(
 
 
 class Mqtt:
-    """A service's Memories at a broker; given to ``Events.follow``.
+    """Publishes a service's Memories at a broker; passed to ``Events.follow``.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Mqtt:
     username, password : str, optional
     tls : bool, default=False
     device : str, optional
-        What tells this service from others at the same broker.
+        Distinguishes this service from others at the same broker.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Mqtt:
                 "--mqtt needs paho-mqtt; install it with: pip install 'everlearn[mqtt]'"
             ) from None
         if not host or not 1 <= port <= 65_535:
-            raise InvalidParameter(f"a broker is HOST or HOST:PORT, not {host!r}, {port!r}")
+            raise InvalidParameter(f"a broker must be HOST or HOST:PORT, not {host!r}, {port!r}")
         self._service = service
         self.device = _plain(device) if device else _default_device(service)
         self._root = f"everlearn/{self.device}"
@@ -106,7 +106,7 @@ class Mqtt:
         self._stale: set[str] = set()
         self._wake = threading.Event()
         self._stopping = False
-        # Pictures not answered and states not told.
+        # Unanswered pictures and unpublished states.
         self.failed = 0
         self._client: Client = Client(
             CallbackAPIVersion.VERSION2, client_id=_client_id(self.device, shared=bool(self._fleet))
@@ -129,7 +129,7 @@ class Mqtt:
         self._broker = f"{host}:{port}"
         self._answers: dict[str, dict[str, Any]] = {}
         self._client.on_connect_fail = lambda *_: LOG.warning(
-            "no MQTT broker answers at %s; it is tried again", self._broker
+            "no MQTT broker answers at %s; retrying", self._broker
         )
         self._client.on_disconnect = self._lost
         # A broker that starts later than the service is found when it does.
@@ -148,11 +148,11 @@ class Mqtt:
             self._wake.set()
 
     def gauges(self) -> list[tuple[str, str, float]]:
-        """For the metrics."""
+        """Gauges for the metrics."""
         return [("everlearn_mqtt_failed", "", self.failed)]
 
     def deliver(self, memory: str, event: StoredEvent) -> Callable[[], bool]:
-        """Publish an event of a database; what is returned tells whether the broker has it."""
+        """Publish an event of a database; the result tells whether the broker has it."""
         told = {"event": event.kind, "id": event.number} | event.facts
         sent = self._publish(f"{self._root}/{memory}/event", told)
         if event.kind in COUNTED:
@@ -161,7 +161,7 @@ class Mqtt:
         return sent.is_published
 
     def close(self) -> None:
-        """Say that the service is gone, and go."""
+        """Publish that the service is offline, and disconnect."""
         self._stop()
         if self._client.is_connected():
             self._client.publish(self._status, "offline", qos=1, retain=True).wait_for_publish(5)
@@ -177,7 +177,7 @@ class Mqtt:
 
     def _lost(self, *_: Any) -> None:
         if not self._stopping:
-            LOG.warning("the MQTT broker at %s is gone; it is tried again", self._broker)
+            LOG.warning("the connection to the MQTT broker at %s is lost; retrying", self._broker)
 
     def _connected(self, client: "Client", *_: Any) -> None:
         LOG.warning("connected to the MQTT broker at %s", self._broker)
@@ -192,13 +192,13 @@ class Mqtt:
         self._introduce()
 
     def _introduce(self) -> None:
-        """Everything a stranger needs to know; all of it retained."""
+        """Publish the full state, all of it retained."""
         for name in self._service.served:
             for topic, config in discovery(self.device, name):
                 self._publish(topic, config, retain=True)
             self._stale.add(name)
             if name in self._answers:
-                # A broker that was restarted has forgotten what it retained.
+                # A restarted broker has lost its retained messages.
                 self._publish(f"{self._root}/{name}/answer", self._answers[name], retain=True)
         self._wake.set()
         self._client.publish(self._status, "online", qos=1, retain=True)
@@ -210,7 +210,7 @@ class Mqtt:
             return
         if message.topic == self._status:
             if message.payload == b"offline" and not self._stopping:
-                # Another replica went; this one is still there.
+                # Another replica went offline; this one is still there.
                 self._client.publish(self._status, "online", qos=1, retain=True)
             return
         words = message.topic.split("/")
@@ -222,7 +222,7 @@ class Mqtt:
             self._pictures.put_nowait((served, camera, bytes(message.payload)))
         except queue.Full:
             self.failed += 1
-            LOG.warning("more pictures arrive over MQTT than can be looked at; one is passed over")
+            LOG.warning("more pictures arrive over MQTT than can be processed; one is skipped")
 
     def _answer_pictures(self) -> None:
         while (picture := self._pictures.get()) is not None:
@@ -242,7 +242,7 @@ class Mqtt:
         name = best.name if best and not answers.unknown else None
         probability = best.probability if best else None
         if camera:
-            # Its frames are answered together, so that the answer does not flicker.
+            # Frames of a camera are answered together, so that the answer does not flicker.
             steady = served.steadied(f"mqtt/{camera}", answers)
             name, probability = steady.name, steady.probability
         facts = {
@@ -254,14 +254,14 @@ class Mqtt:
         if not camera:
             self(served.name, "answered", facts)
             return
-        # Each camera has an answer of its own: two of them would take turns in one.
+        # Each camera has its own answer: two would alternate in one topic.
         topic = f"{self._root}/{served.name}/answer/{camera}"
         if self._seen.get(topic, "") != name:
             self._seen[topic] = name
             self._publish(topic, facts | {"time": time.time()}, retain=True)
 
     def _tell_names(self) -> None:
-        """The names as they are now, however many changes there were meanwhile."""
+        """Publish the current names, once for any number of changes."""
         while True:
             self._wake.wait()
             if self._stopping:
@@ -272,12 +272,12 @@ class Mqtt:
                 try:
                     known = self._service.served[name].ask(_known).result()
                     self._publish(f"{self._root}/{name}/names", known, retain=True)
-                except TooBusy:  # told when there is time
+                except TooBusy:  # published when there is time
                     self._stale.add(name)
                     time.sleep(BUSY_SECONDS)
                 except Exception:
                     self.failed += 1
-                    LOG.exception("the names of a Memory could not be told to the broker")
+                    LOG.exception("the names of a Memory could not be published")
 
     def _publish(
         self, topic: str, said: dict[str, Any], *, retain: bool = False
@@ -287,7 +287,7 @@ class Mqtt:
 
 
 def discovery(device: str, memory: str) -> list[tuple[str, dict[str, Any]]]:
-    """The sensors of a Memory, in the words of Home Assistant."""
+    """The sensors of a Memory, in Home Assistant's discovery format."""
     own = f"{device}_{memory}".replace(".", "_")
     shared = {
         "availability_topic": f"everlearn/{device}/status",
@@ -321,9 +321,9 @@ def discovery(device: str, memory: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _default_device(service: Service) -> str:
-    """Made of the host and the first Memory: two robots, or two services of one, differ.
+    """Host and first Memory: distinguishes two robots, and two services of one.
 
-    Replicas of one Memory in a database do not.
+    Replicas of one Memory in a database get the same name.
     """
     first = next(iter(service.served.values()))
     own = Path(str(first.memory.path)).name
@@ -331,15 +331,15 @@ def _default_device(service: Service) -> str:
 
 
 def _client_id(device: str, *, shared: bool) -> str:
-    """A broker lets one client in under each id."""
+    """A client id; a broker allows one connection for each."""
     return f"everlearn-{device}-{secrets.token_hex(4)}" if shared else f"everlearn-{device}"
 
 
 def _plain(word: str) -> str:
-    """A word that can stand in a topic and in an id."""
+    """A word that is valid in a topic and in an id."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", word).strip("-")[:64]
     if not plain:
-        raise InvalidParameter(f"a device is called by letters and digits, not {word!r}")
+        raise InvalidParameter(f"a device name needs letters and digits; {word!r} has none")
     return plain
 
 
@@ -349,7 +349,7 @@ def parse_broker(text: str) -> tuple[str, int]:
     if not colon:
         return text, 1883
     if not port.isdecimal():
-        raise InvalidParameter(f"a broker is HOST or HOST:PORT, not {text!r}")
+        raise InvalidParameter(f"a broker must be HOST or HOST:PORT, not {text!r}")
     return host.strip("[]"), int(port)
 
 

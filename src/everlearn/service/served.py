@@ -1,7 +1,7 @@
-"""A Memory that is served: changes through its one writer, questions beside it.
+"""A served Memory: changes go through its single writer, questions run beside it.
 
-A question sees the Memory at one moment, before or after a change and never within (the Memory sees
-to that itself), so questions need no place in the writer's queue.
+A question sees the Memory before or after a change, never within one (the Memory ensures that), so
+questions do not wait in the writer's queue.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from everlearn.service.writer import Key, WriteQueue
 Result = TypeVar("Result")
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
-# How long a Memory may take to answer and still be called ready.
+# Longest time a Memory may take to answer and still be ready.
 READY_SECONDS = 5.0
-# A replica whose database said nothing for so long is not ready.
+# A replica whose database has been silent for longer is not ready.
 MOST_LAG_SECONDS = 5.0
-# So many sessions are kept, and each as long as frames keep coming.
+# Number of sessions kept, and the time after which an idle one ends.
 SESSIONS = 256
 SESSION_SECONDS = 10.0
-# More threads than this do not decode and embed faster; they only wait for each other.
+# More threads than this do not decode and embed faster.
 ASKERS = max(2, min(4, os.cpu_count() or 2))
 
 
@@ -45,7 +45,7 @@ class Served:
     Parameters
     ----------
     name : str
-        What the service calls it.
+        The service's name of it.
     memory : Memory
     settings : Settings
     events : Events
@@ -77,17 +77,17 @@ class Served:
     async def change(
         self, work: Callable[[Memory], Result], key: Key | None = None, *, whole: bool = True
     ) -> Result:
-        """Make a change when its turn comes; on disk when this returns.
+        """Queue a change; it is on disk when this returns.
 
-        ``whole`` is a change of one transaction, whose key can be kept with it in a database; the
-        keys of others are remembered by this process alone.
+        ``whole`` is a change of one transaction, whose key can be stored with it in a database; the
+        keys of other changes are remembered by this process only.
         """
         if key is not None and whole and self.memory.keeps_keys:
             return await asyncio.wrap_future(self.writer.submit(lambda: self._once(work, key)))
         return await asyncio.wrap_future(self.writer.submit(lambda: work(self.memory), key))
 
     def _once(self, work: Callable[[Memory], Result], key: Key) -> Result:
-        """A change whose key is kept with the journal, for every replica to see."""
+        """Run a change whose key is stored with the journal, visible to every replica."""
         from everlearn.service.api.kept_answers import restored, written
 
         answer = self.memory.once(key.word, key.digest, lambda: written(work(self.memory)))
@@ -95,10 +95,10 @@ class Served:
         return result
 
     def ask(self, work: Callable[[Memory], Result]) -> Future[Result]:
-        """Ask something that changes nothing; from any thread."""
+        """Run a read-only question; thread-safe."""
         with self._count:
             if self._asking >= self._most:
-                raise TooBusy(f"{self._most} questions are waiting already; ask again in a second")
+                raise TooBusy(f"{self._most} questions are already waiting; ask again in a second")
             self._asking += 1
         try:
             asked = self._askers.submit(work, self.memory)
@@ -117,7 +117,7 @@ class Served:
         return await asyncio.wrap_future(self.ask(work))
 
     async def ready(self) -> bool:
-        """Whether questions are answered and changes taken."""
+        """Whether questions are answered and changes accepted."""
         try:
             async with asyncio.timeout(READY_SECONDS):
                 await self.question(lambda memory: memory.names())
@@ -130,7 +130,7 @@ class Served:
         return lag <= MOST_LAG_SECONDS and self.writer.waiting < self._most
 
     async def aside(self, work: Callable[[Memory], Result]) -> Result:
-        """Ask something long, from a second look at the folder, so that nobody waits for it."""
+        """Run a long question on a separate read-only Memory, so that nobody waits for it."""
 
         def look() -> Result:
             with Memory(self.memory.path, accept=self.memory.accept, read_only=True) as beside:
@@ -140,10 +140,10 @@ class Served:
             return await asyncio.to_thread(look)
 
     def steadied(self, session: str, answers: Answers) -> Steady:
-        """What the latest frames of a session say together; noted with the answer to this one.
+        """The combined answer of the latest frames of a session, including this one.
 
         A session is a word: of a camera, of a page. One that was silent for long, or that is not
-        among the latest used, begins anew.
+        among the latest used, starts over.
         """
         now = time.monotonic()
         with self._sessions_lock:
@@ -157,9 +157,9 @@ class Served:
         return answers.steady
 
     def note_answer(self, answers: Answers) -> None:
-        """What was answered, for those who follow it; told when the name changes.
+        """Record an answer for followers; publishes an event when the name changes.
 
-        Of a session, what its frames say together; *unknown* is then told once, not of each frame.
+        In a session, that is the combined answer: *unknown* is then published once, not per frame.
         """
         best, steady = answers[0] if answers else None, answers.steady
         name = best.name if best and not answers.unknown else None
@@ -174,15 +174,15 @@ class Served:
             self._events.tell_quietly(self.name, "answered", name=name, probability=probability)
 
     def tell(self, kind: str, /, **facts: object) -> None:
-        """Let those who listen know; from any thread.
+        """Notify listeners; thread-safe.
 
-        A change in a database is told from its journal, by every replica, not only by this one.
+        A change in a database is published from its journal, by every replica.
         """
         if self.fleet is None or kind not in CHANGES:
             self._events.tell(self.name, kind, **facts)
 
     def close(self) -> None:
-        """Finish what was queued; the Memory stays open, it belongs to who opened it."""
+        """Finish queued work; the Memory stays open, its owner closes it."""
         self.writer.close()
         if self.fleet is not None:
             self.fleet.close()
@@ -190,12 +190,12 @@ class Served:
 
 
 class Service:
-    """All that one process serves.
+    """Everything one process serves.
 
     Parameters
     ----------
     memories : mapping of str to Memory
-        The first one is meant where a request names none.
+        The first one is the default.
     settings : Settings
     """
 
@@ -205,8 +205,8 @@ class Service:
         for name in memories:
             if not NAME.fullmatch(name):
                 raise InvalidParameter(
-                    "a service calls a Memory by letters, digits, dots, dashes and underscores, "
-                    f"at most 100, not {name!r}"
+                    "the name of a served Memory has at most 100 letters, digits, dots, dashes and "
+                    f"underscores; {name!r} does not"
                 )
         self.settings = settings
         self.streams = 0
@@ -220,17 +220,18 @@ class Service:
         }
 
     def find(self, name: str | None) -> Served:
-        """The Memory of that name; the first one where none is given."""
+        """The Memory of that name; defaults to the first one."""
         if name is None:
             return next(iter(self.served.values()))
         if name not in self.served:
             raise UnknownMemory(
-                f"there is no Memory called {name!r} here, only {', '.join(map(repr, self.served))}"
+                f"there is no Memory called {name!r} here; known: "
+                f"{', '.join(map(repr, self.served))}"
             )
         return self.served[name]
 
     def follow(self, follower: Follower) -> None:
-        """Tell somebody outside everything that happens."""
+        """Register an external follower of all events."""
         self.events.follow(follower)
         if hasattr(follower, "gauges"):
             self.outward.append(follower)
@@ -240,7 +241,7 @@ class Service:
                 served.fleet.add(consumers)
 
     def close(self) -> None:
-        """Finish what was acknowledged and what was queued."""
+        """Finish acknowledged and queued work."""
         self.events.close()
         for served in self.served.values():
             served.close()

@@ -19,18 +19,18 @@ from everlearn.service.served import Service
 from everlearn.service.settings import Settings
 from everlearn.service.tracing import traced
 
-# What is being answered when the service is told to stop has this long.
+# Time limit for requests in progress when the service is stopped.
 FAREWELL_SECONDS = 20
 
 
-# So many connections wait to be accepted, and are accepted at a time.
+# Connections waiting to be accepted.
 BACKLOG = 256
-# Each connection is an open file, and one that does not finish its TLS handshake is not counted.
+# Spare file descriptors: connections without a complete TLS handshake are not counted.
 OPEN_FILES = 65_536
 
 
 class Server(uvicorn.Server):
-    """Lets listeners go when it is told to stop; they would never go by themselves."""
+    """Disconnects event listeners when it is stopped; they would never leave by themselves."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -38,9 +38,9 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, but for SIGTERM, which it would raise once more and end the process inside.
+        """As uvicorn's, except that SIGTERM is not raised again, which would end the process.
 
-        Memories are still to be closed then, and what waits to be sent, to be sent.
+        Memories have to be closed first, and pending events sent.
         """
         with super().capture_signals():
             yield
@@ -57,10 +57,10 @@ class Server(uvicorn.Server):
 
 
 def allow_open_files(wanted: int) -> None:
-    """Raise the process's own limit, as far as the system lets it."""
+    """Raise the process's limit on open files as far as the system allows."""
     try:
         import resource
-    except ModuleNotFoundError:  # Windows has no such limit
+    except ModuleNotFoundError:  # not available on Windows
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -69,9 +69,9 @@ def allow_open_files(wanted: int) -> None:
 
 
 class OnceInAWhile(logging.Filter):
-    """Lets a message through that was not logged in the last seconds.
+    """Suppresses a message that was logged within the last seconds.
 
-    Where connections cannot be accepted, the event loop logs a traceback for each attempt.
+    If connections cannot be accepted, the event loop logs a traceback for each attempt.
     """
 
     def __init__(self, seconds: float = 10.0) -> None:
@@ -90,7 +90,7 @@ class OnceInAWhile(logging.Filter):
 
 
 class AsJson(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -104,7 +104,7 @@ class AsJson(logging.Formatter):
 
 
 def configure_log(*, as_json: bool, verbose: bool) -> None:
-    """What the service says goes to standard error."""
+    """Log to standard error."""
     stream = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     stream.setFormatter(AsJson() if as_json else text)
@@ -126,7 +126,7 @@ def make_server(
     certificate: Path | None = None,
     key: Path | None = None,
 ) -> Server:
-    """A server ready to run; ``run()`` returns when it was told to stop and all is finished."""
+    """A server ready to run; ``run()`` returns after it was stopped and all work is finished."""
     app, service = create_app(memories, settings)
     config = uvicorn.Config(
         traced(app),

@@ -10,7 +10,7 @@ SHORTEST_TOKEN = 16
 
 
 def new_token() -> str:
-    """A token nobody can guess."""
+    """A random token."""
     return secrets.token_urlsafe(24)
 
 
@@ -21,34 +21,34 @@ class Settings:
     Parameters
     ----------
     token : str
-        What a client has to show; at least 16 printable ASCII characters. By default a new one.
+        The token clients must send; at least 16 printable ASCII characters. Defaults to a new one.
     hosts : frozenset of str
-        Names under which the service may be called, besides ``localhost`` and plain addresses. A
-        request for any other host is refused, so that no web site can lead a browser here.
+        Names under which the service may be reached, besides ``localhost`` and plain addresses. A
+        request for any other host is refused, so that no web site can direct a browser here.
     ingress : str, optional
-        The address of Home Assistant's supervisor. What it forwards (ingress) needs no token: Home
-        Assistant has authenticated the user. The header that it sends counts from this address
-        alone.
+        The address of Home Assistant's supervisor. Requests it forwards (ingress) need no token,
+        because Home Assistant has authenticated the user. Its header is accepted only from this
+        address.
     body_bytes : int
-        The largest request.
+        Maximum size of a request.
     held_bytes : int
-        What all requests being read may hold in memory together.
+        Maximum memory of all requests being read.
     waiting : int
-        How many changes, and how many questions, may wait per Memory before one is refused.
+        Number of changes, and of questions, that may wait per Memory before one is refused.
     kept_keys : int
-        How many idempotency keys are remembered per Memory.
+        Number of idempotency keys remembered per Memory.
     rate : int
-        Requests a second for each address, sustained; twice as many at once.
+        Requests per second for each address, sustained; bursts of twice as many.
     failures : int
-        Of them, requests a second with a wrong token.
+        Requests per second with a wrong token.
     listeners : int
-        How many may listen to events at a time, and how many may send streams of frames.
+        Number of event listeners, and of streams of frames.
     connections : int
-        Open connections.
+        Number of open connections.
     stream_seconds : float
         How long a stream of frames may stay silent.
     header_seconds, body_seconds, send_seconds : float
-        How long a client may take to send its headers, to send its body, and to read a part of the
+        Time a client may take to send its headers, to send its body, and to read a part of the
         answer.
     """
 
@@ -72,8 +72,8 @@ class Settings:
         plain = self.token.isascii() and self.token.isprintable() and " " not in self.token
         if len(self.token) < SHORTEST_TOKEN or not plain:
             raise InvalidParameter(
-                f"a token has at least {SHORTEST_TOKEN} printable ASCII characters and no space; "
-                "leave it out to have one made"
+                f"a token needs at least {SHORTEST_TOKEN} printable ASCII characters and no space; "
+                "omit it to have one generated"
             )
         if self.ingress is not None:
             try:

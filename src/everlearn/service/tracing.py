@@ -1,9 +1,9 @@
-"""Traces of requests for OpenTelemetry, where its own variables say where to send them.
+"""OpenTelemetry traces of requests, enabled by its environment variables.
 
     OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318 everlearn serve
 
-One span per request: method, route as a pattern of ours, and status; a caller's trace goes on. The
-address itself is never recorded, for it may hold the token.
+One span per request with method, route pattern and status; a caller's trace is continued. The
+address itself is never recorded, because it may contain the token.
 """
 
 import os
@@ -17,7 +17,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 def traced(app: ASGIApp) -> ASGIApp:
-    """The application with traces, where the environment asks for them."""
+    """The application with tracing, if the environment enables it."""
     if not os.environ.get(ENDPOINT):
         return app
     try:
@@ -27,7 +27,7 @@ def traced(app: ASGIApp) -> ASGIApp:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError as error:
         raise MissingPackage(
-            f"{ENDPOINT} is set, and traces need {error.name}; install it with: "
+            f"{ENDPOINT} is set, but traces need {error.name}; install it with: "
             "pip install 'everlearn[otel]'"
         ) from None
     name = os.environ.get("OTEL_SERVICE_NAME", "everlearn")

@@ -1,21 +1,21 @@
-"""What happens, posted to addresses that asked for it.
+"""Posts events to webhook URLs, signed.
 
     POST URL
     content-type: application/json
-    everlearn-id: 17                       the same when it is sent again
+    everlearn-id: 17                       unchanged when it is sent again
     everlearn-signature: t=1750000000,v1=… HMAC-SHA256 of "t.body" under the secret, in hex
 
     {"id": 17, "time": 1750000000.1, "memory": "memory", "event": "taught", "facts": {…}}
 
-Each address has a thread and a queue of its own, so that one that does not answer delays no other
-and never the service. Events arrive in order. One that is refused or not answered is sent again
-after 1, 2, 4, … seconds, so often, and then given up. Unknown frames that follow each other are one
-event with their ``count``, and where more wait than the queue holds, the oldest of them are lost
-before any change is. What is lost is counted in the metrics, also at the end. Ids grow across
-restarts: they begin at the time of the start, in microseconds.
+Each URL has its own thread and queue, so that one that does not answer delays no other and never
+the service. Events arrive in order. An event that is refused or not answered is sent again after
+1, 2, 4, … seconds, a limited number of times. Consecutive unknown frames are combined into one
+event with their ``count``; if the queue is full, the oldest of them are dropped before any change.
+Dropped events are counted in the metrics. Ids increase across restarts: they begin at the start
+time in microseconds.
 
-Changes of a Memory in a database are told by one replica of all (fleet.py), under ids that the
-database gave them. What was not sent before the end is sent by another, or at the next start.
+Changes of a Memory in a database are sent by one of the replicas (fleet.py), under ids assigned by
+the database. Events not sent before the end are sent by another replica, or at the next start.
 """
 
 import hashlib
@@ -37,25 +37,25 @@ from everlearn.memory.storage.interface import StoredEvent
 LOG = logging.getLogger("everlearn.service")
 
 WAITING = 1_000
-# Changes wait until there are this many times as many.
+# Changes may wait up to this many times the limit.
 MOST_CHANGES = 10
-# Told of every frame, and worth as much when they are counted together.
+# Events of single frames, which can be combined.
 FRAMES = frozenset({"unknown"})
 TRIES = 6
 ANSWER_SECONDS = 10.0
 LONGEST_PAUSE = 60.0
-# Told often, and of use to nobody outside.
+# Frequent events that are not sent.
 UNSENT = frozenset({"progress", "answered"})
 
 
 def signature(secret: str, when: int, body: bytes) -> str:
-    """What proves that a body came from who knows the secret, and when."""
+    """Proves that a body was sent by a holder of the secret, and when."""
     digest = hmac.new(secret.encode(), f"{when}.".encode() + body, hashlib.sha256)
     return f"t={when},v1={digest.hexdigest()}"
 
 
 class WaitingEvents:
-    """Events that wait to be sent, so many of them; frames make room for changes.
+    """A bounded queue of events to be sent; frames are dropped before changes.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class WaitingEvents:
         return len(self._events)
 
     def put(self, event: dict[str, Any]) -> int:
-        """Queue an event; how many are lost for it."""
+        """Queue an event; returns how many were dropped for it."""
         with self._changed:
             last = self._events[-1] if self._events else None
             if last is not None and _are_one(last, event):
@@ -92,14 +92,14 @@ class WaitingEvents:
             return lost
 
     def get(self, seconds: float) -> dict[str, Any] | None:
-        """The next event; ``None`` if none came for so long."""
+        """The next event; ``None`` on timeout."""
         with self._changed:
             if not self._events:
                 self._changed.wait(seconds)
             return self._events.popleft() if self._events else None
 
     def numbers(self) -> list[int]:
-        """The ids of the events that wait."""
+        """The ids of the waiting events."""
         with self._changed:
             return [event["id"] for event in self._events]
 
@@ -109,14 +109,14 @@ def _are_one(last: dict[str, Any], event: dict[str, Any]) -> bool:
 
 
 class Webhook:
-    """One address, its queue and its thread.
+    """One URL with its queue and thread.
 
     Parameters
     ----------
     url : str
     secret : str
     waiting : int
-        How many events may wait; ten times as many changes.
+        Number of events that may wait; ten times as many changes.
     first_pause : float
         Seconds before a failed event is sent again; doubled each time.
     """
@@ -132,7 +132,7 @@ class Webhook:
             usable = False
         if not usable:
             raise InvalidParameter(f"a webhook looks like https://example.org/hook, not {url!r}")
-        # The address itself may hold a secret, and the key is kept in a database.
+        # The URL may contain a secret, and the key is stored in a database.
         self.key = f"webhook {hashlib.blake2b(url.encode(), digest_size=16).hexdigest()}"
         self.sent = self.lost = 0
         self._tickets: dict[int, threading.Event] = {}
@@ -149,14 +149,14 @@ class Webhook:
         self.lost += self._events.put(event)
 
     def deliver(self, memory: str, event: StoredEvent) -> Callable[[], bool]:
-        """Queue an event of a database; what is returned tells whether it is dealt with."""
+        """Queue an event of a database; the result tells whether it is done."""
         done = self._tickets[event.number] = threading.Event()
         said = {"id": event.number, "time": event.time, "memory": memory, "event": event.kind}
         self.put(said | {"facts": event.facts})
         return done.is_set
 
     def close(self, seconds: float = 5.0) -> None:
-        """Send what waits, for so long; then give up, and say how many."""
+        """Send waiting events until the timeout; then drop the rest and log how many."""
         self._stopping.set()
         self._thread.join(seconds)
         left = sum(number not in self._tickets for number in self._events.numbers())
@@ -181,7 +181,7 @@ class Webhook:
             if arrived:
                 self.sent += 1
             elif ticket is not None and self._stopping.is_set():
-                # Not given up: whoever is next sends it.
+                # Not dropped: the next replica sends it.
                 continue
             else:
                 self.lost += 1
@@ -202,7 +202,7 @@ class Webhook:
             if 200 <= status < 300:
                 return True
             LOG.warning("a webhook answered %d", status)
-            # What the receiver calls wrong does not get right by sending it again.
+            # An event that the receiver rejects is not sent again.
             if 400 <= status < 500 and status not in (408, 429):
                 return False
         return False
@@ -232,7 +232,7 @@ class Webhook:
 
 
 class Webhooks:
-    """Every event to every address; given to ``Events.follow``.
+    """Sends every event to every URL; passed to ``Events.follow``.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class Webhooks:
     def __init__(self, urls: Sequence[str], secret: str, **options: Any) -> None:
         if urls and not secret:
             raise InvalidParameter(
-                "webhooks are signed: set EVERLEARN_WEBHOOK_SECRET to a word the receiver knows"
+                "webhooks are signed; set EVERLEARN_WEBHOOK_SECRET to a secret the receiver knows"
             )
         self.hooks = self.consumers = [Webhook(url, secret, **options) for url in urls]
         self._number = time.time_ns() // 1000

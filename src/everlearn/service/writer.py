@@ -1,8 +1,8 @@
-"""One writer with a queue: changes happen one after the other, in the order they came.
+"""A single writer with a queue: changes are made one after the other, in the order received.
 
-A change that carries a key happens once: whoever sends the same request with the same key again is
-given the first answer. Keys live as long as the process, the latest so many of them. What outlives
-the process is the Memory's own rule that the same image under the same name is one teaching.
+A change with a key is made once: the same request with the same key gets the first answer again.
+Keys live as long as the process, up to a limit. Beyond that, a Memory itself treats the same image
+under the same name as one teaching.
 """
 
 import queue
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Key:
-    """What a client calls a change, and the digest of what it sent."""
+    """A client's key of a change, and the digest of its request."""
 
     word: str
     digest: bytes
@@ -29,7 +29,7 @@ class Key:
 
 @dataclass(frozen=True)
 class WriteJob:
-    """One change that waits for its turn."""
+    """One queued change."""
 
     work: Callable[[], Any]
     key: Key | None
@@ -43,11 +43,11 @@ class WriteQueue:
     Parameters
     ----------
     waiting : int
-        How many changes may wait.
+        Number of changes that may wait.
     kept_keys : int
-        How many keys are remembered.
+        Number of keys remembered.
     waited : callable, optional
-        Told for each change how many seconds it waited.
+        Called with the waiting time of each change, in seconds.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class WriteQueue:
 
     @property
     def waiting(self) -> int:
-        """How many changes wait."""
+        """Number of waiting changes."""
         return self._jobs.qsize()
 
     def submit(self, work: Callable[[], Result], key: Key | None = None) -> "Future[Result]":
@@ -77,13 +77,13 @@ class WriteQueue:
                 self._jobs.put_nowait(WriteJob(work, key, done, time.monotonic()))
             except queue.Full:
                 raise TooBusy(
-                    f"{self._jobs.maxsize} changes are waiting already; nothing was changed, "
+                    f"{self._jobs.maxsize} changes are already waiting; nothing was changed, "
                     "send this one again in a second"
                 ) from None
         return done
 
     def close(self) -> None:
-        """Finish what was queued, then stop."""
+        """Finish queued changes, then stop."""
         with self._gate:
             already, self._closed = self._closed, True
         if not already:
@@ -108,7 +108,7 @@ class WriteQueue:
             if digest != job.key.digest:
                 raise KeyReused(
                     f"the key {job.key.word!r} was used for another request; "
-                    "nothing was changed, make a new key for every change"
+                    "nothing was changed. Use a new key for every change"
                 )
             return answer
         answer = job.work()

@@ -1,1 +1,1 @@
-"""Additive state: labels and their slots, moments, and a factor that follows them."""
+"""Additive state: labels and their slots, class moments, and an updatable factor."""

@@ -1,7 +1,7 @@
 """Weight and mean of every class: the part of the moments that needs no matrix.
 
-Adding, removing and merging examples move counts and means; what that does to the scatter is left
-to hooks, which :class:`everlearn.statistics.moments.Moments` fills. The formulas are in its header.
+Adding, removing and merging examples change counts and means; the effect on the scatter is left to
+hooks, which :class:`everlearn.statistics.moments.Moments` implements. Its header has the formulas.
 """
 
 import math
@@ -18,30 +18,30 @@ from everlearn.statistics.fading import Fading
 from everlearn.statistics.stored import stored
 
 _NONE = np.zeros(0)
-# A class whose remaining weight is below this share of what was removed holds nothing but rounding.
+# A class whose remaining weight is below this share of what was removed is rounding error.
 EMPTY = 1e-9
-# How far a statistic may go below zero before the removed rows cannot have been among the learned.
+# How far a statistic may go below zero before the removed rows cannot have been learned.
 ROUNDING = 1e-7
-# A file that claims more than this was not written by a learner: counts would not move any more,
-# or squares overflow.
+# A file with larger values was not written by a learner: counts would no longer change, or
+# squares overflow.
 MOST_EXAMPLES = 2.0**53
 LARGEST = 1e154
-# With a half-life, a class of long ago is never worth less than this of one example.
+# With a half-life, the weight of a class never falls below this share of one example.
 FAINTEST = 2.0**-500
 
 
-# So many changes are remembered; whoever looks less often makes everything anew.
+# Number of changes remembered; a cache that looks less often is rebuilt.
 MOST_CHANGES = 65536
 
 
 class ClassMeans:
-    """Weight and mean of every class, and of everything.
+    """Weight and mean of every class, and of all examples.
 
     Parameters
     ----------
     n_features : int
     half_life : float, optional
-        After so many further examples an example counts for half as much.
+        The weight of an example halves after this many further examples.
     """
 
     def __init__(self, n_features: int, *, half_life: float | None = None) -> None:
@@ -70,7 +70,7 @@ class ClassMeans:
 
     @property
     def counts(self) -> Array:
-        """n_k by slot, zero where nothing is known."""
+        """n_k by slot, zero for unknown classes."""
         return self._counts[: self._n_slots]
 
     @property
@@ -80,7 +80,7 @@ class ClassMeans:
 
     @property
     def mean(self) -> Array:
-        """The mean of everything; after a removal it is computed when it is next wanted."""
+        """The overall mean; after a removal it is recomputed when next needed."""
         if self._mean_is_old:
             self._mean = self._mean_of_means()
             self._mean_is_old = False
@@ -88,11 +88,11 @@ class ClassMeans:
 
     @property
     def unit(self) -> float:
-        """What one example weighs now in counts, total and scatter; one without a half-life."""
+        """Weight of one new example in counts, total and scatter; one without a half-life."""
         return 1.0 if self._fading is None else self._fading.unit
 
     def weights_of_next(self, n: int, given: Array | None) -> Array | None:
-        """The weights under which :meth:`add` would take n examples now."""
+        """The weights with which :meth:`add` would add n examples now."""
         return given if self._fading is None else self._fading.weights(n, given)
 
     def reserve(self, n_slots: int) -> None:
@@ -106,7 +106,7 @@ class ClassMeans:
     def add_one(self, x: Array, slot: int) -> Array:
         """Add one example of weight 1 and return the row by whose outer product S grew.
 
-        ``x`` is finite, contiguous float64. The row is good until the next change.
+        ``x`` is finite, contiguous float64. The row is valid until the next change.
         """
         if self._fading is not None:
             row: Array = self.add(x[None], np.array([slot]))[0]
@@ -159,7 +159,7 @@ class ClassMeans:
         return rows
 
     def remove(self, X: Array, slots: Slots, weights: Array | None = None) -> Array:
-        """Take a block of learned examples out again; returns the rows S shrank by.
+        """Remove a block of learned examples; returns the rows by which S shrank.
 
         Raises ``NeverLearned``, and changes nothing, if the statistics show that some of the block
         cannot have been learned.
@@ -174,7 +174,7 @@ class ClassMeans:
     def merge(self, other: "ClassMeans", slots: Slots) -> None:
         """Add the moments of another set of examples; its slot i is our slot ``slots[i]``.
 
-        With a half-life both are taken as of now: an example keeps the age it has on its side.
+        With a half-life both are taken as of now: every example keeps its age.
         """
         known = other.counts > 0
         slots = slots[known]
@@ -192,10 +192,10 @@ class ClassMeans:
         self.changes.note(slots.tolist())
 
     def unmerge(self, other: "ClassMeans", slots: Slots) -> None:
-        """Take out moments that were merged in; the inverse of :meth:`merge`.
+        """Remove moments that were merged in; the inverse of :meth:`merge`.
 
-        Raises ``NeverLearned``, and changes nothing, if the statistics show that they cannot have
-        been.
+        Raises ``NeverLearned``, and changes nothing, if the statistics show that they were not
+        merged in.
         """
         known = other.counts > 0
         slots = slots[known]
@@ -206,7 +206,7 @@ class ClassMeans:
         self._leave(slots, left, means)
 
     def remove_class(self, slot: int) -> None:
-        """Forget everything about one class."""
+        """Remove everything about one class."""
         self._remove_class_scatter(slot)
         self._counts[slot] = 0.0
         self._means[slot] = 0.0
@@ -214,16 +214,16 @@ class ClassMeans:
         self.changes.note_one(slot)
 
     def settle(self) -> None:
-        """Add what waits to be added, as after saving and loading."""
+        """Add waiting rows, as after saving and loading."""
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The moments as named arrays; an example learned now weighs one."""
-        # Of the class means, whatever was asked for on the way: equal states are equal bits.
+        """The moments as named arrays, in units of an example learned now."""
+        # From the class means, whatever was cached: equal states have equal bits.
         self._mean_is_old = self._mean_is_old or self._fading is None
         return {"counts": self._in_examples(self.counts), "means": self.means, "mean": self.mean}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Take over the moments that :meth:`state` gave."""
+        """Restore from the result of :meth:`state`."""
         self._counts = stored(arrays, "counts", None, least=0.0, most=MOST_EXAMPLES)
         self._n_slots = len(self._counts)
         self._means = stored(
@@ -240,20 +240,20 @@ class ClassMeans:
         if self._fading is not None:
             self._fading.start_again()
 
-    # Hooks: what a set of moments with scatter does beside the means.
+    # Hooks: the scatter, beside the means.
 
     def _absorb(self, x: Array, slot: int, row: Array) -> float:
-        """Move the means towards one example and write the row to add; returns its square."""
+        """Move the means towards one example and write the row to add; returns ‖row‖²."""
         from everlearn.statistics.kernels import move_means
 
         count = self._counts[slot]
-        scale = math.sqrt(count / (count + 1.0))  # as absorb_rows does
+        scale = math.sqrt(count / (count + 1.0))  # as in absorb_rows
         return move_means(
             x, slot, 1.0, self._counts, self._means, self._mean, self.total, scale, row
         )
 
     def _next_row(self, slot: int) -> Array:
-        """Where the row of the next single example goes."""
+        """Buffer for the row of the next single example."""
         return np.empty(self.n_features)
 
     def _add_scatter(self, rows: Array, slots: Slots) -> None:
@@ -289,9 +289,9 @@ class ClassMeans:
         pass
 
     def _without(self, slots: Slots, counts: Array, means: Array) -> tuple[Array, Array, Array]:
-        """What is left of classes without so many examples of such means; changes nothing.
+        """State of classes after removing these counts and means; changes nothing.
 
-        Returns the weights and means that stay, and the rows between both parts of each class.
+        Returns the remaining weights and means, and the rows between both parts of each class.
         """
         old = self._counts[slots]
         left = old - counts
@@ -316,7 +316,7 @@ class ClassMeans:
         self._means = padded(self._means, capacity)
 
     def _in_examples(self, weights: Array) -> Array:
-        """Weights in units of the latest example; the array itself where that is one."""
+        """Weights in units of the latest example; the array itself if that is one."""
         unit = self.unit
         if unit == 1.0:
             return weights
@@ -332,7 +332,7 @@ class ClassMeans:
         # From the class means, not by subtraction: removing leaves no rounding behind.
         if not self.total:
             return np.zeros(self.n_features)
-        # In units of the latest example, as a file has them: equal states have equal bits.
+        # In units of the latest example, as in a file: equal states have equal bits.
         counts = self._in_examples(self.counts)
         mean: Array = counts @ self.means / float(counts.sum())
         return mean
@@ -342,20 +342,20 @@ class ClassMeans:
     ) -> None:
         if np.any((left < 0) & ~empty):
             raise NeverLearned(
-                "more examples of a class are to be forgotten than were learned; "
+                "more examples of a class would be forgotten than were learned; "
                 "forget only what was taught"
             )
         gap = np.abs(means - self._means[slots])[empty]
         size = 1.0 + np.abs(means)[empty]
         if np.any(gap > ROUNDING * size):
             raise NeverLearned(
-                "the last examples of a class are to be forgotten, but they are not the ones that "
-                "were learned (their mean differs); forget only what was taught"
+                "the last examples of a class would be forgotten, but their mean differs from "
+                "that of the learned ones; forget only what was taught"
             )
 
 
 class Block:
-    """Some examples, summed up class by class."""
+    """Examples summed up class by class."""
 
     def __init__(self, X: Array, slots: Slots, weights: Array | None) -> None:
         self.slots, self.member_of = np.unique(slots, return_inverse=True)
@@ -367,7 +367,7 @@ class Block:
         )
         self.means = np.asarray(membership @ X)
         within = X - self.means[self.member_of]
-        # One correction step: the mean of large numbers is only as good as their sum.
+        # One correction step: the mean of large numbers is only as accurate as their sum.
         correction = np.asarray(membership @ within)
         self.means += correction
         within -= correction[self.member_of]
@@ -383,8 +383,8 @@ class Block:
 class Changes:
     """Which classes changed since a cache last looked: slots in the order of their changes.
 
-    A cache takes a *mark*, and later asks which slots changed after it: so it mends a few rows
-    instead of being made anew. Nothing is noted before the first mark is taken.
+    A cache takes a *mark*, and later asks which slots changed after it, so that it updates a few
+    rows instead of being rebuilt. Nothing is recorded before the first mark is taken.
     """
 
     def __init__(self) -> None:
@@ -393,7 +393,7 @@ class Changes:
         self._noted = False
 
     def mark(self) -> int:
-        """A name for now."""
+        """An identifier of the current state."""
         self._noted = True
         return self._first + len(self._slots)
 
@@ -410,12 +410,12 @@ class Changes:
                 self._drop()
 
     def note_all(self) -> None:
-        """Any slot may have changed: marks of before are of no use."""
+        """Record that any slot may have changed: earlier marks become invalid."""
         self._first += len(self._slots) + 1
         self._slots = []
 
     def since(self, mark: int) -> set[int] | None:
-        """The slots that changed after a mark; ``None`` where that is not known any more."""
+        """The slots that changed after a mark; ``None`` if that is no longer known."""
         return set(self._slots[mark - self._first :]) if mark >= self._first else None
 
     def _drop(self) -> None:

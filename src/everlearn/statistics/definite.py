@@ -1,4 +1,4 @@
-"""Factors and spectra of symmetric matrices, or an error that says what to do instead."""
+"""Factors and spectra of symmetric matrices, with errors that say what to do."""
 
 import numpy as np
 from scipy.linalg import cho_factor
@@ -6,13 +6,13 @@ from scipy.linalg import cho_factor
 from everlearn.arrays import Array
 from everlearn.errors import LostDefiniteness
 
-TOO_LARGE = "the numbers are too large, or too different, to compute with: scale the features"
+TOO_LARGE = "the features are too large, or of too different sizes, to compute with; scale them"
 
 
 def definite_factor(
     matrix: Array, otherwise: str = TOO_LARGE, *, overwrite: bool = False
 ) -> tuple[Array, bool]:
-    """The factor ``cho_solve`` takes; ``LostDefiniteness``, with these words, if there is none."""
+    """The factor for ``cho_solve``; raises ``LostDefiniteness`` with this message otherwise."""
     try:
         return cho_factor(matrix, lower=True, overwrite_a=overwrite)
     except (np.linalg.LinAlgError, ValueError):  # not definite; overflowed
@@ -20,7 +20,7 @@ def definite_factor(
 
 
 def spectrum(upper: Array) -> tuple[Array, Array]:
-    """Eigenvalues, ascending, and eigenvectors, from the upper half of a matrix."""
+    """Ascending eigenvalues, and eigenvectors, from the upper triangle of a matrix."""
     try:
         values, vectors = np.linalg.eigh(upper, UPLO="U")
     except np.linalg.LinAlgError:

@@ -1,21 +1,22 @@
-"""A triangular factor that follows its matrix.
+"""A triangular factor that is updated along with its matrix.
 
-R is upper triangular with RᵀR = A. When A grows by rowsᵀ rows (or shrinks), R is brought along by
-orthogonal transformations instead of being computed anew: O(d²) for one row, against O(d³). The
-factor is a cache, never the truth: it can be rebuilt from A at any time, and it is compared with A
-every so often and rebuilt when it has drifted. No inverse is ever formed.
+R is upper triangular with RᵀR = A. When A grows by rowsᵀ rows (or shrinks), R is updated by
+orthogonal transformations instead of being recomputed: O(d²) for one row, against O(d³). The factor
+is a cache, never the source of truth: it can be rebuilt from A at any time, and it is compared with
+A from time to time and rebuilt when it has drifted. No inverse is ever formed.
 
-Changes are deferred until the factor is asked, because a learner that is taught a thousand examples
-between two questions needs one rebuild, not a thousand updates. Then, by what is pending:
+Changes are deferred until the factor is needed, because a learner that is taught a thousand
+examples between two questions needs one rebuild, not a thousand updates. Then, by the number
+pending:
 
     up to 16 rows                   one compiled Givens sweep each, O(d²)
     up to an eighth of d, at least 64   LAPACK tpqrt on the stacked rows, BLAS-3
     more                            Cholesky of A
 
-A right-hand side can be carried along as V = R⁻ᵀ b by applying the same rotations to it. It costs
+A right-hand side can be carried along as V = R⁻ᵀ b by applying the same rotations to it. This costs
 O(K d) at every update and saves one of two triangular solves per question, O(d²), so it pays only
-for few classes (K < d / 4); ``benchmarks/carried_rhs.py`` measures it. Solving with the statistics
-b themselves needs no second copy that could drift, and that is what the learners do.
+for few classes (K < d / 4); ``benchmarks/carried_rhs.py`` measures it. The learners solve with the
+statistics b themselves, which needs no second copy that could drift.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from everlearn.statistics.products import FEW_ROWS
 # (measured along one fixed direction) above which the factor is rebuilt.
 CHECK_EVERY = 10_000
 DRIFT_TOLERANCE = 1e-11
-# A downdate that would leave less than this share of a direction is not trusted.
+# A downdate that would leave less than this share of a direction is rejected.
 SMALLEST_SHARE = 1e-8
 SINGLE_ROWS = FEW_ROWS
 TPQRT_BLOCK = 32
@@ -52,7 +53,7 @@ class Factor:
 
     @classmethod
     def of(cls, R: Array) -> "Factor":
-        """A factor that somebody computes, or has computed; not a copy."""
+        """Wrap a factor computed elsewhere; not a copy."""
         factor = cls(len(R))
         factor._R = R
         return factor
@@ -60,7 +61,7 @@ class Factor:
     @property
     def R(self) -> Array:
         if self._R is None:
-            raise LostDefiniteness("the factor was not built yet; call bring_up_to_date first")
+            raise LostDefiniteness("the factor is not built yet; call bring_up_to_date first")
         return self._R
 
     @property
@@ -70,29 +71,29 @@ class Factor:
 
     @property
     def most_pending(self) -> int:
-        """How many deferred rows are followed; more than that mean a rebuild."""
+        """Largest number of deferred rows that are applied; more cause a rebuild."""
         return self._most_pending
 
     @property
     def pending(self) -> Array:
-        """The rows added since the factor was last brought up to date."""
+        """The rows added since the factor was last updated."""
         return np.concatenate(self._added) if self._added else np.zeros((0, self.n_features))
 
     def add(self, rows: Array) -> None:
-        """A grew by rowsᵀ rows (one row or several); the rows are copied."""
+        """Record that A grew by rowsᵀ rows (one row or several); the rows are copied."""
         self._defer(rows, self._added)
 
     def remove(self, rows: Array) -> None:
-        """A shrank by rowsᵀ rows."""
+        """Record that A shrank by rowsᵀ rows."""
         self._defer(rows, self._removed)
 
     def invalidate(self) -> None:
-        """A changed in a way that rows do not describe."""
+        """Record that A changed in a way that rows do not describe."""
         self._R = None
         self._clear_pending()
 
     def bring_up_to_date(self, matrix: Callable[[], Array]) -> None:
-        """Apply what is pending. ``matrix`` gives the upper triangle of A if it is needed."""
+        """Apply pending changes; ``matrix`` returns the upper triangle of A if it is needed."""
         if self._R is None:
             self._rebuild(matrix())
             return
@@ -103,9 +104,9 @@ class Factor:
             self._check(matrix())
 
     def check_with(self, times: Callable[[Array], Array]) -> None:
-        """Compare with A every so often, given v ↦ A v: sooner than A itself would be asked for.
+        """Compare with A from time to time, given v ↦ A v, which is cheaper than forming A.
 
-        A factor that has drifted is to be built anew.
+        A factor that has drifted will be rebuilt.
         """
         if self._R is None or self._n_pending or self._updates_since_check < CHECK_EVERY // 2:
             return
@@ -124,10 +125,10 @@ class Factor:
         return float(np.linalg.norm(ours - true) / np.linalg.norm(true))
 
     def forward(self, B: Array, matrix: Callable[[], Array]) -> Array:
-        """R⁻ᵀ b for each row b of B, with what is pending applied first.
+        """R⁻ᵀ b for each row b of B, after applying pending changes.
 
-        The usual case of a stream, one row since the last question, takes one sweep over R for
-        both. ``B`` is used up.
+        The usual case in a stream, one row since the last question, takes one sweep over R for
+        both. ``B`` is overwritten.
         """
         one_row = self._n_pending == 1 and self._added
         if self._R is None or not one_row or self._updates_since_check + 1 >= CHECK_EVERY:
@@ -141,9 +142,9 @@ class Factor:
         return B
 
     def forward_with_row(self, B: Array, matrix: Callable[[], Array]) -> tuple[Array, Array]:
-        """R⁻ᵀ r for the one row r that is pending, which is applied, and R⁻ᵀ b for each row of B.
+        """R⁻ᵀ r for the single pending row r, which is applied, and R⁻ᵀ b for each row of B.
 
-        As :meth:`forward`; the first comes out of the update for nothing.
+        As :meth:`forward`; the first is a by-product of the update.
         """
         row = self._added[0][0]
         if self._updates_since_check + 1 >= CHECK_EVERY:
@@ -152,7 +153,7 @@ class Factor:
         return row, self.forward(B, matrix)
 
     def backward(self, F: Array) -> Array:
-        """R⁻¹ f for each row f of F; ``F`` is used up."""
+        """R⁻¹ f for each row f of F; ``F`` is overwritten."""
         from everlearn.statistics.kernels import solve_backward
 
         solve_backward(self.R, F)
@@ -174,7 +175,7 @@ class Factor:
 
     def half_solve(self, rows: Array) -> Array:
         """R⁻ᵀ applied to each row: its squared length is rowᵀ A⁻¹ row."""
-        if len(rows) == 1:  # a third of the time of the routine for several
+        if len(rows) == 1:  # takes a third of the time of the routine for several
             return blas.dtrsv(self.R.T, rows[0], lower=1)[None]
         if len(rows) <= FEW_ROWS:
             from everlearn.statistics.kernels import solve_forward

@@ -1,4 +1,4 @@
-"""Triangular factors that follow their matrix, one row at a time."""
+"""Row-by-row updates of triangular factors."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from everlearn.compiled import Array, compiled
 
 @compiled
 def update_factor(R: Array, x: Array) -> None:
-    """Turn R into R' with R'ᵀR' = RᵀR + x xᵀ, by Givens rotations; x is used up.
+    """Turn R into R' with R'ᵀR' = RᵀR + x xᵀ, by Givens rotations; x is overwritten.
 
     Row i:  r = √(R_ii² + x_i²),  c = R_ii / r,  s = x_i / r,
             R_ij ← c R_ij + s x_j,   x_j ← c x_j − s R_ij.
@@ -32,7 +32,7 @@ def update_factor(R: Array, x: Array) -> None:
 
 @compiled
 def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
-    """Turn R into R' with R'ᵀR' = RᵀR − x xᵀ; False, and R untouched, if that is not definite.
+    """Turn R into R' with R'ᵀR' = RᵀR − x xᵀ; false, and R unchanged, if that is not definite.
 
     p = R⁻ᵀ x must have ‖p‖² < 1 − smallest; rotations from the last row to the first then carry
     [p; √(1 − ‖p‖²)] to the last unit vector and [R; 0] to [R'; xᵀ]  (LINPACK's dchdd).
@@ -74,7 +74,7 @@ def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
 def update_and_solve_forward(R: Array, x: Array, B: Array) -> None:
     """:func:`update_factor`, x ← R'⁻ᵀ x and each row b of B ← R'⁻ᵀ b, in one sweep over R.
 
-    F_i = b_i / R'_ii,   b_j ← b_j − F_i R'_ij  for j > i. For x itself the rotations give it away:
+    F_i = b_i / R'_ii,   b_j ← b_j − F_i R'_ij  for j > i. For x itself the rotations give it:
     x = Σ_i q_i R'_i with q_i = s_i c_1 … c_(i−1), so q = R'⁻ᵀ x.
     """
     n = x.shape[0]

@@ -1,15 +1,15 @@
-"""Examples that count for less the longer ago they were learned.
+"""Exponential decay of the weights of examples (half-life).
 
 After ``half_life`` further examples an example counts for half as much, after twice as many for a
-quarter. Shrinking everything at every example would cost O(d²) and leave no factor to follow by a
-rank-one step. So nothing old is touched: what counts is the weight of an example beside the others,
-and the unit in which the next one is weighed grows instead (*forward decay*, Cormode, Shkapenyuk,
-Srivastava and Xu, ICDE 2009),
+quarter. Scaling everything down at every example would cost O(d²) and could not be followed by a
+rank-one update of a factor. So old weights are not touched: only relative weights matter, and the
+weight of the next example grows instead (*forward decay*, Cormode, Shkapenyuk, Srivastava and Xu,
+ICDE 2009),
 
     weight of example t = w 2^(t / half_life),        counted now as  w 2^(−(now − t) / half_life)
 
-Statistics so weighted are everybody's as they are; what has a unit of its own, a penalty λ beside
-X'X, is multiplied by :attr:`Fading.unit`. Before the unit grows out of range, everything is divided
+Statistics with such weights can be used unchanged; a quantity with its own unit, such as a penalty
+λ beside XᵀX, is multiplied by :attr:`Fading.unit`. Before the unit overflows, everything is divided
 by it.
 """
 
@@ -17,12 +17,12 @@ import numpy as np
 
 from everlearn.arrays import Array
 
-# The unit is brought back to one when it has doubled this often.
+# The unit is reset to one when it has doubled this often.
 MOST_DOUBLINGS = 64
 
 
 class Fading:
-    """How much the next examples weigh."""
+    """The weights of the next examples."""
 
     def __init__(self, half_life: float) -> None:
         self.half_life = half_life
@@ -30,12 +30,12 @@ class Fading:
 
     @property
     def unit(self) -> float:
-        """What the latest example weighs."""
+        """Weight of the latest example."""
         return float(2.0 ** (self._ticks / self.half_life))
 
     @property
     def most_rows(self) -> int:
-        """How many examples may be weighed before the next look at :attr:`is_large`."""
+        """Number of examples that may be weighted before :attr:`is_large` is checked again."""
         return max(1, int(min(MOST_DOUBLINGS * self.half_life, 1 << 62)))
 
     @property
@@ -43,15 +43,15 @@ class Fading:
         return self._ticks > MOST_DOUBLINGS * self.half_life
 
     def weights(self, n: int, given: Array | None) -> Array:
-        """What the next n examples will weigh, each times the weight it is given."""
+        """Weights of the next n examples, multiplied by the given weights."""
         ages = np.arange(self._ticks + 1, self._ticks + n + 1)
         grown: Array = 2.0 ** (ages / self.half_life)
         return grown if given is None else grown * given
 
     def advance(self, n: int) -> None:
-        """So many examples were learned."""
+        """Record that n examples were learned."""
         self._ticks += n
 
     def start_again(self) -> None:
-        """Everything was divided by the unit."""
+        """Record that everything was divided by the unit."""
         self._ticks = 0

@@ -1,4 +1,4 @@
-"""The inner loops of the statistics: compiled where numba is installed, else numpy and BLAS."""
+"""The inner loops of the statistics: compiled if numba is installed, otherwise numpy and BLAS."""
 
 from everlearn.acceleration import COMPILED
 

@@ -1,8 +1,8 @@
 """Labels and their slots: append-only indices into the statistics.
 
-Statistics are arrays indexed by slot; users speak of labels. A label gets the next free slot when
-it is first taught and keeps it for as long as it is known. Looking outward, classes are sorted, so
-that nothing a user sees depends on the order in which classes arrived.
+Statistics are arrays indexed by slot; users work with labels. A label gets the next free slot when
+it is first taught and keeps it for as long as it is known. To the user classes are sorted, so that
+nothing visible depends on the order in which classes arrived.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,19 +16,19 @@ from numpy.typing import ArrayLike, NDArray
 from everlearn.errors import DamagedModel, InvalidLabel, UnknownLabel
 
 Label = int | str | bool
-# So many whole numbers are worth a table.
+# From this many integers on, a lookup table is used.
 MANY_LABELS = 10_000
 WIDEST_TABLE = 2**16
-# So many new labels are put among sorted ones; for more, all are sorted again.
+# Up to this many new labels are inserted into the sorted ones; for more, all are sorted again.
 FEW_LABELS = 64
 
 
 class Labels:
     """A registry label ↔ slot with a sorted view.
 
-    Labels are words, whole numbers or booleans, one kind per registry; ``1.0`` and ``1`` are the
-    same label. Slots are handed out in order of arrival and never move. A slot is used again only
-    after its label was released, so a stream that teaches and forgets for ever stays bounded.
+    Labels are strings, integers or booleans, one type per registry; ``1.0`` and ``1`` are the same
+    label. Slots are assigned in order of arrival and never move. A slot is reused only after its
+    label was released, so a stream that teaches and forgets indefinitely stays bounded.
     """
 
     def __init__(self, labels: Iterable[Label | None] = ()) -> None:
@@ -36,10 +36,10 @@ class Labels:
         self._slot_of: dict[Label, int] = {
             label: slot for slot, label in enumerate(self._label_of) if label is not None
         }
-        # Released slots, a heap: the lowest is used again first.
+        # Released slots, a heap: the lowest is reused first.
         self._free = [slot for slot, label in enumerate(self._label_of) if label is None]
         self._sorted: tuple[NDArray[Any], NDArray[np.intp], NDArray[np.intp]] | None = None
-        # Labels that came since they were last sorted, while they are few.
+        # Labels added since the last sort, while they are few.
         self._unsorted: list[Label] = []
 
     def __repr__(self) -> str:
@@ -54,15 +54,15 @@ class Labels:
 
     @classmethod
     def restored(cls, labels: object) -> "Labels":
-        """A registry from the list that a file holds; ``None`` stands for a released slot."""
+        """A registry from the list in a file; ``None`` stands for a released slot."""
         if not isinstance(labels, list):
-            raise DamagedModel("labels is no list")
+            raise DamagedModel("labels is not a list")
         known = [label for label in labels if label is not None]
         kinds = {type(label) for label in known}
         if not kinds <= {str, int, bool} or len(kinds) > 1 or len(set(known)) < len(known):
-            raise DamagedModel("labels are not distinct words or whole numbers")
+            raise DamagedModel("labels are not distinct strings or integers")
         if any(_plain(label) != label for label in known):
-            raise DamagedModel("labels has one that no learner takes")
+            raise DamagedModel("labels contains a value that no learner accepts")
         return cls(labels)
 
     def copy(self) -> "Labels":
@@ -71,7 +71,7 @@ class Labels:
 
     @property
     def n_slots(self) -> int:
-        """Slots handed out so far, released ones included."""
+        """Number of slots assigned so far, including released ones."""
         return len(self._label_of)
 
     @property
@@ -91,7 +91,7 @@ class Labels:
 
     @property
     def rank(self) -> NDArray[np.intp]:
-        """The position of each slot among the sorted classes, ``n_slots`` where released."""
+        """The position of each slot among the sorted classes, ``n_slots`` if released."""
         return self._view()[2]
 
     @property
@@ -100,7 +100,7 @@ class Labels:
 
     @property
     def released(self) -> Sequence[int]:
-        """The slots without a label, in no order."""
+        """The slots without a label, in any order."""
         return self._free
 
     def find(self, label: object) -> int | None:
@@ -118,7 +118,7 @@ class Labels:
         slot = self.find(label)
         if slot is None:
             raise UnknownLabel(
-                f"{label!r} was never taught; known are {_shortened(self.classes.tolist())}"
+                f"{label!r} was never taught; known labels: {_shortened(self.classes.tolist())}"
             )
         return slot
 
@@ -127,16 +127,16 @@ class Labels:
         return np.array([self.slot(label) for label in labels], dtype=np.intp)
 
     def read(self, label: object) -> Label:
-        """The plain form of one label, known or new; raises ``InvalidLabel``."""
+        """One label as a plain Python value, known or new; raises ``InvalidLabel``."""
         return self._accept(_plain(label))
 
     def encode(self, y: ArrayLike) -> tuple[NDArray[np.intp], list[Label]]:
-        """Slots of a column of labels, and the labels that are new, in order of arrival.
+        """Slots of a column of labels, and the new labels, in order of arrival.
 
-        Nothing is registered: new labels get the slots that :meth:`extend` will give them.
+        Nothing is registered: new labels get the slots that :meth:`extend` will assign to them.
         """
         distinct, inverse = _distinct(y)
-        for label in distinct[:1]:  # all of them are of one kind
+        for label in distinct[:1]:  # all are of one type
             self._accept(label)
         found = list(map(self._slot_of.get, distinct))
         new = [label for label, slot in zip(distinct, found, strict=True) if slot is None]
@@ -161,7 +161,7 @@ class Labels:
             self._sorted = None
 
     def release(self, slots: Iterable[int]) -> None:
-        """Forget the labels of these slots."""
+        """Release the labels of these slots."""
         for slot in slots:
             label = self._label_of[slot]
             if label is not None:
@@ -171,7 +171,7 @@ class Labels:
             self._sorted, self._unsorted = None, []
 
     def _slots_for(self, n_new: int) -> list[int]:
-        """The slots that :meth:`extend` will give so many new labels."""
+        """The slots that :meth:`extend` will assign to this many new labels."""
         again = nsmallest(n_new, self._free)
         first = len(self._label_of)
         return again + list(range(first, first + n_new - len(again)))
@@ -192,7 +192,7 @@ class Labels:
         return self._sorted
 
     def _sorted_labels(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """The known labels and their slots; a few new ones are put among those sorted before."""
+        """The known labels and their slots; a few new ones are merged into the sorted ones."""
         new = sorted(self._unsorted)
         if self._sorted is not None and self._sorted[0].dtype.kind in "iU":
             classes, order, _ = self._sorted
@@ -208,10 +208,10 @@ class Labels:
 
 
 def _class_array(known: list[Label]) -> NDArray[Any]:
-    """Sorted labels as an array that holds each exactly."""
+    """Sorted labels as an array that represents each exactly."""
     if not known or type(known[0]) is not int:
         return np.array(known)
-    # Left to itself, numpy makes floats of whole numbers on both sides of 2⁶³.
+    # By default numpy converts integers on both sides of 2⁶³ to floats.
     low, high = int(known[0]), int(known[-1])
     for dtype in (np.int64, np.uint64):
         if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
@@ -219,14 +219,14 @@ def _class_array(known: list[Label]) -> NDArray[Any]:
     return np.array(known, dtype=object)
 
 
-_KINDS = {str: "a word", int: "a whole number", bool: "a truth value"}
+_KINDS = {str: "a string", int: "an integer", bool: "a boolean"}
 
 
 def _require_same_kind(known: Label, label: Label) -> None:
     if type(known) is not type(label):
         raise InvalidLabel(
             f"label {label!r} is {_KINDS[type(label)]}, but other labels are "
-            f"{_KINDS[type(known)]} such as {known!r}; use one kind of label for one learner"
+            f"{_KINDS[type(known)]} such as {known!r}; use one type of label for one learner"
         )
 
 
@@ -236,7 +236,7 @@ def _plain(label: object) -> Label:
         label = label.item()  # an array or a tensor that holds one value
     if isinstance(label, str):
         if label.endswith("\0"):
-            raise InvalidLabel(f"{label!r} ends in a NUL, which arrays of words drop; leave it out")
+            raise InvalidLabel(f"{label!r} ends in a NUL, which numpy arrays drop; remove it")
         return str(label)
     if isinstance(label, (bool, np.bool_)):
         return bool(label)
@@ -245,16 +245,16 @@ def _plain(label: object) -> Label:
     if isinstance(label, Real) and float(label).is_integer():
         return int(float(label))
     if label is None or (isinstance(label, Real) and np.isnan(float(label))):
-        raise InvalidLabel("a label is missing (None or NaN); leave the example out or name it")
+        raise InvalidLabel("a label is missing (None or NaN); label the example or remove it")
     raise InvalidLabel(
         f"Unknown label type: {label!r} is a {type(label).__name__}; "
-        "labels are words or whole numbers, since learners here name things; they do not predict "
+        "labels must be strings or integers, because these learners classify; they do not predict "
         "quantities (regression)"
     )
 
 
 def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
-    """The distinct labels in order of arrival, and for each entry of ``y`` which one it is."""
+    """The distinct labels in order of arrival, and the index of each entry of ``y`` in them."""
     values = y if isinstance(y, np.ndarray) else _as_column(y)
     if values.dtype.kind in "iubUf":
         if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
@@ -269,7 +269,7 @@ def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
         position = np.empty(len(arrival), dtype=np.intp)
         position[arrival] = np.arange(len(arrival))
         distinct = unique[arrival].tolist()
-        # Whole numbers, words and truth values of an array are plain already.
+        # Integers, strings and booleans of an array are plain already.
         plain = [_plain(label) for label in distinct] if values.dtype.kind == "f" else distinct
         return plain, position[inverse]
     given = values.tolist()
@@ -283,14 +283,14 @@ def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
 
 
 def _by_look_up(labels: list[Label]) -> tuple[list[Label], NDArray[np.intp]]:
-    """The same for plain labels: looked up instead of sorted."""
+    """The same for plain labels, by dictionary lookup instead of sorting."""
     position = {label: index for index, label in enumerate(dict.fromkeys(labels))}
     inverse = np.fromiter(map(position.__getitem__, labels), dtype=np.intp, count=len(labels))
     return [_plain(label) for label in position], inverse
 
 
 def _by_table(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]] | None:
-    """The same for many whole numbers that lie close together: looked up instead of sorted."""
+    """The same for many integers in a narrow range, by table lookup instead of sorting."""
     if len(values) < MANY_LABELS:
         return None
     low, high = int(values.min()), int(values.max())
@@ -300,10 +300,10 @@ def _by_table(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]] | No
     offsets = offsets - low if low else offsets
     n_present = np.count_nonzero(np.bincount(offsets))
     first = np.full(high - low + 1, len(values), dtype=np.intp)
-    for start in range(0, len(values), MANY_LABELS):  # until each was met, which is soon
+    for start in range(0, len(values), MANY_LABELS):  # until each was found, which is soon
         part = offsets[start : start + MANY_LABELS]
         met = np.full(len(first), len(values), dtype=np.intp)
-        met[part[::-1]] = np.arange(start + len(part) - 1, start - 1, -1)  # the last one stays
+        met[part[::-1]] = np.arange(start + len(part) - 1, start - 1, -1)  # the last one wins
         first = np.minimum(first, met)
         if np.count_nonzero(first < len(values)) == n_present:
             break
@@ -315,7 +315,7 @@ def _by_table(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]] | No
 
 
 def _as_column(y: ArrayLike) -> NDArray[Any]:
-    """``y`` as an array that does not turn the number 1 into the word "1"."""
+    """``y`` as an array that does not turn the number 1 into the string "1"."""
     if hasattr(y, "__array__"):
         return np.asarray(y)
     values = list(y)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Counts, means and scatter: the additive truth that every closed-form learner reads.
+"""Counts, means and scatter: the additive statistics of all closed-form learners.
 
     n_k, μ_k          weight and mean of class k
     N, m              weight and mean of everything
@@ -7,12 +7,12 @@
 All are float64 and centred, so features around 1e6 with unit variance keep their variance. Adding
 examples, adding another set of moments and removing examples are exact up to rounding and do not
 depend on order or grouping (Chan, Golub and LeVeque 1979): with n old and n' new examples of one
-class, and δ the difference of their means, the scatter grows by n n' / (n + n') δ δᵀ beside what
-the new examples have among themselves. Every change of S is therefore a sum of outer products of
-*rows*, and those rows are returned, so that a factor of S can follow.
+class, and δ the difference of their means, the scatter grows by n n' / (n + n') δ δᵀ in addition to
+the scatter of the new examples. Every change of S is therefore a sum of outer products of *rows*,
+and those rows are returned, so that a factor of S can be updated.
 
-Single examples are collected in a small buffer and enter S together through BLAS-3, which is what
-makes one example cost about as much as one row of a matrix product.
+Single examples are collected in a small buffer and enter S together through BLAS-3, so that one
+example costs about as much as one row of a matrix product.
 """
 
 from dataclasses import dataclass
@@ -37,17 +37,17 @@ from everlearn.statistics.waiting_rows import (
     add_outer_products,
 )
 
-# More rows than this at once are worth all threads of BLAS.
+# From this many rows on, all threads of BLAS are used.
 MANY_ROWS = 512
 # Examples learned at a time: their rows stay in the cache until they are added to S.
 BLOCK_ROWS = 1024
-# A scatter that was this many times larger before what was removed is rounding, not variance.
+# A scatter that was this many times larger before a removal is rounding error, not variance.
 LEAST_SHARE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Scatter known beforehand: n₀ Σ₀, its upper triangle, and n₀."""
+    """Prior scatter: n₀ Σ₀, its upper triangle, and n₀."""
 
     scatter: Array
     weight: float
@@ -60,13 +60,13 @@ class Moments(ClassMeans):
     ----------
     n_features : int
     class_scatter : bool
-        Keep S_k of every class as well: K d² numbers instead of d². It is what forgetting a whole
-        class without its examples, or weighting classes after the fact, needs.
+        Keep S_k of every class as well: K d² numbers instead of d². Needed to forget a whole class
+        without its examples, or to weight classes afterwards.
     half_life : float, optional
-        After so many further examples an example counts for half as much.
+        The weight of an example halves after this many further examples.
     start : Start, optional
-        Scatter that is there before the first example. It is never forgotten, and counts once in
-        a merge of two moments that both began with it.
+        Scatter before the first example. It is never forgotten, and counts once in a merge of two
+        moments that both began with it.
     """
 
     def __init__(
@@ -79,15 +79,15 @@ class Moments(ClassMeans):
     ) -> None:
         super().__init__(n_features, half_life=half_life)
         self.start = start
-        # Only the upper triangle (in C order) is kept up to date.
+        # Only the upper triangle (in C order) is maintained.
         self._scatter = np.zeros((n_features, n_features))
         self._class_scatter = np.zeros((0, n_features, n_features)) if class_scatter else None
         self._waiting = WaitingRows(n_features)
-        # The class of each waiting row, where scatter is kept by class.
+        # The class of each waiting row, if scatter is kept by class.
         self._waiting_slots: list[int] = []
-        # tr(S) when something last entered it whole; what waits has a trace of its own.
+        # tr(S) of the rows that have entered it; waiting rows have their own trace.
         self._trace = 0.0
-        # The largest trace S ever had: what rounding is left after removing is relative to it.
+        # The largest trace S ever had: rounding error after a removal is relative to it.
         self._peak = 0.0
         if start is not None:
             self._restart()
@@ -95,7 +95,7 @@ class Moments(ClassMeans):
 
     @property
     def scatter_weight(self) -> float:
-        """What S is divided by to be a covariance: N, and the weight of the start."""
+        """Divisor that turns S into a covariance: N plus the weight of the start."""
         return self.total + (self.start.weight if self.start is not None else 0.0)
 
     @property
@@ -104,7 +104,7 @@ class Moments(ClassMeans):
 
     @property
     def scatter_trace(self) -> float:
-        """tr(S), known without bringing S up to date."""
+        """tr(S), available without adding waiting rows."""
         return self._trace + self._waiting.trace
 
     @property
@@ -117,7 +117,7 @@ class Moments(ClassMeans):
         return _symmetric(self.upper_scatter())
 
     def upper_scatter(self) -> Array:
-        """S, its upper triangle alone, not to be written to."""
+        """The upper triangle of S; read-only."""
         if self._class_scatter is not None:
             self._flush()
         elif len(self._waiting):
@@ -126,25 +126,25 @@ class Moments(ClassMeans):
         return self._waiting.added_to(self._scatter)
 
     def scatter_parts(self) -> tuple[Array, WaitingRows]:
-        """What has entered S, its upper triangle, and the rows that have not; not copies."""
+        """The upper triangle of the part that has entered S, and the waiting rows; not copies."""
         if self._class_scatter is not None:
             self._flush()
         return self._scatter, self._waiting
 
     @property
     def has_entered(self) -> bool:
-        """Whether S is more than the rows that wait to enter it."""
+        """Whether S contains more than waiting rows."""
         return self._trace > 0.0 or self._waiting.has_left
 
     def scatter_times(self, v: Array) -> Array:
-        """S v, without bringing S up to date."""
+        """S v, without adding waiting rows."""
         known = blas.dsymv(1.0, self._scatter.T, v, lower=1)
         return known + self._waiting.times(v)
 
     def class_scatter(self, slot: int) -> Array:
         """S_k as a full symmetric matrix, a copy."""
         if self._class_scatter is None:
-            raise NotForgettable("scatter was kept for all classes together, not for each")
+            raise NotForgettable("scatter is kept for all classes together; use class_scatter=True")
         self._flush()
         return _symmetric(self._class_scatter[slot])
 
@@ -155,7 +155,7 @@ class Moments(ClassMeans):
     def weighted_scatter(self, class_weights: Array, origin: Array) -> Array:
         """Σ γ_k (S_k + n_k (μ_k − o)(μ_k − o)ᵀ), its upper triangle; needs ``class_scatter``."""
         if self._class_scatter is None:
-            raise NotForgettable("scatter was kept for all classes together, not for each")
+            raise NotForgettable("scatter is kept for all classes together; use class_scatter=True")
         self._flush()
         upper = np.tensordot(class_weights, self._class_scatter[: self.n_slots], axes=1)
         roots = np.sqrt(class_weights * self.counts)
@@ -163,7 +163,7 @@ class Moments(ClassMeans):
         return upper
 
     def total_scatter(self) -> Array:
-        """T = S + Σ n_k (μ_k − m)(μ_k − m)ᵀ, scatter about the mean of all; its upper triangle."""
+        """T = S + Σ n_k (μ_k − m)(μ_k − m)ᵀ, scatter about the overall mean; its upper triangle."""
         return self._with_between(self.mean)
 
     def settle(self) -> None:
@@ -193,14 +193,14 @@ class Moments(ClassMeans):
                 self._require_scatter("class_scatter", scatter)
 
     def _require_scatter(self, name: str, scatter: Array) -> None:
-        """Something with a square root: no variance below zero, none that overflows."""
+        """Require variances that are not negative and do not overflow."""
         variances = scatter.diagonal()
         slack = ROUNDING * float(np.abs(variances).max())
         if variances.min() < -slack or not np.isfinite(variances.sum()):
-            raise DamagedModel(f"{name} is no scatter: a variance is negative or overflows")
+            raise DamagedModel(f"{name} is not a scatter: a variance is negative or overflows")
 
     def __getstate__(self) -> dict[str, Any]:
-        # Nothing is left to be written when a copy lies in memory that cannot be written to.
+        # Copies may lie in read-only memory, so no write may be left pending.
         if self._class_scatter is not None:
             self._flush()
         state = dict(self.__dict__)
@@ -223,7 +223,7 @@ class Moments(ClassMeans):
         return twin
 
     def replace_scatter(self, S: Array) -> None:
-        """Put another estimate in the place of S (a regularised one, say)."""
+        """Replace S by another estimate, such as a regularised one."""
         self._waiting.clear()
         self._waiting_slots.clear()
         self._scatter = np.array(S, dtype=np.float64, order="C")
@@ -264,7 +264,7 @@ class Moments(ClassMeans):
             self._add_by_class(rows, slots)
 
     def _note_trace(self) -> None:
-        """S has changed as a whole; nothing is leaving for it."""
+        """Recompute the trace after S changed as a whole."""
         self._trace = float(self._scatter.trace())
         self._waiting.trace_taken()
         self._peak = max(self._peak, self._trace)
@@ -354,26 +354,26 @@ class Moments(ClassMeans):
         self._drop_rounding()
 
     def _require_varied(self, removed: Array) -> None:
-        """Raise ``NeverLearned`` where more variation is to be taken out than there is."""
+        """Raise ``NeverLearned`` if more variation would be removed than there is."""
         diagonal = self.upper_scatter().diagonal()
         if self.start is not None:
             diagonal = diagonal - self.start.scatter.diagonal()
         if np.any(removed - diagonal > ROUNDING * (diagonal + self._peak / self.n_features)):
             raise NeverLearned(
-                "the examples to be forgotten vary more than all that was learned, so they cannot "
-                "have been among it; forget only what was taught"
+                "the examples to be forgotten vary more than everything that was learned, so "
+                "they were not part of it; forget only what was taught"
             )
 
     def _remove_class_scatter(self, slot: int) -> None:
         if self._class_scatter is None:
-            raise NotForgettable("scatter was kept for all classes together, not for each")
+            raise NotForgettable("scatter is kept for all classes together; use class_scatter=True")
         self._flush()
         self._scatter -= self._class_scatter[slot]
         self._class_scatter[slot] = 0.0
         self._drop_rounding()
 
     def _drop_rounding(self) -> None:
-        """After a removal: where nothing but rounding is left of S, it is zero."""
+        """After a removal, set S to zero if only rounding error is left."""
         if float(self._scatter.trace()) > LEAST_SHARE * self._peak:
             return
         self._restart()
@@ -381,7 +381,7 @@ class Moments(ClassMeans):
             self._class_scatter[:] = 0.0
 
     def _restart(self) -> None:
-        """S as before the first example: the start's, or nothing."""
+        """Reset S to its state before the first example: the start's, or zero."""
         self._scatter[:] = 0.0 if self.start is None else self.start.scatter
 
     def _recompute_total(self) -> None:

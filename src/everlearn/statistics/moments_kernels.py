@@ -5,7 +5,7 @@ import numpy as np
 from everlearn.arrays import Array, Slots
 from everlearn.compiled import compiled
 
-# Rows that are summed before they are added, and rows of the scatter brought up to date together.
+# Rows summed before they are added, and rows of the scatter updated together.
 TOGETHER, STRIP = 8, 32
 
 
@@ -20,7 +20,7 @@ def absorb_rows(
     total: float,
     rows: Array,
 ) -> float:
-    """Add each row of X in turn, with its weight (none given: one each); returns Σ ‖row‖².
+    """Add each row of X in turn, with its weight (one each if none are given); returns Σ ‖row‖².
 
     δ = x − μ_k,  row = √(n_k w / (n_k + w)) δ,  μ_k += w δ / (n_k + w),  m += w (x − m) / (N + w)
 
@@ -48,7 +48,7 @@ def move_means(
     scale: float,
     row: Array,
 ) -> float:
-    """Write scale (x − μ_k) to row and return its square; both means step towards x."""
+    """Write scale (x − μ_k) to row and return its squared length; both means move towards x."""
     mean = means[slot]
     step = weight / (counts[slot] + weight)
     grand_step = weight / (total + weight)
@@ -67,10 +67,10 @@ def move_means(
 def add_outer_products(upper: Array, rows: Array, start: int, stop: int) -> None:
     """Upper triangle of ``upper`` += rowsᵀ rows, from row start to row stop, on one thread.
 
-    BLAS is twice as fast for the few rows that wait to be added, and wakes all its threads for
+    BLAS is twice as fast for the few rows that wait to be added, but starts all its threads for
     them, which takes ten times as long on a busy machine. Eight rows at a time share one pass over
-    a strip of ``upper`` that stays in the cache. Added in one go or in parts of a multiple of eight
-    rows, every bit of the result is the same: a Memory relies on it.
+    a strip of ``upper`` that stays in the cache. Whether rows are added at once or in parts of a
+    multiple of eight, every bit of the result is the same: a Memory relies on it.
     """
     n = rows.shape[0]
     full = n - n % TOGETHER

@@ -11,13 +11,13 @@ TOGETHER = 8
 
 @compiled
 def factor_rows(R: Array, start: int, stop: int) -> bool:
-    """Rows start to stop of the factor of a matrix whose rows above are factored already.
+    """Factor rows start to stop of a matrix whose rows above are already factored.
 
     ``R`` holds the factor above ``start`` and the upper triangle of the matrix from there on:
 
         R_i ← (A_i − Σ_{p<i} R_pi R_p) / √(A_ii − Σ_{p<i} R_pi²)
 
-    False where the matrix is not positive definite.
+    Returns false if the matrix is not positive definite.
     """
     full = start - start % TOGETHER
     for p in range(0, full, TOGETHER):

@@ -1,8 +1,8 @@
 """The inner loops of the statistics in numpy and BLAS, for installations without numba.
 
-The functions of the modules named ``…_kernels``, with the same arguments and formulas, which are
-written there. Results agree to rounding. Products run on one thread here too; triangular solves
-may use all threads of BLAS.
+The same functions as in the modules named ``…_kernels``, with the same arguments and formulas;
+those files have the formulas. Results agree up to rounding. Products run on one thread here too;
+triangular solves may use all threads of BLAS.
 """
 
 import math
@@ -12,15 +12,15 @@ from scipy.linalg import blas
 
 from everlearn.arrays import AnyArray, Array, Slots
 
-# Rows that are added to the scatter together.
+# Rows added to the scatter together.
 TOGETHER = 8
-# The largest code of a row, and how many rows of codes are multiplied at a time.
+# The largest code of a row, and the number of rows of codes multiplied at a time.
 LARGEST_CODE = 127
 BLOCK_ROWS = 1024
 
 
 def update_factor(R: Array, x: Array) -> None:
-    """Turn R into R' with R'ᵀR' = RᵀR + x xᵀ, one BLAS rotation a row; x is used up."""
+    """Turn R into R' with R'ᵀR' = RᵀR + x xᵀ, one BLAS rotation per row; x is overwritten."""
     n = len(x)
     flat = R.reshape(-1)
     for i in range(n):
@@ -33,7 +33,7 @@ def update_factor(R: Array, x: Array) -> None:
 
 
 def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
-    """Turn R into R' with R'ᵀR' = RᵀR − x xᵀ; False, and R untouched, if that is not definite."""
+    """Turn R into R' with R'ᵀR' = RᵀR − x xᵀ; false, and R unchanged, if that is not definite."""
     n = len(x)
     p = blas.dtrsv(R.T, x, lower=1)
     norm = float(np.vecdot(p, p))
@@ -88,7 +88,7 @@ def absorb_rows(
     total: float,
     rows: Array,
 ) -> float:
-    """Add each row of X in turn, with its weight (none given: one each); returns Σ ‖row‖²."""
+    """Add each row of X in turn, with its weight (one each if none are given); returns Σ ‖row‖²."""
     square = 0.0
     for i, slot in enumerate(slots.tolist()):
         weight = float(weights[i]) if len(weights) else 1.0
@@ -109,7 +109,7 @@ def move_means(
     scale: float,
     row: Array,
 ) -> float:
-    """Write scale (x − μ_k) to row and return its square; both means step towards x."""
+    """Write scale (x − μ_k) to row and return its squared length; both means move towards x."""
     mean = means[slot]
     delta = x - mean
     np.multiply(delta, scale, out=row)
@@ -126,9 +126,9 @@ def move_means(
 def add_outer_products(upper: Array, rows: Array, start: int, stop: int) -> None:
     """Upper triangle of ``upper`` += rowsᵀ rows, from row start to row stop.
 
-    Each row of the matrix takes eight rows at a time, so that the rows may come in one go or in
-    parts of a multiple of eight, and the matrix in any slices, and every bit of the result is the
-    same: a Memory relies on it.
+    Each row of the matrix takes eight rows at a time. Whether rows are added at once or in parts of
+    a multiple of eight, and whatever the slices of the matrix, every bit of the result is the same:
+    a Memory relies on it.
     """
     for i in range(start, stop):
         u = upper[i, i:]
@@ -138,9 +138,9 @@ def add_outer_products(upper: Array, rows: Array, start: int, stop: int) -> None
 
 
 def factor_rows(R: Array, start: int, stop: int) -> bool:
-    """Rows start to stop of the factor of a matrix whose rows above are factored already.
+    """Factor rows start to stop of a matrix whose rows above are already factored.
 
-    False where the matrix is not positive definite.
+    Returns false if the matrix is not positive definite.
     """
     for i in range(start, stop):
         row, above = R[i, i:], R[:i, i:]
@@ -179,7 +179,7 @@ def encode_rows(
     lengths: Array,
     squares: Array,
 ) -> None:
-    """Codes of rows, which begin at ``first``:  row − centre ≈ step · code."""
+    """Encode rows beginning at ``first``:  row − centre ≈ step · code."""
     part = slice(first, first + len(rows))
     apart = rows - centre
     step = np.abs(apart).max(axis=1, initial=0.0) / LARGEST_CODE
@@ -195,7 +195,7 @@ def encode_rows(
 
 
 def code_products(codes: AnyArray, query: AnyArray, sums: AnyArray) -> None:
-    """The sums of products of every row of codes with the query; whole numbers, so exact."""
+    """Products of every row of codes with the query; integers, so exact."""
     wanted = query.astype(np.float64)
     for start in range(0, len(codes), BLOCK_ROWS):
         part = slice(start, start + BLOCK_ROWS)

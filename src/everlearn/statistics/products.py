@@ -1,7 +1,7 @@
-"""Products with class means and weights that stay on one thread when they are small.
+"""Small products with class means and weights, on one thread.
 
-BLAS wakes its threads for products that take microseconds, and waits until each has had its turn:
-on a busy machine 0.1 ms becomes 8 ms. A few rows are multiplied by a compiled loop instead.
+BLAS starts its threads for products that take microseconds and waits for each of them: on a busy
+machine 0.1 ms becomes 8 ms. A few rows are multiplied by a compiled loop instead.
 """
 
 import numpy as np

@@ -1,22 +1,22 @@
-"""Which of many rows can have the highest scores: found in a copy of one byte per number.
+"""Finds which of many rows can have the highest scores, in a copy with one byte per number.
 
-A question among K classes is a product with K rows of d numbers, and reading them is what it costs.
-Here a second copy of the rows is kept as whole numbers of one byte, measured from a common centre o
-with one step per row,
+A question among K classes is a product with K rows of d numbers, and its cost is reading them. This
+file keeps a second copy of the rows as one-byte integers, relative to a common centre o with one
+step per row,
 
-    row_k − o = s_k c_k + e_k,      c_k whole numbers from −127 to 127,
+    row_k − o = s_k c_k + e_k,      c_k integers from −127 to 127,
 
-and ‖e_k‖ is kept beside it. With z ≈ t q, q whole numbers, Cauchy and Schwarz bound every score
+and ‖e_k‖ is kept beside it. With z ≈ t q, q integers, Cauchy and Schwarz bound every score
 
     a_k (row_k·z + c) + b_k        from both sides, because
     |(row_k − o)·z − s_k t (c_k·q)| ≤ ‖e_k‖ ‖z‖ + ‖s_k c_k‖ ‖z − t q‖.
 
 Rows whose upper bound is below the n-th largest lower bound cannot be among the best n; the others,
-usually a handful, are scored in double precision by the caller. The bounds contain the rounding of
-that computation too, so the answer is the one of all rows, ties included.
+usually a handful, are scored in double precision by the caller. The bounds include the rounding of
+that computation, so the answer equals that over all rows, ties included.
 
-The copy is a cache of rows that somebody else keeps: an eighth of their memory, made in slices of
-``SLICE`` rows per call so that no call stalls, and mended row by row, O(d) each.
+The copy is a cache of rows kept elsewhere: an eighth of their memory, built in slices of ``SLICE``
+rows per call so that no call stalls, and updated row by row, O(d) each.
 """
 
 import numpy as np
@@ -25,23 +25,23 @@ from everlearn.arrays import AnyArray, Array, Slots, padded
 
 # Fewer rows than this are not worth a second copy.
 MANY_ROWS = 4096
-# Rows encoded in one call, at most.
+# Most rows encoded in one call.
 SLICE = 2048
-# Where more than this share of the rows may be among the best, all are scored.
+# If more than this share of the rows may be among the best, all are scored.
 LARGE_SHARE = 0.125
-# Beyond so many features a sum of products of codes might not fit 32 bits.
+# Beyond this many features a sum of products of codes might not fit 32 bits.
 MANY_FEATURES = 2**16
 
 _NONE = np.zeros(0)
 
 
 class Screen:
-    """A copy of rows in one byte per number that bounds their scores.
+    """A one-byte copy of rows that bounds their scores.
 
     Parameters
     ----------
     centre : ndarray of shape (n_features,)
-        What rows are measured from: a point near their mean.
+        The origin of the rows: a point near their mean.
     """
 
     def __init__(self, centre: Array) -> None:
@@ -49,7 +49,7 @@ class Screen:
         self.centre = np.array(centre, dtype=np.float64)
         self.n_rows = 0
         self._codes: AnyArray = np.zeros((0, n_features), dtype=np.int8)
-        # By row: steps, gaps, lengths and squares, as the kernel has them.
+        # By row: steps, gaps, lengths and squares, as used by the kernel.
         self._facts = np.zeros((4, 0))
         self._sums = np.zeros(0, dtype=np.int32)
         self._upper = np.zeros(0)
@@ -59,7 +59,7 @@ class Screen:
         return self._facts[3, : self.n_rows]
 
     def extend(self, rows: Array) -> bool:
-        """Encode rows that are not encoded yet, a slice of them; whether all are."""
+        """Encode the next slice of rows; returns whether all are encoded."""
         first, stop = self.n_rows, min(self.n_rows + SLICE, len(rows))
         if stop > len(self._codes):
             self._grow(max(stop, 2 * len(self._codes)) if stop < len(rows) else len(rows))
@@ -68,7 +68,7 @@ class Screen:
         return stop == len(rows)
 
     def mend(self, rows: Array, slots: Slots) -> None:
-        """Encode these rows anew."""
+        """Encode these rows again."""
         for slot in slots[slots < self.n_rows].tolist():
             self._encode(rows[slot : slot + 1], slot)
 
@@ -83,7 +83,7 @@ class Screen:
         slack: float = 0.0,
         best: int = 1,
     ) -> Slots | None:
-        """Rows that may have one of the ``best`` highest scores; ``None`` for too many of them.
+        """Rows that may have one of the ``best`` highest scores; ``None`` if there are too many.
 
         Parameters
         ----------
@@ -91,11 +91,11 @@ class Screen:
         counts : ndarray of shape (n_rows,)
             Rows without a count have no score.
         scale, bias : ndarray of shape (n_rows,), optional
-            a_k, not negative, and b_k; one and zero by default.
+            a_k, not negative, and b_k; default to one and zero.
         offset : float
             c. The score is a_k (row_k·z + c) + b_k.
         slack : float
-            The size of other terms that are rounded in computing row_k·z.
+            Size of other terms rounded in computing row_k·z.
         """
         from everlearn.statistics.kernels import bound_scores, code_products
 
@@ -134,7 +134,7 @@ class Screen:
                 lowest,
                 upper,
             )
-        # Not ">=": what is not a number stays.
+        # Not ">=": NaN must stay.
         found = np.flatnonzero(~(upper < lowest[-1]))
         return None if len(found) > LARGE_SHARE * self.n_rows else found
 

@@ -1,4 +1,4 @@
-"""Rows as whole numbers of one byte, and bounds on products with them."""
+"""One-byte codes of rows, and bounds on products with them."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def encode_rows(
     lengths: Array,
     squares: Array,
 ) -> None:
-    """Codes of rows, which begin at ``first``:  row − centre ≈ step · code.
+    """Encode rows beginning at ``first``:  row − centre ≈ step · code.
 
     ``gaps`` gets ‖row − centre − step · code‖, ``lengths`` ‖step · code‖ and ``squares``
     ‖row − centre‖².
@@ -53,7 +53,7 @@ def encode_rows(
 
 @compiled
 def code_products(codes: AnyArray, query: AnyArray, sums: AnyArray) -> None:
-    """The sums of products of every row of codes with the query; each fits 32 bits."""
+    """Products of every row of codes with the query; each fits 32 bits."""
     for k in range(codes.shape[0]):
         code = codes[k]
         total = np.int32(0)
@@ -86,7 +86,7 @@ def bound_scores(
 
         |row·z − step · query_step · (code·query)| ≤ ‖e‖ ‖z‖ + ‖step · code‖ ‖f‖
 
-    and rounding adds a share of the size of everything summed. Empty ``scale`` and ``bias`` are one
+    and rounding adds a share of the size of all terms. Empty ``scale`` and ``bias`` mean one
     and zero. A row without a count gets −∞.
     """
     n = lowest.shape[0]

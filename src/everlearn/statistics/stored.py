@@ -1,8 +1,8 @@
 """Validation of deserialized arrays and notes, before compiled code uses them.
 
-A file may be intact and yet describe nothing that was ever learned. Whatever is read from one goes
-through here: its kind, its shape, that it is finite, and the range a learner needs. An error names
-the field that is wrong.
+A file may be intact and yet not describe a valid state. Everything read from one is checked here:
+its type, its shape, that it is finite, and the range a learner needs. An error names the field that
+is wrong.
 """
 
 import math
@@ -25,11 +25,11 @@ def stored(
     most: float | None = None,
     missing: bool = False,
 ) -> NDArray[Any]:
-    """A copy of one array, or the array itself where nobody else has it.
+    """A validated array: a copy, or the array itself if nobody else holds it.
 
-    ``DamagedModel`` if it is not there, of another kind, of another shape (None: any length), has
-    a value below ``least`` or above ``most``, or, unless ``missing`` (NaN is allowed), one that is
-    not finite.
+    Raises ``DamagedModel`` if it is missing, has another type or shape (None: any length), has a
+    value below ``least`` or above ``most``, or one that is not finite (NaN is allowed if
+    ``missing``).
     """
     array = _found(arrays, name)
     wanted = np.dtype(dtype)
@@ -42,7 +42,7 @@ def stored(
     if not fits:
         raise DamagedModel(f"{name} has shape {array.shape}, expected {shape}")
     if array.size:
-        # Two passes without temporary arrays: they may be larger than memory has to spare.
+        # Two passes without temporary arrays, which might not fit in memory.
         lowest, highest = (np.nanmin, np.nanmax) if missing else (np.min, np.max)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # all missing
@@ -61,11 +61,11 @@ def stored(
 def stored_whole(
     notes: dict[str, Any], name: str, *, least: int = 0, most: int | None = None
 ) -> int:
-    """A whole number among the notes, within limits."""
+    """An integer among the notes, within limits."""
     value = _found(notes, name)
     if type(value) is not int or value < least or (most is not None and value > most):
         limits = f"from {least}" + ("" if most is None else f" to {most}")
-        raise DamagedModel(f"{name} is {_shown(value)}, expected a whole number {limits}")
+        raise DamagedModel(f"{name} is {_shown(value)}, expected an integer {limits}")
     return value
 
 
@@ -81,7 +81,7 @@ def stored_number(
     value = _found(notes, name)
     number = type(value) in (int, float) and abs(value) <= np.finfo(np.float64).max
     if not number or not (least <= value <= most and value > above):
-        raise DamagedModel(f"{name} is {_shown(value)}, which is no number in its range")
+        raise DamagedModel(f"{name} is {_shown(value)}, which is not a number in its range")
     return float(value)
 
 
@@ -94,15 +94,15 @@ def stored_flag(notes: dict[str, Any], name: str) -> bool:
 
 
 def stored_words(notes: dict[str, Any], name: str, length: int) -> list[str]:
-    """A list of so many words among the notes."""
+    """A list of ``length`` strings among the notes."""
     value = _found(notes, name)
     words = isinstance(value, list) and all(isinstance(word, str) for word in value)
     if not words or len(value) != length:
-        raise DamagedModel(f"{name} is {_shown(value)}, expected {length} words")
+        raise DamagedModel(f"{name} is {_shown(value)}, expected {length} strings")
     return list(value)
 
 
-# Which kinds of array may stand for which: whole numbers for floats, but never the other way.
+# Which array types are accepted for which: integers for floats, but never the reverse.
 _KINDS = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}
 
 

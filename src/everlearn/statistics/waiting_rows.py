@@ -1,12 +1,12 @@
-"""Rows that wait to enter a scatter matrix together.
+"""A buffer of rows that enter a scatter matrix together.
 
-One outer product at a time would read and write the whole matrix for every example. So rows are
-collected, ``TOGETHER`` enter in one pass over the matrix, and a full buffer of them is added a few
-rows of the matrix at a time while the next one fills: no single example pays for all.
+Adding one outer product at a time would read and write the whole matrix for every example. So rows
+are collected, ``TOGETHER`` of them enter in one pass over the matrix, and a full buffer is added a
+few rows of the matrix at a time while the next one fills: the cost is spread over many examples.
 
 The bits of the sum are always the same: rows enter in groups of eight, counted from when the buffer
-was last emptied, however they came and whenever the matrix was asked for in between. A Memory
-relies on it.
+was last emptied, however they arrived and whenever the matrix was read in between. A Memory relies
+on it.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ from scipy.linalg import blas
 from everlearn.arrays import Array
 
 CAPACITY = 128
-# Rows that are summed before they are added.
+# Rows summed before they are added.
 TOGETHER = 8
-# A full buffer has entered the matrix after so many further rows.
+# A full buffer has entered the matrix after this many further rows.
 LEAVES_IN = 96
 # Slices of fewer elements of the matrix take longer to call than to compute.
 LEAST_AREA = 4096
@@ -26,23 +26,23 @@ MANY_FEATURES = 4096
 
 
 class WaitingRows:
-    """A buffer of rows for one matrix, of which only the upper triangle is kept up to date.
+    """A buffer of rows for one matrix, of which only the upper triangle is maintained.
 
     Attributes
     ----------
     trace : float
-        What waits adds to the trace of the matrix, as it was at the last :meth:`trace_taken`.
+        Contribution of waiting rows to the trace of the matrix, since :meth:`trace_taken`.
     """
 
     def __init__(self, n_features: int) -> None:
         self._rows = np.empty((CAPACITY, n_features))
         self._n = 0
-        # A buffer that was full, and the first row of the matrix that it has not entered yet.
+        # A full buffer, and the first row of the matrix that it has not entered yet.
         self._leaving = np.empty((0, n_features))
         self._entered = n_features
         self._trace = 0.0
         self._leaving_trace = 0.0
-        # Of buffers that have left since somebody last took the trace of the matrix.
+        # Trace of buffers added since the trace of the matrix was last taken.
         self._left_trace = 0.0
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class WaitingRows:
 
     @property
     def has_left(self) -> bool:
-        """Whether rows have left, or are leaving, since the trace was last taken."""
+        """Whether rows were added, or are being added, since the trace was last taken."""
         return self.is_leaving or self._left_trace > 0.0
 
     @property
@@ -62,17 +62,17 @@ class WaitingRows:
         return self._trace + self._leaving_trace + self._left_trace
 
     def trace_taken(self) -> None:
-        """The trace of the matrix is known now; nothing is leaving."""
+        """Record that the trace of the matrix is known; nothing is being added."""
         self._left_trace = 0.0
 
     def add(self, square: float) -> None:
-        """The row that :meth:`next_row` gave was written; its squared length."""
-        if square == 0.0:  # the first of its class: there is nothing to add
+        """Record that the row from :meth:`next_row` was written, with its squared length."""
+        if square == 0.0:  # the first of its class contributes nothing
             self._n -= 1
         self._trace += square
 
     def next_row(self, upper: Array) -> Array:
-        """Where the next row goes; what is leaving moves on a little."""
+        """Buffer for the next row; also continues to add a full buffer."""
         if self._n == CAPACITY:
             self._turn_over(upper)
         self.advance(upper)
@@ -80,7 +80,7 @@ class WaitingRows:
         return self._rows[self._n - 1]
 
     def extend(self, rows: Array, upper: Array) -> None:
-        """Several rows, at most a few hundred."""
+        """Append several rows, at most a few hundred."""
         squares = np.einsum("ij,ij->i", rows, rows)
         if not squares.all():
             rows = rows[squares > 0.0]
@@ -102,7 +102,7 @@ class WaitingRows:
             self._enter(upper, min(d, entered + area // (d - entered) + 1))
 
     def settle(self, upper: Array) -> None:
-        """Add every whole group that waits; fewer than ``TOGETHER`` rows stay."""
+        """Add every complete group; fewer than ``TOGETHER`` rows stay."""
         self.finish(upper)
         whole = self._n - self._n % TOGETHER
         if whole:
@@ -113,13 +113,13 @@ class WaitingRows:
             self._trace = float(np.einsum("ij,ij->", rest, rest))
 
     def empty(self, upper: Array) -> None:
-        """Add everything that waits."""
+        """Add all waiting rows."""
         self.finish(upper)
         add_outer_products(upper, self._rows[: self._n])
         self.clear()
 
     def added_to(self, upper: Array) -> Array:
-        """The matrix with everything that waits; itself where nothing does, else a copy."""
+        """The matrix including all waiting rows; itself if there are none, otherwise a copy."""
         if not len(self):
             return upper
         full = upper.copy()
@@ -129,28 +129,28 @@ class WaitingRows:
         return full
 
     def clear(self) -> None:
-        """Forget what waits."""
+        """Discard all waiting rows."""
         self._n, self._trace = 0, 0.0
         self._entered, self._leaving_trace = self._rows.shape[1], 0.0
         self._left_trace = 0.0
 
     def rows(self) -> Array:
-        """The rows that wait and are not leaving, not a copy."""
+        """The waiting rows that are not being added; not a copy."""
         return self._rows[: self._n]
 
     def leaving(self) -> tuple[Array, int]:
-        """The rows that are leaving, and the first row of the matrix that they have not entered."""
+        """The rows being added, and the first row of the matrix that they have not entered."""
         return self._leaving, self._entered
 
     def restore(self, rows: Array) -> None:
-        """Let these rows wait, in place of all others."""
+        """Replace the waiting rows by these."""
         self.clear()
         self._rows[: len(rows)] = rows
         self._n = len(rows)
         self._trace = float(np.einsum("ij,ij->", rows, rows))
 
     def times(self, v: Array) -> Array:
-        """Σ row (row·v) over what waits, where it has not entered yet."""
+        """Σ row (row·v) over waiting rows, as far as they have not entered yet."""
         rows = self.rows()
         result: Array = rows.T @ (rows @ v)
         if self.is_leaving:
@@ -172,7 +172,7 @@ class WaitingRows:
         self._n, self._entered = 0, 0
 
     def finish(self, upper: Array) -> None:
-        """Let what is leaving leave at once."""
+        """Add the full buffer completely."""
         if self.is_leaving:
             self._enter(upper, len(upper))
 
@@ -196,7 +196,7 @@ def add_outer_products(upper: Array, rows: Array, sign: float = 1.0) -> None:
 
 
 def add_outer_products_between(upper: Array, rows: Array, start: int, stop: int) -> None:
-    """The same for rows ``start`` to ``stop`` of the matrix alone, on one thread."""
+    """The same for rows ``start`` to ``stop`` of the matrix only, on one thread."""
     from everlearn.statistics.kernels import add_outer_products as kernel
 
     kernel(upper, rows, start, stop)

@@ -135,7 +135,7 @@ def test_a_start_from_vectors_is_their_covariance_and_counts_as_many():
         (np.ones((6, 6)) - 2 * np.eye(6), "negative eigenvalues"),
         (-1.0, "negative variances"),
         (np.full(6, np.nan), "not finite"),
-        ("wide", "a number, one number a feature, or a matrix"),
+        ("wide", "a number, one number per feature, or a matrix"),
     ],
 )
 def test_what_is_no_covariance_is_refused_and_nothing_learned(covariance, words):

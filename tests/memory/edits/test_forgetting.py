@@ -91,7 +91,7 @@ def test_something_new_ends_redo(taught):
 def test_a_correction_moves_the_very_image_and_is_one_operation(taught, tmp_path):
     x = np.linspace(0, 1, 16)
     taught.teach(x, "wrong")
-    with pytest.raises(OtherName, match="'wrong': correct it"):
+    with pytest.raises(OtherName, match="'wrong'; use correct"):
         taught.teach(x, "right")
     done = taught.correct(x, "right")
     assert (done.moved_from, done.taught) == (("wrong",), False)

@@ -89,7 +89,7 @@ def test_what_is_no_onnx_file_is_refused(tmp_path):
         with pytest.raises(NeverLearned):
             memory.export(tmp_path / "chain.onnx", with_embedder=True)
         memory.teach(np.zeros((9, 9, 3), dtype=np.uint8), "black")
-        with pytest.raises(NotExportable, match="ONNX file itself"):
+        with pytest.raises(NotExportable, match="an embedder that is an ONNX file"):
             memory.export(tmp_path / "chain.onnx", with_embedder=True)
         assert not (tmp_path / "chain.onnx").exists()
 

@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say."""
+"""Calibrated probabilities."""
 
 import numpy as np
 import pytest

@@ -52,7 +52,7 @@ def test_a_name_taught_once_is_not_asked_about(tmp_path, rng):
     with Memory(tmp_path) as memory:
         for number in range(3):
             memory.teach([1.0, 0.1 * number], f"lone {number}")
-        with pytest.raises(NeverLearned, match="twice"):
+        with pytest.raises(NeverLearned, match="no name has two teachings"):
             memory.compare_classifiers()
         memory.teach([1.0, 0.11], "lone 1")
         assert memory.compare_classifiers(["mean"])[0].asked == 2

@@ -50,7 +50,7 @@ def test_a_backup_made_while_teaching_is_a_memory_of_one_moment(taught, tmp_path
         memory.teach(-X[0], "before")
         reader.backup(tmp_path / "backup")
         memory.teach(-X[1], "after")
-        with pytest.raises(AlreadyThere, match="folder of its own"):
+        with pytest.raises(AlreadyThere, match="give the backup a new folder"):
             memory.backup(tmp_path / "backup")
     with Memory(tmp_path / "backup", read_only=True) as backup:
         assert {"before", "after"} & set(backup.names()) == {"before"}
@@ -143,7 +143,7 @@ def test_verify_finds_a_model_in_use_that_is_not_what_the_journal_leads_to(taugh
         memory.ask(X[0])
         memory.classifier.learn_one(np.ones(16), 1)
         (problem,) = memory.verify().problems
-        assert "in use" in problem
+        assert "the current model" in problem
 
 
 def test_verify_finds_a_snapshot_that_is_not_what_the_journal_leads_to(taught):

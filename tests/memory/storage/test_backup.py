@@ -136,7 +136,10 @@ def test_what_is_written_can_be_opened_again(tmp_path, rng):
         for source in (bad * (LONGEST_SOURCE // 6 + 1), bad * 6_000, "x" * (LONGEST_SOURCE + 1)):
             with pytest.raises(InvalidInput, match="at most"):
                 memory.teach(np.zeros(6), "cup", source=source)
-        with pytest.raises(InvalidInput, match="among the facts"), memory._opened.one_change() as j:
+        with (
+            pytest.raises(InvalidInput, match="in the table facts"),
+            memory._opened.one_change() as j,
+        ):
             j.set_fact("embedder", "x" * (LONGEST_FACT + 1))
     with Memory(tmp_path / "m") as memory:
         assert len(memory.teachings()) == 1

@@ -207,7 +207,7 @@ def test_what_is_shared_with_others_is_not_said_to_be_gone(filled, tmp_path):
     assert len(receipt.erased) == 3
     found = memory.verify(path)
     assert found.problems == ()
-    assert "none of the 3 things that the receipt names is left" in str(found)
+    assert "none of the 3 items listed in the receipt is left" in str(found)
     memory.teach(both[::-1] * 2, "carla", source="camera")
     assert "a vector that was erased is still there" in memory.verify(path).problems
 

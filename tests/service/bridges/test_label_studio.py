@@ -155,7 +155,7 @@ class TestLabelStudio:
     def test_rectangles_are_cut_out_and_named(self, bridge, memory):
         assert box_of(drawn("cup", 25, 50, 50, 25)["value"]) == (0.25, 0.5, 0.75, 0.75)
         assert box_of(drawn("cup", -5, 50, 50, 80)["value"]) == (0.0, 0.5, 0.45, 1.0)
-        with pytest.raises(InvalidInput, match="holds nothing"):
+        with pytest.raises(InvalidInput, match="contains no part"):
             box_of(drawn("cup", 100, 0)["value"])
         bridge.webhook(saved(1, 10, "/data/red.png", drawn("cup", 25, 25)))
         bridge.webhook(saved(2, 11, "/data/blue.png", drawn("pen", 25, 25)))

@@ -1,1 +1,1 @@
-"""``AutoClassifier`` and what it chooses by and from."""
+"""``AutoClassifier``, and the heads it chooses from."""

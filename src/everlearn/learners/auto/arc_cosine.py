@@ -1,9 +1,9 @@
-"""Ridge regression behind infinitely many random ReLU features, while all examples are at hand.
+"""Ridge regression on infinitely many random ReLU features, while all examples are kept.
 
     k(x, z) = ‖x‖ ‖z‖ (sin θ + (π − θ) cos θ) / π,      θ the angle between x and z
 
-is what the products of ReLU features tend to as they grow wider (Cho and Saul, NeurIPS 2009). With
-n examples of weights w and A = K + λ diag(1/w), and 1 the vector of ones,
+is the limit of products of ReLU features as their number grows (Cho and Saul, NeurIPS 2009). With n
+examples of weights w and A = K + λ diag(1/w), and 1 the vector of ones,
 
     ν = A⁻¹ 1,   b_k = Σ_{i of class k} ν_i / Σ ν,   α_k = A⁻¹ (y_k − b_k 1)
     score_k(x) = α_k·k(x) + b_k
@@ -12,8 +12,8 @@ is ridge regression onto class indicators with an intercept. Leaving weight δ o
 
     h = (1 − λ P_ii / w_i) δ / w_i,     P_ii = (A⁻¹)_ii − ν_i² / Σ ν,     f ← (f − h y) / (1 − h)
 
-Where the examples asked about come last and A = L Lᵀ, their part of A⁻¹ is (M Mᵀ)⁻¹, M the last
-rows and columns of L: one factor is nearly all that a λ costs. K stands above the diagonal of one
+If the examples asked about come last and A = L Lᵀ, their part of A⁻¹ is (M Mᵀ)⁻¹, M the last rows
+and columns of L: one factor is nearly the whole cost of a λ. K is stored above the diagonal of one
 matrix, L below it.
 
 Cost: O(n² d + n³ / 3) to solve, O(n²) for one more example and for a question; 8 n² bytes.
@@ -38,7 +38,7 @@ ROOM, MORE = 64, 8
 
 
 def arc_cosine(A: Array, B: Array) -> Array:
-    """K of every row of A with every row of B."""
+    """K between the rows of A and the rows of B."""
     lengths_a, lengths_b = np.linalg.norm(A, axis=1), np.linalg.norm(B, axis=1)
     lengths = np.outer(lengths_a, lengths_b)
     cosine = np.divide(A @ B.T, lengths, out=np.zeros_like(lengths), where=lengths > 0)
@@ -174,13 +174,13 @@ def kernel_squares(
 
 
 class KernelSquares:
-    """The solution for one λ and α, which one more example extends.
+    """The solution for one λ and α, which can be extended by one example at a time.
 
     With V = L⁻¹ (1, Y) and u = L⁻¹ k(x), a question needs no more than one triangular solve:
 
         score_k(x) = V_k·u + b_k (1 − V_1·u),      b_k = V_k·V_1 / V_1·V_1
 
-    More examples make L longer by rows (R, M); what there was of it stays where it is.
+    More examples append rows (R, M) to L; the existing part does not change.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class KernelSquares:
         return float(n * (d + ARC) + n * n / 2.0 + self._V.size)
 
     def extend(self, x: Array, slot: int) -> None:
-        """One more example of weight one: a row more of the factor."""
+        """Add one example of weight one: one more row of the factor."""
         row = self._forward(self._beside(x[None]).T)[:, 0]
         own = float(x @ x) + self.ridge - float(row @ row)
         root = np.sqrt(max(own, 1e-12 * self.ridge))

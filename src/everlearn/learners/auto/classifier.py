@@ -1,21 +1,22 @@
 """A classifier that chooses its own head by leave-one-out.
 
-Nearest class mean, discriminant analysis and least squares read the same class moments, and which
-of them answers best depends on the data and on how much of it there is. Here a bounded sample of
-the examples is kept beside the moments (``sample.py``), each of them is answered leaving itself
-out, by every head at every regularization (``leave_one_out.py``, both in ``closed_form/``), and the
-first in an order of preference that is as good as any answers (``selection.py``). Nothing is taught
-twice, and nothing has to be held out: the sample is learned as well.
+Nearest class mean, discriminant analysis and least squares are computed from the same class
+moments, and which of them is best depends on the data and on how much of it there is. A bounded
+sample of the examples is kept beside the moments (``sample.py``). Each kept example is scored
+leave-one-out by every head at every regularization (``leave_one_out.py``, both in
+``closed_form/``), and the first head in an order of preference that is as good as any is used
+(``selection.py``). Nothing is learned twice, and nothing is held out: the sample is learned as
+well.
 
     ridge          least squares with an intercept, λ relative to the mean variance tr(T) / d
     discriminant   shrunk towards the mean variance tr(S) / d
-    nearest mean   the discriminant with all variances alike
-    kernel         least squares behind infinitely many ReLU features, while all examples are kept
-    random feat.   behind D of them, from then on (``random_features.py``)
+    nearest mean   the discriminant with equal variances
+    kernel         least squares on infinitely many ReLU features, while all examples are kept
+    random feat.   least squares on D of them, from then on (``random_features.py``)
 
-Cost per example O(d²), with random features O(D²), and one choice, O(d³ + D³ + m d K) for m kept
-examples, whenever a tenth more was learned (``predict_one``) or anything was (``predict``). Memory
-d² + K d + m d numbers, and what the budget allows for heads on random features.
+Cost per example O(d²), with random features O(D²); a choice costs O(d³ + D³ + m d K) for m kept
+examples and is made after a tenth more was learned (``predict_one``) or after any change
+(``predict``). Memory is d² + K d + m d numbers, plus the budget for heads on random features.
 """
 
 from typing import Any, ClassVar
@@ -53,20 +54,20 @@ from everlearn.validation import require_number, require_whole
 
 
 class AutoClassifier(AdditiveClassifier):
-    """Reads its answers off class moments in whichever way the examples themselves speak for.
+    """Chooses among closed-form heads by leave-one-out accuracy on its own examples.
 
     Parameters
     ----------
     sample_size : int, default=8000
-        The most examples kept, to choose by and for the kernel; beyond it the largest classes give
-        theirs up.
+        The most examples kept, for the choice and for the kernel; beyond it the largest classes
+        give up theirs.
     memory_mb : float, default=512
-        Megabytes that heads on random features may take beside the linear ones; 0 for linear ones
-        alone. A kernel of n examples takes 8 n² bytes while they are asked, D features 16 D² bytes
-        always: 512 MB are 8,000 examples and 5,600 features, 2 GB are 16,000 (with a
-        ``sample_size`` of as many) and 11,000.
+        Megabytes for heads on random features beside the linear ones; 0 for linear heads only. A
+        kernel of n examples takes 8 n² bytes while it is used, D features always take 16 D² bytes:
+        512 MB are 8,000 examples and 5,600 features, 2 GB are 16,000 (with a ``sample_size`` of as
+        many) and 11,000.
     microseconds : float, optional
-        What an example may cost heads on random features, at 20 billion operations a second.
+        Time budget per example for heads on random features, at 20 billion operations a second.
     memory : float
         The old name of ``memory_mb``.
 
@@ -75,42 +76,42 @@ class AutoClassifier(AdditiveClassifier):
     Attributes
     ----------
     choice_ : HeadChoice
-        The reading in force for exactly what was taught.
+        The current choice of head.
     why_ : str
-        The same in words.
+        The choice and its reason, as a sentence.
     classes_ : ndarray
     temperature_ : float
-        Chosen so that the probabilities of the kept examples, each without itself, are most likely.
-    moments_ : the statistics all this is read from
+        Maximises the leave-one-out likelihood of the kept examples.
+    moments_ : the underlying statistics
 
     See Also
     --------
-    RecursiveRLSC, StreamingLDA, NearestClassMean : The readings, to be chosen by hand.
-    PowerNormalizer : Put it in front where features come from a network.
+    RecursiveRLSC, StreamingLDA, NearestClassMean : The single heads.
+    PowerNormalizer : Use it before features from a neural network.
 
     Notes
     -----
-    A kernel of all examples answers better than 5,600 features (by two points where 45 to 80 of
-    each of 100 classes are known) and costs nothing to learn; so the example after the last that
-    is kept may cost some of that. Where it matters, give more memory and a larger sample.
+    A kernel of all examples is more accurate than 5,600 features (by two points where 45 to 80 of
+    each of 100 classes are known) and costs nothing to learn; accuracy may therefore drop slightly
+    when the first example no longer fits. If that matters, give more memory and a larger sample.
 
-    ``predict``, ``decision_function`` and ``predict_proba`` are functions of what was taught and
-    nothing else; ``predict_one`` keeps a choice until a tenth more examples were learned.
+    ``predict``, ``decision_function`` and ``predict_proba`` depend only on the examples learned;
+    ``predict_one`` keeps a choice until a tenth more examples were learned.
 
     *Promises*: batch = loop = any order, merge and forget are exact. Forgetting has one limit:
     where a class has more examples than the sample has room for, forgetting one that is kept leaves
     the sample one smaller than if it had never been learned, and the choice may differ.
     ``forget_class`` would need the scatter of each class; pass its examples to ``forget``.
 
-    *Cost*: O(d²) to learn an example; choosing anew costs O(d³ + m d (d + K)) for m kept
-    examples, when the learner is asked in a batch after a change. ``predict_one`` stalls for it
-    when a tenth more was learned: half a second, 1.3 s at most, in the first 1,500 questions with
-    1,280 features, where others take 2 ms.
+    *Cost*: O(d²) to learn an example. A new choice costs O(d³ + m d (d + K)) for m kept examples,
+    at the first batch of questions after a change. ``predict_one`` makes it when a tenth more was
+    learned: half a second, 1.3 s at most, in the first 1,500 questions with 1,280 features, where
+    other questions take 2 ms.
 
     References
     ----------
     Allen, *The relationship between variable selection and data augmentation*, Technometrics 1974
-    (leaving one out of least squares). Lachenbruch and Mickey, Technometrics 1968 (of a
+    (leave-one-out for least squares). Lachenbruch and Mickey, Technometrics 1968 (for a
     discriminant).
 
     Examples
@@ -202,8 +203,8 @@ class AutoClassifier(AdditiveClassifier):
 
     def _forget_class(self, slot: int) -> None:
         raise NotForgettable(
-            "one scatter matrix is kept for all classes, and the part of this class cannot be told "
-            "from the rest; pass its examples to forget"
+            "one scatter matrix is kept for all classes, so the part of this class is not known; "
+            "pass its examples to forget"
         )
 
     def _merge(self, other: Any, slots: Slots) -> None:
@@ -238,7 +239,7 @@ class AutoClassifier(AdditiveClassifier):
     def _own_restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
         self._sample.restore_from(arrays, self.moments_)
-        # A file of before there were heads on random features knows nothing of them.
+        # Files from before there were heads on random features do not contain them.
         is_new = "wide" in notes
         self._random_features.restore(
             arrays, is_new and stored_flag(notes, "wide"), self._sample.is_all

@@ -1,14 +1,14 @@
-"""The random-feature head of AutoClassifier, as wide as memory and time allow.
+"""The random-feature head of AutoClassifier, with as many features as memory and time allow.
 
-While all examples are kept, width is infinite (:mod:`everlearn.learners.auto.arc_cosine`). From the
-first example on that finds no room among those kept, ReLU features of a fixed seed are added up
-beside the plain ones, beginning with everything kept so far; nothing is ever needed again. So what
-is added up is a function of the set of examples, like everything else.
+While all examples are kept, the number of features is infinite
+(:mod:`everlearn.learners.auto.arc_cosine`). From the first example that no longer fits, the moments
+of ReLU features of a fixed seed are accumulated beside the plain ones, beginning with everything
+kept so far. The sums are therefore a function of the set of examples, like all other statistics.
 
-    memory          two matrices of D × D numbers, 16 D² bytes; of n examples kept one, 8 n² bytes
-    time            2 d D + D² operations an example, at ``NOMINAL`` operations a microsecond
+    memory          two matrices of D × D numbers, 16 D² bytes; for n kept examples one, 8 n² bytes
+    time            2 d D + D² operations per example, at ``NOMINAL`` operations per microsecond
 
-D is a function of d and of the two budgets, never of the machine: learners can be merged.
+D depends on d and on the two budgets, never on the machine: learners can be merged.
 """
 
 import math
@@ -22,16 +22,16 @@ from everlearn.preprocessing.fixed_map import in_blocks
 from everlearn.preprocessing.random_features import RandomFeatures
 from everlearn.statistics.moments import BLOCK_ROWS, Moments
 
-# Operations a microsecond, of one core: what a budget of time is counted in.
+# Operations per microsecond of one core, to convert a time budget.
 NOMINAL = 20_000.0
-# Wider than this many times the features, little is gained; narrower than this many, nothing.
+# More features than this many times d gain little; fewer than this many times d gain nothing.
 WIDEST, NARROWEST = 16, 4
 BYTES_A_NUMBER, BYTES_A_PAIR = 16.0, 8.0
 PREFIX = "wide_"
 
 
 class RandomFeatureMoments:
-    """ReLU features of examples, added up once there are too many examples to keep."""
+    """Moments of ReLU features, accumulated once there are too many examples to keep."""
 
     def __init__(
         self, n_features: int, kept: int, memory_mb: float, microseconds: float | None
@@ -39,31 +39,31 @@ class RandomFeatureMoments:
         self.width = width_within(n_features, memory_mb, microseconds)
         self._keeps = kept_within(kept, memory_mb, microseconds)
         self.moments: Moments | None = None
-        # A file of before there were heads on random features holds none: they begin with all, or
-        # never.
+        # A file from before there were heads on random features holds none: they begin with all
+        # examples, or never.
         self.missed = False
         self._n_features = n_features
         self._features: RandomFeatures | None = None
 
     @property
     def keeps(self) -> int:
-        """Up to how many examples a kernel reads them all."""
+        """Up to how many examples the kernel is used."""
         return 0 if self.missed else self._keeps
 
     @property
     def begins_beyond(self) -> int:
-        """Beyond how many examples features are added up."""
+        """Number of examples beyond which features are accumulated."""
         return self._keeps
 
     def learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        """Examples were learned after the beginning."""
+        """Add examples that were learned after the beginning."""
         if self.moments is not None:
             for part in in_blocks(len(X), BLOCK_ROWS):
                 share = None if weights is None else weights[part]
                 self.moments.add(self.seen(X[part]), slots[part], share)
 
     def begin(self, rows: LearnedRows) -> None:
-        """Not all examples can be kept any more; these are all there were."""
+        """Start accumulating; ``rows`` are all examples so far."""
         if self.width and self.moments is None and not self.missed:
             self.moments = Moments(self.width)
             if len(rows):
@@ -74,7 +74,7 @@ class RandomFeatureMoments:
             self.moments.remove(self.seen(X), slots, weights)
 
     def merge(self, other: "RandomFeatureMoments", kept: LearnedRows, slots: Slots) -> None:
-        """Add another's, or where it has not begun what it keeps, under slots of ours."""
+        """Add another's moments, or its kept examples if it has not begun, under our slots."""
         self.missed = self.missed or other.missed
         if self.missed:
             self.moments = None
@@ -95,7 +95,7 @@ class RandomFeatureMoments:
         return {PREFIX + name: array for name, array in found.items()}, {"wide": not self.missed}
 
     def restore(self, arrays: dict[str, AnyArray], known: bool, is_all: bool) -> None:
-        """Take over what :meth:`state` gave."""
+        """Restore from the result of :meth:`state`."""
         own = {
             name.removeprefix(PREFIX): a for name, a in arrays.items() if name.startswith(PREFIX)
         }
@@ -106,7 +106,7 @@ class RandomFeatureMoments:
 
 
 def width_within(n_features: int, memory_mb: float, microseconds: float | None) -> int:
-    """The widest features that a budget of megabytes and of time allows; 0 if too narrow."""
+    """The largest number of features within the budgets; 0 if too few to be useful."""
     width = min(float(WIDEST * n_features), math.sqrt(memory_mb * 1e6 / BYTES_A_NUMBER))
     if microseconds is not None:
         width = min(width, math.sqrt(n_features**2 + NOMINAL * microseconds) - n_features)
@@ -114,7 +114,7 @@ def width_within(n_features: int, memory_mb: float, microseconds: float | None) 
 
 
 def kept_within(kept: int, memory_mb: float, microseconds: float | None) -> int:
-    """Up to how many of the examples kept a kernel may read them; 0 if not worth it."""
+    """The largest number of examples for which a kernel is used; 0 if not worthwhile."""
     most = math.sqrt(memory_mb * 1e6 / BYTES_A_PAIR)
     if microseconds is not None:
         most = min(most, math.sqrt(NOMINAL * microseconds / 4.0))

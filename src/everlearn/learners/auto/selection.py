@@ -1,11 +1,11 @@
-"""Which head answers best, judged by leave-one-out on the examples kept.
+"""Chooses the best head by leave-one-out on the kept examples.
 
-Counts of right answers are noisy, so neighbouring regularizations are averaged (1-2-1), and a
-regularization that suits the number of examples a class has, λ = 8 / n̄ of the mean variance, is
-preferred by a quarter of an example for each step of the grid. So the best of the linear readings
-is found. A head on random features is taken before it, at the regularization nearest to the usual
-one, unless it is behind the best by more than a standard error and an example, where both differ.
-Without evidence the kernel, or where there is none ridge regression, is taken at the usual
+Counts of correct answers are noisy, so neighbouring regularizations are averaged (1-2-1), and a
+regularization that suits the number of examples per class, λ = 8 / n̄ of the mean variance, is
+preferred by a quarter of an example for each step of the grid. This gives the best linear head. A
+head on random features is preferred to it, at the regularization nearest to the usual one, unless
+it is worse than the best by more than a standard error and an example, over the examples where the
+two differ. Without evidence the kernel, or else ridge regression, is used at the usual
 regularization.
 
 The regularization of random features is looked for with the first half of them, at an eighth of the
@@ -44,24 +44,24 @@ KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on ra
 RIDGES = np.array([1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 RANDOM_FEATURE_RIDGES = np.array([1e-3, 1e-2, 0.1, 1.0])
 SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
-# α, the preferred first. Stronger ones cost accuracy wherever classes are uneven (docs/quality.md).
+# α, preferred value first. Larger ones lose accuracy if classes are uneven (docs/quality.md).
 RECODINGS = (0.375, 0.25, 0.125, 0.0)
-# What one step away from the usual regularization costs, and another reading than ridge, in
-# examples.
+# Penalty, in examples, for one step away from the usual regularization, and for a head other
+# than ridge.
 STEP, OTHER_READING = 0.25, 1.0
-# The share of random features that their regularization is looked for with.
+# Share of the random features used to search their regularization.
 SOME_FEATURES = 0.5
-# Beyond so many examples, half of them tell the regularization of the kernel.
+# Beyond this many examples, half of them are used to search the kernel's regularization.
 MANY = 2000
-# Heads on random features are asked about so many examples at most, and at so many regularizations
-# about the usual.
+# Heads on random features are scored on at most this many examples, at this many
+# regularizations around the usual one.
 MOST_ASKED = 1000
 BELOW_USUAL, ABOVE_USUAL = 2, 1
 
 
 @dataclass(frozen=True)
 class HeadChoice:
-    """A reading, how strongly it is regularised, and the evidence for it."""
+    """A head, its regularization, and the evidence for it."""
 
     reading: str
     regularization: float
@@ -72,7 +72,7 @@ class HeadChoice:
     width: int = 0
 
     def in_words(self) -> str:
-        """The choice and the reason for it."""
+        """The choice and its reason, as a sentence."""
         width = f" ({self.width:,} of them)" if self.reading == FEATURES else ""
         at = f"at {self.regularization:.2g} of the mean variance"
         if not self.asked:
@@ -87,7 +87,7 @@ class HeadChoice:
         )
 
 
-# A reading, its regularization, and the scores of all examples asked about.
+# A head, its regularization, and the scores of all examples asked about.
 _Asked = tuple[str, float, Array]
 
 
@@ -165,7 +165,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A reading, what it scores at a regularization, and what right answers at each are worth."""
+    """A head, its scores at a regularization, and the value of correct answers at each."""
 
     reading: str
     regularizations: Array
@@ -265,7 +265,7 @@ def _linear(learned: Frozen, rows: LearnedRows, usual: float) -> Work[list[_Cand
 
 
 def _regularizations_near(usual: float) -> list[float]:
-    """Those tried of heads on random features, the nearest to the usual one first."""
+    """Regularizations tried for heads on random features, nearest to the usual one first."""
     near = int(np.abs(np.log(RIDGES / usual)).argmin())
     some = RIDGES[max(0, near - BELOW_USUAL) : near + ABOVE_USUAL + 1]
     return [float(s) for s in some[np.abs(np.log(some / usual)).argsort(kind="stable")]]
@@ -292,7 +292,7 @@ def _kernel(
 def _suiting_half(learned: Frozen, regularizations: list[float]) -> Work[list[float]]:
     """The multiple of the usual regularization that suits half of the examples, and one less.
 
-    Half as many examples of each class want it twice as strong.
+    Half as many examples per class need twice the regularization.
     """
     sample, kept = learned.sample, learned.sample.rows()
     half = sample.first(np.arange(len(kept)), len(kept) // 2)
@@ -344,13 +344,13 @@ def _features(
 
 
 def _smoothed(hits: Array) -> Array:
-    """Averages of neighbours, 1-2-1: accuracy over regularization is a plateau with noise on it."""
+    """Averages of neighbours, 1-2-1: accuracy over regularization is a noisy plateau."""
     padded = np.concatenate([hits[:1], hits, hits[-1:]]).astype(np.float64)
     return 0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]
 
 
 def _preferred(hits: Array, regularizations: Array, usual: float) -> Array:
-    """Right answers, less what it costs to be away from the usual regularization."""
+    """Correct answers, minus the penalty for the distance to the usual regularization."""
     steps = np.abs(np.log(regularizations / usual)) / np.log(
         regularizations[1] / regularizations[0]
     )

@@ -1,1 +1,1 @@
-"""What the closed-form learners share: class moments, and the heads that read scores off them."""
+"""Shared parts of closed-form learners: class moments, and heads that compute scores from them."""

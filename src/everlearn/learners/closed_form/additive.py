@@ -1,9 +1,9 @@
-"""What the closed-form learners share: their whole state is a set of class moments.
+"""Base class of the closed-form learners, whose whole state is a set of class moments.
 
-Nearest class mean, streaming LDA and recursive least squares read scores off the same additive
-statistics. Teaching adds to them, forgetting subtracts, merging sums, and saving writes them down;
-each learner only says how it reads scores off them, and which of its caches follow. Sparse rows and
-rows on a GPU are taken by learners that list a backend for them.
+Nearest class mean, streaming LDA and recursive least squares compute scores from the same additive
+statistics. Learning adds to them, forgetting subtracts, merging sums, and saving writes them. Each
+learner only defines how scores are computed, and which of its caches follow. Sparse rows and rows
+on a GPU are accepted by learners that list a backend for them.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ from everlearn.statistics.screening import MANY_ROWS
 
 
 class AdditiveClassifier(StreamingClassifier):
-    """A classifier that reads its answers off class moments."""
+    """A classifier whose scores are computed from class moments."""
 
     _block_rows: int | None = BLOCK_ROWS
     _takes_sparse = False
@@ -35,7 +35,7 @@ class AdditiveClassifier(StreamingClassifier):
 
     @cached_property
     def moments_(self) -> Any:
-        """The statistics. An attribute, unless a device was taught last: then they are copied."""
+        """The statistics; copied to the host first if a device was taught last."""
         copy = self.__dict__.get("_device_copy")
         if copy is None:
             raise AttributeError(f"{type(self).__name__} has no moments_ before it is taught")
@@ -49,23 +49,23 @@ class AdditiveClassifier(StreamingClassifier):
 
     @property
     def _fades(self) -> bool:
-        """Whether examples count for less the longer ago they were learned."""
+        """Whether older examples count for less."""
         return getattr(self, "half_life", None) is not None
 
     def _unless_fading(self, promises: frozenset[Promise]) -> frozenset[Promise]:
-        """With a half-life the order matters, and a batch is still its rows one by one."""
+        """With a half-life the order matters, but a batch still equals its rows one by one."""
         return promises & (BOUNDED | {Promise.BATCH_IS_LOOP}) if self._fades else promises
 
     def to(self, device: object) -> Self:
-        """Compute on a device from now on, with rows from host memory as well.
+        """Compute on a device from now on, also for rows in host memory.
 
-        Single vectors (``learn_one``, ``predict_one``) are computed with on the host in any case.
+        Single vectors (``learn_one``, ``predict_one``) are always computed on the host.
 
         Parameters
         ----------
         device : str or a device of torch or CuPy
-            A word as torch takes it, "cuda" or "cuda:1"; "cpu" is the host. Batches that lie on a
-            device are computed with there in any case.
+            A name as in torch, "cuda" or "cuda:1"; "cpu" is the host. Batches that lie on a device
+            are always computed there.
         """
         with self._lock:
             send(self, device)
@@ -74,9 +74,9 @@ class AdditiveClassifier(StreamingClassifier):
     def unmerge(self, other: "AdditiveClassifier") -> Self:
         """Unlearn everything that another learner has learned; the inverse of :meth:`merge`.
 
-        It is how a source is taken out of a sum without its examples: keep what the source taught
-        on its own, and subtract it. Raises ``NeverLearned`` or ``UnknownLabel``, and changes
-        nothing, where the statistics show that it was not part of the sum.
+        This removes a source from a sum without its examples: keep a learner trained on the source
+        alone, and subtract it. Raises ``NeverLearned`` or ``UnknownLabel``, and changes nothing, if
+        the statistics show that it was not part of the sum.
         """
         if type(other) is not type(self):
             raise NotMergeable(
@@ -84,8 +84,8 @@ class AdditiveClassifier(StreamingClassifier):
             )
         if Promise.FORGET not in self.promises:
             raise NotForgettable(
-                f"with these parameters a {type(self).__name__} depends on the order of what it "
-                "was taught, so nothing can be taken out of it exactly"
+                f"with these parameters a {type(self).__name__} depends on the order of its "
+                "examples, so nothing can be unlearned exactly"
             )
         with self._locks_with(other):
             return self._copy_on_write(lambda changed: changed._unmerge(other))
@@ -118,10 +118,10 @@ class AdditiveClassifier(StreamingClassifier):
         self.moments_.remove(X, slots, weights)
 
     def _after_other_change(self) -> None:
-        """The moments changed as a whole: a class was forgotten, or another learner merged in."""
+        """Called after a class was forgotten or a learner merged: all moments may differ."""
 
     def _learn_sparse(self, X: SparseRows, slots: Slots, weights: Array | None) -> None:
-        """Learn rows without writing their zeros down, where that is possible."""
+        """Learn sparse rows, without making them dense if possible."""
         for part, rows in X.blocks():
             self._learn(rows, slots[part], None if weights is None else weights[part])
 
@@ -129,11 +129,11 @@ class AdditiveClassifier(StreamingClassifier):
         return np.concatenate([self._scores(dense) for _, dense in X.blocks()])
 
     def _device_head(self, moments: DeviceMoments) -> Head:
-        """How scores are read off moments on a device."""
+        """The head for moments on a device."""
         raise NotImplementedError
 
     def _watcher(self, slots: Slots, weights: Array | None) -> Watcher | None:
-        """What else takes note of rows that are learned on a device."""
+        """Observer of rows learned on a device, or ``None``."""
         return None
 
     # The contract.
@@ -150,7 +150,7 @@ class AdditiveClassifier(StreamingClassifier):
         return None if self.moments_.n_slots < MANY_ROWS else self._screened_scores(x)
 
     def _screened_scores(self, x: Array) -> tuple[Slots, Array] | None:
-        """As :meth:`_contenders`, where there are many classes."""
+        """As :meth:`_contenders`, if there are many classes."""
         return None
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
@@ -167,10 +167,10 @@ class AdditiveClassifier(StreamingClassifier):
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
         if self._fades:
             raise NotForgettable(
-                "with a half-life an example counts for less the longer ago it was learned, and "
-                "when this one was is not kept; to forget old examples exactly use SlidingWindow"
+                "with a half-life the weight of an example depends on when it was learned, which "
+                "is not stored; to forget old examples exactly use SlidingWindow"
             )
-        # In one block: what cannot be forgotten must be noticed before anything is.
+        # In one block: an impossible request must be noticed before anything changes.
         self._release(X, slots, weights)
         touched = np.unique(slots)
         return [int(slot) for slot in touched[self.moments_.counts[touched] == 0]]
@@ -189,10 +189,10 @@ class AdditiveClassifier(StreamingClassifier):
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self.moments_.restore(arrays)
         if self.moments_.n_slots != self.registry_.n_slots:
-            raise DamagedModel("counts and labels are of different numbers of classes")
+            raise DamagedModel("counts and labels have different numbers of classes")
         known = [label is not None for label in self.registry_.by_slot]
         if not np.array_equal(self.moments_.counts > 0, known):
-            raise DamagedModel("counts say of other classes than labels that they are known")
+            raise DamagedModel("counts and labels disagree about which classes are known")
         self._after_other_change()
 
     def __sklearn_tags__(self) -> Any:

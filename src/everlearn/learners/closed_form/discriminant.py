@@ -1,20 +1,20 @@
-"""Gaussian discriminant scores read off class moments, four ways.
+"""Gaussian discriminant scores computed from class moments, in four ways.
 
-For classes with a common covariance the score of class k is, up to a term all classes share,
+For classes with a common covariance the score of class k is, up to a term common to all classes,
 
     −½ (x − μ_k)ᵀ Λ (x − μ_k)  ≙  (μ_k − o)ᵀ Λ (x − o) − ½ (μ_k − o)ᵀ Λ (μ_k − o)
 
-for any origin o. The origin is kept near the data, so that features far from zero do not eat the
-digits. Λ is never formed: with shrinkage ε towards r I,
+for any origin o. The origin is kept near the data, so that features far from zero lose no
+precision. Λ is never formed: with shrinkage ε towards r I,
 
     Λ⁻¹ = (1 − ε) S / N + r I = (1 − ε)/N · (S + ρ I),     ρ = r N / (1 − ε),
 
-and everything is solved with a triangular factor of S + ρ I. A ``Shrinkage`` says what ε and r are.
-Towards the mean variance, r = ε ν with ν = tr(S) / (N d), no answer depends on the scale of the
-features.
+and everything is solved with a triangular factor of S + ρ I. A ``Shrinkage`` determines ε and r.
+With shrinkage towards the mean variance, r = ε ν with ν = tr(S) / (N d), the answers do not depend
+on the scale of the features.
 
 ``discriminant_head``     computes all weights from moments on the host or a device, O(d³ + K d²).
-``ExactDiscriminant``     the same, kept until the moments change.
+``ExactDiscriminant``     the same, cached until the moments change.
 ``FrozenDiscriminant``    has a covariance that never changes, O(d²) per example.
 ``RunningDiscriminant``   follows the moments example by example, O(d² + K d)
                           (:mod:`everlearn.learners.closed_form.running_discriminant`).
@@ -31,12 +31,12 @@ from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
 
-# The running discriminant takes ρ from a grid with this ratio between neighbours, rounding down.
+# The running discriminant rounds ρ down to a grid with this ratio between neighbours.
 RIDGE_GRID = 1.05
 
 
 class Shrinkage(Protocol):
-    """How a covariance is kept from being singular; two that compare equal do the same."""
+    """Regularizes a covariance; two that compare equal do the same."""
 
     def __call__(self, moments: Moments | DeviceMoments) -> tuple[float, float]:
         """ε and r of Λ⁻¹ = (1 − ε) S/N + r I."""
@@ -90,7 +90,7 @@ def _solved(moments: Moments | DeviceMoments, ridge: float, rows: Any) -> Any:
 
 
 class ExactDiscriminant:
-    """Weights and biases as a function of the moments and nothing else."""
+    """Weights and biases as a pure function of the moments."""
 
     def __init__(self) -> None:
         self._made_for: object = None
@@ -104,9 +104,9 @@ class ExactDiscriminant:
 
 
 class FrozenDiscriminant:
-    """Scores under one covariance for ever: only the class that moved has new weights.
+    """Scores under a fixed covariance: only a class whose mean moved gets new weights.
 
-    ``base`` are the moments whose covariance it is.
+    ``base`` are the moments of that covariance.
     """
 
     def __init__(self, base: Moments, shrinkage: Shrinkage) -> None:
@@ -122,7 +122,7 @@ class FrozenDiscriminant:
         self._linear: LinearHead | None = None
 
     def follow(self, slots: NDArray[np.intp]) -> None:
-        """Examples of these classes were learned."""
+        """Call when examples of these classes were learned."""
         self._moved.update(slots.tolist())
 
     def invalidate(self) -> None:

@@ -1,9 +1,10 @@
-"""How many kept examples a table of leave-one-out scores gets right, and whether that is a lead.
+"""Accuracy of leave-one-out scores on kept examples, and whether a difference is significant.
 
-The sample has as many examples of rare classes as of frequent ones; each counts for as much as it
-would in the stream it stands for. Counts of right answers are noisy: accuracy over regularization
-is a plateau with noise on it, and its highest point is wherever the noise is. So one table is only
-better than another by more than a standard error and an example, where both differ.
+The sample has as many examples of rare classes as of frequent ones; each is weighted as in the
+stream it represents. Counts of correct answers are noisy: accuracy over regularization is a noisy
+plateau, whose highest point is random. One table of scores therefore only counts as better than
+another if it leads by more than a standard error and an example, over the examples where the two
+differ.
 """
 
 import numpy as np
@@ -14,11 +15,11 @@ from everlearn.arrays import Array, Slots
 from everlearn.learners.closed_form.leave_one_out import LearnedRows, recoded
 from everlearn.statistics.slices import Work
 
-# By so many standard errors a preferred table may be behind.
+# A preferred table may be behind by this many standard errors
 ERRORS = 1.0
-# And by so many examples beside: where there are few of them, one or two decide nothing.
+# and this many examples: with few of them, one or two are no evidence.
 ALONE = 1.0
-# Classes are uneven, and recoding worth a look, when the largest is this much larger.
+# Classes are uneven, and recoding is considered, if the largest is this many times larger.
 UNEVEN = 2.0
 # A power costs as much as so many products of two numbers.
 POWER = 100.0
@@ -33,12 +34,12 @@ def comparable(kept: LearnedRows, counts: Array) -> Slots:
 
 
 def left_out(kept: LearnedRows, positions: Slots) -> LearnedRows:
-    """These examples, one of each: an example of weight two is two, of which one is left out."""
+    """These examples with weight at most one: of an example of weight two, one copy is left out."""
     return LearnedRows(kept.X, kept.slots, np.minimum(kept.weights, 1.0)).take(positions)
 
 
 class LeaveOneOutEvidence:
-    """What leave-one-out scores of examples say for a table of scores."""
+    """Evaluates tables of leave-one-out scores on kept examples."""
 
     def __init__(self, counts: Array, rows: LearnedRows, weights: Array) -> None:
         self._rows, self._slots = rows, rows.slots
@@ -47,17 +48,17 @@ class LeaveOneOutEvidence:
         share = counts[rows.slots] / kept[rows.slots] * weights
         self.total = float(weights.sum())
         self._share: Array = share * self.total / share.sum()
-        # An example of weight two is two that are right or wrong together, but two.
+        # An example of weight two counts as two that are right or wrong together.
         self._squares: Array = self._share**2 / weights
         known = counts[counts > 0]
         self._uneven = bool(known.max() > UNEVEN * known.min())
 
     def right(self, tables: list[Array]) -> Array:
-        """How many examples each table of scores answers rightly."""
+        """Number of examples that each table of scores answers correctly."""
         return self._hits(tables) @ self._share
 
     def first_as_good_as_the_best(self, tables: list[Array]) -> int:
-        """The first that is not behind the best by a standard error and an example."""
+        """The first table that is not behind the best by a standard error and an example."""
         hits = self._hits(tables)
         best = hits[int((hits @ self._share).argmax())]
         behind = (best.astype(np.float64) - hits) @ self._share
@@ -65,7 +66,7 @@ class LeaveOneOutEvidence:
         return int(np.flatnonzero(~(behind > ERRORS * error + ALONE))[0])  # it may overflow
 
     def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
-        """Which examples each table of scores answers rightly, a row each."""
+        """One row per table: which examples it answers correctly."""
         return np.array([scores.argmax(axis=1) == self._slots for scores in tables])
 
     def recoding(self, scores: Array, recodings: tuple[float, ...]) -> Work[tuple[float, Array]]:
@@ -86,7 +87,7 @@ class LeaveOneOutEvidence:
         return recoded(scores.copy(), self._slots, self._rows.weights, self._counts, alpha)
 
     def temperature(self, scores: Array) -> float:
-        """By what to divide scores so that the right answers are most likely."""
+        """The divisor of the scores that maximises the likelihood of the correct answers."""
         own = scores[np.arange(len(scores)), self._slots]
         gaps = scores - own[:, None]
         finite = np.isfinite(gaps)

@@ -1,8 +1,8 @@
-"""Files of version 0.1: λ and α as examples held out of the stream chose them.
+"""Files of version 0.1, which chose λ and α on held-out examples.
 
 Every i-th example was remembered; λ was the middle of the plateau of accuracy on them with the
-others as training set, α the largest that was not below plain ridge regression. A file holds these
-examples and not the choice, and it answers as it did until something more is learned: from then on
+others as training set, α the largest that was not worse than plain ridge regression. A file holds
+these examples and not the choice. It gives the same answers until more is learned: from then on
 the choice is by leave-one-out (``model_selection.py``).
 """
 
@@ -27,7 +27,7 @@ from everlearn.statistics.stored import stored
 
 
 def held_out_rows(arrays: dict[str, NDArray[Any]], moments: Moments) -> LearnedRows:
-    """The examples that were held out, validated."""
+    """The held-out examples, validated."""
     last = moments.n_slots - 1
     slots = stored(arrays, "held_slots", None, dtype=np.intp, least=0, most=last)
     shape = (len(slots), moments.n_features)
@@ -43,7 +43,7 @@ def held_out_choice(moments: Moments, held: LearnedRows, asked: Question) -> Sel
     training = moments.copy()
     if len(held):
         training.remove(held.X, held.slots, held.weights)
-    if not training.total:  # everything was held out: nothing can be compared
+    if not training.total:  # everything was held out: no training set to compare with
         training = moments.copy()
     counts = np.bincount(held.slots, minlength=training.n_slots)
     enough = training.counts > 0

@@ -1,4 +1,4 @@
-"""Least squares onto class indicators, read off class moments.
+"""Least squares onto class indicators, computed from class moments.
 
 With weight γ_k on the examples of class k (1 for recoding, (N/n_k)^α for rebalancing),
 
@@ -6,8 +6,8 @@ With weight γ_k on the examples of class k (1 for recoding, (N/n_k)^α for reba
     score_k = N^α n_k^(1−α) ((μ_k − o)·z + c)
 
 where o = 0, c = 0 without an intercept, and with one o is the (weighted) mean of all examples and
-c = 1 / Σ γ_k n_k. Recoding and rebalancing differ in A alone: the factor in front is γ_k n_k in
-either case, once as the weight of the right-hand side, once as the recoded target.
+c = 1 / Σ γ_k n_k. Recoding and rebalancing differ only in A: the factor in front is γ_k n_k in
+both cases, once as the weight of the right-hand side, once as the recoded target.
 """
 
 from typing import Any
@@ -21,9 +21,9 @@ from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products, products_one
 
-# Residual variance below this is taken as this: a handful of examples is always fitted too well.
+# Lower bound of the residual variance: a handful of examples is always fitted too well.
 LEAST_NOISE = 1e-3
-# So few examples, and classes, are followed from the factor of λ I on.
+# With at most this many examples, and classes, the factor is updated from that of λ I.
 FEW = 8
 
 
@@ -45,7 +45,7 @@ class LeastSquares:
     ) -> None:
         self.moments = moments
         self.regularization = regularization
-        # λ beside examples that weigh so much each.
+        # λ relative to examples of this weight.
         self._ridge = regularization * moments.unit
         self.recoding = recoding
         self.rebalance = rebalance
@@ -55,10 +55,10 @@ class LeastSquares:
         self._weights: Array | None = None
         self._weights_version = -1
 
-    # Keeping up.
+    # Updates.
 
     def rows_beside(self, X: Array, weights: Array | None) -> Array | None:
-        """The rows by which X makes A grow beside the examples in ``moments``; None if too many."""
+        """Rows by which X makes A grow; ``None`` if a new factor is cheaper."""
         if self._factor.stale or self.rebalance or len(X) >= self._factor.most_pending:
             return None
         if not self.intercept:
@@ -70,7 +70,7 @@ class LeastSquares:
         return np.concatenate([roots[:, None] * (X - mean), between[None]])
 
     def follow(self, rows: Array | None) -> None:
-        """A grew by these rows."""
+        """Call after A grew by these rows."""
         self._scale = None
         if rows is None:
             self._factor.invalidate()
@@ -78,7 +78,7 @@ class LeastSquares:
             self._factor.add(rows)
 
     def follow_one(self, row: Array | None, slot: int) -> None:
-        """A grew by one row, of this class."""
+        """Call after A grew by one row, of this class."""
         if row is None or self._scale is None:
             self.follow(row)
             return
@@ -88,7 +88,7 @@ class LeastSquares:
         self._scale[slot] = self.moments.counts[slot] ** (1.0 - self.recoding)
 
     def unfollow(self, rows: Array | None) -> None:
-        """A shrank by these rows."""
+        """Call after A shrank by these rows."""
         self._scale = None
         if rows is None:
             self._factor.invalidate()
@@ -112,14 +112,14 @@ class LeastSquares:
             plain = products(Z, self.moments.means)
             if self.intercept:
                 plain -= (Z @ origin)[:, None]
-        # In place: tables as large as the scores would take longer than they do.
+        # In place: temporary tables as large as the scores would cost more than computing them.
         if offset:
             plain += offset
         plain *= self.recoded_counts()
         return plain
 
     def scores_one(self, x: Array) -> Array:
-        """Scores of one vector, up to the positive factor N^α that all classes share."""
+        """Scores of one vector, up to the positive factor N^α common to all classes."""
         z, offset, scale = self.question(x)
         return (products_one(self.moments.means, z) + offset) * scale
 
@@ -152,8 +152,8 @@ class LeastSquares:
         """The residual variance of a score, corrected for the degrees of freedom used.
 
         Σ (Y − f)² follows from the statistics: c_k − w_k·b_k − λ ‖w_k‖² for class k, where c_k is
-        the weight of its targets. Recoding multiplies the scores, by the geometric mean of
-        (N / n_k)^α on the whole, and the noise with them.
+        the weight of its targets. Recoding multiplies the scores, on average by the geometric mean
+        of (N / n_k)^α, and the noise with them.
         """
         counts = self._target_weights()
         total = float(counts.sum())
@@ -182,7 +182,7 @@ class LeastSquares:
         return matrix
 
     def _start_from_few(self) -> None:
-        """With few examples the factor is that of λ I, followed from there: O(d²) each."""
+        """With few examples, update the factor of λ I: O(d²) each."""
         moments = self.moments
         if self.rebalance or moments.n_slots > FEW or moments.has_entered:
             return
@@ -196,12 +196,12 @@ class LeastSquares:
             self.catch_up()
 
     def _check(self) -> None:
-        """Compare the factor with A every so often, without forming it."""
+        """Compare the factor with A from time to time, without forming A."""
         if not self.rebalance:
             self._factor.check_with(self._times)
 
     def _times(self, v: Array) -> Array:
-        """A v, where examples weigh the same whatever their class."""
+        """A v, if examples have the same weight in every class."""
         moments, origin = self.moments, self.origin()[0]
         along = moments.counts * (products_one(moments.means, v) - origin @ v)
         between = along @ moments.means - along.sum() * origin
@@ -248,7 +248,7 @@ class LeastSquares:
 
 
 class LeastSquaresHead:
-    """The same for moments on a device, where λ and α are numbers: solved anew, O(d³ + K d²)."""
+    """The same for moments on a device with given λ and α: solved from scratch, O(d³ + K d²)."""
 
     def __init__(
         self, moments: DeviceMoments, regularization: float, recoding: float, *, intercept: bool
@@ -271,7 +271,7 @@ class LeastSquaresHead:
         return plain if self._bias is None else plain + self._bias
 
     def temperature(self) -> float:
-        """The residual variance of a score, as :meth:`LeastSquares.noise` has it."""
+        """The residual variance of a score, as in :meth:`LeastSquares.noise`."""
         if self._noise is None:
             self._noise = self._residual_variance()
         return self._noise
@@ -295,7 +295,7 @@ class LeastSquaresHead:
 
 
 def class_weights(counts: Array, recoding: float) -> Array:
-    """γ_k = (N / n_k)^α, zero where nothing is known."""
+    """γ_k = (N / n_k)^α; zero for unknown classes."""
     weights = np.zeros_like(counts)
     known = counts > 0
     weights[known] = (counts.sum() / counts[known]) ** recoding

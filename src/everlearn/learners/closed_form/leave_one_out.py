@@ -1,15 +1,15 @@
-"""Leave-one-out scores: what an example would score had it never been learned.
+"""Leave-one-out scores: the score an example would have if it had never been learned.
 
 One example leaves the statistics by a rank-one change, so its score without itself follows from
-its score with itself; nothing is taught again. All formulas are exact, for an example x of class s
-with weight w, r = x − μ_s, n = n_s.
+its score with itself, without retraining. All formulas are exact, for an example x of class s with
+weight w, r = x − μ_s, n = n_s.
 
 Least squares with matrix A = T + λ I about the mean m (T the total scatter), N the total weight:
 
     h = w (1/N + (x − m)ᵀ A⁻¹ (x − m)),        f_k ← (f_k − h [k = s]) / (1 − h)
 
-Without an intercept T is about zero and 1/N is missing. Where examples of class k are weighted by
-γ_k ("rebalancing"), so are w, T and m, and γ is taken as it is with the example.
+Without an intercept T is about zero and the term 1/N is dropped. If examples of class k are
+weighted by γ_k ("rebalancing"), so are w, T and m; γ is computed with the example.
 
 Discriminant with matrix B = S + ρ I, and nearest class mean where B = I and t = 0:
 
@@ -35,15 +35,15 @@ from everlearn.device.moments import DeviceMoments
 from everlearn.statistics.definite import definite_factor, spectrum
 from everlearn.statistics.moments import Moments
 
-# Beyond so many features, a factor for each regularization instead of one eigendecomposition.
+# Beyond this many features, one factor per regularization instead of an eigendecomposition.
 MANY_FEATURES = 2048
-# A class with less than this share of weight left has nothing but rounding left.
+# A class with less than this share of weight left consists of rounding errors.
 GONE = 1e-9
 
 
 @dataclass(frozen=True)
 class LearnedRows:
-    """Examples that were learned, with the slots and weights they were learned under."""
+    """Learned examples with their slots and weights."""
 
     X: Array
     slots: Slots
@@ -59,13 +59,13 @@ class LearnedRows:
 def leave_one_out_scores(
     fits: Array, leverages: Array, slots: Slots, weights: Array, counts: Array, recoding: float
 ) -> Array:
-    """Least squares: what examples would score had they not been learned, from what they score.
+    """Leave-one-out scores of least squares, from the scores of learned examples.
 
-    The identity of the hat matrix, f_k ← (f_k − h [k = s]) / (1 − h), and recoding by the counts
-    that are left. ``fits``, one row per example and one column per class, is overwritten.
+    The identity of the hat matrix, f_k ← (f_k − h [k = s]) / (1 − h), and recoding by the remaining
+    counts. ``fits``, one row per example and one column per class, is overwritten.
     """
     own = np.arange(len(fits))
-    # Rounding alone can bring a leverage to one, where λ is tiny and the example stands alone.
+    # Rounding can bring a leverage to one if λ is tiny and the example is isolated.
     kept = np.maximum(1.0 - leverages, 1e-12)
     fits[own, slots] -= leverages
     fits /= kept[:, None]
@@ -73,9 +73,9 @@ def leave_one_out_scores(
 
 
 def recoded(scores: Array, slots: Slots, weights: Array, counts: Array, recoding: float) -> Array:
-    """Scores times (N / n_k)^α by the counts without the example of each row, overwritten.
+    """Multiply scores by (N / n_k)^α, with the counts without the row's example, in place.
 
-    −∞ where nothing is left of a class.
+    −∞ for a class that would be empty.
     """
     total = counts.sum()
     left = np.broadcast_to(counts, scores.shape).copy()
@@ -171,7 +171,7 @@ class LeastSquaresPath:
             return Z @ self._means.T, np.einsum("ij,ij->i", self._X, Z)
         matrix = self._upper.T.copy(order="F")
         matrix.flat[:: len(matrix) + 1] += regularization
-        # A = L Lᵀ: of both sides L⁻¹ is enough, half of what A⁻¹ of one of them would cost.
+        # A = L Lᵀ: applying L⁻¹ to both sides costs half as much as A⁻¹ to one of them.
         lower, _ = definite_factor(matrix, overwrite=True)
         X, means = (solve_triangular(lower, M.T, lower=True) for M in (self._X, self._means))
         return X.T @ means, np.einsum("ij,ij->j", X, X)

@@ -1,15 +1,14 @@
-"""Choosing λ and α by leave-one-out on the statistics.
+"""Chooses λ and α by leave-one-out on the statistics.
 
-A bounded sample of what was learned is kept (``sample.py``), and each kept example is answered as
-if it had never been learned (``leave_one_out.py``), at every candidate λ. Accuracy over λ is a
-plateau with noise on it, and its highest point is wherever the noise is: we take the middle
-candidate of the plateau, of all whose accuracy is within one standard error of the highest. α is
-the largest that is as good as any, up to a standard error and an example (``evidence.py``). While
-no class has two examples there is nothing to compare: λ is 8 / n̄ of the mean variance, with n̄ the
-mean number of examples of a class.
+A bounded sample of the examples is kept (``sample.py``), and each kept example is scored
+leave-one-out (``leave_one_out.py``) at every candidate λ. Accuracy over λ is a noisy plateau, whose
+highest point is random: we take the middle candidate of the plateau, that is, of all whose accuracy
+is within one standard error of the highest. α is the largest that is as good as any, up to a
+standard error and an example (``evidence.py``). While no class has two examples there is nothing to
+compare: λ is 8 / n̄ of the mean variance, with n̄ the mean number of examples per class.
 
-Where the paper (Camoriano et al. 2017, Sec. VI-C) holds examples out of training to choose by,
-nothing has to be held out here, and neither the order nor the grouping of the examples matters. One
+The paper (Camoriano et al. 2017, Sec. VI-C) holds examples out of training for the choice; here
+nothing has to be held out, and neither the order nor the grouping of the examples matters. One
 eigendecomposition A = Q diag(e) Qᵀ serves all λ:  A_λ⁻¹ x = Q diag(1 / (e + λ)) Qᵀ x.
 """
 
@@ -24,12 +23,12 @@ from everlearn.learners.closed_form.least_squares import class_weights
 from everlearn.learners.closed_form.leave_one_out import LearnedRows, LeastSquaresPath
 from everlearn.statistics.moments import Moments
 
-# α, the preferred first.
+# α, preferred value first.
 RECODINGS = tuple(float(alpha) for alpha in np.linspace(1.0, 0.0, 11))
-# λ by default: these times the mean scatter of a feature about the mean of all examples.
+# Default candidates for λ: these times the mean scatter of a feature about the overall mean.
 RELATIVE_CANDIDATES = np.logspace(1, -4, 20)
 
-# Without evidence: λ is this over the mean number of examples of a class.
+# Without evidence: λ is this divided by the mean number of examples per class.
 USUAL = 8.0
 
 
@@ -43,7 +42,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be chosen (None) and how λ and α are used."""
+    """Which of λ and α are to be chosen (None), and how they are used."""
 
     regularization: float | None
     recoding: float | None
@@ -59,14 +58,14 @@ class Question:
 
 
 def select(moments: Moments | DeviceMoments, kept: LearnedRows, asked: Question) -> Selection:
-    """Choose what is None of λ and α; ``kept`` are some of the examples that were learned."""
+    """Choose those of λ and α that are None; ``kept`` are some of the learned examples."""
     candidates = asked.candidates
     if candidates is None:
         candidates = RELATIVE_CANDIDATES * mean_spread(moments)
     candidates = np.sort(candidates)[::-1]
     positions = comparable(kept, moments.counts)
     if not len(positions) or np.count_nonzero(moments.counts) < 2:
-        # Nothing can be compared: the usual λ, and all classes count the same.
+        # Nothing to compare: the usual λ, and all classes count the same.
         usual = usual_regularization(moments.counts) * mean_spread(moments)
         nearest = float(candidates[np.abs(np.log(candidates / usual)).argmin()])
         return Selection(
@@ -90,22 +89,22 @@ def select(moments: Moments | DeviceMoments, kept: LearnedRows, asked: Question)
 
 
 def usual_regularization(counts: Array) -> float:
-    """λ, as a share of the mean variance, that suits so many examples of a class."""
+    """λ, as a share of the mean variance, suited to the number of examples per class."""
     return USUAL * float(np.count_nonzero(counts) / counts.sum())
 
 
 def mean_spread(moments: Moments | DeviceMoments) -> float:
-    """The mean diagonal of A about the mean of all examples: the same wherever the origin is."""
+    """The mean diagonal of A about the overall mean; independent of the origin."""
     if isinstance(moments, Moments):
         spread = float(moments.total_scatter().diagonal().mean())
     else:
         spread = moments.total_trace() / moments.n_features
-    # Where all examples are one point there is nothing to compare, and any λ will do.
+    # If all examples are one point there is nothing to compare, and any λ will do.
     return spread or 1.0
 
 
 def middle_of_plateau(shares: Array, candidates: Array, n_examples: float) -> float:
-    """The middle one of the candidates with a share of hits within an error of the highest."""
+    """The middle candidate among those whose accuracy is within an error of the highest."""
     best = min(float(shares.max()), 1.0)
     error = np.sqrt(best * (1.0 - best) / max(n_examples, 1.0))
     plateau = np.flatnonzero(shares >= best - error)

@@ -1,6 +1,6 @@
-"""Discriminant scores that follow the moments example by example, with bounded cost per call.
+"""Discriminant scores updated with every example, at bounded cost per call.
 
-With A = S + ρ I and the origin o fixed while the factor lasts,
+With A = S + ρ I and the origin o fixed while the factor is in use,
 
     score_k = (μ_k − o)·z − ½ q_k,    z = A⁻¹ (x − o),    q_k = (μ_k − o)ᵀ A⁻¹ (μ_k − o).
 
@@ -8,19 +8,19 @@ When A grows by r rᵀ, with u = A⁻¹ r,
 
     q_k ← q_k − ((μ_k − o)·u)² / (1 + r·u)
 
-and q of the class that moved is computed anew: O(d² + K d) for an example and a question.
+and q of the class that moved is recomputed: O(d² + K d) for an example and a question.
 
-ρ grows by one part in N per example where S does not, which no rank-one update can follow. It is
-therefore taken from a grid of 5 % steps, rounded down, and the solution for the next step is
-prepared beside the one in use, a slice of it with every example and every question
-(:class:`NextSolution`): its factor row by row, q class by class, then the examples that came
-meanwhile. A slice costs about as much as two questions, so no call costs more than a few times
+Where S does not grow, ρ grows by one part in N per example, which a rank-one update cannot follow.
+It is therefore rounded down to a grid of 5 % steps, and the solution for the next step is prepared
+beside the one in use, a slice of it with every example and every question
+(:class:`NextSolution`): its factor row by row, q class by class, then the examples that arrived in
+the meantime. A slice costs about as much as two questions, so no call costs more than a few times
 what the others do.
 
-The result is a function of the moments alone, with a shrinkage up to 5 % smaller than asked for, if
+The result is a function of the moments alone, with a shrinkage up to 5 % smaller than requested, if
 the next solution is ready in time. It takes (d³/6 + K d²/2) / (4 d² + 2 K d) calls: 30 to 90 for
-1,280 features. Where ρ grows by 5 % faster than that, in the first few hundred examples, the
-shrinkage in use is that of so many calls ago.
+1,280 features. If ρ grows by 5 % faster than that, in the first few hundred examples, the shrinkage
+in use is that of so many calls ago.
 """
 
 from collections.abc import Iterator
@@ -36,15 +36,15 @@ from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products, products_one
 from everlearn.statistics.waiting_rows import add_outer_products_between
 
-# A slice of the next solution costs as much as so many questions.
+# A slice of the next solution costs as much as this many questions.
 QUESTIONS = 2
-# So many products of two numbers are nothing: up to about 150 features a slice is all of the work.
+# Lower bound of a slice in multiplications: up to about 150 features it is the whole work.
 LEAST_SLICE = 1e6
-# Rows of a factor, and classes, that are worked on together.
+# Rows of a factor, and classes, processed together.
 TOGETHER = 8
-# Examples that came meanwhile are followed so many at a time.
+# Examples that arrived in the meantime are applied this many at a time.
 ROWS = 2
-# So few examples are followed from A = ρ I on, in one call.
+# With at most this many examples, the factor is updated from A = ρ I in one call.
 FEW = 8
 
 
@@ -55,7 +55,7 @@ class RunningDiscriminant:
         self._n_features = n_features
         self._now: Solution | None = None
         self._next: NextSolution | None = None
-        # The matrix of a factor that was replaced: fresh memory would cost more than a slice.
+        # The matrix of a replaced factor, reused: allocating memory would cost more than a slice.
         self._spare: Array | None = None
         self._made_for: Shrinkage | None = None
 
@@ -65,7 +65,7 @@ class RunningDiscriminant:
         return 0.0 if self._now is None else self._now.ridge
 
     def follow(self, rows: Array, slots: NDArray[np.intp]) -> None:
-        """S grew by rowsᵀ rows when examples of these classes were learned."""
+        """Call after S grew by rowsᵀ rows, with examples of these classes."""
         if self._now is not None:
             self._now.follow(rows, slots.tolist())
         if self._next is not None:
@@ -86,15 +86,15 @@ class RunningDiscriminant:
         self._now, self._next, self._made_for = solution, None, shrinkage
 
     def scores_one(self, x: Array, moments: Moments, shrinkage: Shrinkage) -> Array:
-        """Scores of one vector, up to a positive factor and a term all classes share."""
+        """Scores of one vector, up to a positive factor and a term common to all classes."""
         return self._solution(moments, shrinkage).scores_one(x, moments)
 
     def question(
         self, x: Array, moments: Moments, shrinkage: Shrinkage
     ) -> tuple[Array, Array] | None:
-        """Z and −½ q of one vector, whose scores are μ_k·z − ½ q_k.
+        """Return z and −½ q of one vector, whose scores are μ_k·z − ½ q_k.
 
-        ``None`` where q has to be brought up to date first, which takes all classes.
+        ``None`` if q has to be updated first, which involves all classes.
         """
         solution = self._solution(moments, shrinkage)
         return None if solution.moved else (solution.solved(x), -0.5 * solution.q)
@@ -110,7 +110,7 @@ class RunningDiscriminant:
         return self._now
 
     def _prepare(self, moments: Moments, ridge: float, cell: int) -> None:
-        """Work on the solution for the next ρ, and use it when it is wanted and ready."""
+        """Work on the solution for the next ρ; switch to it when it is needed and ready."""
         assert self._now is not None
         if self._next is None:
             wanted = cell
@@ -130,7 +130,7 @@ class RunningDiscriminant:
             self._spare, self._next = self._next.solution.factor.R, None
 
     def _is_near(self, moments: Moments, ridge: float, cell: int) -> bool:
-        """Whether ρ will reach the next step within about as many examples as it takes slices."""
+        """Whether ρ will reach the next step within about as many examples as slices are left."""
         left = (RIDGE_GRID ** (cell + 1) / ridge - 1.0) * moments.scatter_weight / moments.unit
         d = self._n_features
         return left <= (d**3 / 6 + moments.n_slots * d**2 / 2) / slice_of(moments)
@@ -176,11 +176,11 @@ class Solution:
         return products_one(moments.means, self.solved(x)) + -0.5 * self.q
 
     def solved(self, x: Array) -> Array:
-        """A⁻¹ (x − o), with everything followed."""
+        """A⁻¹ (x − o), with all updates applied."""
         return self.factor.solve_one(x - self.origin)
 
     def catch_up(self, rows: Array, moments: Moments) -> None:
-        """Follow several examples at once: the formula for q with a matrix of rows."""
+        """Apply several examples at once: the formula for q with a matrix of rows."""
         self._make_room(moments)
         if not len(rows):
             return
@@ -192,16 +192,16 @@ class Solution:
         self._check(moments)
 
     def settle(self, moments: Moments, slots: list[int]) -> None:
-        """Compute q of these classes, which have moved, anew."""
+        """Recompute q of these classes, which have moved."""
         self._make_room(moments)
         halves = self.factor.half_solve(moments.means[slots] - self.origin)
         self.q[slots] = squared_lengths(halves)
         self.moved.difference_update(slots)
 
     def _scores_after_one(self, x: Array, slot: int, moments: Moments) -> Array:
-        """Follow one example and answer, in one sweep over the factor and one over the means.
+        """Apply one example and answer, in one sweep over the factor and one over the means.
 
-        With u' = A'⁻¹ r for the matrix A' that has grown already, u = u' / (1 − r·u').
+        With u' = A'⁻¹ r for the matrix A' that has already grown, u = u' / (1 − r·u').
         """
         from everlearn.statistics.kernels import two_products
 
@@ -219,7 +219,7 @@ class Solution:
         return scores
 
     def _check(self, moments: Moments) -> None:
-        """Compare the factor with its matrix every so often, without forming that."""
+        """Compare the factor with its matrix from time to time, without forming the matrix."""
         self.factor.check_with(lambda v: moments.scatter_times(v) + self.ridge * v)
 
     def _make_room(self, moments: Moments) -> None:
@@ -231,7 +231,7 @@ class Solution:
 
 
 class NextSolution:
-    """A solution in the making, a slice at a time.
+    """A solution under construction, one slice at a time.
 
     Starts from what has entered the scatter and the rows that wait to; those that come meanwhile
     are followed at the end. ``into`` is where the factor goes.
@@ -273,14 +273,14 @@ class NextSolution:
         self._moved.update(slots)
 
     def step(self) -> bool:
-        """One slice of the work; whether the solution is ready."""
+        """Do one slice of the work; returns whether the solution is ready."""
         budget = slice_of(self._moments)
         while budget > 0 and not self._is_ready:
             budget -= self._advance()
         return self._is_ready
 
     def finish(self) -> Solution:
-        """All of the work that is left."""
+        """Do the remaining work."""
         while not self._is_ready:
             self._advance()
         return self.solution
@@ -291,7 +291,7 @@ class NextSolution:
         return solved and not self._rows and not self._moved
 
     def _advance(self) -> float:
-        """The next piece; returns what it cost, in products of two numbers."""
+        """Do the next piece; returns its cost in multiplications."""
         d, means = len(self._R), self._moments.means
         if self._entering:
             return self._enter_some(d)
@@ -339,7 +339,7 @@ class NextSolution:
 
 
 def solution_for(moments: Moments, cell: int) -> Solution:
-    """The solution for these moments, all at once."""
+    """The solution for these moments, computed at once."""
     if not moments.has_entered and len(moments.scatter_parts()[1].rows()) <= FEW:
         return NextSolution(moments, cell).finish()
     origin = moments.mean.copy()
@@ -350,7 +350,7 @@ def solution_for(moments: Moments, cell: int) -> Solution:
 
 
 def slice_of(moments: Moments) -> float:
-    """How many products of two numbers a slice may cost."""
+    """Number of multiplications in a slice."""
     d = moments.n_features
     return max(LEAST_SLICE, QUESTIONS * float(2 * d * d + moments.n_slots * d))
 

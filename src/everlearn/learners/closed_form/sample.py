@@ -1,12 +1,12 @@
-"""A bounded sample of what was learned that does not depend on the order of learning.
+"""A bounded sample of the learned examples that does not depend on their order.
 
-Every example has a number computed from its features. While there is room, all are kept; then the
-largest classes give up theirs, of each class those with the largest numbers. So the sample is a
+Every example has a hash computed from its features. While there is room, all are kept; then the
+largest classes give up those of their examples with the largest hashes. The sample is therefore a
 function of the set of examples: any order gives the same one, and the sample of two streams is
 found among their samples.
 
-When a class has given up examples for want of room, forgetting one that is kept leaves one place
-empty: what would have stood there is gone. Until then forgetting is exact, too.
+Once a class has given up examples for lack of room, forgetting a kept one leaves its place empty,
+because the example that would have filled it is gone. Until then forgetting is exact, too.
 """
 
 import copy
@@ -23,13 +23,13 @@ from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.stored import stored
 
 Numbers = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
-# An odd number with bits all over: the fractional part of the golden ratio.
+# An odd multiplier with well-mixed bits: the fractional part of the golden ratio.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-# To this many steps of the largest feature the features of a row are rounded.
+# Features of a row are rounded to this many steps of the largest feature.
 STEPS = 65_536.0
-# When it is full, room is made for this many times as many examples.
+# When the buffer is full, it grows by this factor.
 ROOM = 1.25
-# Weights that differ by less than this differ by rounding.
+# Weights that differ by less than this are considered equal.
 ROUNDING = 1e-9
 
 
@@ -38,15 +38,15 @@ class Sample:
 
     def __init__(self, n_features: int, size: int) -> None:
         self.size = size
-        self._held = np.zeros((0, n_features))  # rows of those kept, and room for more
+        self._held = np.zeros((0, n_features))  # kept rows, and room for more
         self._slots = np.zeros(0, dtype=np.intp)
         self._weights = np.zeros(0)
         self._numbers: Numbers = np.zeros(0, dtype=np.uint64)
-        self._seen = np.zeros(0)  # weight of all that was offered, by slot
+        self._seen = np.zeros(0)  # total weight offered, by slot
 
     @property
     def is_all(self) -> bool:
-        """Whether everything that was learned is kept."""
+        """Whether every learned example is kept."""
         missing = float(self._seen.sum() - self._weights.sum())
         return missing <= ROUNDING * max(1.0, float(self._seen.sum()))
 
@@ -62,14 +62,14 @@ class Sample:
         return LearnedRows(self._X, self._slots, self._weights)
 
     def first(self, positions: Slots, most: int) -> Slots:
-        """Of examples at these positions so many, and any equal to the last; in any order alike."""
+        """At most this many of the examples at these positions, plus ties; independent of order."""
         if len(positions) <= most:
             return positions
         numbers = self._numbers[positions]
         return positions[numbers <= np.partition(numbers, most - 1)[most - 1]]
 
     def offer(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        """Examples were learned; those that belong to the sample are kept."""
+        """Add learned examples; those that belong to the sample are kept."""
         self.offer_numbered(numbers_of(X), slots, weights, lambda chosen: X[chosen])
 
     def offer_numbered(
@@ -79,7 +79,7 @@ class Sample:
         weights: Array | None,
         rows: Callable[[Slots], Array],
     ) -> None:
-        """As :meth:`offer`, where ``rows`` gives those of the examples that are kept."""
+        """As :meth:`offer`, where ``rows`` returns the requested examples."""
         share = np.ones(len(slots)) if weights is None else weights
         self._note(slots, share)
         welcome = np.flatnonzero(numbers < self._limits()[slots])
@@ -92,7 +92,7 @@ class Sample:
         self._add(slots[other._slots], other._weights, other._numbers, lambda at: other._X[at])
 
     def discard(self, X: Array, slots: Slots, weights: Array | None = None) -> None:
-        """Examples were forgotten."""
+        """Remove forgotten examples."""
         self._note(slots, -np.ones(len(X)) if weights is None else -weights)
         self._seen[self._seen < ROUNDING] = 0.0
         kept = np.ones(len(self), dtype=bool)
@@ -102,7 +102,7 @@ class Sample:
         self._keep(np.flatnonzero(kept))
 
     def discard_class(self, slot: int) -> None:
-        """A class was forgotten."""
+        """Remove a forgotten class."""
         self._seen[slot : slot + 1] = 0.0
         self._keep(np.flatnonzero(self._slots != slot))
 
@@ -115,23 +115,23 @@ class Sample:
         }
 
     def restore_from(self, arrays: dict[str, AnyArray], moments: ClassMeans) -> None:
-        """Take over what :meth:`state` gave, validated here, beside the moments of all examples."""
+        """Restore from the result of :meth:`state`, validated here against the moments."""
         X = stored(arrays, "sample", None, moments.n_features)
         last = moments.n_slots - 1
         slots = stored(arrays, "sample_slots", len(X), dtype=np.int64, least=0, most=last)
         weights = stored(arrays, "sample_weights", len(X), least=np.finfo(np.float64).tiny)
         if len(X) > max(self.size, last + 1):
             raise DamagedModel(f"sample holds {len(X)} examples, more than there is room for")
-        # A file of before the sample was counted knows nothing of what was offered.
+        # Older files do not record how much was offered.
         seen = moments.counts
         if "sample_seen" in arrays:
             seen = stored(arrays, "sample_seen", None, least=0.0)
         if len(seen) != last + 1:
-            raise DamagedModel("sample_seen is of another number of classes")
+            raise DamagedModel("sample_seen has another number of classes")
         self.restore(X, slots, weights, seen.copy())
 
     def restore(self, X: Array, slots: AnyArray, weights: Array, seen: Array) -> None:
-        """Take over what :meth:`state` gave, validated by the caller."""
+        """Restore from the result of :meth:`state`, validated by the caller."""
         self._seen = seen
         self._held, self._weights = X, weights
         self._slots = slots.astype(np.intp)
@@ -144,7 +144,7 @@ class Sample:
     def _add(
         self, slots: Slots, weights: Array, numbers: Numbers, rows: Callable[[Slots], Array]
     ) -> None:
-        """Keep those of these examples and of the ones before that have the lowest numbers."""
+        """Keep those of the old and new examples that have the lowest hashes."""
         n, all_slots = len(self), np.concatenate([self._slots, slots])
         all_weights = np.concatenate([self._weights, weights])
         all_numbers = np.concatenate([self._numbers, numbers])
@@ -165,7 +165,7 @@ class Sample:
         self._numbers = all_numbers[chosen]
 
     def _append(self, X: Array) -> None:
-        """Put rows behind those kept, which stay where they are while there is room."""
+        """Append rows to the buffer; existing rows are not moved while there is room."""
         n, more = len(self), len(X)
         if n + more > len(self._held):
             grown = np.empty((max(n + more, int(ROOM * n)), X.shape[1]))
@@ -174,13 +174,13 @@ class Sample:
         self._held[n : n + more] = X
 
     def _note(self, slots: Slots, weights: Array) -> None:
-        """So much of each class was learned, or forgotten."""
+        """Record the weight of each class that was learned, or forgotten."""
         n_slots = max(len(self._seen), int(slots.max(initial=-1)) + 1)
         self._seen = np.pad(self._seen, (0, n_slots - len(self._seen)))
         self._seen += np.bincount(slots, weights, n_slots)
 
     def _most(self) -> float:
-        """How much of a class may be kept: the level up to which all of them fill ``size``."""
+        """The weight kept per class: the level at which all classes together fill ``size``."""
         seen = np.sort(self._seen[self._seen > 0])
         if float(seen.sum()) <= self.size * (1.0 + ROUNDING):
             return np.inf
@@ -189,7 +189,7 @@ class Sample:
         return max(1.0, float(np.floor(levels[np.argmax(levels <= seen)])))
 
     def _limits(self) -> Numbers:
-        """By slot, the number an example must stay below to be kept."""
+        """By slot, the hash below which an example is kept."""
         limits = np.full(len(self._seen), np.iinfo(np.uint64).max, dtype=np.uint64)
         kept = np.bincount(self._slots, self._weights, len(self._seen))
         for slot in np.flatnonzero(kept >= self._most()):
@@ -202,10 +202,10 @@ class Sample:
 
 
 def numbers_of(X: Array) -> Numbers:
-    """A number for each row: the same on every machine, and whatever way the row was computed.
+    """A hash per row: the same on every machine, however the row was computed.
 
-    Features behind a projection differ in their last bits with the size of the batch they came in;
-    so they are rounded, to 1/65,536 of the largest of the row, before they are mixed.
+    Features after a projection differ in their last bits with the size of the batch, so they are
+    rounded to 1/65,536 of the largest of the row before hashing.
     """
     largest = np.abs(X).max(axis=1, keepdims=True)
     rounded = np.rint(np.divide(X, largest, out=np.zeros_like(X), where=largest > 0) * STEPS)
@@ -220,7 +220,7 @@ def numbers_on_device(device: Device, X: Any) -> Numbers:
     scale = xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]
     words = xp.astype(xp.round(X / scale * STEPS), xp.int64)
     factors = device.array(_factors(int(X.shape[1])).view(np.int64))
-    # Whole numbers wrap around on a device as they do on the host.
+    # Integers wrap around on a device as they do on the host.
     sums = as_numpy(xp.sum(words * factors, axis=1))
     return _mixed(sums.astype(np.int64).view(np.uint64), as_numpy(largest))
 
@@ -231,7 +231,7 @@ def _factors(width: int) -> Numbers:
 
 
 def _mixed(sums: Numbers, largest: Array) -> Numbers:
-    # A row and its multiples are alike after rounding: the length tells them apart.
+    # A row and its multiples are equal after rounding: the length distinguishes them.
     with np.errstate(invalid="ignore"):
         lengths = np.rint(np.log2(np.maximum(largest, np.finfo(np.float64).tiny)) * STEPS)
         mixed: Numbers = sums ^ (lengths.astype(np.int64).view(np.uint64) * GOLDEN)

@@ -1,11 +1,11 @@
-"""The best of many classes without reading all of their means in double precision.
+"""Finds the best of many classes without reading all of their means in double precision.
 
 Closed-form scores are products of class means with one vector that depends on the question,
 
     score_k = a_k (μ_k·z + c) + b_k,
 
-so that a screen of the means (:mod:`everlearn.statistics.screening`) leaves a handful of classes
-that can be the answer. They are scored as all would be; the answer is the same, ties included.
+so that screening the means (:mod:`everlearn.statistics.screening`) leaves a handful of candidates.
+They are scored as all would be; the answer is the same, ties included.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from everlearn.arrays import Array, Slots
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.screening import MANY_ROWS, Screen
 
-# The centre is taken anew, and the copy made anew, when there are so many times as many classes.
+# Centre and copy are rebuilt when there are this many times as many classes.
 GROWTH = 4.0
 
 
@@ -33,7 +33,7 @@ class Products:
 
 
 class ScreenedMeans:
-    """A screen of class means that follows them; a cache, made slice by slice."""
+    """A screen of class means that follows them; a cache, built slice by slice."""
 
     def __init__(self) -> None:
         self._screen: Screen | None = None
@@ -44,9 +44,10 @@ class ScreenedMeans:
     def candidates(
         self, means: ClassMeans, question: Callable[[Screen], Products], *, best: int = 1
     ) -> Slots | None:
-        """Slots that may have one of the best scores; ``None`` where all are to be scored.
+        """Slots that may have one of the best scores; ``None`` if all have to be scored.
 
-        That is so for few classes, while the copy is being made, and where too many may be best.
+        That is the case for few classes, while the copy is being built, and if too many may be
+        best.
         """
         if means.n_slots < MANY_ROWS:
             self._screen = None
@@ -76,4 +77,4 @@ class ScreenedMeans:
         return self._screen
 
     def __getstate__(self) -> dict[str, object]:
-        return ScreenedMeans().__dict__  # a copy makes its own when it is asked
+        return ScreenedMeans().__dict__  # a copy builds its own when needed

@@ -1,8 +1,8 @@
 """Sparse rows, learned and scored without making them dense.
 
-A learner takes sparse matrices by listing ``sparse_backend``. Unless it knows better, a block of
-rows at a time becomes dense, so that memory stays bounded whatever the matrix holds; the nearest
-class mean needs nothing but sums and products, and touches no zero at all:
+A learner accepts sparse matrices by listing ``sparse_backend``. By default one block of rows at a
+time becomes dense, so that memory stays bounded whatever the matrix holds; the nearest class mean
+needs only sums and products, and touches no zero at all:
 
     μ_k = Σ_i w_i x_i / n_k                                   one product with a K × n matrix
     −½ ‖x − μ_k‖² = x·μ_k − ½ ‖x‖² − ½ ‖μ_k‖²                 one product with the means
@@ -23,12 +23,12 @@ from everlearn.errors import NotFinite, WrongKind, WrongShape
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.validation import squares_are_finite
 
-# A block that becomes dense has at most so many rows, and so many numbers (32 MB).
+# A block that becomes dense has at most this many rows, and this many numbers (32 MB).
 BLOCK_ROWS, BLOCK_NUMBERS = 1024, 4_000_000
 
 
 class SparseRows:
-    """Checked rows of a sparse matrix, float64, each number once."""
+    """Validated rows of a sparse matrix in float64, without duplicate entries."""
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
@@ -41,12 +41,12 @@ class SparseRows:
         return SparseRows(self.matrix[chosen])
 
     def dense(self) -> Array:
-        """All of it, zeros included."""
+        """The rows as a dense array."""
         rows: Array = self.matrix.toarray(order="C")
         return rows
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """A part after the other, dense, and where it stands."""
+        """Dense parts one after the other, each with its position."""
         size = max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // self.shape[1]))
         for start in range(0, len(self), size):
             part = slice(start, start + size)
@@ -58,7 +58,7 @@ class SparseRows:
         return squares
 
     def products(self, means: Array) -> Array:
-        """x·μ_k, a column for each row of ``means``."""
+        """x·μ_k, one column for each row of ``means``."""
         scores: Array = np.asarray(self.matrix @ means.T)
         return scores
 
@@ -82,20 +82,20 @@ SPARSE = OnSparseRows()
 
 
 def sparse_backend(learner: Any, X: Any) -> Backend | None:
-    """The backend for sparse rows, where the learner's parameters allow them."""
+    """The backend for sparse rows, if the learner's parameters allow them."""
     return SPARSE if sp.issparse(X) and learner._takes_sparse else None
 
 
 def sparse_rows(learner: Any, X: Any, *, reset: bool) -> SparseRows:
-    """Checked rows of the width that a learner was taught, or of the one it will be."""
+    """Validated rows with the number of features of the learner, or setting it."""
     rows = checked_sparse(X)
-    # The width and the names of columns, as of one dense row.
+    # Number and names of features, as of one dense row.
     learner._rows(np.zeros((1, rows.shape[1])), reset=reset)
     return rows
 
 
 def checked_sparse(X: Any) -> SparseRows:
-    """The rows of a sparse matrix or array of any format; the caller's is left as it is."""
+    """The rows of a sparse matrix or array of any format; the input is not modified."""
     if X.ndim != 2:
         raise WrongShape(f"Expected 2D array, got a sparse array of {X.ndim} dimensions instead")
     for size, word in zip(X.shape, ("sample", "feature"), strict=True):
@@ -113,7 +113,7 @@ def checked_sparse(X: Any) -> SparseRows:
         matrix.sum_duplicates()
     if not squares_are_finite(matrix.data):
         if np.isnan(matrix.data).any():
-            raise NotFinite("Input X contains NaN; leave such rows out, or fill in what is missing")
+            raise NotFinite("Input X contains NaN; remove such rows, or impute the missing values")
         if np.isinf(matrix.data).any():
             raise NotFinite("Input X contains infinity; features must be finite")
         raise NotFinite("Input X is too large: its squares overflow; scale the features")

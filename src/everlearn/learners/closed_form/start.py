@@ -1,9 +1,9 @@
-"""A covariance that a learner starts from, before its first example.
+"""A prior covariance that a learner starts from, before its first example.
 
     Σ = (n₀ Σ₀ + S) / (n₀ + N)
 
 Σ₀ counts as n₀ examples: it decides at first, and matters less the more is learned. It is a
-parameter of a learner and not part of what it was taught, so it is never forgotten, and counts once
+parameter of a learner and not something it was taught, so it is never forgotten, and counts once
 when learners that share it are merged.
 """
 
@@ -16,17 +16,17 @@ from everlearn.arrays import Array
 from everlearn.errors import InvalidParameter
 from everlearn.statistics.moments import Moments, Start
 
-# Eigenvalues of a covariance may be so far below zero, as a share of its trace, by rounding.
+# Eigenvalues of a covariance may be this far below zero, as a share of its trace, by rounding.
 ROUNDING = 1e-10
 
 
 def start_of(covariance: Any, weight: float, n_features: int) -> Start | None:
-    """Σ₀ as scatter of ``n_features``; None for no covariance.
+    """Σ₀ as a scatter of ``n_features`` features; None for no covariance.
 
     Raises
     ------
     InvalidParameter
-        If it is no covariance of so many features.
+        If it is not a covariance of this size.
     """
     if covariance is None:
         return None
@@ -37,7 +37,7 @@ def start_of(covariance: Any, weight: float, n_features: int) -> Start | None:
 
 
 def checked_covariance(name: str, covariance: Any, n_features: int) -> Array:
-    """A number, one number a feature, or a symmetric matrix without negative eigenvalues.
+    """A number, one number per feature, or a symmetric matrix without negative eigenvalues.
 
     Raises
     ------
@@ -48,12 +48,12 @@ def checked_covariance(name: str, covariance: Any, n_features: int) -> Array:
         given = np.asarray(covariance, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidParameter(
-            f"{name} is a number, one number a feature, or a matrix, not {covariance!r:.80}"
+            f"{name} must be a number, one number per feature, or a matrix, not {covariance!r:.80}"
         ) from None
     shapes = ((), (n_features,), (n_features, n_features))
     if given.shape not in shapes:
         raise InvalidParameter(
-            f"{name} has the shape {given.shape}; for {n_features} features it is a "
+            f"{name} has the shape {given.shape}; for {n_features} features it must be a "
             f"number, or of shape {shapes[1]} or {shapes[2]}"
         )
     if not np.isfinite(given).all():
@@ -67,7 +67,7 @@ def checked_covariance(name: str, covariance: Any, n_features: int) -> Array:
         raise InvalidParameter(f"{name} is not symmetric")
     full = (given + given.T) / 2
     if np.linalg.eigvalsh(full)[0] < -ROUNDING * max(float(np.trace(full)), 0.0):
-        raise InvalidParameter(f"{name} has negative eigenvalues, so it is no covariance")
+        raise InvalidParameter(f"{name} has negative eigenvalues, so it is not a covariance")
     return full
 
 

@@ -1,1 +1,1 @@
-"""What changes a Memory: teaching, forgetting, correcting, embedding anew."""
+"""Changes to a Memory: teach, forget, correct, merge, re-embed."""

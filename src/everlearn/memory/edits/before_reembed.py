@@ -1,9 +1,9 @@
-"""Undo of a change of the network: the journal of before takes its place again.
+"""Undoes a change of network by restoring the journal from before it.
 
-    before-reembed-OPERATION     the journal as it was before, as a file of SQLite's
+    before-reembed-OPERATION     the journal before the change, as an SQLite file
 
-It is kept for the last change alone, until the next one or an erase. Vectors of two networks cannot
-stand in one log, so nothing less than the whole journal would do.
+It is kept for the last change only, until the next one or an erase. One log cannot hold vectors of
+two networks, so the whole journal has to be restored.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ PREFIX = "before-reembed-"
 
 
 def keep_before(caches: Caches, journal: Journal) -> None:
-    """Keep the journal as it is, for an undo of the operation that comes next."""
+    """Keep a copy of the journal, for an undo of the operation about to start."""
     try:
         with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
             copy = Path(place) / FILE
@@ -30,27 +30,27 @@ def keep_before(caches: Caches, journal: Journal) -> None:
             caches.write(_name(journal.last_operation + 1), copy.read_bytes())
     except OSError as error:
         raise CannotWrite(
-            f"there is no room for the journal of before: {error.strerror or error}; nothing was "
-            "changed"
+            f"no space for a copy of the journal: {error.strerror or error}; nothing was "
+            "changed; free some space and try again"
         ) from None
 
 
 def remove_before(caches: Caches, *, keep: int = 0) -> None:
-    """Remove journals kept for an undo, but for that of one operation."""
+    """Remove journals kept for an undo, except that of one operation."""
     for name in caches.names(PREFIX):
         if name != _name(keep):
             caches.remove(name)
 
 
 def undo_reembed(caches: Caches, journal: Journal) -> operations.Change:
-    """Put the journal of before a change of the network back; nobody else writes meanwhile."""
+    """Restore the journal from before a change of network; the caller holds the lock."""
     change = operations.would_undo(journal)
     try:
         data = caches.read(_name(change.id))
     except OSError:
         raise NothingToUndo(
-            f"{_name(change.id)}, the journal of before, is gone from {journal.db.memory}, so the "
-            "change of the network cannot be undone; change back with reembed"
+            f"{_name(change.id)}, the earlier journal, is gone from {journal.db.memory}, so the "
+            "change of network cannot be undone; change back with reembed"
         ) from None
     with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
         (Path(place) / FILE).write_bytes(data)
@@ -58,7 +58,7 @@ def undo_reembed(caches: Caches, journal: Journal) -> operations.Change:
             with before.one_view():
                 require_sound(Journal(before))
                 if Journal(before).last_operation >= change.id:
-                    raise NothingToUndo(f"{_name(change.id)} is not the journal of before")
+                    raise NothingToUndo(f"{_name(change.id)} is not the journal before the change")
             journal.db.take_over(before)
     with journal.transaction():
         journal.db.record_event("undone", kind=change.kind, count=change.count, names=[])

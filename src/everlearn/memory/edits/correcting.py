@@ -1,4 +1,4 @@
-"""Correcting the name of an example that was taught or answered wrongly."""
+"""Corrects the name of an example that was taught or answered wrongly."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,16 @@ from everlearn.memory.storage.rows import Example
 
 @dataclass(frozen=True)
 class Correction:
-    """What a correction did.
+    """The result of a correction.
 
     Attributes
     ----------
     name : str
         The name the example has now.
     moved_from : tuple of str
-        The names it stood under and no longer does.
+        The names it had before and no longer has.
     taught : bool
-        Whether it was taught anew, because it was not known before.
+        Whether it was taught as new, because it was not known before.
     """
 
     name: str
@@ -32,9 +32,9 @@ class Correction:
 
 
 def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Correction:
-    """Give an example its right name, as one operation; inside a transaction.
+    """Give an example its right name, as one operation; call inside a transaction.
 
-    With ``also`` it keeps the names it has. Nothing is done where nothing is wrong.
+    With ``also`` it keeps the names it has. Does nothing if the name is already right.
     """
     settle_kind(journal, example)
     known = journal.same(example)
@@ -47,7 +47,7 @@ def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Cor
     if right:
         journal.take_back(operation, wrong)
     elif wrong:
-        # One stays, under the right name; the same image is one teaching.
+        # One teaching stays, under the right name: the same image counts once.
         journal.take_back(operation, wrong[1:])
         journal.move(operation, wrong[:1], name)
     else:

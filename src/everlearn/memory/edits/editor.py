@@ -1,7 +1,7 @@
 """Everything that changes a Memory: each method is one operation on the journal.
 
 A change is made inside :meth:`OpenMemory.changing`, so there is one writer, and is on disk when the
-method returns. What each change does to the journal is in the file named after it.
+method returns. The file named after a change implements it.
 """
 
 import os
@@ -35,7 +35,7 @@ from everlearn.memory.storage.backup import NETWORKS
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import counting
 
-# A snapshot is made when the log has grown by this much since the last one.
+# A snapshot is written when the log has grown by this much since the last one.
 SNAPSHOT_EVERY = 4096
 
 
@@ -46,7 +46,7 @@ class Editor:
     ----------
     opened : OpenMemory
     intake : Intake
-        Turns what a person shows into examples.
+        Turns images, files and vectors into examples.
     """
 
     def __init__(self, opened: OpenMemory, intake: Intake) -> None:
@@ -170,16 +170,16 @@ class Editor:
             return operations.redo(journal, id)
 
     def merge(self, other: OpenMemory) -> Merged:
-        """Learn and forget what another Memory was taught and told to forget."""
+        """Take over what another Memory was taught and what it forgot."""
         with self._opened.changing() as journal, other.journal.db.one_view():
             return merge(journal, other.journal, self._snapshot)
 
     def counting(self) -> set[tuple[bytes, str]]:
-        """Which pictures count, each under which name."""
+        """The pictures that count, each as a pair of digest and name."""
         return self._opened.read(lambda: set(counting(self._opened.journal)))
 
     def move_pictures(self, digests: Iterable[bytes], name: str) -> None:
-        """Pictures under whatever names count under this one alone."""
+        """Make pictures count under this name only, whatever names they have."""
         with self._opened.one_change() as journal:
             operation = begin(journal, "correct")
             for digest in digests:
@@ -215,7 +215,7 @@ class Editor:
 
 
 def _found_in_history(selection: TeachingSelection, journal: Any, intake: Intake) -> list[int]:
-    """As for forgetting, but a word that only the history remembers is found as well."""
+    """As for forgetting, but also finds names and sources that exist only in the history."""
     word = selection.name if selection.name is not None else selection.what
     if isinstance(word, str) and journal.only_remembered(word):
         return []

@@ -1,4 +1,4 @@
-"""Which teachings are meant when somebody says what to forget."""
+"""Selects the teachings to forget: by example, number, name or source."""
 
 import hashlib
 import os
@@ -20,9 +20,9 @@ class Forgotten:
     Attributes
     ----------
     count : int
-        How many teachings.
+        Number of teachings.
     names : dict of str to int
-        How many of each name.
+        Number of teachings per name.
     receipt : Receipt or None
         Of an erase.
     """
@@ -39,7 +39,7 @@ class Forgotten:
 
 @dataclass(frozen=True)
 class TeachingSelection:
-    """What to forget: exactly one of an example or word, a number, or a name and a source."""
+    """Exactly one of: an example or word, a number, or a name and a source."""
 
     what: Any = None
     id: int | None = None
@@ -58,10 +58,10 @@ class TeachingSelection:
         if not any(ways):
             raise InvalidInput("say what to forget: an example, id=, name= or source=")
         if sum(ways) > 1:
-            raise InvalidInput("say what to forget once: an example, id=, name= or source=")
+            raise InvalidInput("give only one thing to forget: an example, id=, name= or source=")
 
     def found(self, journal: Journal, intake: Intake, *, forgotten: bool) -> list[int]:
-        """The numbers of the teachings; ``forgotten`` finds those that no longer count, too."""
+        """The ids of the teachings; ``forgotten`` also finds those that no longer count."""
         if self.id is not None:
             found = journal.find(id=_number(self.id), forgotten=forgotten)
             if not found:
@@ -94,18 +94,18 @@ def _by_word(journal: Journal, word: str, intake: Intake, forgotten: bool) -> li
         meanings["an image"] = journal.find(digest=digest, forgotten=forgotten)
     found = [teachings for teachings in meanings.values() if teachings]
     if not found:
-        raise UnknownLabel(f"{word!r} is no name, source or image that was taught")
+        raise UnknownLabel(f"{word!r} is not a name, source or image that was taught")
     if len(found) > 1:
-        raise InvalidInput(f"{word!r} is a name and a source; say which with name= or source=")
+        raise InvalidInput(f"{word!r} is both a name and a source; use name= or source=")
     return found[0]
 
 
 def _require_word(word: str | bytes) -> None:
     if not word.strip():
-        raise InvalidInput("an empty word names nothing to forget; give a name, a file or a folder")
+        raise InvalidInput("an empty word selects nothing; give a name, a file or a folder")
 
 
 def _number(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 63:
-        raise InvalidInput(f"a teaching's number is a whole number of at least 1, not {value!r}")
+        raise InvalidInput(f"a teaching's id is a whole number of at least 1, not {value!r}")
     return value

@@ -1,4 +1,4 @@
-"""Whatever a person holds in their hands, as something the journal can write down.
+"""Converts images, files and vectors into journal rows.
 
 An example is an image file, the bytes of one, a picture in RGB, or a vector of features; of an
 image, it may be a part (:class:`~everlearn.regions.Region`).
@@ -40,19 +40,19 @@ Taken = tuple[str, Example | Unreadable]
 
 
 class Intake:
-    """Embeds what has to be embedded; the embedder is only made when an image comes.
+    """Embeds images where needed; the embedder is created with the first image.
 
     Parameters
     ----------
     embedder : Embedder or path-like, optional
-        A word or an ONNX file (images/by_name.py); nothing stands for the embedder with the name
-        that is known already, or else for the one that comes with everlearn.
+        An embedder, a model name or an ONNX file (images/by_name.py). Defaults to the embedder
+        the folder was taught with, or to the one that comes with everlearn.
     limits : Limits
     keep_images : str
     known : callable
-        Gives the name of the embedder that vectors so far came from, if there is one.
+        Returns the name of the embedder that made the vectors so far, if there is one.
     mode : callable
-        Gives which part of a picture is meant where no box is given (regions/looking.py).
+        Returns which part of a picture is used where no box is given (regions/looking.py).
     """
 
     def __init__(
@@ -96,12 +96,12 @@ class Intake:
         self._embedder = embedder
 
     def embedder_changed(self) -> None:
-        """The folder has its former embedder again: the one given at first, or one by its name."""
+        """Reset to the folder's former embedder: the one given at first, or one by its name."""
         self._embedder = self._given
 
     @property
     def looker(self) -> Looker:
-        """What looks at parts of pictures."""
+        """The object that embeds parts of pictures."""
         mode = self._mode()
         looker = self._looker
         if looker is None or looker.mode != mode or looker.embedder is not self.embedder:
@@ -109,7 +109,7 @@ class Intake:
         return looker
 
     def one(self, example: Any, source: str | None = None, box: Any = None) -> Example:
-        """One example, or the error it deserves; what is embedded already is taken as it is."""
+        """One example, or the matching error; an embedded example is taken as it is."""
         if isinstance(example, Example):
             _require_intact(example)
             return example
@@ -125,7 +125,7 @@ class Intake:
         return Example(vector, source or "", hashlib.sha256(vector.tobytes()).digest())
 
     def many(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
-        """Each name with its example, or with why it could not be read; in order."""
+        """Yield each name with its example, or with the error of reading it, in order."""
         for kind, group in itertools.groupby(examples, key=lambda pair: self._kind(pair[0])):
             if kind == "part":
                 yield from self._parts(group)
@@ -140,10 +140,10 @@ class Intake:
         return "file" if _is_file(example) else "other"
 
     def _in_parts(self, example: Any, box: Any) -> bool:
-        """Whether it is a part of a picture that is meant."""
+        """Whether the example is a part of a picture."""
         shown = _is_file(example) or _is_picture(example)
         if box is not None and not shown:
-            raise InvalidBox("a box is a part of an image; a vector has none")
+            raise InvalidBox("a box selects a part of an image; a vector has none")
         return shown and (box is not None or self._mode() != "whole")
 
     def _parts(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
@@ -189,7 +189,7 @@ class Intake:
         )
 
     def _seen(self, sight: Sight, source: str | None = None) -> Example:
-        """What was seen of a part, as the journal can write it down."""
+        """The embedded part of a picture as a journal row."""
         whole = Embedded(sight.source, sight.vector, sight.digest, sight.thumbnail)
         written = self._written(whole, source)
         region = None if sight.box is None else TaughtBox(sight.box, sight.found)
@@ -207,7 +207,7 @@ class Intake:
         return Example(vector, source, digest, small, self.embedder.name, b"", region)
 
     def _image(self, found: Embedded) -> bytes:
-        """The file that was embedded; empty if it is another one by now, or was pixels."""
+        """The embedded file; empty if the file has changed since, or if pixels were given."""
         if not found.source:
             return b""
         data = read_bytes(found.source, self.limits)
@@ -219,11 +219,11 @@ def _region(picture: Any, box: Any) -> Region:
 
 
 def _require_intact(example: Example) -> None:
-    """What was embedded elsewhere is checked as a vector from outside is."""
+    """Validate an example that was embedded by the caller, like a vector from outside."""
     vector = example.vector
     if vector.ndim != 1 or not len(vector) or vector.dtype != np.float32:
         raise WrongShape(
-            f"an embedded example has one float32 vector, not {vector.dtype} of shape "
+            f"an embedded example needs one float32 vector, not {vector.dtype} of shape "
             f"{vector.shape} ({example.source or 'no source'})"
         )
     if not np.isfinite(vector).all():

@@ -1,8 +1,8 @@
-"""One Memory learns what another was taught, and what it was told to forget.
+"""Merges two Memories: one takes over what the other was taught and what it forgot.
 
-For every picture and name the later word counts, here or there: taught after it was forgotten, it
-is taught; forgotten after it was taught, it is forgotten, also where it was erased. A picture that
-has another name there than here is a conflict: it keeps the names it has and is listed.
+For every picture and name the later event counts, whichever Memory it happened in: taught after it
+was forgotten, it is taught; forgotten or erased after it was taught, it is forgotten. A picture
+that has another name there than here is a conflict: it keeps its names and is listed.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ class Conflict:
     here : tuple of str
         The names it has here.
     there : str
-        The name it has there, and was not given here.
+        The name it has there, which it was not given here.
     digest : bytes
         Of the picture.
     """
@@ -37,16 +37,16 @@ class Conflict:
 
 
 class Merged(int):
-    """How many teachings were new; and what else a merge did.
+    """Number of new teachings, with the other effects of a merge.
 
     Attributes
     ----------
     forgotten : int
         Teachings that were forgotten or erased there after they were taught here.
     erased : int
-        Of them, those that were erased there; here they are forgotten and can still be erased.
+        Those of them that were erased there; here they are forgotten and can still be erased.
     kept_out : int
-        Teachings that were forgotten or erased here after they were taught there.
+        Teachings that were forgotten or erased here after they were taught there; not taken over.
     conflicts : tuple of Conflict
     """
 
@@ -69,7 +69,7 @@ class Merged(int):
             erased = f" ({self.erased} of them erased there)" if self.erased else ""
             words.append(f"forgot {self.forgotten} that were forgotten there{erased}")
         if self.kept_out:
-            words.append(f"kept out {self.kept_out} that were forgotten here")
+            words.append(f"left out {self.kept_out} that were forgotten here")
         if self.conflicts:
             words.append(f"{len(self.conflicts)} pictures have another name there")
         return ", ".join(words)
@@ -77,13 +77,13 @@ class Merged(int):
 
 @dataclass(frozen=True)
 class Synced:
-    """What an exchange between two Memories did.
+    """The result of merging two Memories in both directions.
 
     Attributes
     ----------
     here, there : Merged
     equal : bool
-        Whether both count the same pictures under the same names now.
+        Whether both now count the same pictures under the same names.
     """
 
     here: Merged
@@ -117,7 +117,7 @@ def merge(journal: Journal, other: Journal, done: Callable[[], None]) -> Merged:
 
     for part in in_parts(wanted()):
         for also in (True, False):
-            # Both names are meant where they were taught side by side, there or here.
+            # Both names are kept where they were taught side by side, there or here.
             some = [
                 (name, example)
                 for name, example in part

@@ -1,15 +1,15 @@
-"""What was done, in order: undo, redo, and the list of it.
+"""The history of operations, with undo and redo.
 
-An operation is what one call did (teach_many is one, however many it taught), or what several calls
-of one *group* did: a folder dropped on the page, a name taught while a button was held. Calls of a
-group continue the operation as long as nothing else is done in between. Undoing appends the
+An operation is the effect of one call (teach_many is one, however many it taught), or of several
+calls of one *group*: a folder dropped on the page, a name taught while a button was held. Calls of
+a group continue the operation as long as nothing else is done in between. Undoing appends the
 operation's entries to the log with their signs reversed, and redoing reverses those; nothing is
 taken out of the log. A rename to a new word has no entries: it keeps the word the name does not
 have now, and undo and redo swap the two. In the same way an operation on unknown images keeps the
 states they do not have now (unknowns.py).
 
-What was undone can be redone until something else is done. An erase rewrites the log and cannot be
-undone, nor can anything before it.
+An undone operation can be redone until something else is done. An erase rewrites the log and cannot
+be undone, nor can anything before it.
 """
 
 import time
@@ -30,7 +30,7 @@ Row = tuple[int, str, float, int, int, int | None, str]
 
 @dataclass(frozen=True)
 class Change:
-    """One operation, done, undone or redone.
+    """One operation: done, undone or redone.
 
     Attributes
     ----------
@@ -43,9 +43,9 @@ class Change:
     names : tuple of str
         Their names; for a rename the old and the new one.
     time : float
-        When it was done first, in seconds since 1970.
+        When it was first done, in seconds since 1970.
     undone : bool
-        Whether it is undone now.
+        Whether it is currently undone.
     """
 
     id: int
@@ -68,13 +68,13 @@ class Change:
 
 
 def rename(journal: Journal, old: str, new: str) -> None:
-    """Call a name something else; where the new name exists, the two become one."""
+    """Rename a name; if the new name exists, the two are merged."""
     teachings = journal.find(name=old)
     named = journal.find_name(old)
     if named is None or not teachings:
         raise journal.never_taught(old)
     if old == new:
-        raise InvalidInput(f"{old!r} is called that already")
+        raise InvalidInput(f"{old!r} already has that name")
     operation = begin(journal, "rename")
     journal.db.record_event("renamed", old=old, new=new)
     if journal.find_name(new) is not None:
@@ -119,17 +119,17 @@ def _set_states(journal: Journal, kind: str, states: dict[int, int]) -> int:
 
 
 def undo(journal: Journal, id: int | None = None) -> Change:
-    """Reverse the last operation that is not undone; refused if it is not the one meant."""
+    """Reverse the last operation; refused if ``id`` is given and is another one."""
     return _reverse(journal, _meant(journal, _undoable(journal), id))
 
 
 def redo(journal: Journal, id: int | None = None) -> Change:
-    """Do again what was undone last; refused if it is not the one meant."""
+    """Redo the operation undone last; refused if ``id`` is given and is another one."""
     return _reverse(journal, _meant(journal, _redoable(journal), id))
 
 
 def undoes_a_reembed(journal: Journal, id: int | None = None) -> bool:
-    """Whether undo is about a change of the network, which has a way of its own."""
+    """Whether undo would reverse a change of network, which works differently."""
     return _meant(journal, _undoable(journal), id)[1] == REEMBED
 
 
@@ -139,15 +139,15 @@ def would_undo(journal: Journal) -> Change:
 
 
 def would_redo(journal: Journal) -> Change:
-    """What :func:`redo` would do again."""
+    """What :func:`redo` would redo."""
     return _change(journal, _redoable(journal))
 
 
 def _meant(journal: Journal, row: Row, id: int | None) -> Row:
     if id is not None and row[0] != id:
         raise ChangedMeanwhile(
-            f"something else was done or undone meanwhile: the last operation is now "
-            f"{_change(journal, row)}. Nothing was changed; look again, then decide"
+            f"another operation was done or undone in the meantime: the last one is now "
+            f"{_change(journal, row)}. Nothing was changed; check the history and try again"
         )
     return row
 
@@ -157,10 +157,10 @@ def _undoable(journal: Journal) -> Row:
         f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 0 ORDER BY id DESC LIMIT 1"
     )
     if row is None:
-        raise NothingToUndo("nothing was taught, forgotten or renamed that could be undone")
+        raise NothingToUndo("nothing has been taught, forgotten or renamed that could be undone")
     if row[1] == ERASE:
         raise NothingToUndo(
-            "the last thing done was an erase, which cannot be undone, nor can anything before it"
+            "the last operation was an erase, which cannot be undone, nor can anything before it"
         )
     return row
 
@@ -175,7 +175,7 @@ def _redoable(journal: Journal) -> Row:
 
 
 def history(journal: Journal, limit: int | None) -> list[Change]:
-    """Operations, the latest first."""
+    """Operations, latest first."""
     rows = journal.db.rows(
         f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT ?",
         EVERY_ROW if limit is None else limit,
@@ -202,7 +202,7 @@ def _reverse(journal: Journal, row: Row) -> Change:
 
 
 def _last_turn(journal: Journal, operation: int, turns: int) -> list[tuple[int, int, int]]:
-    """The entries an operation made when it was last done, undone or redone; the latest first."""
+    """The entries written when an operation was last done, undone or redone; latest first."""
     entries = journal.db.rows(
         "SELECT teaching, name, sign FROM log WHERE operation = ? ORDER BY position DESC", operation
     )
@@ -232,11 +232,11 @@ def _change(journal: Journal, row: Row) -> Change:
 
 
 def record_reembed(journal: Journal, count: int) -> None:
-    """A change of the network among the operations; what was undone can no longer be redone."""
+    """Record a change of network as an operation; earlier undone operations cannot be redone."""
     operation = begin(journal, REEMBED)
     keep_operation(journal, (operation, REEMBED, time.time(), 0, 0, None, str(count)))
 
 
 def record_erase(journal: Journal, operation: int, count: int) -> None:
-    """An erase among the operations: how many teachings, and none of their words."""
+    """Record an erase as an operation: the number of teachings, without their names."""
     keep_operation(journal, (operation, ERASE, time.time(), 0, 0, None, str(count)))

@@ -1,9 +1,9 @@
-"""Vectors of networks side by side, made of what is known already and what is missing.
+"""Vectors of networks used side by side, assembled from known parts and newly embedded ones.
 
-A network's vector of an image is known where the Memory was taught with that network, alone or side
-by side with others, or where an earlier run collected it (reembed.py). Only what is missing is
-embedded, and each image is read and decoded once for all networks that miss it. So a Memory moves
-back from two networks to one without reading an image.
+A network's vector of an image is known if the Memory was taught with that network, alone or beside
+others, or if an earlier run collected it (reembed.py). Only missing vectors are embedded, and each
+image is decoded once for all networks that need it. Going back from two networks to one therefore
+reads no image.
 """
 
 import math
@@ -32,15 +32,15 @@ from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import taught_boxes
 
-# How often a network is timed; the fastest counts.
+# Each network is timed this often; the fastest run counts.
 ROUNDS = 3
 
-# Vectors of one network by the number of the teaching.
+# Vectors of one network, keyed by teaching.
 OfNetwork = dict[int, Vectors]
 
 
 def networks_of(embedder: Embedder) -> list[Embedder]:
-    """The networks that an embedder is made of."""
+    """The networks that make up an embedder."""
     return list(embedder.parts) if isinstance(embedder, SideBySide) else [embedder]
 
 
@@ -52,9 +52,9 @@ def embed_missing(
     progress: Progress | None,
     mode: str = "whole",
 ) -> dict[int, Anew]:
-    """New vectors by teaching, of all that is known or can be read.
+    """New vectors by teaching, for every image that is known or can be read.
 
-    Parts of pictures (``mode``, or a box that was given) are looked at anew.
+    Parts of pictures (``mode``, or a given box) are always embedded again.
     """
     if not _whole_pictures(journal, mode):
         return embed_anew(caches, journal, embedder, limits, progress, mode)
@@ -85,7 +85,7 @@ def compare_all(
     progress: Progress | None,
     modes: Sequence[str] = ("whole",),
 ) -> list[Comparison]:
-    """How well the names would be known with each embedder in each mode, the best first."""
+    """Leave-one-out accuracy with each embedder in each mode, best first."""
     networks = {n.name: n for embedder in embedders for n in networks_of(embedder)}
     known = _taught_with(journal, list(networks.values()))
     missing = [n for name, n in networks.items() if name not in known]
@@ -103,13 +103,13 @@ def compare_all(
 
 
 def _whole_pictures(journal: Journal, mode: str) -> bool:
-    """Whether whole pictures were taught, and whole pictures are wanted."""
+    """Whether whole pictures were taught and whole pictures are wanted."""
     before = journal.fact("regions") or "whole"
     return before == mode == "whole" and not taught_boxes(journal)
 
 
 def _taught_with(journal: Journal, networks: Sequence[Embedder]) -> dict[str, OfNetwork]:
-    """The vectors of those networks that the journal's own vectors came from."""
+    """Vectors of those networks that are contained in the journal's own vectors."""
     current = journal.fact("embedder")
     wanted = {network.name: network.n_features for network in networks}
     found: dict[str, OfNetwork] = {}
@@ -129,7 +129,7 @@ def _together(
     limits: Limits,
     progress: Progress | None,
 ) -> dict[str, OfNetwork]:
-    """Vectors of several networks, each image decoded once; kept for each as if it were alone."""
+    """Vectors of several networks, each image decoded once; stored separately per network."""
     together = networks[0] if len(networks) == 1 else Together(networks)
     vectors = embed_anew(caches, journal, together, limits, progress)
     ends = np.cumsum([network.n_features for network in networks])[:-1]
@@ -148,7 +148,7 @@ def _rows(anew: dict[int, Anew], width: int) -> OfNetwork:
 
 
 def _assembled(parts: Sequence[OfNetwork]) -> dict[int, Anew]:
-    """Vectors in a row, of teachings that all networks have seen."""
+    """Concatenated vectors of the teachings that every network has embedded."""
     numbers = sorted(set.intersection(*(set(part) for part in parts)))
     if not numbers:
         return {}
@@ -158,7 +158,7 @@ def _assembled(parts: Sequence[OfNetwork]) -> dict[int, Anew]:
 
 
 def _cost(embedder: Embedder, fresh: Sequence[Embedder], teachings: int) -> Cost:
-    """What a switch takes; images are embedded by networks that have not seen them."""
+    """Cost of switching: only networks new to the images embed them."""
     picture = as_picture(np.zeros((480, 640, 3), dtype=np.uint8))
     seconds = {network.name: _seconds(network, picture) for network in networks_of(embedder)}
     anew = sum(seconds[network.name] for network in fresh) * teachings / (os.cpu_count() or 1)
@@ -167,7 +167,7 @@ def _cost(embedder: Embedder, fresh: Sequence[Embedder], teachings: int) -> Cost
 
 
 def _seconds(network: Embedder, picture: Any) -> float:
-    """Of one core for one picture."""
+    """Seconds of one core for one picture."""
     best = math.inf
     for _ in range(ROUNDS):
         start = time.perf_counter()

@@ -1,15 +1,14 @@
-"""Another network, the same Memory: every vector made anew, all at once.
+"""Re-embeds a Memory: recomputes every vector with another network, all or nothing.
 
-The images come from the journal where they were kept (``keep_images="image"``), else from the files
-they were taught from, if those are still the same (sha256). New vectors are collected in a file of
-their own beside the journal; killed, the work goes on there the next time. Only when all are there
-does one transaction put them in the place of the old ones and write the log's chain anew. Where an
-image can no longer be read nothing is changed, unless the caller says that such teachings may go;
-they are then kept out, entries and all, and reported. It is one operation, which can be undone
-(before_reembed.py).
+The images come from the journal where they were kept (``keep_images="image"``), otherwise from the
+files they were taught from, if those are unchanged (sha256). New vectors are collected in a
+separate file beside the journal; after a kill the next call resumes from it. When all are there,
+one transaction replaces the old ones and rewrites the log's hash chain. If an image can no longer
+be read nothing changes, unless the caller agrees to drop such teachings; they are then removed with
+their entries and reported. The change is one operation, which can be undone (before_reembed.py).
 
-Boxes that the user gave stay as they are; those that were found are found anew, as the mode says
-that pictures are looked at in (regions/looking.py).
+Boxes given by the user stay as they are; boxes that were found are found again according to the
+region mode (regions/looking.py).
 """
 
 import contextlib
@@ -52,7 +51,7 @@ from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box
 from everlearn.regions.looking import Looker, Region, Sight
 
-# How many teachings that cannot be read a message names.
+# Number of unreadable teachings listed in a message.
 NAMED = 5
 
 Progress = Callable[[int, int], None]
@@ -60,15 +59,15 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Reembedding:
-    """What became of the teachings.
+    """Result of re-embedding.
 
     Attributes
     ----------
     embedder : str
     done : int
-        How many have a new vector.
+        Number of teachings with a new vector.
     left_out : tuple of (id, source)
-        Teachings whose image could no longer be read; they no longer count, until an undo.
+        Teachings whose image could no longer be read; they do not count until an undo.
     """
 
     embedder: str
@@ -78,14 +77,14 @@ class Reembedding:
 
 @dataclass(frozen=True)
 class Cost:
-    """What an embedder costs.
+    """The cost of an embedder.
 
     Attributes
     ----------
     milliseconds : float
-        Of one core for one picture.
+        Processor time of one core for one picture.
     switch_seconds : float
-        To embed anew what has to be, on all cores.
+        Time to embed what is missing, on all cores.
     megabytes : float
         On disk: vectors, and statistics in a snapshot.
     """
@@ -97,7 +96,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How well a Memory would know its names with an embedder.
+    """How well a Memory would recognise its names with an embedder.
 
     Attributes
     ----------
@@ -105,11 +104,11 @@ class Comparison:
     accuracy : float
         By leave-one-out over all teachings whose image can be read.
     teachings, left_out : int
-        How many could be read, and how many could not.
+        How many images could be read, and how many could not.
     regions : str
-        Which part of a picture was meant where no box was given.
+        Which part of a picture was used where no box was given.
     cost : Cost, optional
-        What a switch to it takes.
+        The cost of switching to it.
     """
 
     embedder: str
@@ -122,7 +121,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Anew:
-    """What a teaching will be: its vector, the part of the picture, and what else was seen."""
+    """New content of a teaching: its vector, the part of the picture, and other proposals."""
 
     vector: bytes
     region: TaughtBox | None = None
@@ -138,7 +137,7 @@ def embed_anew(
     progress: Progress | None,
     mode: str = "whole",
 ) -> dict[int, Anew]:
-    """New vectors by teaching, of all that can be read; what an earlier run made is used."""
+    """New vectors by teaching, for every readable image; reuses those of an earlier run."""
     rows = journal.db.rows("SELECT id, source, digest FROM teachings ORDER BY id")
     boxes = {number: given_box(taught) for number, taught in taught_boxes(journal).items()}
     found: dict[int, Anew] = {}
@@ -163,7 +162,7 @@ def embed_anew(
 
 
 def require_all_there(journal: Journal, vectors: Collection[int]) -> None:
-    """Refuse where teachings that count have no new vector."""
+    """Refuse if a teaching that counts has no new vector."""
     rows = journal.db.rows(
         "SELECT teachings.id, source, names.name FROM teachings "
         "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL ORDER BY teachings.id"
@@ -178,8 +177,8 @@ def require_all_there(journal: Journal, vectors: Collection[int]) -> None:
     names = f"; nothing would be left of {', '.join(lost[:NAMED])}" if lost else ""
     raise PicturesMissing(
         f"the pictures of {len(missing)} of {len(rows)} teachings can no longer be read: {some}"
-        f"{more}{names}. Nothing was changed. If files were moved, say where to: everlearn "
-        "relocate OLD NEW; to go on without these teachings: reembed(..., drop=True), or --yes",
+        f"{more}{names}. Nothing was changed. If files were moved, run everlearn relocate OLD "
+        "NEW; to go on without these teachings, use reembed(..., drop=True), or --yes",
         len(missing),
     )
 
@@ -187,14 +186,14 @@ def require_all_there(journal: Journal, vectors: Collection[int]) -> None:
 def replace_vectors(
     journal: Journal, embedder: Embedder, anew: dict[int, Anew], mode: str = "whole"
 ) -> Reembedding:
-    """All vectors at once, and the log without what has none; inside a transaction."""
+    """Replace all vectors and drop log entries without one; call inside a transaction."""
     rows = journal.db.rows(
         "SELECT id, position, name, time, source, digest, pictures FROM teachings ORDER BY id"
     )
     if not any(row[1] is not None and row[0] in anew for row in rows):
         raise NeverLearned(
-            "no image that was taught can be read any more, so there is nothing to embed; nothing "
-            "was changed"
+            "no taught image can be read any more, so there is nothing to embed; nothing "
+            "was changed. If files were moved, run everlearn relocate OLD NEW"
         )
     left_out = [(row[0], row[4]) for row in rows if row[0] not in anew and row[1] is not None]
     gone = [(row[0],) for row in rows if row[0] not in anew]
@@ -225,7 +224,7 @@ def replace_vectors(
 
 
 def _replace_parts(journal: Journal, number: int, digest: bytes, pictures: int, new: Anew) -> int:
-    """Box, thumbnail and proposals of a teaching; which pictures are kept of it now."""
+    """Write box, thumbnail and proposals of a teaching; returns the flags of stored pictures."""
     pictures &= ~PICTURES["boxes"]
     if new.region is not None:
         pictures |= PICTURES["boxes"]
@@ -240,7 +239,7 @@ def _replace_parts(journal: Journal, number: int, digest: bytes, pictures: int, 
 
 
 def is_collected(caches: Caches, embedder: Embedder) -> bool:
-    """Whether an earlier run collected vectors of an embedder, of whole pictures."""
+    """Whether an earlier run collected vectors of this embedder, of whole pictures."""
     with contextlib.closing(caches.collected(_key(embedder, "whole"))) as side:
         return bool(side.known())
 
@@ -248,7 +247,7 @@ def is_collected(caches: Caches, embedder: Embedder) -> bool:
 def collect(
     caches: Caches, journal: Journal, embedder: Embedder, vectors: dict[int, Vectors]
 ) -> None:
-    """Keep new vectors of whole pictures, by teaching, as if :func:`embed_anew` had made them."""
+    """Store new vectors of whole pictures as if :func:`embed_anew` had made them."""
     digests = dict(journal.db.rows("SELECT id, digest FROM teachings"))
     with contextlib.closing(caches.collected(_key(embedder, "whole"))) as side:
         for number, vector in vectors.items():
@@ -263,7 +262,7 @@ def compare(
     mode: str = "whole",
     cost: Cost | None = None,
 ) -> Comparison:
-    """Accuracy by leave-one-out with the vectors of another embedder, or of other parts."""
+    """Leave-one-out accuracy with the vectors of another embedder, or of other parts."""
     ids, named, _, _ = journal.everything()
     chosen = [index for index, number in enumerate(ids) if number in anew]
     if not chosen:
@@ -280,7 +279,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Wanted:
-    """A teaching to be looked at again."""
+    """A teaching to be embedded again."""
 
     number: int
     source: str
@@ -289,14 +288,14 @@ class Wanted:
 
     @property
     def key(self) -> bytes:
-        """By which the same picture and box are found again."""
+        """Identifies the picture and box among collected vectors."""
         return self.digest + (b"" if self.box is None else np.array(self.box, "<f8").tobytes())
 
 
 def _looked_at(
     journal: Journal, embedder: Embedder, todo: list[Wanted], limits: Limits, mode: str
 ) -> Iterator[tuple[Wanted, Anew | None]]:
-    """Whole pictures as batches, parts one by one; ``None`` for what cannot be read."""
+    """Embed whole pictures in batches, parts one by one; ``None`` where unreadable."""
     plain = [wanted for wanted in todo if wanted.box is None and mode == "whole"]
     parts = [wanted for wanted in todo if wanted.box is not None or mode != "whole"]
     readable: list[Wanted] = []
@@ -335,7 +334,7 @@ def _anew(embedder: Embedder, seen: Embedded | Sight | Unreadable) -> Anew | Non
 def taught_image(
     journal: Journal, number: int, source: str, digest: bytes, limits: Limits
 ) -> bytes | None:
-    """The image file of a teaching: as kept in the journal, or from its source if unchanged."""
+    """The image file of a teaching: from the journal, or from its source if unchanged."""
     kept = journal.image(number)
     if kept is not None:
         return kept
@@ -351,7 +350,7 @@ def taught_image(
 def _write_log(
     journal: Journal, entries: list[tuple[int, int, int, int]], contents: dict[int, bytes]
 ) -> dict[int, int]:
-    """The log anew, with its chain; by which position each teaching counts."""
+    """Rewrite the log with its hash chain; returns the position at which each teaching counts."""
     chain, rows, counting = BEGINNING, [], {}
     for position, (operation, teaching, name, sign) in enumerate(entries, start=1):
         entry = position, operation, teaching, name, sign
@@ -372,18 +371,18 @@ def _fits(vector: object, embedder: Embedder) -> bool:
 
 
 def _key(embedder: Embedder, mode: str) -> str:
-    """What the vectors of an embedder and mode are collected under."""
+    """Key under which vectors of an embedder and mode are collected."""
     return hashlib.sha256(f"{embedder.name} {mode}".encode()).hexdigest()[:16]
 
 
 def _written(anew: Anew) -> bytes:
-    """All of it as bytes that :func:`_read_back` reads."""
+    """Serialise for :func:`_read_back`."""
     parts = anew.vector, anew.thumbnail, packed(anew.region, anew.proposals)
     return struct.pack("<3Q", *map(len, parts)) + b"".join(parts)
 
 
 def _believed(collected: dict[bytes, bytes], embedder: Embedder) -> dict[bytes, Anew]:
-    """What was collected, but for what cannot be what this embedder made."""
+    """The collected entries that are valid for this embedder."""
     found = {}
     for key, data in collected.items():
         try:

@@ -1,4 +1,4 @@
-"""Pictures that were moved: their teachings follow."""
+"""Updates the paths of teachings whose pictures were moved."""
 
 import hashlib
 import os
@@ -12,14 +12,14 @@ from everlearn.memory.storage.rows import Example
 
 @dataclass(frozen=True)
 class Relocation:
-    """What became of teachings whose pictures were moved.
+    """Result of a relocation.
 
     Attributes
     ----------
     moved : int
-        How many have a new path.
+        Number of teachings with a new path.
     missing : tuple of str
-        Sources for which there is no file with the same bytes in the new place.
+        Sources for which the new path holds no file with the same bytes.
     """
 
     moved: int
@@ -27,7 +27,7 @@ class Relocation:
 
 
 def relocate(journal: Journal, old: str, new: str, limits: Limits) -> Relocation:
-    """Give teachings from a file or folder their new path; inside a transaction."""
+    """Give teachings from a file or folder their new path; call inside a transaction."""
     found = journal.find(source=old, forgotten=True)
     if not found:
         raise UnknownLabel(f"nothing was taught from {old}")
@@ -44,7 +44,7 @@ def relocate(journal: Journal, old: str, new: str, limits: Limits) -> Relocation
 
 
 def follow_moved(journal: Journal, name: str, example: Example) -> None:
-    """A picture that is taught again from another path, where the old one is gone, moves there."""
+    """Update the source of a picture that is taught again from another path, if the old is gone."""
     if not os.path.isabs(example.source):
         return
     for teaching in journal.find(name=name, digest=example.digest):

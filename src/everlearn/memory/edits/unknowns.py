@@ -1,8 +1,8 @@
-"""Images that were answered with *unknown* and kept: which of them show the same thing?
+"""Stores images that were answered with *unknown* and groups those that show the same thing.
 
-They are grouped by likeness: average linkage, cut halfway between the likeness of one name's
-examples and that of two names'. A group can be named, which teaches its members; dropped; or
-ignored, which keeps it and makes everything that resembles it be answered with *ignored*.
+Groups are formed by average linkage on cosine similarity, cut halfway between the similarity of
+examples of one name and that of two names. A group can be named, which teaches its members;
+dropped; or ignored, which keeps it and answers everything that resembles it with *ignored*.
 
 Each of these changes the *state* of the group's members, and keeps what the states were before, so
 that an undo can put them back (operations.py). What was named or dropped stays in its row, set
@@ -51,7 +51,7 @@ COLUMNS = "id, time, source, digest, ignored, thumbnail, vector"
 
 @dataclass(frozen=True)
 class Group:
-    """Unknown images that are alike.
+    """Similar unknown images.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Group:
         The known name it resembles most.
     ignored : bool
     sources : tuple of str
-        Where its members came from, in the order of ``examples``; empty where it is not known.
+        Where its members came from, in the order of ``examples``; empty where unknown.
     """
 
     id: int
@@ -163,7 +163,7 @@ def thumbnail_of(journal: Journal, number: int) -> bytes | None:
 
 
 def groups(images: list[UnknownImage], likeness: float) -> list[list[UnknownImage]]:
-    """Unknown images that are alike, the largest group first; ignored groups stay as they are."""
+    """Groups of similar images, largest first; ignored groups stay as they are."""
     ignored: dict[int, list[UnknownImage]] = {}
     for one in images:
         if one.ignored:
@@ -174,7 +174,7 @@ def groups(images: list[UnknownImage], likeness: float) -> list[list[UnknownImag
 
 
 def likeness_of(counts: Array, means: Array, lengths: Array) -> float:
-    """The likeness (cosine) halfway between that of one name's examples and that of two names'."""
+    """Cosine similarity halfway between that within a name and that between names."""
     several = counts > 1
     within = float(np.mean(lengths[several] ** 2)) if several.any() else USUAL_LIKENESS
     if len(counts) < 2:
@@ -185,7 +185,7 @@ def likeness_of(counts: Array, means: Array, lengths: Array) -> float:
 
 
 def resembles_ignored(images: list[UnknownImage], x: Array, likeness: float) -> bool:
-    """Whether something looks like a group that is to be ignored."""
+    """Whether an example resembles a group that is set to be ignored."""
     members: dict[int, list[NDArray[np.float32]]] = {}
     for one in images:
         if one.ignored:
@@ -213,7 +213,7 @@ def set_states(journal: Journal, states: dict[int, int]) -> dict[int, int]:
 
 
 def nearest_names(model: Model, journal: Journal) -> dict[int, str]:
-    """The name that each kept image resembles most."""
+    """The name that each stored image resembles most."""
     found = all_unknowns(journal)
     if not found or not model.taught:
         return {}
@@ -226,7 +226,7 @@ def nearest_names(model: Model, journal: Journal) -> dict[int, str]:
 
 
 def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collection[int]) -> int:
-    """Drop images that show or name what is about to be erased; how many. Inside a transaction.
+    """Delete images that show or name what is about to be erased; returns how many.
 
     Those are the same pictures, pictures from the same files, from folders that hold nothing else
     or are called like a name that goes, and those said to be ``resembling`` it; and whatever was
@@ -268,7 +268,7 @@ def find_group(found: list[list[UnknownImage]], number: int) -> list[UnknownImag
 
 
 def _alike(free: list[UnknownImage], likeness: float) -> list[NDArray[np.bool_]]:
-    """Which images are in which group, one mask each."""
+    """One boolean mask of members per group."""
     if len(free) < 2:
         return [np.ones(1, dtype=np.bool_)] if free else []
     from scipy.cluster.hierarchy import fcluster, linkage

@@ -1,8 +1,9 @@
-"""Teachings into the journal, each as a part of an operation.
+"""Writes teachings into the journal, each as part of an operation.
 
-What is known already is not taught twice, and vectors are alike. A name is spelled without stray
-spaces, and as it was spelled the first time: ``purple finch`` and `` Purple Finch`` are the name
-``Purple Finch`` if that was taught before. Words that an answer uses itself cannot be names.
+An example that is already known is not taught twice, and all vectors are of one kind. Names are
+stripped of surrounding spaces and keep their first spelling: ``purple finch`` and `` Purple Finch``
+are the name ``Purple Finch`` if that was taught before. Words with a meaning in answers cannot be
+names.
 """
 
 import difflib
@@ -23,35 +24,35 @@ from everlearn.memory.storage.rows import (
     row_checksum,
 )
 
-# Many teachings share one transaction: until there are this many, or this long has passed.
+# Teachings share a transaction until there are this many, or this much time has passed.
 COMMIT_ROWS = 64
 COMMIT_SECONDS = 0.25
 
-# What became of a teaching: it was there already, it is new, it stands under another name.
+# Outcome of a teaching: it was there already, it is new, it is taught under another name.
 REPEATED, NEW, OTHER = 0, 1, 2
 
-# An answer that is no name, and what is learned about pictures that is none.
+# Reserved words: an answer that is not a name, and the label of background.
 RESERVED = frozenset({"unknown", "ignored", "background"})
-# How alike two names are, from 0 to 1, of which one may be a misspelling of the other.
+# Two names at least this similar, from 0 to 1, may be spellings of the same one.
 ALIKE = 0.8
-# So many names are read at once rather than looked up one by one.
+# Up to this many names are read at once rather than looked up one by one.
 FEW_NAMES = 10_000
 
 LONGEST_GROUP = 100
-# Of an operation.
+# Columns of an operation.
 COLUMNS = "id, kind, time, turns, dropped, name, called"
 
 Kind = dict[str, str]
 
 
 class TeachingWriter:
-    """Writes the examples of one operation, however many transactions it takes.
+    """Writes the examples of one operation, in any number of transactions.
 
     Parameters
     ----------
     journal : Journal
     kind : str
-        What the operation is called.
+        The kind of operation.
     again : bool
         Write an example even if it counts under the same name already.
     also : bool
@@ -71,7 +72,7 @@ class TeachingWriter:
         self.operation: list[float] | None = None
 
     def write(self, examples: Iterable[tuple[str, Example]]) -> list[bool | InvalidInput]:
-        """One transaction; whether each was new, or why it was not written."""
+        """Write one transaction; returns whether each example was new, or its error."""
         everything = list(examples)
         refusals = [_too_long(example) for _, example in everything]
         pairs = [pair for pair, no in zip(everything, refusals, strict=True) if no is None]
@@ -111,7 +112,7 @@ class TeachingWriter:
 def write_request(
     journal: Journal, options: dict[str, Any], pairs: list[tuple[str, Example]]
 ) -> dict[str, Any]:
-    """Write teachings; inside a transaction. What became of each, in numbers that hold no words."""
+    """Write teachings and return outcome codes without names; call inside a transaction."""
     settle_kinds(journal, [example for _, example in pairs])
     known = journal.counting_names(example.same_as for _, example in pairs)
     codes: list[int] = []
@@ -142,13 +143,13 @@ def _other_name(name: str, example: Example, names: set[str]) -> OtherName:
     what = example.source or "this example"
     known = ", ".join(repr(other) for other in sorted(names))
     return OtherName(
-        f"{what} is already taught as {known}: correct it to move it to {name!r}, or teach it "
-        "with also=True (--also) to keep both names"
+        f"{what} is already taught as {known}; use correct to move it to {name!r}, or also=True "
+        "(--also) to keep both names"
     )
 
 
 def _too_long(example: Example) -> InvalidInput | None:
-    """Why this example cannot be kept, though the others of its operation can."""
+    """Why this example cannot be stored, though the others of its operation can."""
     try:
         require_source(example.source)
     except InvalidInput as error:
@@ -157,20 +158,20 @@ def _too_long(example: Example) -> InvalidInput | None:
 
 
 def kind_of_vectors(journal: Journal) -> Kind:
-    """What the first vectors settled: how long they are, and which embedder made them."""
+    """Length and embedder of the first vectors, which later ones must match."""
     return journal.facts("n_features", "embedder")
 
 
 def require_alike(known: Kind, example: Example, memory: str) -> Kind:
-    """Vectors must be of one kind; returns that of the example."""
+    """Require vectors of one kind; returns the kind of the example."""
     require_source(example.source)
     require_width(len(example.vector))
     mine = {"n_features": str(len(example.vector)), "embedder": example.embedder}
     if known["embedder"] and mine["embedder"] and known["embedder"] != mine["embedder"]:
         raise WrongEmbedder(
-            f"{memory} was taught with the embedder {known['embedder']!r}, this is "
+            f"{memory} was taught with the embedder {known['embedder']!r}, not "
             f"{mine['embedder']!r}; vectors of two embedders cannot be compared: open it with "
-            "the first (embedder=, or everlearn --network FILE), or change it over with reembed"
+            "the first (embedder=, or everlearn --network FILE), or convert it with reembed"
         )
     if known["n_features"] and known["n_features"] != mine["n_features"]:
         raise WrongWidth(
@@ -181,7 +182,7 @@ def require_alike(known: Kind, example: Example, memory: str) -> Kind:
 
 
 def settle_kind(journal: Journal, example: Example) -> None:
-    """Vectors must be of one kind, and the first ones settle which; inside a transaction."""
+    """Require vectors of one kind; the first ones set it. Call inside a transaction."""
     settle_kinds(journal, [example])
 
 
@@ -198,7 +199,7 @@ def settle_kinds(journal: Journal, examples: Sequence[Example]) -> None:
 def in_parts(
     pairs: Iterable[tuple[str, Any]], rows: int = COMMIT_ROWS
 ) -> Iterator[list[tuple[str, Any]]]:
-    """What has come in since the last transaction, in parts that are worth one."""
+    """Group what has arrived since the last transaction into parts of useful size."""
     part: list[tuple[str, Any]] = []
     since = time.monotonic()
     for pair in pairs:
@@ -211,15 +212,15 @@ def in_parts(
 
 
 def begin(journal: Journal, kind: str, group: str | None = None) -> int:
-    """A new operation, or the last one if it is of the same group.
+    """Begin a new operation, or continue the last one if it is of the same group.
 
-    What was undone before can no longer be redone.
+    Operations undone before can no longer be redone.
     """
     return int(begun(journal, kind, group)[0])
 
 
 def begun(journal: Journal, kind: str, group: str | None = None) -> list[float]:
-    """As :func:`begin`, with the time, by which :func:`going_on` knows it again."""
+    """As :func:`begin`, with the time, which :func:`going_on` uses to recognise the operation."""
     last = journal.db.row(f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT 1")
     if group is not None and last is not None and last[1:2] + last[3:] == (kind, 0, 0, None, group):
         return [int(last[0]), last[2]]
@@ -234,7 +235,7 @@ def begun(journal: Journal, kind: str, group: str | None = None) -> list[float]:
 
 
 def going_on(journal: Journal, operation: list[float] | None) -> list[float] | None:
-    """An operation that was begun in an earlier transaction, if it was not undone or erased."""
+    """An operation begun in an earlier transaction, if it was not undone or erased since."""
     if operation is None:
         return None
     number, when = operation
@@ -243,14 +244,14 @@ def going_on(journal: Journal, operation: list[float] | None) -> list[float] | N
 
 
 def keep_operation(journal: Journal, row: tuple[object, ...]) -> None:
-    """Write an operation down, or what became of it."""
+    """Insert or update an operation."""
     require_row("operations", row)
     own = row_checksum("operations", *row)  # type: ignore[arg-type]
     journal.db.replace("operations", *row, own)
 
 
 def require_group(group: str | None) -> None:
-    """A group is a word that the caller makes up, a new one for every operation."""
+    """Require a valid group: a word chosen by the caller, new for every operation."""
     if group is not None and not (
         isinstance(group, str) and 0 < len(group) <= LONGEST_GROUP and group.isascii()
     ):
@@ -260,7 +261,7 @@ def require_group(group: str | None) -> None:
 
 
 class Spelling:
-    """The spelling of names in one journal; reads all names once, when a new one comes.
+    """The spelling of names in one journal; all names are read once, when a new one arrives.
 
     Parameters
     ----------
@@ -270,19 +271,17 @@ class Spelling:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._known: dict[str, str] | None = None
-        # Asked once for each: teaching a thousand pictures of a name is one look at it.
+        # Cached per name: teaching a thousand pictures of a name looks it up once.
         self._there: set[str] = set()
         self._looks = 0
         self._has_all = False
 
     def __call__(self, name: str) -> str:
-        """The name as it is kept."""
+        """The name as it is stored."""
         require_name(name)
         tidy = " ".join(name.split())
         if tidy.casefold() in RESERVED:
-            raise InvalidLabel(
-                f"{tidy!r} is a word that answers use themselves; choose another name"
-            )
+            raise InvalidLabel(f"{tidy!r} has a meaning of its own in answers; choose another name")
         inbox = self._journal.db.inbox
         if inbox is None:
             return self._spelled(tidy)
@@ -296,7 +295,7 @@ class Spelling:
         return self._known.setdefault(tidy.casefold(), tidy)
 
     def _is_there(self, name: str) -> bool:
-        """Whether a name is known; those of a small journal are read together, the second time."""
+        """Whether a name is known; a small journal's names are read together the second time."""
         self._looks += 1
         if self._looks == 2 and self._journal.n_names <= FEW_NAMES:
             self._there.update(self._journal.name_ids().values())
@@ -307,7 +306,7 @@ class Spelling:
 
 
 def misspelled(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a new one looks like a misspelling of, if there is one."""
+    """The known name that a new one looks like a misspelling of, or ``None``."""
     tidy = " ".join(name.split()).casefold()
     by_casefold = {other.casefold(): other for other in known}
     if tidy in by_casefold:

@@ -1,1 +1,1 @@
-"""A Memory as an ONNX file."""
+"""Exports a Memory as an ONNX file, or its boxes as annotations."""

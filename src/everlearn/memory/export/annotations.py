@@ -1,4 +1,4 @@
-"""What a Memory was taught with boxes, as annotations that other tools read."""
+"""Exports taught boxes as annotations for other tools."""
 
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def annotations_of(memory: "Memory") -> list[Annotated]:
-    """Every image file that was taught, with its names and boxes, in the order it was taught.
+    """Every taught image file with its names and boxes, in the order of teaching.
 
-    A teaching without a box is about the whole image. What was taught as pixels or vectors has no
-    file, and is left out.
+    A teaching without a box is about the whole image. Teachings of pixels or vectors have no file
+    and are left out.
     """
     things: dict[str, list[tuple[str, Box]]] = {}
     for teaching in memory.teachings():

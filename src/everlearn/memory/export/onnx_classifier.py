@@ -1,8 +1,8 @@
-"""A linear head as one ONNX file, written without any package. The graph is
+"""Writes a linear head as one ONNX file, without the onnx package. The graph is
 
-    features (n, d) → length one → seen → · Wᵀ + b → / T → softmax → probabilities (n, K)
+    features (n, d) → length one → mapped → · Wᵀ + b → / T → softmax → probabilities (n, K)
 
-where what is seen is the vector or, behind a feature map (feature_map.py), its signed power at
+where *mapped* is the vector itself or, with a feature map (feature_map.py), its signed power at
 length one. The names are in the metadata under ``names``, as a JSON list in the order of the
 columns.
 """
@@ -57,7 +57,7 @@ def linear_head_model(
 
 
 def mapped_features(power: float, unit: str, seen: str) -> list[bytes]:
-    """What a classifier sees of vectors of length one: their signed power, at length one again."""
+    """The feature map for vectors of length one: their signed power, normalised again."""
     if power == 1.0:
         return [node("Identity", [unit], seen)]
     size, sign, raised, signed = (f"{seen}:{step}" for step in ("size", "sign", "raised", "signed"))

@@ -1,15 +1,15 @@
-"""The whole chain as one ONNX file: pixels in, names, probabilities and *unknown* out.
+"""Writes embedder and classifier as one ONNX file: pixels in; names, probabilities, *unknown* out.
 
     pixels (n, s, s, 3) bytes → (value − mean) / scale, channels first → the embedder's own graph
-      → length one → seen → · Wᵀ + b → softmax → probabilities, name
-                   → · Dᵀ → familiarity, the class it is with → its rank among left-out scores
+      → length one → mapped → · Wᵀ + b → softmax → probabilities, name
+                   → · Dᵀ → familiarity, nearest class → its rank among leave-one-out scores
                                                               → p_value, unknown
 
-W, b and the temperature are those of the classifier, which sees a vector as onnx_classifier.py
-says; D are the class directions (unknown.py), familiarity is the blend of familiar.py, and ranks
-are those of conformal.py. The file says *unknown* of what ``ask`` says it of.
+W, b and the temperature are those of the classifier, with the feature map of onnx_classifier.py; D
+are the class directions (unknown.py), familiarity is the blend of familiar.py, and ranks are those
+of conformal.py. The file's *unknown* equals that of ``ask``.
 
-The embedder's graph is taken over as it is, its bytes unread but for the names of input and output.
+The embedder's graph is copied unchanged; only the names of its input and output are read.
 """
 
 import json
@@ -37,7 +37,7 @@ from everlearn.memory.export.onnx_proto import (
 )
 from everlearn.memory.model.calibrated import CalibratedModel
 
-# The first set of operators in which those used here have their present form.
+# The first operator set in which the operators used here have their present form.
 OLDEST_OPSET = 13
 # Fields of a model, and of a graph.
 VERSION, GRAPH, OPERATORS, FUNCTIONS = 1, 7, 8, 25
@@ -46,7 +46,7 @@ NAME, INITIALIZER, INPUT, OUTPUT = 2, 5, 11, 12
 
 @dataclass(frozen=True)
 class Network:
-    """What is needed of an embedder's file."""
+    """The parts of an embedder's file that are needed."""
 
     version: int
     operators: list[bytes]
@@ -61,13 +61,15 @@ def chain_model(
     """The file's bytes."""
     if not isinstance(embedder, OnnxEmbedder) or embedder.mirror:
         raise NotExportable(
-            "only an embedder that is an ONNX file itself, without mirror images, can be written "
-            "into one file with the classifier; export the head alone, or reembed with such a file"
+            "only an embedder that is an ONNX file, without mirrored images, can be written into "
+            "one file with the classifier; export without the embedder, or reembed with such a "
+            "file"
         )
     if not embedder.plain:
         raise NotExportable(
-            "the embedder's file takes bytes, or channels last, or gives feature maps; one that "
-            "takes float (n, 3, side, side) and gives vectors goes into one file; export the head"
+            "the embedder's file takes bytes, or channels last, or returns feature maps; one "
+            "file needs an embedder from float (n, 3, side, side) to vectors; export without the "
+            "embedder"
         )
     network = network_of(embedder.model)
     power, weights, bias = reading.linear_head()
@@ -105,13 +107,13 @@ def network_of(model: bytes) -> Network:
     """The parts of an ONNX file."""
     parts = _pairs(model)
     if any(field == FUNCTIONS for field, _ in parts):
-        raise NotExportable("the embedder's file has functions of its own; export the head alone")
+        raise NotExportable("the embedder's file defines functions; export without the embedder")
     operators = [content for field, content in parts if field == OPERATORS]
     opset = max(_opset(one) for one in operators)
     if opset < OLDEST_OPSET:
         raise NotExportable(
-            f"the embedder's file has operators of version {opset}; at least {OLDEST_OPSET} are "
-            "needed to go on from it: convert it, or export the head alone"
+            f"the embedder's file uses operator set {opset}, but at least {OLDEST_OPSET} is "
+            "needed; convert it, or export without the embedder"
         )
     graph = _pairs(_of(parts, GRAPH))
     initializers = {_word(inside, 8) for part, inside in graph if part == INITIALIZER}
@@ -126,7 +128,7 @@ def network_of(model: bytes) -> Network:
 
 
 def _prepared(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
-    """Pixels as the network wants them, at the place of its input."""
+    """Pixels preprocessed for the network, connected to its input."""
     return [
         tensor("our:mean", embedder.mean),
         tensor("our:scale", embedder.scale),
@@ -138,7 +140,7 @@ def _prepared(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
 
 
 def _features(network: Network, power: float) -> list[bytes]:
-    """The vector at length one, and what the classifier sees of it."""
+    """The vector at length one, and the classifier's features."""
     unit = node("LpNormalization", [network.output], "our:unit", axis=-1, p=2)
     return [unit, *mapped_features(power, "our:unit", "our:seen")]
 
@@ -200,7 +202,7 @@ def _unknown(reading: CalibratedModel, accept: float) -> list[bytes]:
 
 
 def _of(parts: list[tuple[int, Any]], wanted: int) -> Any:
-    """The first part with this number."""
+    """The first part with this field number."""
     return next(content for field, content in parts if field == wanted)
 
 
@@ -209,7 +211,7 @@ def _word(described: bytes, field: int) -> str:
 
 
 def _opset(operators: bytes) -> int:
-    """The version of ONNX's own operators; zero for those of somebody else."""
+    """The version of ONNX's own operators; zero for those of another domain."""
     parts = dict(_pairs(operators))
     return 0 if parts.get(1) else int(parts.get(2, 0))
 

@@ -1,8 +1,7 @@
-"""What an ONNX file is made of, written and read without any package.
+"""Reads and writes the parts of an ONNX file, without the onnx package.
 
-An ONNX file is a protocol-buffer message: whole numbers as variable-length integers, everything
-else as bytes with their length in front, each with the number of its field. Field numbers are those
-of onnx.proto3.
+An ONNX file is a protocol-buffer message: integers have variable length, everything else is bytes
+preceded by their length, each with its field number. Field numbers are those of onnx.proto3.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ import numpy as np
 
 from everlearn.arrays import AnyArray
 
-# Kinds of numbers, as a tensor names them.
+# Element types of a tensor.
 FLOAT, UINT8, INT64, STRING, BOOL = 1, 2, 7, 8, 9
 
 
@@ -21,7 +20,7 @@ def node(
     body = b"".join(text(1, name) for name in inputs)
     body += b"".join(text(2, name) for name in outputs) + text(4, kind)
     for name, given in attributes.items():
-        # A whole number: type INT (2), value in field 3; several: type INTS (7), field 8.
+        # An integer: type INT (2), value in field 3; several: type INTS (7), field 8.
         if isinstance(given, int):
             body += message(5, text(1, name) + number(3, given) + number(20, 2))
         else:
@@ -31,7 +30,7 @@ def node(
 
 
 def tensor(name: str, values: AnyArray) -> bytes:
-    """An initializer: float32, whole numbers as int64, or words."""
+    """An initializer: float32, int64 or strings."""
     dims = b"".join(number(1, size) for size in values.shape)
     if values.dtype.kind in "UO":
         words = b"".join(text(6, str(word)) for word in values.ravel().tolist())
@@ -61,7 +60,7 @@ def message(field: int, body: bytes) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Seven bits a byte, lowest first; the highest bit says that more follow."""
+    """Seven bits per byte, lowest first; the highest bit says that more follow."""
     groups = bytearray()
     while value > 0x7F:
         groups.append(value & 0x7F | 0x80)
@@ -71,7 +70,7 @@ def varint(value: int) -> bytes:
 
 
 def fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: their numbers, and a whole number or bytes each."""
+    """The fields of a message: their numbers, each with an integer or bytes."""
     at = 0
     while at < len(body):
         key, at = _read_varint(body, at)

@@ -1,1 +1,1 @@
-"""What a Memory can say about itself."""
+"""Reports about a Memory: accuracy, explanations, evaluation, verification."""

@@ -1,4 +1,4 @@
-"""How well does a Memory know a folder of folders?"""
+"""Evaluates a Memory on a folder of labelled folders."""
 
 import hashlib
 import os
@@ -17,12 +17,12 @@ from everlearn.memory.answers import Answers
 if TYPE_CHECKING:
     from everlearn.memory.memory import Memory
 
-# In a plot, what stands for "called unknown".
+# Label of "called unknown" in a plot.
 UNKNOWN = "(unknown)"
 
 
 class Mistake(NamedTuple):
-    """Images of one name that were answered alike, and wrongly.
+    """Images of one name with the same wrong answer.
 
     ``answered`` is ``None`` if they were called unknown.
     """
@@ -35,7 +35,7 @@ class Mistake(NamedTuple):
 
 @dataclass
 class Evaluation:
-    """Counts of what was asked and answered.
+    """Counts of questions and answers.
 
     An image counts as right if its name is the first answer *and* it was not called unknown.
 
@@ -43,9 +43,9 @@ class Evaluation:
     ----------
     answers : dict
         Files by (true name, answered name), for names the Memory knows; the answered name is
-        ``None`` where it was "unknown".
+        ``None`` where the answer was "unknown".
     flagged_unknown : int
-        How many images of names the Memory does not know were called unknown.
+        Number of images of unknown names that were called unknown.
     n_unknown : int
         Images of names that were never taught.
     taken_for : list of (file, true name, answered name)
@@ -86,17 +86,17 @@ class Evaluation:
 
     @property
     def flagged_known(self) -> int:
-        """How many images of names the Memory knows were called unknown."""
+        """Number of images of known names that were called unknown."""
         return sum(len(files) for (_, said), files in self.answers.items() if said is None)
 
     @property
     def accuracy(self) -> float:
-        """The share of images of known names that were answered right."""
+        """Share of images of known names that were answered correctly."""
         right = sum(len(files) for (true, said), files in self.answers.items() if true == said)
         return right / self.n_known if self.n_known else float("nan")
 
     def per_name(self) -> dict[str, tuple[int, int]]:
-        """Right answers and images of every known name."""
+        """Correct answers and images of every known name."""
         right: Counter[str] = Counter()
         images: Counter[str] = Counter()
         for (true, said), files in self.answers.items():
@@ -105,7 +105,7 @@ class Evaluation:
         return {name: (right[name], images[name]) for name in sorted(images)}
 
     def mistakes(self) -> list[Mistake]:
-        """What was answered wrongly, the most frequent first."""
+        """Wrong answers, most frequent first."""
         wrong = [
             Mistake(true, said, len(files), tuple(files))
             for (true, said), files in self.answers.items()
@@ -137,7 +137,7 @@ def evaluate(
 
 
 def plot_confusion(evaluation: Evaluation, path: str | os.PathLike[str]) -> None:
-    """The confusion matrix as a picture, with how often in every cell."""
+    """Draw the confusion matrix, with the count in every cell."""
     from everlearn.evaluation.plots import confusion_matrix
 
     if not evaluation.answers:
@@ -152,7 +152,7 @@ def plot_confusion(evaluation: Evaluation, path: str | os.PathLike[str]) -> None
 
 
 def _matrix(evaluation: Evaluation) -> tuple[list[str], list[str], np.ndarray[Any, Any]]:
-    """Names shown, names answered, and how often each pair was."""
+    """True names, answered names, and the count of each pair."""
     shown = sorted({true for true, _ in evaluation.answers})
     named = sorted({said for _, said in evaluation.answers if said is not None} | set(shown))
     said = [*named, UNKNOWN] if evaluation.flagged_known else named
@@ -164,7 +164,7 @@ def _matrix(evaluation: Evaluation) -> tuple[list[str], list[str], np.ndarray[An
 
 
 def was_taught(memory: "Memory", source: Any) -> bool:
-    """Whether the Memory was taught this very file."""
+    """Whether the Memory was taught this file."""
     if not isinstance(source, (bytes, str, os.PathLike)):
         return False
     try:

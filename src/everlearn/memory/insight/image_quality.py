@@ -1,4 +1,4 @@
-"""Is a picture sharp and bright enough to learn from? Judged by its thumbnail."""
+"""Judges from a thumbnail whether a picture is sharp and bright enough to learn from."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,16 @@ import numpy as np
 from everlearn.errors import EverlearnError
 from everlearn.images.decode import decode
 
-# Mean brightness, from 0 to 255, below which a picture shows little.
+# Pictures with a lower mean brightness, from 0 to 255, are dark.
 DARK = 30.0
-# Mean squared Laplacian, relative to the variance of brightness, below which nothing has an edge:
+# Mean squared Laplacian relative to the variance of brightness; lower values are blurred:
 # photographs have 0.35 and more, blurred by a fiftieth of their width 0.02 to 0.15.
 BLURRED = 0.15
 
 
 @dataclass(frozen=True)
 class ImageQuality:
-    """What a thumbnail looks like."""
+    """Brightness and sharpness of a thumbnail."""
 
     brightness: float
     sharpness: float
@@ -31,7 +31,7 @@ class ImageQuality:
 
 
 def looked_at(thumbnail: bytes | None) -> ImageQuality | None:
-    """Measure a thumbnail; ``None`` where there is none that can be read."""
+    """Measure a thumbnail; ``None`` if it is missing or cannot be read."""
     if thumbnail is None:
         return None
     try:

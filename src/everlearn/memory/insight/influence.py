@@ -1,4 +1,4 @@
-"""What every single teaching does to an answer, exactly and without teaching anything again.
+"""The exact effect of every single teaching on an answer, without retraining.
 
 Ridge regression without teaching i, of class c and at leverage h_i = x_i·A⁻¹x_i, is a rank-one step
 away from ridge regression with it. With z = A⁻¹x, w_k = A⁻¹b_k, t_i = x_i·z and v_i = x_i·w_k the
@@ -8,13 +8,13 @@ matrix is the case x = x_i)
     k ≠ c    b_k·z + v_i t_i / (1 − h_i)
     k = c    b_k·z − t_i + (v_i − h_i) t_i / (1 − h_i)
 
-each times the recoding n'_k^−α with the counts that are left. (N^α multiplies the scores of all
-classes alike; it is left away where effects are compared, or every teaching would carry every
-answer a little.) Taking out several at once, S,
-solves a small system of as many unknowns: A'⁻¹x = z + U (I − X_S U)⁻¹ X_S z with U = A⁻¹X_Sᵀ.
+each times the recoding n'_k^−α with the remaining counts. (N^α multiplies the scores of all classes
+alike; it is omitted where effects are compared, or every teaching would affect every answer a
+little.) Removing a set S of teachings solves a system with |S| unknowns:
+A'⁻¹x = z + U (I − X_S U)⁻¹ X_S z with U = A⁻¹X_Sᵀ.
 
-Leverages of n teachings cost one triangular solve, O(n d²), and are kept; then a question costs two
-products with the n × d matrix of what was taught.
+Leverages of n teachings cost one triangular solve, O(n d²), and are cached; then a question costs
+two products with the n × d matrix of teachings.
 """
 
 from typing import Any
@@ -34,12 +34,12 @@ BLOCK = 2048
 
 
 class Ridge:
-    """What a ridge classifier says of examples it was taught, and would say had it not been.
+    """Scores of a ridge classifier for its training examples, with and without each of them.
 
     Parameters
     ----------
     classifier : RecursiveRLSC
-        Taught, with λ and α given, recoding, and no intercept.
+        Fitted, with given λ and α, recoding, and no intercept.
     """
 
     def __init__(self, classifier: Any) -> None:
@@ -47,12 +47,12 @@ class Ridge:
         moments, order = classifier.moments_, classifier.registry_.order
         self.recoding = float(classifier.recoding)
         self.counts: Array = moments.counts[order]
-        # b_k, one row a class.
+        # b_k, one row per class.
         self.sums: Array = self.counts[:, None] * moments.means[order]
         A = moments.gram()
         A.flat[:: len(A) + 1] += float(classifier.regularization)
         self._factor = cho_factor(A, lower=False, overwrite_a=True)
-        # w_k = A⁻¹ b_k, one row a class.
+        # w_k = A⁻¹ b_k, one row per class.
         self.weights: Array = cho_solve(self._factor, self.sums.T).T
 
     def scores(self, x: Array) -> Array:
@@ -71,7 +71,7 @@ class Ridge:
     def leave_one_out(
         self, rows: Array, y: Classes, leverages: Array | None = None, fits: Array | None = None
     ) -> Array:
-        """The scores of taught examples under the model that was not taught them, a row each.
+        """Leave-one-out scores of training examples, one row each.
 
         ``fits``, the plain scores of the rows, are overwritten.
         """
@@ -91,13 +91,13 @@ class Ridge:
 
 
 class Influence(Ridge):
-    """The same with all that was taught at hand: what each teaching does to a question.
+    """The same with all training examples available: the effect of each on a question.
 
     Parameters
     ----------
     classifier : RecursiveRLSC
     X : ndarray of shape (n, n_features)
-        Everything that it was taught.
+        All training examples.
     y : ndarray of shape (n,)
         The class of each, as a position in ``classifier.classes_``.
     """
@@ -109,7 +109,7 @@ class Influence(Ridge):
         self.h = self.leverages(X)
 
     def all_leave_one_out(self) -> Array:
-        """The scores of every teaching under the model that was not taught it, a row each."""
+        """Leave-one-out scores of every teaching, one row each."""
         return self.leave_one_out(self.X, self.y, self.h)
 
     def without_each(self, x: Array, target: int) -> Array:
@@ -128,7 +128,7 @@ class Influence(Ridge):
         return without
 
     def without(self, x: Array, gone: NDArray[np.intp]) -> Array:
-        """The score of every class for x, without some teachings; −∞ where nothing is left."""
+        """The score of every class for x, without some teachings; −∞ for an empty class."""
         rows = self.X[gone]
         z = cho_solve(self._factor, x)
         U = cho_solve(self._factor, rows.T)
@@ -141,17 +141,17 @@ class Influence(Ridge):
 
 
 def require_ridge(classifier: Any) -> None:
-    """Only what the formulas above hold for."""
+    """Require a classifier for which the formulas above hold."""
     if not isinstance(classifier, RecursiveRLSC):
         raise NotExplainable(
             f"{type(classifier).__name__} has no formula for the effect of a single teaching; "
-            "switch to one that has, for instance with use(classifier=RecursiveRLSC())"
+            "switch to a classifier that has, for instance with use(classifier=RecursiveRLSC())"
         )
     chosen = isinstance(classifier.regularization, str) or isinstance(classifier.recoding, str)
     weighted = classifier.weighting != "recode" or classifier.half_life is not None
     if chosen or weighted or classifier.fit_intercept:
         raise NotExplainable(
             f"{classifier!r} chooses parameters from the data, weights examples or has an "
-            "intercept, and then the effect of a single teaching has no formula; switch to one "
+            "intercept, so there is no formula for the effect of a single teaching; switch to one "
             "with numbers for regularization and recoding, with use(classifier=...)"
         )

@@ -1,7 +1,7 @@
-"""Have I taught enough? What a Memory knows about itself, by exact leave-one-out.
+"""Reports whether enough was taught, by exact leave-one-out.
 
-Every teaching is asked about under the model that was not taught it (influence.py), so the accuracy
-is that on new pictures of the same kind, no picture is set aside, and nothing is taught again.
+Every teaching is answered by the model without it (influence.py), so the accuracy is that on new
+pictures of the same kind; no picture is set aside, and nothing is retrained.
 """
 
 import os
@@ -19,13 +19,13 @@ from everlearn.memory.insight.taught import TaughtMatrix
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.words import counted, listed, teachings
 
-# Names with fewer teachings are said to have too few.
+# Names with fewer teachings are listed as having too few.
 FEW = 5
-# Two examples at least this alike (cosine) show the same thing twice.
+# Two examples at least this similar (cosine) count as near-duplicates.
 ALIKE = 0.985
-# Confused often enough to be worth a word: this share of a name's teachings.
+# Confusions are mentioned from this share of a name's teachings on.
 OFTEN = 0.1
-# 97.5 % quantile of the normal distribution: intervals hold in 95 of 100 cases.
+# 97.5 % quantile of the normal distribution, for 95 % intervals.
 Z = 1.959964
 MOST_COMPARED = 4000
 # A name taught less than this share of the median name is rare.
@@ -34,7 +34,7 @@ RARE = 0.2
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Right answers among so many, with an interval of 95 % (Wilson)."""
+    """Number of correct answers out of a total, with a 95 % Wilson interval."""
 
     right: int
     of: int
@@ -55,14 +55,14 @@ class Accuracy:
     def __str__(self) -> str:
         low, high = self.interval
         return (
-            f"{self.share:.1%} right, each of {teachings(self.of)} left out in turn; between "
-            f"{low:.1%} and {high:.1%} on new pictures like these"
+            f"{self.share:.1%} right, each of {teachings(self.of)} left out in turn; expect "
+            f"between {low:.1%} and {high:.1%} on new pictures like these"
         )
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A teaching that the rest of the Memory would have called something else."""
+    """A teaching that the rest of the Memory would give another name."""
 
     id: int
     name: str
@@ -73,29 +73,29 @@ class Suspect:
 
 @dataclass
 class Report:
-    """What a Memory knows about itself.
+    """The result of :meth:`Memory.report`.
 
     Attributes
     ----------
     accuracy : Accuracy
-        Of every teaching under the model that was not taught it.
+        By leave-one-out over all teachings.
     per_name : dict of str to Accuracy
-    confused_pairs : list of (name, answered instead, how often)
+    confused_pairs : list of (name, answered instead, count)
     mislabelled : list of Suspect
-        All teachings whose name the others do not bear out, the least likely name first.
+        Teachings that look mislabelled, the least likely name first.
     near_duplicates : list of (id, id, cosine)
         Teachings of one name that show the same thing twice.
     blurred, dark : list of int
-        Teachings whose thumbnails look it.
+        Teachings whose thumbnails are blurred or dark.
     too_few : list of str
         Names with fewer than five teachings.
     advice : dict of str to str
-        One sentence a name: what to show next.
+        For each name, one sentence on what to show next.
     ranking : list of int
-        Every teaching, the least likely to have its right name first.
+        All teachings, those least likely to have the right name first.
     strangers_noticed : float or None
-        The share of things of names never taught that would be called unknown: each name was made
-        one in turn. ``None`` where too little was taught to say.
+        Share of things with names never taught that would be called unknown, estimated by
+        treating each name as unknown. ``None`` if too little was taught for an estimate.
     """
 
     accuracy: Accuracy
@@ -117,7 +117,7 @@ class Report:
         return "\n".join([str(self.accuracy), *said, *advice])
 
     def about_strangers(self) -> list[str]:
-        """One sentence on what was never taught, if there is something to say."""
+        """One sentence about things never taught, if there is an estimate."""
         if self.strangers_noticed is None:
             return []
         return [
@@ -152,13 +152,13 @@ class Report:
         ]
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """One page with pictures in it that needs nothing else."""
+        """Write the report as one self-contained HTML page with pictures."""
         from everlearn.memory.insight.report_page import write_page
 
         write_page(self, path)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Who is taken for whom, as a picture."""
+        """Draw which names are taken for which."""
         from everlearn.memory.insight.report_page import plot_confusions
 
         plot_confusions(self, path)
@@ -170,12 +170,12 @@ def report_on(
     temperature: float,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Look at everything that counts.
+    """Examine all teachings that count.
 
     Parameters
     ----------
     progress : callable, optional
-        Told how many teachings were looked at, and of how many.
+        Called with the number of teachings examined and the total.
     """
     influence, names = taught.influence, taught.names
     scores = influence.all_leave_one_out()
@@ -199,7 +199,7 @@ def report_on(
             names[answers[i]],
             float(likely[i, answers[i]]),
         )
-        # The only example of a name is bound to be taken for another.
+        # The only example of a name is always taken for another.
         for i in order
         if not right[i] and influence.counts[influence.y[i]] > 1
     ]
@@ -236,7 +236,7 @@ def _pictures(
 
 
 def _duplicates(taught: TaughtMatrix) -> list[tuple[int, int, float]]:
-    """Pairs of one name that are almost the same, the most alike first."""
+    """Pairs of one name that are almost identical, most similar first."""
     X, y = taught.influence.X, taught.influence.y
     found: list[tuple[int, int, float]] = []
     for k in range(len(taught.names)):

@@ -1,4 +1,4 @@
-"""A report as a page with its pictures inside, and its confusions as a picture."""
+"""Renders a report as a self-contained HTML page, and its confusions as a plot."""
 
 import base64
 import os
@@ -24,7 +24,7 @@ MOST_NAMES_PLOTTED = 60
 
 
 def write_page(report: Report, path: str | os.PathLike[str]) -> None:
-    """Write the page; every word from outside is escaped."""
+    """Write the page; all names and sources are escaped."""
     low, high = report.accuracy.interval
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
@@ -61,7 +61,7 @@ def write_page(report: Report, path: str | os.PathLike[str]) -> None:
 
 
 def plot_confusions(report: Report, path: str | os.PathLike[str]) -> None:
-    """The share of each name's teachings that were taken for each other name, with numbers."""
+    """Draw the share of each name's teachings that were taken for each other name."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Files sorted into folders by what they were answered to be."""
+"""Sorts files into folders by their answered names."""
 
 import shutil
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ UNKNOWN = "unknown"
 
 
 def sorted_into(folder: Path, answered: Iterable[tuple[Path, Answers | Exception]]) -> int:
-    """Copy each file into a folder of its name; returns how many were copied.
+    """Copy each file into a folder named after its answer; returns how many were copied.
 
-    What is unknown goes into the folder ``unknown``, what could not be read stays where it is. A
-    file is never overwritten: one of the same name gets a number.
+    Unknown images go into the folder ``unknown``; unreadable files are not copied. A file is never
+    overwritten: one with the same name gets a number.
     """
     copied = 0
     for file, found in answered:
@@ -34,7 +34,7 @@ def sorted_into(folder: Path, answered: Iterable[tuple[Path, Answers | Exception
 
 
 def _free(path: Path) -> Path:
-    """The path, or with a number where there is such a file already."""
+    """The path, with a number if such a file exists already."""
     number, free = 1, path
     while free.exists():
         number += 1

@@ -1,4 +1,4 @@
-"""How fast is a Memory on this machine? A few seconds of work on made-up pictures."""
+"""Measures the speed of a Memory on this machine, with a few seconds of synthetic pictures."""
 
 import io
 import tempfile
@@ -16,7 +16,7 @@ SIDE = 320
 
 
 def measure(n_images: int, *, progress: Callable[[], None] = lambda: None) -> dict[str, float]:
-    """Rates and times, by what they are of.
+    """Rates and times, keyed by description.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def _pictures(count: int) -> list[bytes]:
 
 
 def _seconds(function: Callable[..., object], argument: object, rounds: int = 5) -> float:
-    """The best of some rounds."""
+    """The fastest of several rounds."""
     return min(_once(function, argument) for _ in range(rounds))
 
 

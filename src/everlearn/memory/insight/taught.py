@@ -1,4 +1,4 @@
-"""Everything that counts, as one matrix: what exact answers about single teachings need."""
+"""All teachings that count as one matrix, for exact answers about single teachings."""
 
 from dataclasses import dataclass
 
@@ -21,12 +21,12 @@ class TaughtMatrix:
     ----------
     influence : Influence
     names : list of str
-        What the classes are called, in the order of the classifier's.
+        Words of the classes, in the order of the classifier's.
     ids : list of int
     sources : list of str
         Of every row of ``influence.X``.
     power : float
-        Through which the classifier sees vectors.
+        Exponent of the classifier's feature map.
     """
 
     influence: Influence
@@ -36,12 +36,12 @@ class TaughtMatrix:
     power: float
 
     def seen(self, vector: AnyArray) -> AnyArray:
-        """A vector as the classifier sees it, and ``influence`` wants it."""
+        """A vector after the feature map, as ``influence`` needs it."""
         return mapped_features(self.power, unit(vector))
 
 
 def everything_taught(model: Model, journal: Journal) -> TaughtMatrix:
-    """What counts, in the order it was taught; inside one view of the journal."""
+    """All teachings that count, in order; call inside one view of the journal."""
     if not model.taught:
         raise NeverLearned("nothing was taught yet, so there is nothing to ask about")
     ids, named, sources, vectors = journal.everything()

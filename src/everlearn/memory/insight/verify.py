@@ -1,9 +1,8 @@
-"""Is everything as it was written, and is the model what the journal says?
+"""Verifies that all stored data is unaltered and that the model equals a replay of the journal.
 
-Opening a folder looks at every small row; this looks at all of it: what the engine checks of
-its own files, the chain of the log from its first entry, every vector, thumbnail and image against
-its digest, and the model, the one that answers now as well as the one a snapshot leads to, against
-one folded from the whole log.
+Opening a folder checks every small row; this checks everything: the engine's own files, the hash
+chain of the log from its first entry, and every vector, thumbnail and image against its digest. The
+current model, and the one loaded from a snapshot, are compared with one folded from the whole log.
 """
 
 import os
@@ -39,23 +38,23 @@ from everlearn.memory.words import teachings
 
 @dataclass(frozen=True)
 class Verification:
-    """What was looked at, and what was wrong with it.
+    """The result of a verification.
 
     Attributes
     ----------
     problems : tuple of str
-        Empty if everything is as it should be.
+        Empty if everything is in order.
     teachings, log_entries : int
-        How many were looked at.
+        Numbers checked.
     log : str
-        What names the log: the digest of its last entry.
+        Identifies the log: the digest of its last entry.
     model : str
         The digest of the model.
     erase_pending : bool
         An erase is not finished: a reader kept the write-ahead log from being emptied, or the
-        process was killed. Opening the Memory to teach finishes it.
+        process was killed. Opening the Memory for teaching finishes it.
     receipt : int or None
-        How many things the receipt of an erase names, which were looked for.
+        Number of digests in the receipt of an erase that were searched for.
     """
 
     problems: tuple[str, ...]
@@ -81,11 +80,11 @@ class Verification:
     def _of_the_receipt(self) -> str:
         if self.receipt is None:
             return ""
-        return f"; none of the {self.receipt} things that the receipt names is left"
+        return f"; none of the {self.receipt} items listed in the receipt is left"
 
 
 def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None) -> Verification:
-    """Look at everything; inside one view of the journal."""
+    """Check everything; call inside one view of the journal."""
     journal = history.journal
     problems: list[str] = []
 
@@ -123,7 +122,7 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
 
 
 def require_vectors(journal: Journal) -> None:
-    """Every vector is what its digest says, and the chain of the log holds from its beginning."""
+    """Require every vector to match its digest, and the hash chain to hold from its beginning."""
     for _ in journal.runs(0, journal.last_position):
         pass
     for table in ("vectors", "teachings"):
@@ -135,7 +134,7 @@ def require_vectors(journal: Journal) -> None:
 
 
 def require_pictures(journal: Journal) -> None:
-    """Every thumbnail and image is what its checksum says."""
+    """Require every thumbnail and image to match its checksum."""
     for table, read in (("thumbnails", journal.thumbnail), ("images", journal.image)):
         for (teaching,) in journal.db.rows(f"SELECT teaching FROM {table}"):
             read(teaching)
@@ -145,7 +144,7 @@ def require_pictures(journal: Journal) -> None:
 
 
 def require_proposals(journal: Journal) -> None:
-    """The proposals of every picture are what their checksum says, and of a taught picture."""
+    """Require proposals to match their checksum and to belong to a taught picture."""
     if not has_boxes(journal):
         return
     for (digest,) in journal.db.rows("SELECT digest FROM proposals"):
@@ -156,9 +155,9 @@ def require_proposals(journal: Journal) -> None:
 
 
 def completed(history: ModelFollower, receipt: Path) -> list[str]:
-    """What keeps a receipt from being complete; where nothing does, the file says so from now on.
+    """What keeps a receipt from being complete; if nothing does, the file is marked complete.
 
-    After the erase was gone on with, outside of any view.
+    Call after the erase was continued, outside of any view.
     """
     journal = history.journal
     facts = read_receipt(receipt)
@@ -177,28 +176,28 @@ def _model_as_replayed(history: ModelFollower) -> str:
     digest, model = history.replayed().digest(), history.opened()
     if model.digest() != digest:
         raise DamagedJournal(
-            f"a snapshot in {place} is not what the journal leads to; remove the files "
-            "named snapshot-*, they are made anew"
+            f"a snapshot in {place} differs from a replay of the journal; remove the files "
+            "named snapshot-*, they will be rebuilt"
         )
     _require_calibration(history, model)
     head = read_head(history.storage.caches, history.journal)
     if head is not None and not _same(head, _head_as_calibrated(history, model, head)):
         raise DamagedJournal(
-            f"what was prepared for questions in {place} is not what the model says; "
-            "remove the files named prepared-*, they are made anew"
+            f"the prepared answers in {place} differ from the model; "
+            "remove the files named prepared-*, they will be rebuilt"
         )
     if history.follow(patient=False).digest() != digest:
         raise DamagedJournal(
-            f"the model of {place} in use is not what the journal leads to; open it again"
+            f"the current model of {place} differs from a replay of the journal; open it again"
         )
     return digest
 
 
 def _require_calibration(history: ModelFollower, model: Model) -> None:
-    """The calibration that a snapshot brought is what the journal leads to, from where it was made.
+    """Require the calibration of a snapshot to be the one that the journal leads to.
 
-    One that would not be used any more (much was taught since, or something was taken back) is not
-    looked at; it is made anew before it is used.
+    A calibration that would no longer be used (much was taught since, or something was forgotten)
+    is not checked; it is recomputed before it is used.
     """
     kept = model.calibration
     if not kept or not model.taught or not still_calibrated(model, history.journal):
@@ -207,18 +206,18 @@ def _require_calibration(history: ModelFollower, model: Model) -> None:
     arrays = ("temperature", "scores", "nearest", "total")
     if not fresh or not all(_alike(_array(kept[key]), _array(fresh[key])) for key in arrays):
         raise DamagedJournal(
-            f"the calibration of a snapshot in {history.storage.path} is not what the journal "
-            "leads to; remove the files named snapshot-*, they are made anew"
+            f"the calibration of a snapshot in {history.storage.path} differs from that of a "
+            "replay of the journal; remove the files named snapshot-*, they will be rebuilt"
         )
 
 
 def _head_as_calibrated(
     history: ModelFollower, model: Model, head: ServingHead
 ) -> ServingHead | None:
-    """The head of a model, calibrated where a prepared one was.
+    """The head of a model, calibrated at the position where a prepared head was.
 
-    That is where the model is calibrated that a snapshot brings; where the snapshot is gone, the
-    model would be calibrated at the end of the log.
+    That is the position of the snapshot's calibration; without the snapshot, the model would be
+    calibrated at the end of the log.
     """
     position = int(head.calibrated_at[0])
     if model.calibration.get("position") != position and 0 < position <= model.position:
@@ -227,7 +226,7 @@ def _head_as_calibrated(
 
 
 def _calibrated_at(history: ModelFollower, position: int) -> dict[str, Any]:
-    """The calibration that the log leads to at a position; empty if nothing counted there."""
+    """The calibration at a position of the log; empty if nothing counted there."""
     again = Model(clone(history.classifier()))
     again.follow(history.journal, position)
     return calibrated(again, history.journal, familiarity_of(again)) if again.taught else {}
@@ -238,7 +237,7 @@ def _array(value: Any) -> NDArray[Any]:
 
 
 def _same(one: ServingHead, other: ServingHead | None) -> bool:
-    """Whether two heads are equal, but for what another processor or BLAS rounds otherwise."""
+    """Whether two heads are equal, up to the rounding of another processor or BLAS."""
     if other is None:
         return False
     mine, theirs = one.arrays(), other.arrays()
@@ -248,6 +247,6 @@ def _same(one: ServingHead, other: ServingHead | None) -> bool:
 def _alike(one: NDArray[Any], other: NDArray[Any]) -> bool:
     if one.dtype.kind != "f" or one.shape != other.shape:
         return np.array_equal(one, other)
-    # Half the digits of float64: a temperature is where a search ends, and that wanders.
+    # Half the digits of float64: a temperature is the end point of a search, which varies.
     share = 1e-5 if one.dtype == np.float32 else 1e-8
     return bool(np.all(np.abs(one - other) <= share * np.abs(one).max(initial=0.0)))

@@ -1,4 +1,4 @@
-"""Why did it say that, and what would it say without that picture?"""
+"""Explains an answer: which teachings led to it, and the answer without them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from everlearn.errors import InvalidInput
 from everlearn.memory.insight.influence import Influence
 from everlearn.regions.boxes import Box
 
-# The answer is given without so many of the teachings that carried it most.
+# The answer is recomputed without this many of the most influential teachings.
 WITHOUT = (1, 2, 5)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What one teaching does to the score of an answer.
+    """The effect of one teaching on the score of an answer.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class Effect:
     box : Box or None
         The part of the picture that was taught.
     score_with, score_without : float
-        The score of the answer as it is, and had this teaching never been taught.
+        The score of the answer as it is, and without this teaching.
     effect : float
-        Their difference; below zero, it speaks against the answer.
+        Their difference; a negative effect speaks against the answer.
     """
 
     id: int
@@ -42,7 +42,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Why:
-    """Which teachings carried an answer.
+    """The teachings that led to an answer.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class Why:
         The answer, or the name that was asked about.
     score : float
     effects : tuple of Effect
-        The teachings that speak for it most, the strongest first.
+        The teachings with the largest positive effect, strongest first.
     decisive : bool
-        Whether one single teaching decides the answer: without it, it would be another.
+        Whether a single teaching decides the answer: without it, the answer would change.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Why:
     _answers: dict[int, str | None]
 
     def answer_without(self, count: int) -> str | None:
-        """The answer without the 1, 2 or 5 teachings that carried it most, if any is left."""
+        """The answer without the 1, 2 or 5 most influential teachings, if any class is left."""
         if count not in self._answers:
-            raise InvalidInput(f"answers are known without {WITHOUT} teachings, not {count!r}")
+            raise InvalidInput(f"count must be one of {WITHOUT}, not {count!r}")
         return self._answers[count]
 
 
@@ -76,7 +76,7 @@ def explain(
     teachings: Sequence[tuple[int, str, Box | None]],
     top: int,
 ) -> Why:
-    """Why class ``target`` has the score it has for x.
+    """Explain the score of class ``target`` for x.
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ def explain(
     x : ndarray of length one
     target : int
     names : sequence of str
-        What the classes are called.
+        Words of the classes.
     teachings : sequence of (id, source, box)
         Of every row of ``influence.X``.
     top : int
-        How many effects to list.
+        Number of effects to list.
     """
     scores = influence.scores(x)
     without = influence.without_each(x, target)

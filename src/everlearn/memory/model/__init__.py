@@ -1,1 +1,1 @@
-"""The model that follows the journal, and what a question needs of it."""
+"""The model that follows the journal, and the arrays that answer questions."""

@@ -1,15 +1,15 @@
-"""Background: what was seen in taught pictures and not pointed at.
+"""Background statistics: proposals in taught pictures that do not show the taught thing.
 
-Of the proposals of a picture those are background that overlap none of its taught boxes by 0.4.
-They are no name and never counted as one; what is kept of them is additive, as of everything else:
+The proposals of a picture that overlap none of its taught boxes by 0.4 are background. They are not
+a name; only additive sums are kept of them:
 
-    n = Σ 1,    s = Σ x,    G = Σ x xᵀ        x as the classifier sees vectors
+    n = Σ 1,    s = Σ x,    G = Σ x xᵀ        x after the classifier's feature map
 
-The journal is the truth: which pictures count, which of their boxes do, and the proposals. This is
-a cache of it, folded picture by picture in the order in which they were taught, one sum of outer
-products each. So it is the same to the last bit whenever it is asked and whatever was taught,
-forgotten, undone or erased on the way. Pictures that come last are added; where an earlier one
-changed, the fold starts again, about 3 ms a picture.
+The journal is the source of truth: which pictures and boxes count, and the proposals. This is a
+cache of it, folded picture by picture in the order of teaching, one sum of outer products each. The
+result is therefore the same to the last bit, whatever was taught, forgotten, undone or erased on
+the way. New pictures are added; where an earlier one changed, the fold starts again, at about 3 ms
+per picture.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from everlearn.memory.storage.regions import (
 )
 from everlearn.regions.boxes import overlap
 
-# A proposal that overlaps a taught box by less is not what was pointed at.
+# A proposal that overlaps every taught box by less than this is background.
 OTHER = 0.4
 
 Key = tuple[bytes, bytes]
@@ -46,13 +46,13 @@ class Sums:
 
 
 class Background:
-    """The background of the pictures that count, as the classifier sees it.
+    """Background statistics of the pictures that count, after the classifier's feature map.
 
     Parameters
     ----------
     n_features : int
     power : float
-        Through which the classifier sees vectors (feature_map.py).
+        Exponent of the feature map (feature_map.py).
     """
 
     def __init__(self, n_features: int, power: float) -> None:
@@ -60,11 +60,11 @@ class Background:
         self.power = power
         self._folded: list[Key] = []
         self._sums = self._none()
-        # Before the last picture: another box in it does not mean to start again.
+        # State before the last picture: another box in it does not restart the fold.
         self._before_last = self._none()
 
     def follow(self, journal: Journal) -> Sums:
-        """The sums over all pictures that count now; inside one view of the journal."""
+        """The sums over all pictures that count; call inside one view of the journal."""
         wanted = [
             (digest, counting_boxes(journal, digest).tobytes())
             for digest in pictures_with_proposals(journal)

@@ -1,4 +1,4 @@
-"""Familiarity as a number: a linear blend of scores, which familiar.py chooses."""
+"""Familiarity as a linear blend of scores; familiar.py chooses the coefficients."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,5 +25,5 @@ class Blend:
         return a * likeness + b * average + c * score + d
 
 
-# The cosine to the nearest name, and nothing else.
+# The cosine to the nearest name only.
 LIKENESS = Blend(np.array([1.0, 0.0, 0.0, 0.0]))

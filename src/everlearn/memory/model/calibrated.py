@@ -1,8 +1,8 @@
-"""What is read off a model when it is asked: scores, probabilities, familiarity.
+"""A calibrated model: turns a vector into scores, probabilities and familiarity.
 
-The *calibration*, a temperature, a blend of familiarity scores (familiar.py) and what taught
-examples score had they not been taught, is learned from a sample of the journal. It is kept while
-little has changed, and in snapshots.
+The *calibration* consists of a temperature, a blend of familiarity scores (familiar.py) and the
+leave-one-out scores of taught examples. It is learned from a sample of the journal, kept while
+little has changed, and stored in snapshots.
 """
 
 from functools import cached_property
@@ -31,26 +31,26 @@ from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import Familiarity
 from everlearn.memory.storage.journal import Journal
 
-# How many teachings the temperature is learned from, and how many familiarity, at most.
+# At most this many teachings are used for the temperature, and for familiarity.
 SAMPLE = 512
 RANKED = 2048
-# What looking at those may cost: products of numbers, K d for each; no fewer than SAMPLE are taken.
+# Budget in multiplications, K d per teaching; at least SAMPLE teachings are used.
 MOST_PRODUCTS = 2e10
-# How many pretended strangers are remembered.
+# Number of scores kept of examples treated as strangers.
 REMEMBERED = 1024
-# Both are learned anew when this many times as much has been taught as when they were.
+# Recalibrate when this many times as much has been taught as at the last calibration.
 GROWTH = 1.25
 
 
 class CalibratedModel:
-    """A model at one position, ready to be asked.
+    """A model at one position, ready to answer.
 
     Parameters
     ----------
     model : Model
     journal : Journal
     before : CalibratedModel, optional
-        Of the same model not long ago: what has not changed since is taken over.
+        An earlier calibration of the same model; parts that have not changed are reused.
     """
 
     def __init__(
@@ -94,25 +94,25 @@ class CalibratedModel:
 
     @cached_property
     def head(self) -> ServingHead | None:
-        """All of it as arrays, where the classifier is linear."""
+        """The serving head, if the classifier is linear."""
         return self._head(self.familiar_names, *self._ranks(), self.judgement.blend)
 
     def _ranks(self) -> tuple[Array, NDArray[np.int64]]:
-        """Leave-one-out scores of taught examples, and the name each is nearest to."""
+        """Leave-one-out scores of taught examples, and the name nearest to each."""
         scores = np.asarray(self._calibration["scores"], dtype=np.float64)
         return scores, np.asarray(self._calibration["nearest"], dtype=np.int64)
 
     def noticed(self, accept: float) -> float | None:
-        """The share of strangers that would be called unknown, were each name one in turn.
+        """Share of strangers called unknown, estimated by treating each name as unknown.
 
-        ``None`` where too little was taught to say.
+        ``None`` if too little was taught for an estimate.
         """
         scores = np.asarray(self._calibration["strangers"], dtype=np.float64)
         nearest = np.asarray(self._calibration["strangers_nearest"], dtype=np.int64)
         return self.judgement.acceptance.refused(scores, nearest, accept) if len(scores) else None
 
     def linear_head(self) -> tuple[float, Array, Array]:
-        """The power through which the classifier sees vectors, its weights and its biases."""
+        """Exponent of the feature map, weights and biases of the classifier."""
         power, learner = power_and_learner(self.classifier)
         weights, bias = learner.linear_head()
         return power, weights, bias
@@ -123,7 +123,7 @@ class CalibratedModel:
     def _head(
         self, familiar_names: Any, scores: Array, nearest: Any, blend: Blend
     ) -> ServingHead | None:
-        """All of it as arrays, where the classifier is linear."""
+        """The serving head, if the classifier is linear."""
         try:
             power, weights, bias = self.linear_head()
         except NotExportable:
@@ -149,7 +149,7 @@ def familiarity_of_means(means: NearestClassMean) -> Familiarity:
 
 
 def _live_products(model: Model, before: CalibratedModel | None) -> LiveProducts | None:
-    """Those of before brought up to date, or new ones; ``None`` where there are none."""
+    """The previous products updated, or new ones; ``None`` if the model has none."""
     if not has_live_products(model):
         return None
     known = None if before is None else before._live
@@ -160,7 +160,7 @@ def _live_products(model: Model, before: CalibratedModel | None) -> LiveProducts
 
 
 def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict[str, Any]:
-    """A temperature, a blend, and what taught examples score had they not been taught."""
+    """Temperature, blend and leave-one-out scores, learned from a sample of the journal."""
     affordable = int(MOST_PRODUCTS / max(1, familiarity.directions.size))
     vectors, names = journal.sample(min(RANKED, max(SAMPLE, affordable)), model.position)
     sample = unit(vectors)
@@ -185,17 +185,17 @@ def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict
 
 
 def blend_of(model: Model) -> Blend:
-    """The blend of a calibrated model, for scores as its classifier gives them now."""
+    """The blend of a calibrated model, for the current scale of the classifier's scores."""
     coefficients = np.array(model.calibration["blend"], dtype=np.float64)
     _, learner = power_and_learner(model.classifier)
     if coefficients[2]:
-        # Ridge regression multiplies all scores by N^α, which grows with what is taught.
+        # Ridge regression multiplies all scores by N^α, which grows with the number of examples.
         coefficients[2] /= float(model.means.moments_.total) ** float(learner.recoding)
     return Blend(coefficients)
 
 
 def still_calibrated(model: Model, journal: Journal) -> bool:
-    """Whether little was taught since a model was calibrated, and nothing taken back."""
+    """Whether little was taught since the calibration, and nothing was forgotten."""
     known = model.calibration
     try:
         return (
@@ -221,7 +221,7 @@ def _ranked(scores: Any, nearest: Any) -> bool:
 
 
 def _nothing_taken_back(model: Model, journal: Journal, position: int) -> bool:
-    """Whether nothing was taken back after a position; looks at no entry of the log twice."""
+    """Whether nothing was forgotten after a position; scans no log entry twice."""
     start = max(position, model.looked_through)
     if journal.taken_back_after(start):
         return False
@@ -230,7 +230,7 @@ def _nothing_taken_back(model: Model, journal: Journal, position: int) -> bool:
 
 
 def calibrate(model: Model, journal: Journal) -> bool:
-    """Calibrate a model that is not; whether there was something to do."""
+    """Calibrate a model if necessary; returns whether it was."""
     if not model.taught or still_calibrated(model, journal):
         return False
     model.calibration = calibrated(model, journal, familiarity_of(model))

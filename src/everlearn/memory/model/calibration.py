@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say.
+"""Calibrated probabilities by temperature scaling.
 
 A learner's scores become probabilities through one temperature,
 
@@ -6,11 +6,11 @@ A learner's scores become probabilities through one temperature,
 
 chosen so that examples the model has not seen get the highest likelihood (Guo, Pleiss, Sun and
 Weinberger, *On Calibration of Modern Neural Networks*, ICML 2017). No example has to be set aside
-for that. Ridge regression says by a formula what it would answer had it not been taught an example
-(influence.py). Another learner that forgets exactly is made to forget some of what it was taught,
-asked about it, and thrown away. Where it cannot forget, copies are taught the rest of the sample.
+for this. Ridge regression has a closed form for its leave-one-out scores (influence.py). Any other
+learner that forgets exactly is copied; the copy forgets part of the sample, is asked about it and
+discarded. If a learner cannot forget, copies are trained on the rest of the sample.
 
-Few held-out examples say little about T, so log T is drawn towards the learner's own temperature
+Few held-out examples say little about T, so log T is shrunk towards the learner's own temperature
 with the weight of ``PRIOR_EXAMPLES`` examples.
 """
 
@@ -33,18 +33,18 @@ Names = NDArray[np.int64]
 
 FOLDS = 3
 PRIOR_EXAMPLES = 4.0
-# T is looked for within this factor of the learner's own, both ways.
+# T is searched within this factor of the learner's own, in both directions.
 WIDEST = 1e4
 
 
 def temperature(learner: Any, sample: Array, names: Names) -> float:
-    """T for a learner, from a sample of what it was taught."""
+    """T for a learner, from a sample of its training examples."""
     power, learner = power_and_learner(learner)
     return temperature_of(learner, mapped_features(power, sample), names, ridge_of(learner))
 
 
 def ridge_of(learner: Any) -> Ridge | None:
-    """The learner's formulas for what it would say had it not been taught something, if any."""
+    """The learner's leave-one-out formulas, if it has any."""
     try:
         return Ridge(learner)
     except NotExplainable:
@@ -52,7 +52,7 @@ def ridge_of(learner: Any) -> Ridge | None:
 
 
 def temperature_of(learner: Any, sample: Array, names: Names, ridge: Ridge | None) -> float:
-    """T for a learner that sees the sample as it is; ``ridge`` are its formulas."""
+    """T for a learner, with the sample already mapped; ``ridge`` are its formulas."""
     prior = float(learner.temperature_)
     scores = _unseen_scores(learner, sample, names, ridge)
     if not scores:
@@ -69,7 +69,7 @@ def temperature_of(learner: Any, sample: Array, names: Names, ridge: Ridge | Non
 
 
 def scores_by_class(learner: Any, X: Array) -> Array:
-    """One column per class, also for two classes, where scikit-learn gives one for both."""
+    """One column per class, also for two classes, where scikit-learn returns one for both."""
     scores: Array = learner.decision_function(X)
     return scores if scores.ndim == 2 else np.column_stack([np.zeros(len(scores)), scores])
 
@@ -77,7 +77,7 @@ def scores_by_class(learner: Any, X: Array) -> Array:
 def _unseen_scores(
     learner: Any, sample: Array, names: Names, ridge: Ridge | None
 ) -> list[tuple[Array, Array]]:
-    """Scores of examples as if they had not been taught: for their own class, and for all."""
+    """Leave-one-out scores: for the own class, and for all classes."""
     if ridge is None:
         held_out = [fold for fold in folds(names, FOLDS) if fold.any()]
         return [_held_out_scores(learner, sample, names, fold) for fold in held_out]
@@ -90,7 +90,7 @@ def _unseen_scores(
 
 
 def folds(names: Names, count: int) -> list[NDArray[np.bool_]]:
-    """Which rows to hold out in turn; a lone example is never held out without its class."""
+    """Masks of rows to hold out in turn; the only example of a class is never held out."""
     fold_of = np.full(len(names), -1)
     for name in np.unique(names):
         members = np.flatnonzero(names == name)
@@ -102,7 +102,7 @@ def folds(names: Names, count: int) -> list[NDArray[np.bool_]]:
 def _held_out_scores(
     learner: Any, sample: Array, names: Names, held_out: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """Scores of the held-out rows for their own class, and for all."""
+    """Scores of the held-out rows: for the own class, and for all classes."""
     if Promise.FORGET in learner.promises:
         model = copy.deepcopy(learner).forget(sample[held_out], names[held_out])
     else:

@@ -1,8 +1,8 @@
-"""Classifiers by a word, and how well each would know the names of a folder.
+"""Classifiers by name, and their cross-validated accuracy on a folder's teachings.
 
-All of them see the signed roots of vectors (feature_map.py), which helped on every pack it was
-tried on. Which one is best depends on the data and on how much was taught (docs/quality.md), so a
-folder can be asked: teachings are held out in turn, and the others taught to each.
+All of them see the signed square roots of vectors (feature_map.py), which helped on every data set
+tried. Which one is best depends on the data and on the number of examples (docs/quality.md), so a
+folder can compare them by cross-validation.
 """
 
 import time
@@ -66,19 +66,19 @@ DEFAULT = "default-1"
 
 @dataclass(frozen=True)
 class Standing:
-    """How well a classifier knows teachings that it was not taught.
+    """Cross-validation result of a classifier.
 
     Attributes
     ----------
     classifier : str
-        Its word, or how it is written.
+        Its name, or its representation.
     accuracy : float
     asked : int
-        How many teachings were held out, each once.
+        Number of teachings held out, each once.
     seconds : float
-        Mean time to learn the others and answer the first question after it.
+        Mean time to learn the others and answer the first question.
     better : bool
-        Whether it is right more often than the classifier in use by more than chance.
+        Whether it is significantly better than the classifier in use.
     """
 
     classifier: str
@@ -94,12 +94,13 @@ def default_classifier() -> Any:
 
 
 def classifier_for(meant: Any) -> Any:
-    """What a word stands for; a classifier stands for itself."""
+    """The classifier for a name; a classifier is returned unchanged."""
     if not isinstance(meant, str):
         return meant
     if meant not in WORDS:
         raise InvalidParameter(
-            f"{meant!r} is none of everlearn's classifiers; give {', '.join(map(repr, WORDS))}, or "
+            f"{meant!r} is not one of everlearn's classifiers; use {', '.join(map(repr, WORDS))} "
+            "or "
             "a learner such as RecursiveRLSC()"
         )
     return StreamPipeline([("root", PowerNormalizer()), (meant, WORDS[meant]())])
@@ -120,7 +121,7 @@ def require_usable(classifier: Any) -> None:
 
 
 def word_of(classifier: Any) -> str | None:
-    """The word that stands for a classifier, if one does."""
+    """The name of a classifier, or ``None``."""
     parameters = repr(clone(classifier))
     return next((word for word in WORDS if repr(classifier_for(word)) == parameters), None)
 
@@ -128,14 +129,14 @@ def word_of(classifier: Any) -> str | None:
 def standings(
     journal: Journal, meant: Iterable[Any], progress: Callable[[], None], *, in_use: Any = None
 ) -> list[Standing]:
-    """The classifiers, the best first; ``progress`` is called for every part that was held out.
+    """Classifiers by cross-validated accuracy, best first; ``progress`` is called for every fold.
 
-    Each is compared with the one ``in_use``, which is asked the same teachings.
+    Each is compared with the one ``in_use`` on the same teachings.
     """
     _, names, _, vectors = journal.everything()
     parts = [part for part in folds(names, FOLDS) if part.any()]
     if not parts:
-        raise NeverLearned("no name was taught twice yet, so nothing can be held out and asked")
+        raise NeverLearned("no name has two teachings yet; cross-validation needs at least two")
     X, now = unit(vectors), None if in_use is None else word_of(in_use)
     found: dict[str, tuple[Hits, float]] = {}
     candidates = list(meant)

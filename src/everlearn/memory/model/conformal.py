@@ -1,32 +1,32 @@
-"""*Unknown* with a promise: of new pictures of taught things, at least ``accept`` are accepted.
+"""Conformal prediction: at least the share ``accept`` of new pictures of taught things is accepted.
 
-Whatever the scores are, a new example of a taught thing is as likely to have the lowest, the second
-lowest or any other rank among the scores of the m examples taught before, had each of them been
-left out (Vovk, Gammerman and Shafer, *Algorithmic Learning in a Random World*, 2005; with left-out
-scores, Barber et al., *Predictive inference with the jackknife+*, 2021). So with
+Whatever the scores are, a new example of a taught thing is equally likely to take any rank among
+the leave-one-out scores of the m taught examples (Vovk, Gammerman and Shafer, *Algorithmic Learning
+in a Random World*, 2005; for leave-one-out scores, Barber et al., *Predictive inference with the
+jackknife+*, 2021). So with
 
     p = (1 + #{s_i ≤ s}) / (m + 1)
 
-calling unknown what has p ≤ 1 − accept is wrong with probability 1 − accept at most. That is the
-same as s < t, where t is the k-th lowest score, k = ⌊(1 − accept)(m + 1)⌋: a verdict that depends
-on the score alone, and changes once as the score grows. Since k is a whole number, the share
-accepted is 1 − k / (m + 1): above ``accept`` by less than 1 / (m + 1), so by less than one point
-from 99 examples on.
+calling everything with p ≤ 1 − accept unknown is wrong with probability at most 1 − accept. That is
+the same as s < t, where t is the k-th lowest score, k = ⌊(1 − accept)(m + 1)⌋: a verdict that
+depends on the score alone, and changes once as the score grows. Since k is an integer, the accepted
+share is 1 − k / (m + 1): above ``accept`` by less than 1 / (m + 1), so by less than one point from
+99 examples on.
 
-A statistician who wants the share exactly takes the randomised p-value
+For the exact share there is the randomised p-value
 
     p = (#{s_i < s} + U (1 + #{s_i = s})) / (m + 1),    U uniform on (0, 1)
 
-with U drawn from the digest of the example, so that the same picture always gets the same answer;
-two pictures that are almost alike may then get different ones. What is assumed is that new pictures
-come the way the taught ones came (exchangeability), and nothing else.
+with U derived from the digest of the example, so that the same picture always gets the same answer;
+two nearly identical pictures may then get different ones. The only assumption is that new pictures
+are exchangeable with the taught ones.
 
 With fewer than ``ENOUGH`` examples k would be zero at the usual share of 0.95, and nothing would be
-unknown. From ``FEW`` on, what scores below all of them is called unknown all the same; the share
-accepted is then m / (m + 1), 89 % to 95 %.
+unknown. From ``FEW`` on, an example that scores below all of them is called unknown nevertheless;
+the accepted share is then m / (m + 1), 89 % to 95 %.
 
-Ranks are taken among the examples that resemble the same name most. Names with fewer than
-``FEWEST`` such examples share theirs.
+Ranks are computed among the examples that resemble the same name most. Names with fewer than
+``FEWEST`` such examples are pooled.
 """
 
 import hashlib
@@ -39,14 +39,14 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array
 
 FEWEST = 99
-# So few examples promise less than 0.95, and are enough to notice what is below all of them.
+# Fewer than ENOUGH: guarantees less than 0.95, but detects what scores below all examples.
 FEW, ENOUGH = 8, 19
-# 1 − 0.9 is a little less than 0.1 in binary; a rank is not lost to that.
+# 1 − 0.9 is slightly less than 0.1 in binary; this keeps the rank.
 ROUNDING = 1e-9
 
 
 class Acceptance:
-    """How likely a score as low as this is for something that was taught.
+    """Ranks a familiarity score among those of taught examples.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Acceptance:
         self._shared: Array = np.sort(np.concatenate(shared)) if shared else np.zeros(0)
 
     def p_value(self, score: float, nearest: int, tie: float | None = None) -> float:
-        """The share of taught things that would score no higher; randomised where ``tie`` is U."""
+        """Share of taught examples that would score no higher; randomised if ``tie`` is U."""
         ranks = self._among(nearest)
         if tie is None:
             through = int(np.searchsorted(ranks, score, side="right"))
@@ -78,7 +78,7 @@ class Acceptance:
         return float((below + tie * (1 + through - below)) / (len(ranks) + 1))
 
     def threshold(self, accept: float, nearest: int) -> float:
-        """What scores lower is called unknown; −∞ if nothing is."""
+        """Scores below this are called unknown; −∞ if none are."""
         ranks = self._among(nearest)
         lowest = math.floor((1.0 - accept) * (len(ranks) + 1) + ROUNDING)
         if FEW <= len(ranks) < ENOUGH:
@@ -86,13 +86,13 @@ class Acceptance:
         return float(ranks[lowest - 1]) if lowest >= 1 else -np.inf
 
     def refused(self, scores: Array, nearest: NDArray[Any], accept: float) -> float:
-        """The share of some examples that would be called unknown."""
+        """Share of the given examples that would be called unknown."""
         names, index = np.unique(nearest, return_inverse=True)
         thresholds = np.array([self.threshold(accept, name) for name in names.tolist()])
         return float(np.mean(scores < thresholds[index])) if len(scores) else float("nan")
 
     def table(self, names: NDArray[np.int64]) -> tuple[NDArray[np.intp], Array, Array]:
-        """All ranks as arrays: for each name its row, the rows (∞ at their ends), their lengths."""
+        """All ranks as arrays: row of each name, the rows (padded with ∞), their lengths."""
         rows = [self._shared, *self._own.values()]
         row_of = {name: row for row, name in enumerate(self._own, start=1)}
         ranks = np.full((len(rows), max(1, *(len(row) for row in rows))), np.inf)
@@ -111,6 +111,6 @@ class Acceptance:
 
 
 def tie_of(vector: NDArray[np.float32]) -> float:
-    """A number between 0 and 1 that belongs to an example."""
+    """A reproducible number between 0 and 1 for an example."""
     digest = hashlib.blake2b(vector.tobytes(), digest_size=8).digest()
     return (int.from_bytes(digest, "little") + 0.5) / 2.0**64

@@ -1,26 +1,26 @@
-"""Familiarity: several scores of how well something fits what was taught, made into one.
+"""Familiarity: an out-of-distribution score blended from several scores.
 
-Three scores, each read off the statistics that a Memory keeps anyway, so that they are exact after
-any order, merge and forgetting:
+The three scores are computed from the statistics that a Memory keeps anyway, so they are exact
+after any order, merge and forgetting:
 
     likeness    max_k f_k(u): the cosine to the nearest name                       (unknown.py)
-    contrast    likeness less its mean over all names: near one, or near all of them?
+    contrast    likeness minus its mean over all names: close to one name, or to all of them?
     score       the highest score of the classifier, where that is ridge regression
 
-A *blend* is the mean of some of them, each standardised by what taught examples score had they not
-been taught (leave-one-out), and put back on the scale of the cosine. It is linear,
+A *blend* is the mean of some of them, each standardised by the leave-one-out scores of taught
+examples, and rescaled to the cosine. It is linear,
 
     familiarity = a · likeness + b · mean likeness + c · score + d
 
-Which of them are taken is decided by the taught examples themselves. In turn, each name is made a
-stranger: its examples are asked of a model that was never taught that name (leave one class out),
-and the blend is taken that tells these strangers best from taught examples that were left out
-(area under the ROC curve). Ridge regression without class c follows from the whole one: with X_c
+The taught examples decide which scores are used. Each name in turn is treated as unknown: its
+examples are scored by a model that was never taught that name (leave one class out). The blend that
+best separates these strangers from left-out taught examples (area under the ROC curve) is chosen.
+Ridge regression without class c follows from the full one: with X_c
 its examples and P = X_c A⁻¹ X_cᵀ,
 
     scores of X_c without c = (I − P)⁻¹ X_c A⁻¹ b_k    for all k ≠ c
 
-What the strangers score also says how many strangers of that kind would be noticed.
+The strangers' scores also give an estimate of how many such strangers would be detected.
 
 *Cost*: O(m d² + m K d) for m examples and K names, in blocks: memory is linear in K.
 """
@@ -37,7 +37,7 @@ from everlearn.memory.model.blend import LIKENESS, Blend
 from everlearn.memory.model.unknown import Familiarity
 
 SCORES = ("likeness", "contrast", "score")
-# What may be blended, the simplest first: a later one has to be better by more than MARGIN.
+# Candidate blends, simplest first: a later one has to be better by more than MARGIN.
 BLENDS = (
     ("likeness",),
     ("likeness", "score"),
@@ -45,14 +45,14 @@ BLENDS = (
     ("likeness", "contrast", "score"),
 )
 MARGIN = 0.002
-# With fewer names or examples than these nothing is said about strangers: likeness alone is taken.
+# With fewer names or examples than these nothing can be estimated: likeness alone is used.
 FEWEST_NAMES = 4
 FEWEST_EXAMPLES = 19
-# Rows of names that are looked at together: so many numbers at most.
+# Largest number of values processed at once.
 BLOCK = 1 << 22
-# Examples of a class that play strangers together, at most.
+# At most this many examples of a class are used as strangers together.
 MOST_STRANGERS = 256
-# Where only some examples of a class are at hand, this much of any direction stays in the model.
+# If only some examples of a class are available, this much of any direction stays in the model.
 LEAST_LEFT = 0.1
 
 Classes = NDArray[np.intp]
@@ -60,7 +60,7 @@ Classes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of some examples, a row each: likeness, mean likeness, best score; nearest class."""
+    """Scores, one row per example: likeness, mean likeness, best score; and the nearest class."""
 
     scores: Array
     nearest: Classes
@@ -72,7 +72,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A blend, and what it says of taught examples and of pretended strangers."""
+    """A blend, with its scores of taught examples and of strangers."""
 
     blend: Blend
     known: Array
@@ -84,7 +84,7 @@ class Chosen:
 def choose(
     familiarity: Familiarity, sample: Array, mapped: Array, classes: Classes, ridge: Ridge | None
 ) -> Chosen:
-    """The blend that tells pretended strangers best from taught examples.
+    """The blend that best separates strangers from taught examples.
 
     Parameters
     ----------
@@ -92,11 +92,11 @@ def choose(
     sample : ndarray
         Some of the taught examples, at length one.
     mapped : ndarray
-        The same as the classifier sees them.
+        The same after the classifier's feature map.
     classes : ndarray
         The class of each, a row of ``familiarity.means``; the same order as in ``ridge``.
     ridge : Ridge, optional
-        The classifier, where it is ridge regression.
+        The classifier, if it is ridge regression.
     """
     several = int(np.sum(familiarity.counts[classes] > 1))
     if len(familiarity.counts) < FEWEST_NAMES or several < FEWEST_EXAMPLES:
@@ -124,9 +124,9 @@ def choose(
 def scored(
     familiarity: Familiarity, sample: Array, mapped: Array, classes: Classes, ridge: Ridge | None
 ) -> tuple[Scored, Scored]:
-    """Taught examples, each left out; and the same as strangers, their whole class left out.
+    """Scores of taught examples, each left out; and of strangers, with their whole class left out.
 
-    Examples that are the only one of their class are strangers alone.
+    The only example of a class is used as a stranger only.
     """
     several = familiarity.counts[classes] > 1
     playing = _playing(classes)
@@ -148,7 +148,7 @@ def scored(
 
 
 def _of_names(near: Array) -> tuple[Classes, Array]:
-    """The nearest class of each row; likeness to it, and to all on average."""
+    """The nearest class of each row, the likeness to it, and the mean over all classes."""
     nearest = near.argmax(axis=1)
     there = np.isfinite(near)
     average = np.where(there, near, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
@@ -156,7 +156,7 @@ def _of_names(near: Array) -> tuple[Classes, Array]:
 
 
 def _playing(classes: Classes) -> NDArray[np.bool_]:
-    """Which rows play strangers: all of a class, or as many of it as may."""
+    """Mask of the rows used as strangers, limited per class."""
     order = np.argsort(classes, kind="stable")
     starts = np.flatnonzero(np.diff(classes[order], prepend=-1))
     nth = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
@@ -168,7 +168,7 @@ def _playing(classes: Classes) -> NDArray[np.bool_]:
 def _ridge_scores(
     ridge: Ridge, rows: Array, classes: Classes, playing: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """The best score of each row, without it and without its class; N^α left away."""
+    """The best score of each row, without it and without its class; without the factor N^α."""
     fits = rows @ ridge.weights.T
     solved = ridge.solve(rows.T)
     leverages = np.einsum("ij,ji->i", rows, solved)
@@ -233,7 +233,7 @@ _WEIGHTS = {
 
 
 def _area(known: Array, strangers: Array) -> float:
-    """How often a taught example is more familiar than a stranger; ties count half."""
+    """Probability that a taught example is more familiar than a stranger; ties count half."""
     ordered = np.sort(strangers)
     below = np.searchsorted(ordered, known, side="left") + np.searchsorted(ordered, known, "right")
     return float(below.mean() / 2.0 / max(len(strangers), 1))

@@ -1,9 +1,9 @@
 """The feature map before a Memory's classifier: identity, or a signed power at length one.
 
-A linear classifier behind a :class:`~everlearn.PowerNormalizer` is linear in what it sees. So all
-that is known of linear classifiers (the effect of one teaching, leaving one out, one matrix for a
-question, an ONNX file) holds for the two together, with the vector that is seen in place of the one
-that was shown. Here the two are taken apart.
+A linear classifier behind a :class:`~everlearn.PowerNormalizer` is linear in the mapped features.
+Everything that holds for linear classifiers (the influence of one teaching, leave-one-out, scoring
+by one matrix, ONNX export) therefore holds for the pair, with the mapped vector in place of the
+original. This file separates the two.
 """
 
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 from everlearn.pipeline import StreamPipeline
 from everlearn.preprocessing.normalization import PowerNormalizer
 
-# Of a classifier that sees vectors as they are.
+# The identity.
 IDENTITY = 1.0
 
 
 def power_and_learner(classifier: Any) -> tuple[float, Any]:
-    """The power through which a classifier sees vectors of length one, and what sees them."""
+    """The exponent applied to vectors of length one, and the learner behind it."""
     if isinstance(classifier, StreamPipeline) and len(classifier.steps) == 2:
         (_, first), (_, learner) = getattr(classifier, "steps_", classifier.steps)
         if type(first) is PowerNormalizer and first.unit_length:

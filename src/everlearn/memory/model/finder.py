@@ -1,15 +1,15 @@
-"""Names and background told apart: ridge regression over what was taught and what was not.
+"""Separates names from background by ridge regression on their combined statistics.
 
 With G and b_k the Gram matrix and the sums of the named vectors, as the classifier holds them, and
 Ĝ, b₀ and n₀ those of the background (background.py),
 
     A = G + Ĝ + λ I,    w_k = (N / n_k)^½ A⁻¹ b_k,    N = Σ n_k + n₀
 
-so that a name costs no second statistics: naming in a picture is another reading of the same sums.
-λ is 1; it and the weight below were chosen on training pictures of the pack ``scenes``.
+so no second statistics are kept: finding things uses the same sums as naming a picture. λ is 1; it
+and the weight below were chosen on training pictures of the data set ``scenes``.
 
-The score of a box for a name is its ridge score plus 0.35 times the logarithm of the proposer's
-score: both a name that fits and a box that holds a whole thing count.
+The score of a box for a name is its ridge score plus 0.35 times the logarithm of the proposal
+score: both the match with the name and the quality of the box count.
 """
 
 from typing import Any
@@ -25,19 +25,19 @@ from everlearn.memory.model.head import mapped_features
 
 REGULARIZATION = 1.0
 RECODING = 0.5
-# What a logarithm of the proposer's score weighs beside a score.
+# Weight of the logarithm of the proposal score.
 PROPOSER_WEIGHT = 0.35
 
 
 class FindHead:
-    """Scores of names and background for vectors of boxes.
+    """Scores of names and background for the vectors of boxes.
 
     Parameters
     ----------
     learner : an everlearn learner
-        Taught, and holding second moments.
+        Fitted, with second moments.
     power : float
-        Through which it sees vectors.
+        Exponent of its feature map.
     background : Sums
     """
 
@@ -45,8 +45,9 @@ class FindHead:
         moments = getattr(learner, "moments_", None)
         if moments is None or not hasattr(moments, "gram"):
             raise NotExplainable(
-                f"{type(learner).__name__} keeps no second moments, by which things are told from "
-                "background; switch to one that does, for instance with use(classifier='ridge')"
+                f"{type(learner).__name__} keeps no second moments, which are needed to separate "
+                "things from background; switch to a classifier that does, for instance with "
+                "use(classifier='ridge')"
             )
         self.power = power
         order = learner.registry_.order
@@ -61,11 +62,11 @@ class FindHead:
         A.flat[:: len(A) + 1] += REGULARIZATION
         factor = cho_factor(A, lower=False, overwrite_a=True)
         recoded = (counts.sum() / counts) ** RECODING
-        # One row a name; the last one is background, if there is any.
+        # One row per name; the last one is background, if there is any.
         self.weights: Array = recoded[:, None] * cho_solve(factor, sums.T).T
 
     def scores(self, unit_vectors: Array) -> tuple[Array, Array]:
-        """Scores of all names, one row a vector, and of background; −∞ where nothing is known."""
+        """Scores of all names, one row per vector, and of background; −∞ where nothing is known."""
         seen = np.asarray(mapped_features(self.power, unit_vectors))
         found = seen @ self.weights.T
         if self.has_background:

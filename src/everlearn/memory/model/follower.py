@@ -1,4 +1,4 @@
-"""A journal and the model that follows it.
+"""Keeps a model up to date with its journal.
 
 The journal says which classifier is in use: it holds the word for a default (classifiers.py), or a
 chosen classifier as it was before it was taught anything. The model is the fold of the log from
@@ -39,18 +39,18 @@ from everlearn.memory.storage.snapshot import (
 )
 from everlearn.persistence import digest_of, dumps, loads
 
-# Bytes of a snapshot that are written in the time that it takes to replay one entry of the log.
+# Bytes of a snapshot written in the time of replaying one log entry.
 BYTES_PER_ENTRY = 20_000
-# So many entries are replayed in about half a second, whatever a snapshot takes.
+# This many entries are always replayed instead, which takes about half a second.
 MOST_REPLAYED = 4096
-# A snapshot of many names is made when this share of what the last one holds came since.
+# A snapshot of many names is made when this share of its content has been added since the last.
 SHARE = 16
 
 logger = logging.getLogger("everlearn")
 
 
 class ModelFollower:
-    """The model of a folder, brought up to date on demand.
+    """The model of a folder, updated on demand.
 
     Parameters
     ----------
@@ -78,10 +78,10 @@ class ModelFollower:
         self._require_same(classifier)
 
     def use(self, classifier: Any) -> None:
-        """Follow the log with another classifier from now on.
+        """Switch to another classifier.
 
-        It is made out of what the journal would hold before the journal holds it, and taught, so
-        that no parameter that a learner refuses makes the folder one that cannot be opened.
+        It is first created from its serialised form and trained on two examples, so that an invalid
+        parameter cannot make the folder unusable.
         """
         require_usable(classifier)
         data = dumps(clone(classifier))
@@ -100,8 +100,9 @@ class ModelFollower:
                 self._classifier = clone(self._made(template))
             except (binascii.Error, ValueError, EverlearnError) as error:
                 raise DamagedJournal(
-                    f"{self.journal.db.location} names a classifier that cannot be made: {error}; "
-                    "what was taught is there: switch to another classifier (everlearn use ridge)"
+                    f"{self.journal.db.location} names a classifier that cannot be created: "
+                    f"{error}; everything taught is kept: switch to another classifier (everlearn "
+                    "use ridge)"
                 ) from None
             self._untaught = digest_of(self._classifier)
             self._template = template
@@ -115,7 +116,7 @@ class ModelFollower:
         return loads(base64.b64decode(template, validate=True), self.journal.db.location)
 
     def broken(self) -> bool:
-        """Whether the classifier that the journal names cannot be made; :meth:`use` replaces it."""
+        """Whether the stored classifier cannot be created; :meth:`use` replaces it."""
         try:
             self.classifier()
         except DamagedJournal:
@@ -125,15 +126,15 @@ class ModelFollower:
     def follow(self, *, patient: bool = True) -> Model:
         """The model at the end of the log.
 
-        Raises ``SnapshotVanished`` where a new look at the journal is likely to find a newer
-        snapshot, unless told not to be ``patient``.
+        Raises ``SnapshotVanished`` if reopening the journal is likely to find a newer snapshot,
+        unless ``patient`` is false.
         """
         self.classifier()
         model, self.model = self.model, None
         if model is not None and not model.is_of(self.journal):
             logger.warning(
-                "%s holds another journal than the one followed to position %d (an erase, a "
-                "restored backup, or a server without the last changes); the model is made anew",
+                "%s holds another journal than the one followed to position %d (after an erase, a "
+                "restored backup, or a server without the last changes); the model is rebuilt",
                 self.storage.path,
                 model.position,
             )
@@ -144,16 +145,16 @@ class ModelFollower:
         last = self.journal.last_position
         if model.position != last:
             model.follow(self.journal, last)
-        # Interrupted before this, a model is neither here nor there and is not used again.
+        # If interrupted before this line, the model is in an undefined state and is discarded.
         self.model = model
         return model
 
     def drop(self) -> None:
-        """The log is being rewritten; the model is made anew when it is needed."""
+        """Discard the model, because the log is being rewritten; it is rebuilt when needed."""
         self.model = None
 
     def opened(self) -> Model:
-        """The model as whoever opens the folder now gets it, from the newest snapshot on."""
+        """The model as a new process would load it, from the newest snapshot on."""
         model = self._opened(patient=False)
         model.follow(self.journal, self.journal.last_position)
         return model
@@ -165,11 +166,11 @@ class ModelFollower:
         return model
 
     def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
-        """Make a snapshot if it saves replaying this many entries of the log.
+        """Write a snapshot if it saves replaying this many log entries.
 
-        ``prepare`` may add to the model what is kept with it, and says whether it did; then the
-        snapshot is made in any case. Not of many names, where it would take longer to write than
-        the entries since the last one take to replay.
+        ``prepare`` may add to the model, and returns whether it did; then the snapshot is written
+        in any case. With many names none is written if that would take longer than replaying the
+        entries since the last one.
         """
         last = last_window(self.journal.last_position)
         missing = last - self.snapshot_at
@@ -191,7 +192,7 @@ class ModelFollower:
     ) -> None:
         model, live = self._nearest_before(last), self.model
         if model is live:
-            self.model = None  # until it is where it should be
+            self.model = None  # until it is in a defined state again
         model.follow(self.journal, last)
         with model.as_in_snapshot() if is_small else contextlib.nullcontext():
             prepared = prepare is not None and is_small and prepare(model)
@@ -201,17 +202,17 @@ class ModelFollower:
             self.model, self._model_of = model, self._untaught
 
     def _keep_calibration(self) -> None:
-        """Keep what the last questions learned of a model whose snapshot stays."""
+        """Store a new calibration of a model whose snapshot is kept."""
         if self.model is not None and self.model.has_new_calibration:
             write_calibration(self.storage.caches, self.journal, self.model, self._untaught)
 
     def _replayed_as_fast(self) -> int:
-        """How many entries are replayed in the time that writing a snapshot takes; a limit."""
+        """Number of entries replayed in the time of writing a snapshot; an upper limit."""
         size = 16 * self.journal.n_features * self.journal.n_names
         return min(MOST_REPLAYED, size // BYTES_PER_ENTRY)
 
     def _nearest_before(self, last: int) -> Model:
-        """A model at or before a position that leads to the same bits as any other."""
+        """A model at or before a position from which the fold leads to the same bits."""
         live = self.model
         usable = (
             live is not None
@@ -255,7 +256,7 @@ class ModelFollower:
 
 
 def _require_teachable(data: bytes, meant: Any) -> None:
-    """Make a classifier out of its file and teach it two examples."""
+    """Create a classifier from its serialised form and train it on two examples."""
     try:
         made = clone(loads(data, "the classifier"))
         made.partial_fit(np.eye(2, 4), np.array([1, 2]))

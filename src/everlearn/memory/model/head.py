@@ -1,9 +1,9 @@
 """The serving head: a model reduced to the arrays that answering needs.
 
-Linear classifiers are asked through one matrix in float32 that holds their weights and the class
-directions side by side, so that a question costs one pass over K d numbers each: a sum of products
-per row, which stays on one thread. A product of matrices would wake the threads of BLAS for a
-fraction of a millisecond's work and wait for them on a busy machine.
+A linear classifier is evaluated through one float32 matrix that holds its weights and the class
+directions, so a question costs one pass over K d numbers each. Row-wise dot products stay on one
+thread; a matrix product would start the threads of BLAS for a fraction of a millisecond and, on a
+busy machine, wait for them.
 """
 
 import copy
@@ -24,7 +24,7 @@ LARGEST_SHARE = 1e290
 
 Arrays = dict[str, NDArray[np.generic]]
 
-# What is accepted, but would not be if so many times as much were refused, is only probably known.
+# Accepted examples that would be refused at this many times the refused share are "probably".
 PROBABLY = 2.0
 
 
@@ -34,13 +34,13 @@ def unit(vectors: NDArray[np.generic]) -> Array:
 
 
 def mapped_features(power: float, vectors: AnyArray) -> AnyArray:
-    """Vectors of length one as a classifier sees them (feature_map.py)."""
+    """Vectors of length one after the classifier's feature map (feature_map.py)."""
     return vectors if power == 1.0 else unit_rows(signed_power(vectors, power))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a model says of one example."""
+    """Probabilities and familiarity of one example."""
 
     shares: Array
     familiarity: float
@@ -50,17 +50,17 @@ class Verdict:
 
 
 class Judgement:
-    """From scores to a verdict.
+    """Converts scores into a verdict.
 
     Parameters
     ----------
     temperature : float
     familiar_names : ndarray
-        The names, as numbers, that familiarity is measured with.
+        The names, as numbers, used to measure familiarity.
     scores, nearest : ndarray
         Leave-one-out scores of taught examples, and the name each resembles most.
     blend : Blend
-        What familiarity is made of.
+        Coefficients of familiarity.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Judgement:
         self._familiar_names = familiar_names
 
     def with_names(self, familiar_names: NDArray[np.int64], blend: Blend) -> "Judgement":
-        """The same for other names; what taught examples score is kept."""
+        """A copy for other names; the leave-one-out scores are kept."""
         other = copy.copy(self)
         other._familiar_names = familiar_names
         other.blend = blend
         return other
 
     def verdict(self, scores: Array, likeness: "Likeness", vector: NDArray[np.float32]) -> Verdict:
-        """Probabilities and familiarity, from the scores of classes and the likeness to names."""
+        """Probabilities and familiarity, from class scores and the likeness to names."""
         name = int(self._familiar_names[likeness.nearest])
         best = float(scores.max())
         familiarity = float(self.blend.of(likeness.highest, likeness.average, best))
@@ -95,7 +95,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Likeness:
-    """Where the name is that something resembles most, how much, and the average over names."""
+    """The most similar name, the likeness to it, and the mean over names."""
 
     nearest: int
     highest: float
@@ -103,7 +103,7 @@ class Likeness:
 
 
 def likeness_of(near: Array) -> Likeness:
-    """The same from the likeness to every name."""
+    """Summary of the likeness to every name."""
     nearest = int(near.argmax())
     return Likeness(nearest, float(near[nearest]), float(near.mean(dtype=np.float64)))
 
@@ -117,18 +117,18 @@ class ServingHead:
     classes : ndarray of shape (n_classes,)
         Names as numbers.
     rows : ndarray of shape (n_classes + n_names, n_features)
-        Weights of the classes, and directions of the names that familiarity is measured with.
+        Weights of the classes, and directions of the names used for familiarity.
     bias : ndarray of shape (n_classes,)
     familiar_names : ndarray of shape (n_names,)
     scores, nearest : ndarray
         As for :class:`Judgement`.
     temperature : ndarray of shape (1,)
     power : ndarray of shape (1,)
-        Through which the weights see a vector; the directions see it as it is.
+        Exponent of the feature map before the weights; the directions use the original vector.
     blend : ndarray of shape (4,)
-        What familiarity is made of.
+        Coefficients of familiarity.
     calibrated_at : ndarray of shape (1,)
-        The position of the log whose examples temperature, scores and blend were made from.
+        Position of the log at which temperature, scores and blend were learned.
     """
 
     classes: NDArray[np.int64]
@@ -161,18 +161,18 @@ class ServingHead:
 
 
 def head_of(arrays: Arrays) -> ServingHead:
-    """A head out of arrays from a file, each of the kind and size it must have."""
+    """A head from the arrays of a file, after validating their types and shapes."""
     names = [field.name for field in fields(ServingHead)]
     if sorted(arrays) != sorted(names):
-        raise ValueError("other arrays than those of a head")
+        raise ValueError("not the arrays of a head")
     head = ServingHead(**arrays)  # type: ignore[arg-type]
     whole = (head.classes, head.familiar_names, head.nearest, head.calibrated_at)
     exact = (head.bias, head.scores, head.temperature, head.power, head.blend)
     kinds = {np.dtype(np.int64): whole, np.dtype(np.float64): exact}
     if head.rows.dtype != np.float32 or head.rows.ndim != 2:
-        raise ValueError("rows of another kind")
+        raise ValueError("rows of the wrong type or shape")
     if any(a.dtype != kind or a.ndim != 1 for kind, group in kinds.items() for a in group):
-        raise ValueError("arrays of another kind")
+        raise ValueError("arrays of the wrong type")
     sizes = (
         len(head.bias) == len(head.classes) > 0,
         len(head.rows) == len(head.classes) + len(head.familiar_names),
@@ -182,23 +182,23 @@ def head_of(arrays: Arrays) -> ServingHead:
         len(head.blend) == 4,
     )
     if not all(sizes) or not all(np.isfinite(a).all() for a in (head.rows, *exact)):
-        raise ValueError("arrays that do not fit together")
+        raise ValueError("arrays of inconsistent length, or not finite")
     if not head.temperature[0] > 0.0:
-        raise ValueError("a temperature that is none")
-    # No score of a vector of length one, divided by the temperature, leaves the numbers.
+        raise ValueError("the temperature is not a positive number")
+    # Scores of a vector of length one, divided by the temperature, must stay finite.
     width = np.sqrt(head.rows.shape[1])
     largest = float(np.abs(head.rows).max(initial=0.0)) * width + float(np.abs(head.bias).max())
     if not largest < LARGEST_SCORE or not largest / float(head.temperature[0]) < LARGEST_SHARE:
-        raise ValueError("scores beyond all numbers")
+        raise ValueError("scores would overflow")
     if not 0.0 < head.power[0] <= 1.0:
-        raise ValueError("a power that is none")
+        raise ValueError("the power is not a number above 0 and at most 1")
     return head
 
 
 def best_shares(shares: Array, top: int | None) -> NDArray[np.intp]:
-    """Where the largest shares are, the best first; among equals, in order."""
+    """Indices of the largest shares, best first; ties in order."""
     places = np.arange(len(shares))
-    if top is not None and 4 * top < len(shares):  # sorting all would take longer than asking
+    if top is not None and 4 * top < len(shares):  # sorting all would take longer than scoring
         places = np.flatnonzero(shares >= np.partition(shares, -top)[-top])
     return places[np.argsort(-shares[places], kind="stable")[:top]]
 
@@ -215,9 +215,9 @@ def as_answers(
     box: Box | None = None,
     randomised: bool = False,
 ) -> Answers:
-    """The best names first; ``ignored`` is asked of what is unknown.
+    """Answers, best name first; ``ignored`` is called only for unknown examples.
 
-    ``randomised`` decides by the randomised p-value (conformal.py) instead of the threshold.
+    ``randomised`` uses the randomised p-value (conformal.py) instead of the threshold.
     """
     p_value = verdict.randomised_p_value if randomised else verdict.p_value
     low = verdict.familiarity < threshold

@@ -1,16 +1,16 @@
-"""Scores of many names off statistics that change a little with every teaching.
+"""Scores of many names, updated incrementally with every teaching.
 
-With few names a question goes through one matrix of weights (head.py), made anew after a change:
-O(K d²). With many that would be a stall after every teaching, and no weights are needed: ridge
-regression and nearest means score class k by a product with its mean,
+With few names a question uses one matrix of weights (head.py), rebuilt after a change in O(K d²).
+With many names that would stall every teaching, and no weights are needed: ridge regression and
+nearest class mean score class k by a product with its mean,
 
     score_k = a_k (μ_k·z + c) + b_k
 
-where z, a, b and c follow from the statistics in O(d² + K). Here a copy of the class means in
-float32 is kept, and of the means that likeness is measured with, and after a teaching only the rows
-that changed are copied again. Of the likeness to all names the highest is wanted: a screen of one
-byte per number (:mod:`everlearn.statistics.screening`) leaves a handful of names that can have it,
-with bounds that contain the rounding of float32, so the answer is that of all names.
+where z, a, b and c follow from the statistics in O(d² + K). This file keeps float32 copies of the
+class means and of the means used for likeness; after a teaching only the changed rows are copied
+again. Only the highest likeness is needed: screening with one byte per number
+(:mod:`everlearn.statistics.screening`) leaves a handful of candidates, with bounds that include
+float32 rounding, so the result equals that over all names.
 """
 
 from typing import Any
@@ -28,14 +28,14 @@ from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import direction_lengths
 from everlearn.statistics.class_means import ClassMeans
 
-# Fewer names than this are asked through one matrix of weights.
+# Below this number of names, one matrix of weights is used.
 MANY_NAMES = 1024
-# What a product in float32 is rounded by, in roundings of float64, with room to spare.
+# Bound on the rounding error of a float32 product, in units of float64 rounding.
 ROUNDED = 2.0**30
 
 
 class MeansCopy:
-    """Class means in float32, and their squared lengths, that follow their moments."""
+    """Float32 copy of class means and their squared lengths, kept in step with the moments."""
 
     def __init__(self, moments: ClassMeans) -> None:
         self._moments = moments
@@ -55,7 +55,7 @@ class MeansCopy:
         return self._squares[: self._moments.n_slots]
 
     def follow(self) -> bool:
-        """Copy the rows that changed; whether any did."""
+        """Copy the rows that changed; returns whether any did."""
         moments = self._moments
         changed = sorted(moments.changes.since(self._mark) or ())
         self._mark = moments.changes.mark()
@@ -76,7 +76,7 @@ class LiveProducts:
     Parameters
     ----------
     model : Model
-        Of many names; :func:`has_live_products` says whether it has any.
+        With many names; see :func:`has_live_products`.
     """
 
     def __init__(self, model: Model) -> None:
@@ -97,7 +97,7 @@ class LiveProducts:
         )
 
     def follow(self) -> None:
-        """Bring the copies up to date with the model."""
+        """Update the copies from the model."""
         self._classes.follow()
         if self._names.follow():
             self._lengths = self._direction_lengths()
@@ -105,7 +105,7 @@ class LiveProducts:
     def products(self, unit_vector: Array, needs_average: bool) -> tuple[Array, Likeness]:
         """Scores by class, in the order of ``classes_``, and likeness to the names.
 
-        Without ``needs_average`` the average over names may be missing.
+        Without ``needs_average`` the mean over names may be missing.
         """
         scores = self._scores(mapped_features(self.power, unit_vector))
         return scores[self._learner.registry_.order], self._likeness(unit_vector, needs_average)

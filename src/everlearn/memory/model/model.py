@@ -1,25 +1,25 @@
 """The model: a cache of the journal, at a position of its log.
 
-Two learners follow the log together, both taught vectors at length one under the numbers of their
-names: the classifier, and the class means from which familiarity is read. The model knows the chain
-of the log where it stands, so that it notices when the log before it is another one now.
+Two learners follow the log together, both trained on vectors of length one with name ids as labels:
+the classifier, and the class means used for familiarity. The model stores the hash chain of the log
+at its position, so that it detects when the log before it was rewritten.
 
-Whenever it is asked, a model equals a replay from the beginning in every bit. Learners whose bits
-do not depend on how examples are dealt into batches (``exact_in_order``) are simply taught what
-came since; what is taken back is taken back entry by entry, and at the end of every window nothing
-is left waiting, as after reading a file.
+At any time a model equals a replay from the beginning in every bit. Learners whose bits do not
+depend on how examples are split into batches (``exact_in_order``) are simply taught the new
+entries; negative entries are applied one by one, and at the end of every window no row is left
+waiting, as after loading a file.
 
-With others, how the entries are dealt into batches moves the last bits of a sum. So it is fixed by
-the position alone: whole windows first, then whole parts of the window that is open, then single
-entries.
+With other learners, the split into batches affects the last bits of a sum. It is therefore
+determined by the position alone: complete windows first, then complete parts of the open window,
+then single entries.
 
     position 600 = 2 windows of 256 + 5 parts of 16 + 8 entries
 
-(A learner to which a batch is more than its rows, such as one that whitens by the first it sees, is
-given the open window whole, each time anew.)
+(A learner for which a batch is more than its rows, such as one that whitens by the first batch, is
+given the whole open window again each time.)
 
-Such a model that is asked after every entry keeps the states at the ends of the last whole window
-and the last whole part, and goes on from the one that lies on the way.
+Such a model that is asked after every entry keeps the states at the ends of the last complete
+window and the last complete part, and continues from the nearest one.
 """
 
 import contextlib
@@ -43,20 +43,20 @@ from everlearn.memory.storage.rows import BEGINNING
 from everlearn.persistence import digest_of
 from everlearn.statistics.waiting_rows import MANY_FEATURES
 
-# How many entries are folded at a time: all of a window, of a part of it, or one.
+# Number of entries folded at a time: a window, a part of it, or one.
 STEPS = (WINDOW, 16, 1)
 
 
 @dataclass
 class Learned:
-    """What two learners have learned from the log up to a position."""
+    """The state of both learners at a position of the log."""
 
     classifier: Any
     means: NearestClassMean = field(default_factory=NearestClassMean)
     position: int = 0
 
     def fold(self, journal: Journal, through: int, step: int) -> None:
-        """Learn, and forget, what the log holds up to a position, so many entries at a time."""
+        """Apply the log up to a position, ``step`` entries at a time."""
         forgets = Promise.FORGET in self.classifier.promises
         runs = journal.runs if forgets else journal.counting_runs
         for run in runs(self.position, through, step):
@@ -69,7 +69,7 @@ class Learned:
         self.position = through
 
     def fold_in_order(self, journal: Journal, through: int) -> None:
-        """The same where bits do not depend on batches, windows at most."""
+        """The same for learners whose bits do not depend on batches, at most a window at a time."""
         learners = self.classifier, self.means
         while self.position < through:
             stop = min(through, self.position // WINDOW * WINDOW + WINDOW)
@@ -88,9 +88,9 @@ class Learned:
 
 
 def is_exact_in_order(classifier: Any, journal: Journal) -> bool:
-    """Whether a classifier can be taught what comes as it comes.
+    """Whether a classifier's bits do not depend on how examples are split into batches.
 
-    Compiled loops add up in a fixed order; BLAS does not.
+    Compiled loops add in a fixed order; BLAS does not.
     """
     return COMPILED and bool(classifier.exact_in_order) and journal.n_features <= MANY_FEATURES
 
@@ -103,16 +103,16 @@ def _teach(learner: Any, X: Array, names: NDArray[np.int64]) -> None:
 
 
 class Model:
-    """A classifier and class means that have followed the log up to ``position``.
+    """A classifier and class means at a position of the log.
 
     Parameters
     ----------
     classifier : an everlearn learner
     means : NearestClassMean, optional
     position : int, default=0
-        Where the two stand: at the end of a window, if anywhere.
+        The position of the two, always at the end of a window.
     chain : bytes
-        What names the log up to there.
+        Identifies the log up to there.
     calibration : dict, optional
     """
 
@@ -125,11 +125,11 @@ class Model:
         calibration: dict[str, Any] | None = None,
     ) -> None:
         learned = Learned(classifier, means or NearestClassMean(), position)
-        # One for each of STEPS; the same one where a finer step has nothing to add.
+        # One for each of STEPS; the same object where a finer step has nothing to add.
         self._states = [learned] * len(STEPS)
         self.chain = chain
         self.calibration: dict[str, Any] = calibration or {}
-        # Nothing was taken back between the calibration and this position.
+        # Nothing was forgotten between the calibration and this position.
         self.looked_through = 0
         self._kept_calibration = self.calibration
 
@@ -146,7 +146,7 @@ class Model:
         return self._states[-1].position
 
     def follow(self, journal: Journal, through: int) -> None:
-        """Learn, and forget, what the log holds up to a position."""
+        """Apply the log up to a position."""
         if is_exact_in_order(self.classifier, journal):
             self._states[0].fold_in_order(journal, through)
             self.chain = journal.chain_at(through) or b""
@@ -165,7 +165,7 @@ class Model:
         self.chain = journal.chain_at(through) or b""
 
     def _advance(self, journal: Journal, level: int, through: int) -> None:
-        """Bring one state, and with it the finer ones, to the end of its last whole step."""
+        """Advance one state, and with it the finer ones, to the end of its last complete step."""
         state = self._states[level]
         if through <= state.position:
             return
@@ -176,18 +176,19 @@ class Model:
 
     @property
     def has_new_calibration(self) -> bool:
-        """Whether it was calibrated since it was read."""
+        """Whether it was calibrated since it was loaded."""
         return bool(self.calibration) and self.calibration is not self._kept_calibration
 
     def take_calibration(self, calibration: dict[str, Any]) -> None:
-        """Use a calibration that was kept."""
+        """Use a stored calibration."""
         self.calibration = self._kept_calibration = calibration
 
     @contextlib.contextmanager
     def as_in_snapshot(self) -> Iterator[None]:
-        """Inside, the calibration is the one that snapshots hold.
+        """Context in which the calibration is the one stored in snapshots.
 
-        Questions in between lead to others, which a snapshot, a function of the journal, must not.
+        Questions may lead to later calibrations, which must not enter a snapshot: it is a function
+        of the journal.
         """
         live, self.calibration = self.calibration, self._kept_calibration
         looked_through, self.looked_through = self.looked_through, 0
@@ -207,6 +208,6 @@ class Model:
         return self.means.__sklearn_is_fitted__()
 
     def digest(self) -> str:
-        """A digest of everything learned: two models with the same one are equal in every bit."""
+        """A digest of the whole state: models with the same digest are equal in every bit."""
         both = f"{digest_of(self.classifier)} {digest_of(self.means)}"
         return hashlib.sha256(both.encode()).hexdigest()

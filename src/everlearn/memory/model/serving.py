@@ -4,9 +4,9 @@
 
 It is written when a Memory that was taught is closed. Read-only callers load these arrays and
 import none of the packages a learner needs: most of the cost of one question on the command line is
-start-up. The key is a digest of the classifier and of the whole log, so a head is used for exactly
-what was taught when it was made; it is removed with the snapshots when something is erased. Without
-a head, the Memory itself is asked.
+start-up. The key is a digest of the classifier and of the whole log, so a head is only used for the
+log it was made from; it is removed with the snapshots when something is erased. Without a head, the
+Memory itself answers.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ DIGEST_BYTES = 32
 
 
 def write_head(caches: Caches, journal: Journal, head: ServingHead) -> None:
-    """Keep a head, and only this one."""
+    """Store a head and remove older ones."""
     from safetensors.numpy import save
 
     name = _name(journal)
@@ -57,7 +57,7 @@ def has_head(caches: Caches, journal: Journal) -> bool:
 
 
 def read_head(caches: Caches, journal: Journal) -> ServingHead | None:
-    """The head of the journal as it is now, if there is one that can be used."""
+    """The head of the current journal, if there is a valid one."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -72,22 +72,22 @@ def read_head(caches: Caches, journal: Journal) -> ServingHead | None:
 
 
 class PreparedAnswers:
-    """A folder as it is now, ready to be asked about images; nothing is kept open.
+    """Answers questions about images from a folder's current state; keeps nothing open.
 
     Parameters
     ----------
     memory : str
-        What messages call it.
+        How messages refer to it.
     head : ServingHead
     names : dict of int to str
     kind : dict
-        What vectors have to be like.
+        The required kind of vectors.
     network : str, optional
-        A word, or the ONNX file of the embedder if it is none of everlearn's.
+        A model name, or the ONNX file of the embedder if it is not one of everlearn's.
     mode : str
-        Which part of a picture is meant.
+        Which part of a picture is used.
     accept : float
-        The share of familiar things that should not be called unknown.
+        Share of familiar things that should not be called unknown.
     """
 
     def __init__(
@@ -144,10 +144,11 @@ class PreparedAnswers:
 
 
 def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers | None:
-    """What was left behind to be asked; ``None`` where the Memory itself has to be.
+    """Prepared answers of a Memory; ``None`` if the Memory itself has to be asked.
 
-    That is so where nothing was prepared, where the folder changes meanwhile or is damaged (the
-    Memory says how), and where strangers are ignored, with whom what is unknown is compared.
+    That is the case if no head was prepared, if the folder changes during the call or is damaged
+    (the Memory reports how), and if groups of unknowns are ignored, with which an unknown example
+    must be compared.
     """
     storage = storage_at(path)
     try:

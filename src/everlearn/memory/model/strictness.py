@@ -1,4 +1,4 @@
-"""How strict *unknown* is: a share that the folder remembers."""
+"""How strict *unknown* is: a share stored in the folder."""
 
 from everlearn.errors import InvalidParameter
 from everlearn.memory.storage.journal import Journal
@@ -8,7 +8,7 @@ USUAL_ACCEPT = 0.95
 
 
 def accept_of(journal: Journal) -> float:
-    """The share of familiar things that should not be called unknown, as the folder says."""
+    """The share of familiar things that should not be called unknown, as stored."""
     written = journal.fact(ACCEPT)
     if written is None:
         return USUAL_ACCEPT
@@ -20,6 +20,6 @@ def accept_of(journal: Journal) -> float:
 
 
 def require_share(accept: float) -> None:
-    """Refuse what is no share between 0 and 1."""
+    """Require a share between 0 and 1."""
     if not 0.0 < accept < 1.0:
-        raise InvalidParameter(f"accept is a share between 0 and 1, not {accept!r}")
+        raise InvalidParameter(f"accept must be a share between 0 and 1, not {accept!r}")

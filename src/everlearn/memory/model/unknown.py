@@ -1,6 +1,6 @@
-"""Out-of-distribution detection: does this look like anything that was taught?
+"""Out-of-distribution detection by the cosine to class directions.
 
-With u the example at length one and M_k the mean of the class's examples at length one, each, the
+With u the example at length one and M_k the mean of the class's examples at length one, the
 *likeness* of u to class k is
 
     f_k(u) = u · M_k / |μ_k|
@@ -11,12 +11,12 @@ is therefore estimated without bias, from pairs of different examples,
 
     |μ_k|² ≈ (|Σ u_i|² − n_k) / (n_k (n_k − 1))
 
-and drawn towards the average over classes with the weight of ``PRIOR_PAIRS`` pairs. A class of one
+and shrunk towards the average over classes with the weight of ``PRIOR_PAIRS`` pairs. A class of one
 example takes that average.
 
-What a taught example would score had it not been taught is its likeness to its own class without
-itself (in Σ u_i, in n_k and in |μ_k|; the average over classes stays) or to another class,
-whichever is higher. How likeness becomes familiarity: familiar.py.
+The leave-one-out score of a taught example is its likeness to its own class without itself (in
+Σ u_i, in n_k and in |μ_k|; the average over classes stays) or to another class, whichever is
+higher. familiar.py turns likeness into familiarity.
 """
 
 import numpy as np
@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array
 
 PRIOR_PAIRS = 10.0
-# Directions shorter than this are noise: the examples of the class have nothing in common.
+# Shorter directions are noise: the examples of the class have nothing in common.
 SHORTEST = 1e-6
 
 
 class Familiarity:
-    """How much something resembles what was taught.
+    """Likeness of examples to the taught classes.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ class Familiarity:
         return likeness
 
     def near_left_out(self, near: Array, sample: Array, classes: NDArray[np.intp]) -> Array:
-        """The same for taught examples had they not been taught; −∞ for the only one of a class.
+        """Leave-one-out likeness of taught examples; −∞ for the only one of a class.
 
         Parameters
         ----------
         near : ndarray
-            What :meth:`near` gives for them; it is left as it is.
+            The result of :meth:`near` for them; not modified.
         sample : ndarray
             Some of the taught examples at length one.
         classes : ndarray
@@ -92,9 +92,9 @@ def _overall(counts: Array, within: Array) -> float:
 
 
 def _lengths(counts: Array, within: Array, overall: float) -> Array:
-    """|μ_k| of classes of so many examples."""
+    """|μ_k| of classes with these numbers of examples."""
     pairs = counts * (counts - 1.0)
-    # Every pair of examples was counted twice, in both orders.
+    # Every pair of examples was counted twice, once in each order.
     shrunk = within * (pairs > 0) / 2.0 + PRIOR_PAIRS * overall
     lengths: Array = np.sqrt(np.maximum(shrunk / (pairs / 2.0 + PRIOR_PAIRS), SHORTEST))
     return lengths

@@ -1,1 +1,1 @@
-"""The journal on disk, and everything that keeps it safe."""
+"""The journal on disk, with integrity checks, snapshots, backups and erasing."""

@@ -1,12 +1,11 @@
-"""Backup while others teach, and restore.
+"""Backs up a Memory during use, and restores it.
 
-A backup is a folder with a journal and the networks beside it, and nothing else: the journal as it
-is at one moment, wherever it is kept, checked before it gets its name; networks, because a Memory
-whose network was trained further cannot see without it. It is a Memory like any other and can be
-opened and asked. Restoring puts a backup in the place of what a folder or database holds, in one
-transaction, or, where what a folder holds is damaged, as a new file in the place of the old one;
-snapshots belong to what was taught and not to a position, so those of the other timeline are never
-used.
+A backup is a folder that holds the journal as it was at one position, verified before it gets its
+name, and the networks beside it, because a Memory whose network was trained further cannot embed
+without it. It is an ordinary Memory and can be opened and asked. Restoring replaces the contents of
+a folder or database in one transaction or, if a folder's journal is damaged, by a new file.
+Snapshots are keyed by the content of the log and not by its length, so those of the replaced
+history are never used.
 """
 
 import contextlib
@@ -34,18 +33,18 @@ NETWORKS = "network-"
 def write_backup(storage: Storage, db: Database, destination: Path) -> None:
     """Copy a journal, and the networks beside it, into a new folder."""
     if destination.exists():
-        raise AlreadyThere(f"{destination} is there already; give a backup a folder of its own")
+        raise AlreadyThere(f"{destination} already exists; give the backup a new folder")
     if storage.identity() in destination.resolve().parents:
         raise AlreadyThere(
             f"{destination} is inside the Memory itself, where a backup would be lost with it; "
-            "give it a folder elsewhere"
+            "use a folder outside of it"
         )
     unfinished = destination.with_name(f".{destination.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         # A consolidation writes a network before the journal names it and removes the old one
-        # after: one look before the journal is copied and one after see whichever it names.
+        # afterwards: listing before and after the copy is sure to see the one that is named.
         kept = FolderStorage(unfinished)
         _copy_networks(storage, kept)
         db.copy_to(unfinished / FILE)
@@ -64,19 +63,19 @@ def write_backup(storage: Storage, db: Database, destination: Path) -> None:
 
 
 def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = None) -> int:
-    """Make the Memory in ``path`` what a backup is; returns how many teachings it has.
+    """Replace the Memory at ``path`` by a backup; returns the number of its teachings.
 
-    What was there before is gone, all at once, after the backup was checked. Readers may go on
-    reading.
+    The backup is verified first; then the previous contents are replaced at once. Readers may
+    continue to read.
 
     Parameters
     ----------
     source : path-like
         A folder that :meth:`Memory.backup` wrote, or any other Memory.
     path : path-like or address
-        As for :class:`Memory`; made if it is not there.
+        As for :class:`Memory`; created if it does not exist.
     name : str, optional
-        Of a Memory in a database.
+        Name of a Memory in a database.
     """
     storage, origin = storage_at(path, name), storage_at(source)
     with contextlib.closing(origin.open(write=False)) as backup:
@@ -102,7 +101,7 @@ def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = Non
 
 
 def _copy_networks(source: Storage, destination: Storage) -> None:
-    """Networks that are not there yet; one is named after its contents."""
+    """Copy networks that are missing; each is named after its contents."""
     there = destination.caches.names(NETWORKS)
     for name in source.caches.names(NETWORKS):
         if name not in there:

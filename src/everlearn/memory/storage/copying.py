@@ -1,4 +1,4 @@
-"""A journal from one engine to another: the same rows, so the same bits."""
+"""Copies a journal from one storage engine to another, row by row and bit by bit."""
 
 from itertools import islice
 
@@ -9,7 +9,7 @@ ROWS_AT_A_TIME = 1000
 
 
 def copy_rows(source: Database, target: Database) -> None:
-    """Put the rows of one journal in the place of another's; inside a transaction of the other."""
+    """Replace the rows of ``target`` by those of ``source``; call inside a transaction of it."""
     for table in TABLES:
         target.run(f"DELETE FROM {table}")
         if not source.has_table(table):

@@ -1,19 +1,19 @@
-"""Erasing teachings from the history itself, so that no byte of them remains.
+"""Erases teachings from the history itself, so that no byte of them remains.
 
-The log is written anew: what still counts, in the order it was taught, with names and positions
-numbered from one. The model is then, bit for bit, that of a new Memory that was taught what is left
-in the same order. Whatever no longer counted (forgotten, undone, an old word for a name) goes as
-well: it could only have come back by an undo, and undo does not go beyond an erase.
+The log is rewritten: what still counts, in the order it was taught, with names and positions
+numbered from one. The model then equals, bit for bit, that of a new Memory taught the rest in the
+same order. Everything that no longer counted (forgotten, undone, an old word for a name) is removed
+as well: only an undo could bring it back, and undo does not go beyond an erase.
 
-Kept unknown images go with it if they are the same picture, come from the same place, or resemble
-an erased name more than any other.
+Kept unknown images are removed with it if they are the same picture, come from the same place, or
+resemble an erased name more than any other.
 
-That is one transaction. Then the traces: caches and what an ingest kept are removed, every page of
-the file is written anew, and the write-ahead log, which still holds the old pages, is emptied. A
-fact in the journal says that this is still to be done until it is; whoever opens the folder to
-teach next goes on with it, so neither a kill nor a reader that holds on to the old pages leaves
-anything behind for good. Networks that were trained on what was erased cannot be cleaned: the
-receipt (receipts.py) names them.
+All this is one transaction. Then the traces: caches and files kept by an ingest are removed, every
+page of the file is rewritten, and the write-ahead log, which still holds the old pages, is emptied.
+A fact in the journal records that this is pending until it is done; the next process that opens the
+folder to teach continues, so neither a kill nor a reader that holds old pages leaves anything
+behind for good. Networks that were trained on erased pictures cannot be cleaned: the receipt
+(receipts.py) names them.
 """
 
 import time
@@ -33,21 +33,22 @@ from everlearn.memory.storage.rows import BEGINNING, linked, row_checksum
 from everlearn.memory.storage.snapshot import remove_snapshots
 from everlearn.memory.storage.tombstones import bury, counting
 
-# What is still to be done; what follows the first state is known to the database.
+# States of a pending erase; the ones after the first belong to the database engine.
 UNFINISHED = "erase_unfinished"
 PAGES = "pages"
 
-# Names of caches that may hold what was erased.
+# Prefixes of caches that may hold erased content.
 CACHES = ("snapshot-", ".snapshot-", "prepared-", ".prepared-", "reembed-", BEFORE, f".{BEFORE}")
 
 
 def erase(
     journal: Journal, teachings: Collection[int], resembling: Collection[int] = ()
 ) -> tuple[int, int]:
-    """Rewrite the history without these teachings; how many others went because they did not count.
+    """Rewrite the history without these teachings.
 
-    ``resembling`` are kept unknown images that go too; how many such images went comes second.
-    Inside a transaction; :func:`finish` has to follow.
+    Returns how many others were removed because they no longer counted, and how many unknown
+    images. ``resembling`` lists unknown images to remove. Call inside a transaction, then call
+    :func:`finish`.
     """
     gone = set(teachings)
     kept = journal.db.rows(
@@ -75,12 +76,12 @@ def erase(
 
 
 def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
-    """Remove what an erase left behind; whether nothing is left to do.
+    """Remove the files and pages an erase left behind; returns whether it is complete.
 
     Parameters
     ----------
     wait : bool
-        Give readers a moment to let go of what they read.
+        Give readers a moment to release old pages.
     """
     state = journal.fact(UNFINISHED)
     try:
@@ -102,7 +103,7 @@ def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
 
 
 def _leave_tombstones(journal: Journal, dropped: Collection[int]) -> None:
-    """So that a merge does not bring back what nothing that stays still counts for."""
+    """Leave tombstones, so that a merge does not bring back what was erased."""
     stays = counting(journal)
     gone = set(dropped)
     for teaching in journal.find():
@@ -114,7 +115,7 @@ def _leave_tombstones(journal: Journal, dropped: Collection[int]) -> None:
 
 
 def _caches_removed(caches: Caches) -> bool:
-    """Remove every cache; whether none is left."""
+    """Remove every cache; returns whether none is left."""
     caches.tidy()
     remove_snapshots(caches)
     remove_prepared(caches)

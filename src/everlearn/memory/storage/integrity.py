@@ -1,13 +1,13 @@
 """Integrity checks of a journal before any of its content is used.
 
-A folder may be damaged, and it may come from somebody who means harm. Before a journal is used, its
-schema is compared word by word, SQLite checks the structure of the tables with small rows and their
-indexes, and every one of those rows is looked at: kinds, sizes, ranges (rows.py), checksums.
-Vectors and pictures are large, so they are looked at when they are read (journal.py).
+A folder may be damaged or crafted by an attacker. Before a journal is used, its schema is compared
+word by word, SQLite checks the structure of the tables with small rows and their indexes, and every
+one of those rows is checked: types, sizes, ranges (rows.py), checksums. Vectors and pictures are
+large, so they are checked when they are read (journal.py).
 
-That takes about 10 µs a teaching. From ``MANY_ENTRIES`` entries of the log on, what an answer needs
-is checked before it is used (schema and facts here, entries after the snapshot, names and vectors
-as they are read), and all rows in a thread beside the questions (:class:`IntegrityCheck`).
+This takes about 10 µs per teaching. From ``MANY_ENTRIES`` log entries on, only what an answer needs
+is checked beforehand (schema and facts here, entries after the snapshot, names and vectors as they
+are read); a thread checks all rows in the background (:class:`IntegrityCheck`).
 """
 
 import contextlib
@@ -21,27 +21,27 @@ from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import BEGINNING, MOST_FEATURES, VALID, linked, row_checksum
 from everlearn.memory.storage.schema import PICTURES, SMALL_TABLES
 
-# Longer logs are checked beside the questions.
+# Longer logs are checked in the background.
 MANY_ENTRIES = 20_000
-# The check begins so long after opening: the first answer does not share its core with it.
+# Seconds before the background check starts, so that it does not slow the first answer down.
 DELAY_SECONDS = 3.0
-# Rows between two looks at whether to stop.
+# Rows between two tests of the stop flag.
 ROWS = 1000
 
 logger = logging.getLogger("everlearn")
 
 
 class CheckStopped(Exception):
-    """A check was told to stop."""
+    """The check was stopped."""
 
 
 class IntegrityCheck:
-    """A full check of a journal, in a thread with a connection of its own.
+    """A full check of a journal in a background thread with its own connection.
 
     Parameters
     ----------
     opened : callable
-        Opens the journal to be read.
+        Opens the journal read-only.
     """
 
     def __init__(self, opened: Callable[[], Journal]) -> None:
@@ -52,16 +52,16 @@ class IntegrityCheck:
         self._thread.start()
 
     def require_nothing_found(self) -> None:
-        """Raises the ``DamagedJournal`` that the check ended with, if it did."""
+        """Raise the ``DamagedJournal`` that the check found, if any."""
         if self._found is not None:
             raise DamagedJournal(*self._found.args)
 
     def wait(self) -> None:
-        """Wait until the check is done."""
+        """Wait until the check has finished."""
         self._thread.join()
 
     def stop(self) -> None:
-        """Let go of the journal."""
+        """Stop the check and close its connection."""
         self._stopped.set()
         self._thread.join()
 
@@ -72,7 +72,7 @@ class IntegrityCheck:
             with contextlib.closing(self._opened()) as journal, journal.db.one_view():
                 require_sound(journal, self._stopped.is_set)
                 if journal.db.moved_on():
-                    return  # what was read is of two moments: the next opening checks again
+                    return  # the journal changed during the check: the next opening repeats it
         except DamagedJournal as error:
             self._found = error
         except CheckStopped:
@@ -82,7 +82,7 @@ class IntegrityCheck:
 
 
 def require_sound_beginning(journal: Journal) -> None:
-    """It is a journal of this version, with facts that make sense: what is read before all else."""
+    """Require a journal of this version with valid facts: the part that is read first."""
     journal.db.require_ours()
     _require_rows(journal.db, "facts", "key, value", _never)
     _require_readable_facts(journal)
@@ -93,9 +93,9 @@ def _never() -> bool:
 
 
 def require_sound(journal: Journal, stopped: Callable[[], bool] = _never) -> None:
-    """Every small row is whole, intact and makes sense; raises ``DamagedJournal``.
+    """Require every small row to be complete, intact and valid; raises ``DamagedJournal``.
 
-    ``stopped`` is asked now and then whether to go on; :class:`CheckStopped` is raised if not.
+    ``stopped`` is polled during the check; :class:`CheckStopped` is raised once it returns true.
     """
     db = journal.db
     db.require_ours()
@@ -136,7 +136,7 @@ def _require_rows(db: Database, table: str, columns: str, stopped: Callable[[], 
 
 
 def _require_boxes_of_teachings(db: Database) -> None:
-    """A teaching has a box if it says so, and a box a teaching."""
+    """Require that teachings and boxes refer to each other."""
     query = (
         "SELECT 1 FROM teachings LEFT JOIN boxes ON teaching = id "
         "WHERE (pictures & ? != 0) != (teaching IS NOT NULL) "
@@ -147,7 +147,7 @@ def _require_boxes_of_teachings(db: Database) -> None:
 
 
 def _require_chain(db: Database, stopped: Callable[[], bool]) -> None:
-    """Every entry of the log is what was written, also those before a snapshot."""
+    """Require every log entry to be unaltered, including those before a snapshot."""
     chain = BEGINNING
     for kept, *entry in db.each(
         "SELECT chain, log.position, operation, teaching, log.name, sign, content FROM log "
@@ -161,7 +161,7 @@ def _require_chain(db: Database, stopped: Callable[[], bool]) -> None:
 
 
 def _require_consistent_log(db: Database) -> None:
-    """Positions without a gap, and every number means something."""
+    """Require positions without gaps and valid references."""
     count, first, last = db.row("SELECT COUNT(*), MIN(position), MAX(position) FROM log")
     if count and (first, last) != (1, count):
         raise damaged(db, "the log has gaps")
@@ -203,4 +203,4 @@ def _require_readable_facts(journal: Journal) -> None:
     for key, most in numbers:
         value = journal.fact(key)
         if value is not None and not (value.isascii() and value.isdigit() and int(value) <= most):
-            raise damaged(journal.db, f"the fact {key} is not a number that makes sense")
+            raise damaged(journal.db, f"the fact {key} is not a valid number")

@@ -1,10 +1,10 @@
-"""The storage interface: what a Memory needs of the engine that keeps it.
+"""The storage interface: what a Memory requires of a storage engine.
 
-    Storage     where a Memory is: opens its database, says who may write, holds its caches
-    Database    one connection: statements in SQL that every engine speaks, transactions, views
-    Caches      named bytes that may be lost without harm: snapshots, heads, vectors made anew
+    Storage     the place of a Memory: opens its database, arbitrates writers, holds its caches
+    Database    one connection: portable SQL statements, transactions, consistent views
+    Caches      named bytes that can be rebuilt: snapshots, heads, newly embedded vectors
 
-The journal, the edits and the model know these three and nothing of an engine. Values are integers,
+The journal, the edits and the model use these three and know no engine. Values are integers,
 floats, text, bytes and ``None``; placeholders are question marks.
 """
 
@@ -18,42 +18,42 @@ from everlearn.errors import CannotRead
 
 
 class CannotReadNow(CannotRead):
-    """The database could not be read, perhaps because of what a writer does at this moment."""
+    """The database could not be read, possibly because of a concurrent write."""
 
 
 class TeachingInbox(Protocol):
-    """The way of teachings into a journal that many write.
+    """Takes teachings into a journal with many writers.
 
     Attributes
     ----------
     write : callable
-        Writes a request, options and pairs of a name and an example, into the journal and returns
-        its answer, which JSON can hold; inside a transaction.
+        Writes a request (options, and pairs of a name and an example) into the journal and
+        returns a JSON-serialisable answer; called inside a transaction.
     wake : callable
-        Called from another thread when somebody's teachings wait for their positions.
+        Called from another thread when teachings of other processes wait for positions.
     """
 
     write: Callable[[dict[str, Any], list[tuple[str, Any]]], Any] | None
     wake: Callable[[], None] | None
 
     def teach(self, options: dict[str, Any], pairs: list[tuple[str, Any]]) -> Any:
-        """The answer to a request, once it is in the journal; sent again until it is."""
+        """Write a request, resent until it is in the journal; returns its answer."""
 
     def persistently(self, look: Callable[[], Any]) -> Any:
-        """Read something that a change needs; tried again while the database is away."""
+        """Read something that a change needs; retried while the database is unreachable."""
 
     def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
-        """What some work answers; done once for every key, with its changes in one transaction."""
+        """Run ``work`` once per key, its changes in one transaction; returns its answer."""
 
 
 @dataclass(frozen=True)
 class StoredEvent:
-    """One change that those who follow a Memory are told.
+    """One change of a Memory, as reported to its followers.
 
     Attributes
     ----------
     number : int
-        Higher than that of every event before; never used twice.
+        Higher than that of every earlier event; never reused.
     time : float
         Seconds since 1970, by the database's clock.
     kind : str
@@ -69,7 +69,7 @@ class StoredEvent:
 
 
 class EventLog(Protocol):
-    """The events of a Memory that many processes change; a connection of its own."""
+    """The events of a Memory that many processes change; uses its own connection."""
 
     def close(self) -> None: ...
 
@@ -77,19 +77,19 @@ class EventLog(Protocol):
         """The number of the last event; 0 before the first."""
 
     def after(self, number: int, limit: int) -> list[StoredEvent]:
-        """The events after one, in order."""
+        """The events after the given number, in order."""
 
     def wait(self, seconds: float) -> None:
-        """Until something may have changed, or so long."""
+        """Wait until something may have changed, or until the timeout."""
 
     def lead(self, consumer: str) -> bool:
-        """Whether this process, of all that follow, is the one that tells a consumer."""
+        """Whether this process is the one that notifies a consumer."""
 
     def cursor(self, consumer: str, start: int) -> int:
-        """The last event that a consumer was told; a new one begins after ``start``."""
+        """The last event sent to a consumer; a new consumer begins after ``start``."""
 
     def advance(self, consumer: str, number: int) -> None:
-        """A consumer was told everything up to an event."""
+        """Record that a consumer was sent everything up to an event."""
 
 
 class Database(Protocol):
@@ -98,12 +98,12 @@ class Database(Protocol):
     Attributes
     ----------
     location : str
-        What messages call it; never holds a password.
+        How messages refer to it; never contains a password.
     memory : str
-        What messages call the Memory it belongs to.
+        How messages refer to the Memory it belongs to.
     writes : bool
     rows_at_once : int
-        How many teachings are worth one transaction.
+        Recommended number of teachings per transaction.
     """
 
     location: str
@@ -114,13 +114,13 @@ class Database(Protocol):
     def close(self) -> None: ...
 
     def run(self, statement: str, *values: Any) -> int:
-        """Carry a statement out; the number of rows it changed."""
+        """Execute a statement; returns the number of rows changed."""
 
     def run_many(self, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
-        """Carry a statement out once for each row of values."""
+        """Execute a statement once for each row of values."""
 
     def replace(self, table: str, *values: Any) -> None:
-        """Insert a row, or put it in the place of the one with the same primary key."""
+        """Insert a row, or replace the one with the same primary key."""
 
     def value(self, query: str, *values: Any) -> Any:
         """The first column of the first row, or ``None``."""
@@ -135,69 +135,69 @@ class Database(Protocol):
 
     @property
     def inbox(self) -> TeachingInbox | None:
-        """Where teachings of many writers get their order; ``None`` where there is one writer."""
+        """Orders teachings of many writers; ``None`` where there is a single writer."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """All changes inside happen, or none; they are durable when this returns.
 
-        Whoever is inside is the only writer.
+        Holds the write lock.
         """
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Nobody else writes inside, over several transactions."""
+        """Hold the write lock over several transactions."""
 
     def one_view(self) -> AbstractContextManager[None]:
-        """Whatever is read inside belongs to one moment, though somebody else may be writing."""
+        """Context whose reads all see one state, even while another process writes."""
 
     def moved_on(self) -> bool:
-        """Whether what was read may be of two moments, because the reader could take no lock."""
+        """Whether reads may have seen two states, because the reader could not take a lock."""
 
     def stamp(self) -> tuple[int, int]:
-        """Two equal stamps of one connection: nothing was committed between them."""
+        """A value that changes with every commit; compare stamps of the same connection."""
 
     def record_event(self, kind: str, /, **facts: Any) -> None:
-        """Tell those who follow the Memory, when this transaction is committed."""
+        """Notify followers of the Memory when this transaction is committed."""
 
     def drop_records(self) -> None:
-        """Remove words of teachings from what is kept of requests and events."""
+        """Remove names and sources of teachings from stored requests and events."""
 
     def require_ours(self) -> None:
-        """It is a journal of this version; raises ``NotAMemory`` or ``NewerFormat``."""
+        """Require a journal of this version; raises ``NotAMemory`` or ``NewerFormat``."""
 
     def has_table(self, table: str) -> bool:
         """Whether there is a table; an old file that is only read has not all of them."""
 
     def require_structure(self, table: str | None = None) -> None:
-        """The engine finds nothing wrong with a table, or with all of them."""
+        """Have the engine check the structure of a table, or of all tables."""
 
     def tidy(self) -> None:
-        """Leave the files small and whole; before closing."""
+        """Leave the files small and complete, before closing."""
 
     def remove_traces(self, state: str, *, wait: bool) -> str | None:
-        """Go on removing what deleted rows left behind, from the given state.
+        """Continue to remove what deleted rows left behind, from the given state.
 
-        Returns the state in which it stopped, ``None`` when nothing is left to do. ``wait`` gives
-        readers a moment to let go of what they read.
+        Returns the state reached, ``None`` when nothing is left to do. ``wait`` gives readers a
+        moment to release old pages.
         """
 
     def copy_to(self, path: Path) -> None:
-        """Write the journal as it is at one moment to a file, as a folder has it."""
+        """Write the journal, as of one position, to a file as in a folder."""
 
     def take_over(self, other: "Database") -> None:
-        """Become what another journal is, in one transaction."""
+        """Replace the content by that of another journal, in one transaction."""
 
     def waiting_for(self, state: str) -> list[str]:
-        """What :meth:`remove_traces` waits for in a state, in words."""
+        """What :meth:`remove_traces` waits for in a state, as sentences."""
 
     def lag_seconds(self) -> float:
-        """How long ago what is known of the journal was certainly all there was."""
+        """Seconds since the known state of the journal was certainly current."""
 
     def leftovers(self) -> list[str]:
-        """What the engine still keeps of deleted rows, in words."""
+        """What the engine still keeps of deleted rows, as sentences."""
 
 
 class Collected(Protocol):
-    """Vectors of one embedder, by the digest of their image, while a Memory is embedded anew."""
+    """Vectors of one embedder by digest of their image, collected during a re-embedding."""
 
     def known(self) -> dict[bytes, bytes]: ...
 
@@ -207,47 +207,47 @@ class Collected(Protocol):
 
 
 class Caches(Protocol):
-    """Named bytes. What is written is there whole or not at all."""
+    """Named byte strings, each written completely or not at all."""
 
     def names(self, prefix: str) -> list[str]:
-        """Every name that begins so."""
+        """All names with this prefix."""
 
     def read(self, name: str) -> bytes:
-        """Raises ``FileNotFoundError`` where there is none of that name."""
+        """The content; raises ``FileNotFoundError`` if there is none."""
 
     def view(self, name: str) -> memoryview:
-        """As :meth:`read`, without a copy where there is a way: changes go nowhere."""
+        """As :meth:`read`, without a copy if possible; changes to it are not written."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Raises ``CannotWrite`` where there is no room."""
+        """Store content; raises ``CannotWrite`` if there is no space."""
 
     def remove(self, name: str) -> None:
-        """Nothing happens where there is none of that name."""
+        """Remove an entry, if it exists."""
 
     def tidy(self) -> None:
-        """Remove what killed processes left of what they were writing."""
+        """Remove partial writes of killed processes."""
 
     def making(self, *, now: bool) -> AbstractContextManager[bool]:
-        """Whether this process is the one to make a snapshot; without ``now`` it can wait."""
+        """Whether this process may write a snapshot; without ``now`` it can wait."""
 
     def collected(self, key: str) -> Collected: ...
 
     def remove_collected(self) -> None: ...
 
     def remove_derived(self) -> bool:
-        """Remove what else was made from what was taught; whether none of it is left."""
+        """Remove other files derived from teachings; returns whether none is left."""
 
     def older_than(self, when: float) -> list[str]:
-        """What was made from what was taught before a moment, in words."""
+        """Files derived from teachings before the given time, as sentences."""
 
 
 class Storage(Protocol):
-    """Where a Memory is.
+    """The place of a Memory.
 
     Attributes
     ----------
     path : Path or address
-        Opens the same Memory again; ``str`` of it is what messages say.
+        Opens the same Memory again; ``str`` of it appears in messages.
     caches : Caches
     """
 
@@ -257,25 +257,25 @@ class Storage(Protocol):
     def caches(self) -> Caches: ...
 
     def acquire(self) -> None:
-        """Become one who writes; raises ``MemoryBusy`` where there can be only one."""
+        """Become a writer; raises ``MemoryBusy`` if there can be only one."""
 
     def release(self) -> None:
-        """Let others write; nothing happens where nothing was acquired."""
+        """Release the writer lock, if it is held."""
 
     def open(self, *, write: bool) -> Database:
-        """A connection; with ``write`` the tables are made where there are none."""
+        """Open a connection; ``write`` creates missing tables."""
 
     def replace_damaged(self, backup: Database) -> None:
-        """Put a copy of a backup in the place of a journal that cannot be opened any more."""
+        """Replace a journal that cannot be opened any more by a copy of a backup."""
 
     def exists(self) -> bool:
-        """Whether a Memory is there."""
+        """Whether a Memory exists here."""
 
     def size(self) -> int:
-        """Bytes of everything that is kept."""
+        """Bytes of everything stored."""
 
     def events(self) -> EventLog | None:
-        """What changed, whichever process did it; ``None`` where only one process can."""
+        """Changes made by any process; ``None`` where only one process can write."""
 
     def identity(self) -> object:
-        """Equal for two ways of writing the same place."""
+        """Equal for two spellings of the same place."""

@@ -1,18 +1,17 @@
-"""The journal: what was taught, in order, in a database. It is the truth.
+"""The journal: everything that was taught, in order, in a database. It is the source of truth.
 
-Teachings are rows that never change but for what they are called and whether they still count.
-Every change to what counts is an entry of the *log*, a teaching with a sign:
+Teachings are rows that never change, except for their name and whether they count. Every change to
+what counts is an entry of the *log*, a teaching with a sign:
 
     teach       +1 the new teaching
     forget      −1 a teaching that counts
     rename into a name that exists   −1 under the old name, +1 under the new
     undo, redo  the entries of an operation, signs reversed                    (operations.py)
 
-A model is a fold over the log, so it can be rebuilt at any time, and a model that has followed the
-log up to a position needs only what came after. The log is folded in *windows* of ``WINDOW``
-positions, always the same ones: two folds of the same log do the same arithmetic in the same order
-and agree to the last bit, wherever a snapshot let them start (model.py has the window that is
-open).
+A model is a fold over the log, so it can be rebuilt at any time, and a model at some position needs
+only the entries after it. The log is folded in *windows* of ``WINDOW`` positions, always the same
+ones: two folds of the same log do the same arithmetic in the same order and agree to the last bit,
+whichever snapshot they started from (model.py holds the window that is not yet complete).
 
 Rows carry checksums and entries are chained (rows.py); both are checked as they are read.
 """
@@ -57,20 +56,20 @@ from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box
 
 WINDOW = 256
-# No page is longer.
+# Upper limit of a page of results.
 MOST_ROWS = 2**62
-# As a limit: none.
+# As a LIMIT: none.
 EVERY_ROW = (1 << 63) - 1
 VALUES_AT_A_TIME = 256
 
 
 class Journal:
-    """What was taught, read and written through one connection.
+    """Reads and writes what was taught, through one connection.
 
     Parameters
     ----------
     db : Database
-        Open for teaching, or to be read.
+        Open for writing, or read-only.
     """
 
     def __init__(self, db: Database) -> None:
@@ -94,7 +93,7 @@ class Journal:
         return str(row[0])
 
     def facts(self, *keys: str) -> dict[str, str]:
-        """Several facts at once; empty where there is none."""
+        """Several facts at once; missing ones are left out."""
         marks = ", ".join("?" * len(keys))
         found = dict.fromkeys(keys, "")
         for key, value, own in self.db.rows(
@@ -114,14 +113,14 @@ class Journal:
 
     @property
     def n_features(self) -> int:
-        """How long vectors are; 0 before the first."""
+        """Length of the vectors; 0 before the first."""
         return int(self.fact("n_features") or 0)
 
     # Reading.
 
     @property
     def n_names(self) -> int:
-        """How many names there ever were."""
+        """Number of names ever used."""
         return int(self.db.value("SELECT MAX(id) FROM names") or 0)
 
     @property
@@ -133,7 +132,7 @@ class Journal:
         return int(self.db.value("SELECT MAX(id) FROM operations") or 0)
 
     def chain_at(self, position: int) -> bytes | None:
-        """What names the log up to a position; ``None`` where it does not reach so far."""
+        """Identifies the log up to a position; ``None`` if it is shorter."""
         if position == 0:
             return BEGINNING
         chain = self.db.value("SELECT chain FROM log WHERE position = ?", position)
@@ -147,7 +146,7 @@ class Journal:
         offset: int = 0,
         latest_first: bool = False,
     ) -> dict[str, NameRecord]:
-        """Names that something counts for, sorted: all, or a page of those that contain a text."""
+        """Names with teachings that count, sorted: all, or a page of those that contain a text."""
         condition, values = "", list[str | int]()
         if containing:
             condition = "AND LOWER(names.name) LIKE ? ESCAPE '!' "
@@ -166,7 +165,7 @@ class Journal:
         return {name: NameRecord(count, last) for name, count, last in rows}
 
     def totals(self) -> tuple[int, int]:
-        """How many names something counts for, and how many teachings count."""
+        """Number of names with teachings that count, and number of those teachings."""
         query = "SELECT COUNT(DISTINCT name), COUNT(*) FROM teachings WHERE position IS NOT NULL"
         names, teachings = self.db.row(query)
         return int(names), int(teachings)
@@ -179,7 +178,7 @@ class Journal:
         return None if found is None else int(found)
 
     def word(self, named: int) -> str:
-        """What a name is called."""
+        """The word of a name."""
         row = self.db.row("SELECT name, seal FROM names WHERE id = ?", named)
         if row is None:
             raise self._damaged(f"name {named} is missing")
@@ -187,7 +186,7 @@ class Journal:
         return str(row[0])
 
     def counts(self, name: str, example: Example) -> bool:
-        """Whether this example, the same image and box, already counts under this name."""
+        """Whether the same image and box already counts under this name."""
         return name in self.counting_names([example.same_as])[example.same_as]
 
     def counting_names(self, examples: Iterable[Sameness]) -> dict[Sameness, set[str]]:
@@ -205,7 +204,7 @@ class Journal:
         return found
 
     def same(self, example: Example, name: str | None = None) -> list[int]:
-        """Teachings that count of the same picture and the same given box."""
+        """Teachings that count and have the same picture and given box."""
         found = self.find(digest=example.digest, name=name)
         if not found or not has_boxes(self):
             return found
@@ -221,9 +220,9 @@ class Journal:
         digest: bytes | None = None,
         forgotten: bool = False,
     ) -> list[int]:
-        """The teachings of this number, name, source (or folder of sources), digest.
+        """Ids of teachings by id, name, source (or folder of sources) and digest.
 
-        Only those that count, or, with ``forgotten``, also those that no longer do.
+        Only those that count or, with ``forgotten``, also those that no longer do.
         """
         conditions = ["TRUE" if forgotten else "position IS NOT NULL"]
         values = list[str | bytes | int]()
@@ -234,7 +233,7 @@ class Journal:
             conditions.append("name = (SELECT id FROM names WHERE name = ?)")
             values.append(name)
         if source is not None:
-            # A folder stands for all that lies in it: from its separator to the next character.
+            # A folder includes everything in it: from its separator to the next character.
             kept = as_kept(source)
             folder = kept.rstrip(os.sep)
             conditions.append("(source = ? OR (source >= ? AND source < ?))")
@@ -246,7 +245,7 @@ class Journal:
         return [row[0] for row in self.db.rows(query, *values)]
 
     def tally(self, teachings: Sequence[int]) -> dict[str, int]:
-        """How many of these teachings each name has."""
+        """Number of these teachings per name."""
         tally: dict[str, int] = {}
         query = (
             "SELECT names.name FROM teachings JOIN names ON names.id = teachings.name "
@@ -258,7 +257,7 @@ class Journal:
         return dict(sorted(tally.items()))
 
     def teachings(self, name: str | None, limit: int | None, offset: int) -> list[Teaching]:
-        """What counts, in the order it was taught."""
+        """Teachings that count, in the order they were taught."""
         condition = "" if name is None else "AND names.name = ? "
         rows = self.db.rows(
             "SELECT teachings.id, names.name, source, time, pictures FROM teachings "
@@ -278,16 +277,16 @@ class Journal:
         return self._sealed_bytes("thumbnails", "jpeg", teaching)
 
     def image(self, teaching: int) -> bytes | None:
-        """The image file itself, where it was kept."""
+        """The image file itself, if it was stored."""
         return self._sealed_bytes("images", "file", teaching)
 
     def taken_back_after(self, position: int) -> bool:
-        """Whether anything was taken back after a position of the log."""
+        """Whether any entry after a position has a negative sign."""
         query = "SELECT 1 FROM log WHERE sign = -1 AND position > ? LIMIT 1"
         return self.db.value(query, position) is not None
 
     def runs(self, after: int, through: int, step: int = WINDOW) -> Iterator[LogRun]:
-        """The log between two positions, so many entries at a time, its chain checked."""
+        """The log between two positions, ``step`` entries at a time; checks its hash chain."""
         query = (
             "SELECT log.sign, log.name, vector, content, log.position, operation, log.teaching, "
             "chain FROM log JOIN teachings ON teachings.id = log.teaching "
@@ -309,7 +308,7 @@ class Journal:
             yield from self._grouped(rows)
 
     def counting_runs(self, after: int, through: int, step: int = WINDOW) -> Iterator[LogRun]:
-        """As :meth:`runs`, but only what still counts: no entry takes anything back."""
+        """As :meth:`runs`, but only teachings that still count: no negative signs."""
         query = (
             "SELECT 1, name, vector, content FROM teachings "
             "LEFT JOIN vectors ON vectors.teaching = teachings.id "
@@ -320,7 +319,7 @@ class Journal:
             yield from self._grouped(rows)
 
     def sample(self, size: int, through: int) -> tuple[Vectors, NameIds]:
-        """At most ``size`` teachings that count by entries up to a position, scattered over all."""
+        """At most ``size`` teachings that count up to a position, spread over all of them."""
         rows = self.db.rows(
             "SELECT 1, name, vector, content FROM teachings LEFT JOIN vectors ON teaching = id "
             "JOIN (SELECT id AS chosen FROM teachings WHERE position <= ? "
@@ -331,7 +330,7 @@ class Journal:
         return self._matrix(rows), np.array([row[1] for row in rows], dtype=np.int64)
 
     def everything(self) -> tuple[list[int], NameIds, list[str], Vectors]:
-        """Numbers, names, sources and vectors of all that counts, in the order it was taught."""
+        """Ids, names, sources and vectors of all teachings that count, in order."""
         rows = self.db.rows(
             "SELECT 1, name, vector, content, id, source FROM teachings "
             "LEFT JOIN vectors ON vectors.teaching = teachings.id "
@@ -341,7 +340,7 @@ class Journal:
         return [row[4] for row in rows], named, [row[5] for row in rows], self._matrix(rows)
 
     def examples(self) -> Iterator[tuple[str, Example]]:
-        """Everything that counts, in the order it was taught."""
+        """All teachings that count, in order."""
         query = (
             "SELECT 1, names.name, vector, content, source, digest, teachings.id FROM teachings "
             "LEFT JOIN vectors ON vectors.teaching = teachings.id "
@@ -358,11 +357,11 @@ class Journal:
     # Writing, always inside a transaction.
 
     def add(self, operation: int, name: str, example: Example) -> int:
-        """One teaching more; returns its number."""
+        """Add one teaching; returns its id."""
         return self.add_many(operation, [(name, example)])[0]
 
     def add_many(self, operation: int, examples: Sequence[tuple[str, Example]]) -> list[int]:
-        """Teachings in this order; returns their numbers. Costs few statements however many."""
+        """Add teachings in this order; returns their ids. The number of statements is constant."""
         names = self._names_for(name for name, _ in examples)
         first = self._next_teaching()
         position, chain = self._end()
@@ -403,13 +402,13 @@ class Journal:
         return list(range(first, first + len(examples)))
 
     def take_back(self, operation: int, teachings: Iterable[int]) -> None:
-        """These teachings no longer count."""
+        """Stop counting these teachings."""
         for teaching in teachings:
             named = self.db.value("SELECT name FROM teachings WHERE id = ?", teaching)
             self.enter(operation, teaching, named, -1)
 
     def move(self, operation: int, teachings: Iterable[int], into: str) -> None:
-        """These teachings count under another name."""
+        """Count these teachings under another name."""
         named = self._name_for(into)
         for teaching in teachings:
             before = self.db.value("SELECT name FROM teachings WHERE id = ?", teaching)
@@ -417,7 +416,7 @@ class Journal:
             self.enter(operation, teaching, named, +1)
 
     def enter(self, operation: int, teaching: int, named: int, sign: int) -> None:
-        """One entry of the log about a teaching that is there already."""
+        """Append a log entry about an existing teaching."""
         row = self.db.row(
             "SELECT time, source, digest, content, pictures FROM teachings WHERE id = ?", teaching
         )
@@ -427,16 +426,16 @@ class Journal:
         self._keep_teaching(teaching, (position if sign > 0 else None, named, *row))
 
     def origin(self, teaching: int) -> tuple[str, bytes]:
-        """The source of a teaching and the digest of what was taught."""
+        """Source and digest of a teaching."""
         row = self.db.row("SELECT source, digest FROM teachings WHERE id = ?", teaching)
         return str(row[0]), bytes(row[1])
 
     def vector_bytes(self, teaching: int) -> bytes:
-        """The vector of a teaching as it is kept."""
+        """The stored bytes of a teaching's vector."""
         return bytes(self.db.value("SELECT vector FROM vectors WHERE teaching = ?", teaching))
 
     def name_of(self, teaching: int) -> str:
-        """What a teaching is called."""
+        """The name of a teaching."""
         return self.word(self.db.value("SELECT name FROM teachings WHERE id = ?", teaching))
 
     def find_exactly(self, **value: str | bytes) -> bool:
@@ -454,7 +453,7 @@ class Journal:
         self._keep_teaching(teaching, (*row[:3], as_kept(source), *row[3:]))
 
     def call(self, named: int, name: str) -> None:
-        """Change the word for a name; if a name nothing counts for has it, the two swap."""
+        """Change the word of a name; if an unused name has that word, the two swap."""
         other, word = self.find_name(name), self.word(named)
         if other is not None:
             self.db.run("UPDATE names SET name = '' WHERE id = ?", other)
@@ -462,13 +461,13 @@ class Journal:
         if other is not None:
             self._keep_name(other, word)
 
-    # Inside.
+    # Helpers.
 
     def _name_for(self, name: str) -> int:
         return self._names_for([name])[name]
 
     def _names_for(self, names: Iterable[str]) -> dict[str, int]:
-        """The numbers of names; those that are new get the next ones, in their order."""
+        """The ids of names; new names get the next ids, in their order."""
         wanted = dict.fromkeys(names)
         known = dict(self._among("SELECT name, id FROM names WHERE name", wanted))
         if len(known) < len(wanted):
@@ -480,10 +479,10 @@ class Journal:
         return known
 
     def _among(self, query: str, values: Iterable[Any]) -> Iterator[Any]:
-        """The rows of a query that ends with a column, for so many values of it."""
+        """Rows of a query that ends with a column, restricted to these values of it."""
         rest = iter(values)
         while some := list(islice(rest, VALUES_AT_A_TIME)):
-            # Few different statements, so that an engine can keep them prepared.
+            # Few distinct statements, so that an engine can keep them prepared.
             width = 1 << (len(some) - 1).bit_length()
             some += some[-1:] * (width - len(some))
             yield from self.db.rows(f"{query} IN ({', '.join('?' * width)})", *some)
@@ -494,7 +493,7 @@ class Journal:
         self.db.replace("names", *row)
 
     def _next_teaching(self) -> int:
-        # Numbers are never used twice, also not after the last teachings were erased.
+        # Ids are never reused, even after the last teachings were erased.
         used = int(self.fact("teachings_used") or 0)
         return max(used, int(self.db.value("SELECT MAX(id) FROM teachings") or 0)) + 1
 
@@ -530,7 +529,7 @@ class Journal:
         if None in blobs:
             raise self._damaged("a vector is missing")
         if not all(isinstance(blob, bytes) for blob in blobs):
-            raise self._damaged("a vector is something else than bytes")
+            raise self._damaged("a vector is not stored as bytes")
         if any(content_of(row[2]) != row[3] for row in rows):  # type: ignore[arg-type]
             raise self._damaged("a vector was altered")
         if {len(blob) for blob in blobs} != {4 * self.n_features}:
@@ -547,7 +546,7 @@ class Journal:
                 raise self._damaged(f"teaching {teaching} is missing among the {table}")
             return None
         if not isinstance(row[0], bytes):
-            raise self._damaged(f"the {table} hold something else than bytes")
+            raise self._damaged(f"a row of {table} is not stored as bytes")
         self._require_checksum(row[1], table, teaching, content_of(row[0]))
         return row[0]
 
@@ -571,13 +570,13 @@ class Journal:
         )
 
     def only_remembered(self, name: str) -> bool:
-        """Whether a name has no teachings, counting or not, but its word is still somewhere."""
+        """Whether a name has no teachings at all but its word is still stored somewhere."""
         if self.find(name=name, forgotten=True):
             return False
         query = "SELECT 1 FROM names WHERE name = ? UNION SELECT 1 FROM operations WHERE called = ?"
         return self.db.row(query, name, name) is not None
 
     def never_taught(self, name: str) -> UnknownLabel:
-        """The error for a name that nothing counts for."""
+        """The error for a name without teachings that count."""
         known = ", ".join(repr(name) for name in self.names(limit=8))
-        return UnknownLabel(f"{name!r} was never taught; known are {known or 'none yet'}")
+        return UnknownLabel(f"{name!r} was never taught; known names: {known or 'none yet'}")

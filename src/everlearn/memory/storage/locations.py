@@ -1,4 +1,4 @@
-"""Where a Memory is: a folder, or a database."""
+"""Resolves the location of a Memory: a folder, or a database."""
 
 import os
 from pathlib import Path
@@ -11,25 +11,25 @@ from everlearn.memory.storage.sqlite.folder import FolderStorage
 
 
 def storage_at(path: Any, name: str | None = None) -> Storage:
-    """The storage that a path or an address means.
+    """The storage for a path or an address.
 
     Parameters
     ----------
     path : path-like
     name : str, optional
-        Of a Memory in a database; a folder holds one Memory and takes none.
+        Name of a Memory in a database; not allowed for a folder, which holds one Memory.
     """
     if is_address(path):
         return _in_database(path, name)
     if not os.fspath(path):
-        raise InvalidParameter("a Memory lives in a folder; its path is empty")
+        raise InvalidParameter("the path of a Memory is empty; give a folder or an address")
     if name is not None:
         raise InvalidParameter("a folder holds one Memory; name= is for databases")
     return FolderStorage(Path(path))
 
 
 def is_address(path: object) -> bool:
-    """Whether this names a database rather than a folder."""
+    """Whether this is the address of a database rather than a folder."""
     return isinstance(path, PostgresAddress) or (isinstance(path, str) and path.startswith(SCHEMES))
 
 

@@ -1,10 +1,10 @@
-"""Receipts of erases: what was erased can be looked for, and not be read off them.
+"""Receipts of erases: they let erased content be searched for, but not be read.
 
 A receipt holds an HMAC-SHA256 of every vector, picture, path and name that was erased and is not
-shared with a teaching that stays. The key is made by the first erase and kept in the journal:
-without the Memory nobody can try guesses of a name against a receipt, and with it anybody can look
-whether what was erased has come back. It proves that, at the time it was checked, nothing with
-these digests was in the journal; not that there was never a copy elsewhere.
+shared with a remaining teaching. The key is created by the first erase and kept in the journal:
+without the Memory nobody can test guesses of a name against a receipt; with it anybody can check
+whether erased content has come back. A check proves that nothing with these digests is in the
+journal at that time; it does not prove that no copy exists outside of the Memory.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ KEY = "receipt_key"
 CHECKPOINTS = "checkpoints"
 
 HOW_TO_CHECK = (
-    "everlearn verify --receipt FILE, with the Memory, looks for what these keyed digests stand "
-    "for in every row of the journal, checks that the file holds no free pages, that no "
-    "write-ahead log is left, and that no file made before the erase is. Without the Memory the "
-    "receipt tells nothing about what was erased. Who still has an erased image, name or path can "
-    "also search every byte of the folder for it."
+    "everlearn verify --receipt FILE, run with the Memory, searches every row of the journal for "
+    "these keyed digests and checks that the file has no free pages, that no write-ahead log is "
+    "left, and that no file made before the erase remains. Without the Memory the receipt reveals "
+    "nothing about what was erased. If you still have an erased image, name or path, you can also "
+    "search every byte of the folder for it."
 )
 
 Trace = tuple[str, bytes]
@@ -41,37 +41,37 @@ Trace = tuple[str, bytes]
 
 @dataclass(frozen=True)
 class Receipt:
-    """Proof of an erase, without what was erased: keyed digests and counts.
+    """Proof of an erase by keyed digests and counts, without the erased content.
 
     Attributes
     ----------
     teachings : list of int
-        The numbers of the teachings erased.
+        Ids of the erased teachings.
     erased : list of str
-        Digests, keyed with a secret of the Memory, of their vectors, images, sources and names; not
-        of those that teachings which stay have as well.
+        Digests, keyed with a secret of the Memory, of their vectors, images, sources and names,
+        except those shared with remaining teachings.
     also_removed : int
-        How many teachings went that had been forgotten before.
+        Number of teachings removed that had been forgotten before.
     time : float
         Seconds since 1970.
     model_before, model_after : str
         Digests of the model.
     log_after : str
-        What names the log that is left.
+        Identifies the remaining log.
     pending : bool
-        Something still holds the old pages: a reader of a folder, the write-ahead log of a database
+        Something still holds old pages: a reader of a folder, the write-ahead log of a database
         server with its standbys and archives, or a file that could not be removed. The next change,
-        the next opening to teach, or ``everlearn receipt check`` finishes the erase.
+        the next opening for teaching, or ``everlearn receipt check`` finishes the erase.
     key : str
-        Names the secret: only the Memory that has it can check this receipt.
+        Identifies the secret: only the Memory that has it can check this receipt.
     unknowns_removed : int
-        How many kept unknown images went with it.
+        Number of stored unknown images removed.
     remaining : list of str
-        What was made from erased pictures and cannot be cleaned: networks that were trained, and
-        places that an ingest was told to keep vectors in.
+        What was made from erased pictures and cannot be cleaned: trained networks, and places
+        outside of the Memory where an ingest stored vectors.
     how_to_check : str
     wal_position : str
-        In a database: up to where its write-ahead log has to be gone.
+        For a database: the position up to which its write-ahead log has to be gone.
     """
 
     teachings: list[int]
@@ -89,18 +89,18 @@ class Receipt:
     wal_position: str = ""
 
     def as_json(self) -> str:
-        """The receipt with a digest of itself, so that it cannot be altered unnoticed."""
+        """The receipt with a digest of itself, which reveals alterations."""
         facts = asdict(self)
         words = json.dumps(facts, sort_keys=True)
         return json.dumps(facts | {"sha256": hashlib.sha256(words.encode()).hexdigest()}, indent=2)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, which should not be in the Memory's folder."""
+        """Write it to a file, which should be outside of the Memory's folder."""
         replace_file(Path(path), self.as_json().encode())
 
 
 def traces(journal: Journal, teachings: Collection[int]) -> set[Trace]:
-    """Everything that names or shows these teachings; before they are erased."""
+    """Everything that names or shows these teachings; call before they are erased."""
     found: set[Trace] = set()
     for teaching in teachings:
         source, digest = journal.origin(teaching)
@@ -115,12 +115,12 @@ def traces(journal: Journal, teachings: Collection[int]) -> set[Trace]:
 
 
 def gone(journal: Journal, found: Collection[Trace]) -> set[Trace]:
-    """Those that no teaching has which stays; after the erase."""
+    """The traces that no remaining teaching shares; call after the erase."""
     return {trace for trace in found if not _stays(journal, *trace)}
 
 
 def keyed(journal: Journal, found: Collection[Trace]) -> list[str]:
-    """Digests for a receipt; inside a transaction, for the first one makes the key."""
+    """Digests for a receipt; call inside a transaction, because the first call creates the key."""
     secret = journal.fact(KEY)
     if secret is None:
         secret = secrets.token_hex(32)
@@ -138,7 +138,7 @@ def receipt(
     state: str | None,
     remaining: Sequence[str],
 ) -> Receipt:
-    """The receipt of an erase that was made; ``removed`` teachings and unknown images besides."""
+    """The receipt of a completed erase; ``removed`` counts further teachings and unknown images."""
     return Receipt(
         sorted(teachings),
         erased,
@@ -155,7 +155,7 @@ def receipt(
 
 
 def checkpoints(journal: Journal) -> list[str]:
-    """Places elsewhere in which an ingest kept vectors of what was taught."""
+    """Places outside of the Memory where an ingest stored vectors of taught pictures."""
     try:
         known = json.loads(journal.fact(CHECKPOINTS) or "[]")
     except (ValueError, RecursionError):
@@ -164,7 +164,7 @@ def checkpoints(journal: Journal) -> list[str]:
 
 
 def remember_checkpoint(journal: Journal, address: str) -> None:
-    """Note such a place; inside a transaction."""
+    """Record such a place; call inside a transaction."""
     known = checkpoints(journal)
     if address not in known:
         journal.set_fact(CHECKPOINTS, json.dumps([*known, address]))
@@ -173,15 +173,15 @@ def remember_checkpoint(journal: Journal, address: str) -> None:
 def found_again(
     journal: Journal, caches: Caches, path: Path, unfinished: bool
 ) -> tuple[list[str], int]:
-    """What a receipt vouches to be gone and is still there; how many things it names."""
+    """Problems: erased content that is still there; and the number of digests checked."""
     facts = read_receipt(path)
     erased, secret = set(facts["erased"]), journal.fact(KEY) or ""
     if facts.get("key") and facts["key"] != _name_of(secret):
-        problem = f"{path} is the receipt of another Memory, or of one that was put back since"
+        problem = f"{path} is the receipt of another Memory, or of one that was restored since"
         return [problem], len(erased)
 
     def matches(data: bytes) -> bool:
-        # Receipts of the first version have plain digests, and those of images as they are.
+        # Receipts of the first version have unkeyed digests, and those of images unchanged.
         plain = hashlib.sha256(data).hexdigest() in erased or data.hex() in erased
         return plain if not facts.get("key") else _digest(secret, data) in erased
 
@@ -192,12 +192,12 @@ def found_again(
     ]
     problems += journal.db.leftovers()
     if unfinished:
-        problems.append("the erase is not finished; open the Memory to teach, which finishes it")
+        problems.append("the erase is not finished; open the Memory for teaching to finish it")
     return problems + caches.older_than(float(facts["time"])), len(erased)
 
 
 def read_receipt(path: Path) -> dict[str, Any]:
-    """A receipt out of its file, unless it was altered."""
+    """Read a receipt from its file; refuses an altered one."""
     try:
         facts = json.loads(path.read_text())
         claimed = facts.pop("sha256")
@@ -215,7 +215,7 @@ def read_receipt(path: Path) -> dict[str, Any]:
 
 
 def _everything_kept(journal: Journal) -> Iterator[tuple[str, bytes]]:
-    """Every name, source, picture and vector, each with what it is."""
+    """Every stored name, source, picture and vector, each with a description."""
     rows = {
         "a name": "SELECT name FROM names",
         "a source": "SELECT source FROM teachings",
@@ -228,7 +228,7 @@ def _everything_kept(journal: Journal) -> Iterator[tuple[str, bytes]]:
     if journal.db.has_table("stranger_images"):
         rows["the file of an unknown image"] = "SELECT file FROM stranger_images"
     if has_boxes(journal):
-        rows["what else was seen in a picture"] = "SELECT vectors FROM proposals"
+        rows["a proposal of a picture"] = "SELECT vectors FROM proposals"
     for what, query in rows.items():
         for (value,) in journal.db.each(query):
             yield what, value.encode() if isinstance(value, str) else bytes(value)

@@ -1,8 +1,8 @@
 """Boxes of teachings, and proposals of taught pictures, in the journal.
 
-A teaching that is about a part of its picture has a row in ``boxes``. The row says whether the user
-gave the box or the Memory found it: two teachings are of the same thing if picture and *given* box
-are the same.
+A teaching of a part of its picture has a row in ``boxes``. The row says whether the user gave the
+box or the Memory found it: two teachings are of the same thing if their picture and *given* box are
+the same.
 
 ``proposals`` holds, once for every picture that was taught with them, the boxes a proposer found
 and their vectors. Those that overlap no taught box of the picture are background
@@ -41,12 +41,12 @@ def box_row(teaching: int, taught: TaughtBox) -> tuple[Any, ...]:
 
 
 def keep_box(journal: "Journal", teaching: int, taught: TaughtBox) -> None:
-    """Write the box of a teaching; inside a transaction."""
+    """Write the box of a teaching; call inside a transaction."""
     journal.db.replace("boxes", *box_row(teaching, taught))
 
 
 def taught_boxes(journal: "Journal") -> dict[int, TaughtBox]:
-    """Of every teaching that has one."""
+    """The boxes of all teachings that have one, by id."""
     if not has_boxes(journal):
         return {}
     return {
@@ -55,7 +55,7 @@ def taught_boxes(journal: "Journal") -> dict[int, TaughtBox]:
 
 
 def taught_box(journal: "Journal", teaching: int) -> TaughtBox | None:
-    """Of one teaching, if it has one."""
+    """The box of one teaching, or ``None``."""
     if not has_boxes(journal):
         return None
     row = journal.db.row(f"{_SELECT} WHERE teaching = ?", teaching)
@@ -63,16 +63,16 @@ def taught_box(journal: "Journal", teaching: int) -> TaughtBox | None:
 
 
 def drop_boxes(journal: "Journal", teachings: list[tuple[int]]) -> None:
-    """Remove the boxes of teachings that go, and the proposals of pictures without teachings.
+    """Remove the boxes of these teachings, and the proposals of pictures without teachings.
 
-    Inside a transaction, when the teachings themselves are as they will be.
+    Call inside a transaction, after the teachings themselves were changed.
     """
     journal.db.run_many("DELETE FROM boxes WHERE teaching = ?", teachings)
     journal.db.run("DELETE FROM proposals WHERE digest NOT IN (SELECT digest FROM teachings)")
 
 
 def keep_proposals(journal: "Journal", digest: bytes, proposals: PictureProposals) -> None:
-    """Write the proposals of a picture; inside a transaction."""
+    """Write the proposals of a picture; call inside a transaction."""
     boxes = proposals.boxes.astype("<f8", copy=False).tobytes()
     vectors = proposals.vectors.astype("<f4", copy=False).tobytes()
     own = row_checksum("proposals", digest, content_of(boxes), content_of(vectors))
@@ -80,7 +80,7 @@ def keep_proposals(journal: "Journal", digest: bytes, proposals: PictureProposal
 
 
 def proposals_of(journal: "Journal", digest: bytes) -> PictureProposals | None:
-    """The proposals of a picture, if it was taught with them."""
+    """The proposals of a picture, or ``None``."""
     if not has_boxes(journal):
         return None
     row = journal.db.row("SELECT boxes, vectors, seal FROM proposals WHERE digest = ?", digest)
@@ -88,7 +88,7 @@ def proposals_of(journal: "Journal", digest: bytes) -> PictureProposals | None:
         return None
     boxes, vectors, kept = row
     if not isinstance(boxes, bytes) or not isinstance(vectors, bytes):
-        raise _damaged(journal, "proposals hold something else than bytes")
+        raise _damaged(journal, "proposals are not stored as bytes")
     if kept != row_checksum("proposals", digest, content_of(boxes), content_of(vectors)):
         raise _damaged(journal, "the proposals of a picture were altered")
     count, width = len(boxes) // 32, 4 * journal.n_features
@@ -102,7 +102,7 @@ def proposals_of(journal: "Journal", digest: bytes) -> PictureProposals | None:
 
 
 def pictures_with_proposals(journal: "Journal") -> list[bytes]:
-    """Digests of the pictures that count and have proposals, in the order they were taught."""
+    """Digests of the pictures that count and have proposals, in order of teaching."""
     if not has_boxes(journal):
         return []
     rows = journal.db.rows(
@@ -113,7 +113,7 @@ def pictures_with_proposals(journal: "Journal") -> list[bytes]:
 
 
 def counting_boxes(journal: "Journal", digest: bytes) -> Boxes:
-    """What counts of a picture: the boxes that were taught, the whole picture where none was."""
+    """The taught boxes of a picture that count; the whole picture if there is none."""
     rows = journal.db.rows(
         "SELECT teachings.id, x0, y0, x1, y1, found, boxes.seal FROM teachings "
         "LEFT JOIN boxes ON teaching = id WHERE digest = ? AND position IS NOT NULL "
@@ -146,7 +146,7 @@ def without_box(written: str) -> tuple[str, Box | None]:
 
 
 def packed(region: TaughtBox | None, proposals: PictureProposals | None) -> bytes:
-    """Both as bytes that :func:`unpacked` reads; empty where there is neither."""
+    """Serialise both for :func:`unpacked`; empty if there is neither."""
     arrays = {}
     if region is not None:
         arrays["region"] = np.array([*region.box, region.found], dtype=np.float64)
@@ -157,7 +157,7 @@ def packed(region: TaughtBox | None, proposals: PictureProposals | None) -> byte
 
 
 def unpacked(data: bytes) -> tuple[TaughtBox | None, PictureProposals | None]:
-    """What :func:`packed` packed; ``ValueError`` for what it cannot have packed."""
+    """Inverse of :func:`packed`; raises ``ValueError`` for anything else."""
     if not data:
         return None, None
     try:

@@ -1,16 +1,16 @@
-"""Rows of the journal: what they hold as plain values, what they may hold, and their checksums.
+"""Rows of the journal: their values, validation and checksums.
 
-A row is checked before it is written (journal.py) and when a folder is opened (integrity.py), so
-that nothing is accepted by the one and refused by the other.
+A row is validated before it is written (journal.py) and when a folder is opened (integrity.py), by
+the same rules.
 
-Every row carries a *checksum*, a digest of its other columns, so that a row that was altered does
-not pass for what was written. Every entry of the log is also linked to the one before,
+Every row carries a *checksum*, a digest of its other columns, which reveals an altered row. Every
+entry of the log is also linked to the one before,
 
     chain_i = digest(chain_(i−1), entry_i, content of the teaching's vector),   chain_0 = zeros
 
-so that the chain at a position names everything up to it: two journals with the same chain at the
-same position hold the same log, and a model folded from one is a model of the other. The digests
-guard against damage, not against a forger, who can compute them too.
+so that the chain at a position identifies everything up to it: two journals with the same chain at
+the same position hold the same log, and a model folded from one is a model of the other. The
+digests protect against damage, not against an attacker, who can compute them too.
 """
 
 import re
@@ -53,7 +53,7 @@ Sameness = tuple[bytes, Box | None]
 
 @dataclass(frozen=True)
 class TaughtBox:
-    """The box of a teaching, and whether the Memory found it because the user gave none."""
+    """The box of a teaching, and whether the Memory found it because none was given."""
 
     box: Box
     found: bool
@@ -61,23 +61,23 @@ class TaughtBox:
 
 @dataclass(frozen=True)
 class PictureProposals:
-    """Boxes that were proposed for a taught picture, and their vectors."""
+    """Proposed boxes of a taught picture, and their vectors."""
 
     boxes: Boxes
     vectors: NDArray[np.float32]
 
 
 def given_box(taught: TaughtBox | None) -> Box | None:
-    """The box that the user gave, if there is one: what makes two teachings of a picture differ."""
+    """The box given by the user, if any; it distinguishes two teachings of a picture."""
     return None if taught is None or taught.found else taught.box
 
 
 @dataclass(frozen=True)
 class Example:
-    """What is written down of one teaching; ``embedder`` is empty for a vector from outside.
+    """The content of one teaching; ``embedder`` is empty for a vector given by the caller.
 
-    ``region`` is the part of the picture it is about, ``None`` for all of it; ``proposals`` are
-    what else was seen in the picture. ``taught_at`` is when it was taught first, if not now.
+    ``region`` is the part of the picture, ``None`` for the whole; ``proposals`` are other boxes
+    found in it. ``taught_at`` is the time of the first teaching, if not now.
     """
 
     vector: Vectors
@@ -92,13 +92,13 @@ class Example:
 
     @property
     def same_as(self) -> Sameness:
-        """Equal for two examples of the same image and the same given box."""
+        """Equal for two examples of the same image and given box."""
         return self.digest, given_box(self.region)
 
 
 @dataclass(frozen=True)
 class NameRecord:
-    """What is known of a name: how many teachings count, and when the last one came."""
+    """Number of a name's teachings that count, and the time of the last one."""
 
     count: int
     last_taught: float
@@ -106,7 +106,7 @@ class NameRecord:
 
 @dataclass(frozen=True)
 class Teaching:
-    """One labelled example as it is kept; ``box`` is the part of the picture it is about."""
+    """One labelled example as stored; ``box`` is the part of the picture it is about."""
 
     id: int
     name: str
@@ -126,12 +126,12 @@ class LogRun:
 
 
 def row_checksum(table: str, *values: Value) -> bytes:
-    """The digest of one row: the same values give the same digest in every version of Python."""
+    """Digest of one row; the same in every version of Python."""
     return blake2b(ascii((table, *values)).encode(), digest_size=SIZE).digest()
 
 
 def content_of(data: bytes) -> bytes:
-    """The digest of a vector's or picture's bytes."""
+    """Digest of the bytes of a vector or picture."""
     return blake2b(data, digest_size=SIZE).digest()
 
 
@@ -144,37 +144,37 @@ def linked(
     sign: int,
     content: bytes,
 ) -> bytes:
-    """The chain at an entry of the log, from the chain before it."""
+    """The chain at a log entry, from the chain before it."""
     entry = ascii((position, operation, teaching, name, sign)).encode()
     return blake2b(before + content + entry, digest_size=SIZE).digest()
 
 
 def require_row(table: str, row: Row) -> None:
-    """Refuse a row, without its checksum, that could not be read again."""
+    """Refuse a row, given without its checksum, that could not be read back."""
     if not VALID[table](row):
         raise InvalidInput(
-            f"this cannot be kept among the {table}, since it is too long, too large or of another "
-            f"kind than what is kept there: {row!r:.200}; nothing was changed"
+            f"this cannot be stored in the table {table}: a value is too long, too large or of the "
+            f"wrong type: {row!r:.200}; nothing was changed"
         )
 
 
 def require_source(source: str) -> None:
-    """A source as it is kept is so long at most."""
+    """Require a source no longer than the limit."""
     if len(as_kept(source)) > LONGEST_SOURCE:
         raise InvalidInput(
-            f"a source has at most {LONGEST_SOURCE} characters as it is kept, this one "
-            f"{len(as_kept(source))} ({as_kept(source)[:60]}…); give it a shorter source="
+            f"a source is stored with at most {LONGEST_SOURCE} characters, this one has "
+            f"{len(as_kept(source))} ({as_kept(source)[:60]}…); give a shorter source="
         )
 
 
 def require_width(width: int) -> None:
-    """A vector has so many features at most."""
+    """Require a vector no longer than the limit."""
     if width > MOST_FEATURES:
         raise InvalidInput(f"a vector has at most {MOST_FEATURES} features, not {width}")
 
 
 def as_kept(source: str) -> str:
-    """A source as the journal can hold it: file names that are no text are spelled out."""
+    """A source as stored: bytes of file names that are not text are escaped."""
     text = source.encode("utf-8", "backslashreplace").decode("utf-8")
     return text.replace("\0", "\\x00")
 
@@ -248,7 +248,7 @@ def _valid_box(row: Row) -> bool:
 
 
 def _is_text(*words: str) -> bool:
-    """Whether UTF-8, and so SQLite, can hold these words."""
+    """Whether the words can be encoded as UTF-8, as SQLite requires."""
     try:
         for word in words:
             word.encode()

@@ -1,7 +1,7 @@
-"""The journal's tables, and nothing else: a file with any other schema is not opened.
+"""The journal's tables. A file with any other schema is rejected.
 
-A view, a trigger or a column that computes something would run when it is read, so the schema is
-compared word by word before any table is.
+A view, a trigger or a generated column would run code when it is read, so the schema is compared
+word by word before any table is read.
 """
 
 import sqlite3
@@ -106,10 +106,10 @@ CREATE TABLE stranger_images (
 
 SCHEMA = FIRST_TABLES + "".join(ADDED.values())
 
-# What a teaching says is kept of it, in which table.
+# Flags of what is stored of a teaching, and their tables.
 PICTURES = {"thumbnails": 1, "images": 2, "boxes": 4}
 
-# Small rows, looked at one by one when a journal is opened; the others when they are read.
+# Small rows, checked one by one when a journal is opened; the others when they are read.
 SMALL_TABLES = ("facts", "names", "operations", "teachings", "log")
 TABLES = (
     *SMALL_TABLES, "boxes", "proposals", "vectors", "thumbnails", "images", "strangers",
@@ -152,7 +152,7 @@ def has_table(version: int, table: str) -> bool:
 def upgrade(db: sqlite3.Connection) -> None:
     """Give a journal of an older version the tables that came later, in one transaction.
 
-    A file that is anything else is left alone: integrity.py says what is wrong with it.
+    Any other file is left unchanged: integrity.py reports what is wrong with it.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (owner,) = db.execute("PRAGMA application_id").fetchone()
@@ -168,7 +168,7 @@ def upgrade(db: sqlite3.Connection) -> None:
 def expected_schema(
     version: int = FORMAT_VERSION,
 ) -> tuple[tuple[str, str, str, str | None], ...]:
-    """What :data:`EVERYTHING` gives for a journal."""
+    """The result of :data:`EVERYTHING` for a valid journal."""
     db = sqlite3.connect(":memory:")
     try:
         write_schema(db, version)

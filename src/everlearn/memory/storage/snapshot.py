@@ -1,17 +1,17 @@
-"""Snapshots: the model at a position of the log, kept in a cache that may be lost without harm.
+"""Snapshots of the model at a position of the log, kept in a cache that can be rebuilt.
 
     snapshot-POSITION-KEY
 
-The key is a digest of the untaught classifier and of the log up to the position (its chain), so a
-snapshot belongs to what was taught and not to a number: one of another journal, of a journal that
-was put back, or of another classifier is never used. It holds, after one line of JSON that
-says how long each is, the classifier and the class means as model files, and the calibration.
+The key is a digest of the untrained classifier and of the log up to the position (its chain), so a
+snapshot is tied to what was taught and not to a number: one of another journal, of a restored
+journal, or of another classifier is never used. It holds a line of JSON with the lengths of its
+parts, then the classifier and the class means as model files, and the calibration.
 
-Snapshots are made only at the end of a window, by folding the log from the snapshot before or from
-a live model that leads to the same bits (model.py): so a snapshot is a function of the journal, as
-is everything that starts from it. (With many names a snapshot is made less often, and a calibration
-that questions led to meanwhile is kept beside it.) One that cannot be read, or that an earlier
-version made with sums in another order, is passed over; the log makes up for it.
+Snapshots are made only at the end of a window, by folding the log from the previous snapshot or
+from a live model that leads to the same bits (model.py): a snapshot is a function of the journal,
+as is everything that starts from it. (With many names snapshots are made less often, and a newer
+calibration is kept beside the snapshot.) One that cannot be read, or that an earlier version made
+with another order of summation, is skipped; the log is replayed instead.
 """
 
 import hashlib
@@ -35,9 +35,9 @@ from everlearn.persistence import digest_of, dumps, loads
 MAGIC = b"everlearn snapshot 1\n"
 LONGEST_HEADER = 4096
 NAME = re.compile(r"snapshot-(\d{1,18})-([0-9a-f]{32})")
-# Names how sums are made: models of another version differ in their last bits.
+# Version of the order of summation: models of another version differ in their last bits.
 SUMS = "snapshot 2"
-# Ends the name of a calibration that was made after the snapshot.
+# Suffix of a calibration that was made after the snapshot.
 CALIBRATION = ".calibration"
 ALIGNED = 64
 PARTS = ("classifier", "means", "calibration")
@@ -46,22 +46,22 @@ logger = logging.getLogger("everlearn")
 
 
 class SnapshotVanished(Exception):
-    """A snapshot was there and is gone: somebody taught meanwhile, and what was read is old."""
+    """A snapshot was removed while it was being read: somebody taught, and what was read is old."""
 
 
 def key_of(untaught: str, chain: bytes) -> str:
-    """What names the model that an untaught classifier (its digest) and a log lead to.
+    """Key of the model that an untrained classifier (its digest) and a log lead to.
 
-    Compiled loops and BLAS round differently, so each has snapshots of its own.
+    Compiled loops and BLAS round differently, so each has its own snapshots.
     """
     kind = SUMS if COMPILED else f"{SUMS} without compiled loops"
     return row_checksum(kind, untaught, chain).hex()
 
 
 def latest_snapshot(caches: Caches, journal: Journal, untaught: str, through: int) -> Model | None:
-    """The newest snapshot of this journal that can be read, if there is one.
+    """The newest readable snapshot of this journal, or ``None``.
 
-    Raises ``SnapshotVanished`` if one was removed while it was looked for.
+    Raises ``SnapshotVanished`` if one was removed during the search.
     """
     vanished = False
     for position, name in _newest_first(caches):
@@ -73,14 +73,14 @@ def latest_snapshot(caches: Caches, journal: Journal, untaught: str, through: in
         except FileNotFoundError:
             vanished = True
         except (EverlearnError, OSError) as error:
-            logger.warning("a snapshot is passed over: %s", error)
+            logger.warning("a snapshot is skipped: %s", error)
     if vanished:
         raise SnapshotVanished
     return None
 
 
 def write_snapshot(caches: Caches, model: Model, untaught: str) -> None:
-    """Keep a model, and only this one."""
+    """Store a model and remove older snapshots."""
     parts = dumps(model.classifier), dumps(model.means), json.dumps(model.calibration).encode()
     body = b"".join(parts)
     header = {
@@ -95,7 +95,7 @@ def write_snapshot(caches: Caches, model: Model, untaught: str) -> None:
 
 
 def write_calibration(caches: Caches, journal: Journal, model: Model, untaught: str) -> None:
-    """Keep a calibration that is newer than the snapshot, and only this one."""
+    """Store a calibration newer than the snapshot, and remove older ones."""
     position = int(model.calibration["position"])
     chain = journal.chain_at(position)
     if chain is None:
@@ -111,7 +111,7 @@ def write_calibration(caches: Caches, journal: Journal, model: Model, untaught: 
 def latest_calibration(
     caches: Caches, journal: Journal, untaught: str, through: int
 ) -> dict[str, Any] | None:
-    """A calibration that was kept beside the snapshot, if there is one of this journal."""
+    """A calibration stored beside the snapshot, if there is one of this journal."""
     for name in caches.names("snapshot-"):
         match = NAME.fullmatch(name.removesuffix(CALIBRATION)) if CALIBRATION in name else None
         position = int(match[1]) if match else through + 1
@@ -123,12 +123,12 @@ def latest_calibration(
             if hashlib.sha256(data[32:]).digest() == data[:32]:
                 return _calibration(data[32:], name)
         except (FileNotFoundError, EverlearnError, OSError) as error:
-            logger.info("a calibration is passed over: %s", error)
+            logger.info("a calibration is skipped: %s", error)
     return None
 
 
 def remove_snapshots(caches: Caches, *, keep: str = "") -> None:
-    """Remove all snapshots but one, and what killed processes left of others."""
+    """Remove all snapshots but one, and partial writes of killed processes."""
     caches.tidy()
     for name in caches.names("snapshot-"):
         if name != keep:
@@ -145,7 +145,7 @@ def snapshot_position(caches: Caches, journal: Journal, untaught: str) -> int:
 
 
 def last_window(position: int) -> int:
-    """Where the last whole window at or before a position ends."""
+    """The end of the last complete window at or before a position."""
     return position // WINDOW * WINDOW
 
 
@@ -181,7 +181,7 @@ def _calibration(data: bytes, name: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         calibration = None
     if not isinstance(calibration, dict):
-        raise DamagedModel(f"{name} holds no calibration")
+        raise DamagedModel(f"{name} is damaged: it holds no calibration")
     return calibration
 
 

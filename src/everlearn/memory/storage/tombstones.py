@@ -1,12 +1,13 @@
-"""What was forgotten or erased, so that no other copy of a Memory brings it back.
+"""Records what was forgotten or erased, so that no other copy of a Memory brings it back.
 
-What was forgotten is still in the journal: a teaching that does not count, and when that was. What
-was erased leaves a *tombstone*, a fact
+A forgotten teaching is still in the journal: it does not count, and the log has the time. An erased
+one leaves a *tombstone*, a fact
 
-    tombstone SALT HMAC(SALT, digest of the picture, name)  =  when
+    tombstone SALT HMAC(SALT, digest of the picture, name)  =  time
 
-which says nothing of the picture or the name to who does not have both already. Salts differ from
-Memory to Memory; a tombstone that another Memory brought keeps its own, so that it travels on.
+which reveals neither the picture nor the name to anyone who does not have both already. Every
+Memory has its own salt; a tombstone taken over by a merge keeps its salt, so that it can be passed
+on.
 """
 
 import hmac
@@ -22,7 +23,7 @@ Pair = tuple[bytes, str]
 
 
 def counting(journal: Journal) -> dict[Pair, float]:
-    """When each picture under each name that counts was taught, the last time."""
+    """The latest time at which each counting pair of picture and name was taught."""
     rows = journal.db.rows(
         "SELECT digest, names.name, MAX(time) FROM teachings "
         "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL "
@@ -45,7 +46,7 @@ class Tombstones:
             "JOIN names ON names.id = teachings.name JOIN log ON log.teaching = teachings.id "
             "JOIN operations ON operations.id = log.operation "
             "WHERE teachings.position IS NULL AND log.sign = -1 "
-            # An undo takes back what its own operation taught before; that is no forgetting.
+            # Entries by which an undo reverses its own operation are not a forgetting.
             "AND NOT EXISTS (SELECT 1 FROM log AS earlier WHERE earlier.teaching = log.teaching "
             "AND earlier.operation = log.operation AND earlier.sign = 1 "
             "AND earlier.position < log.position) GROUP BY digest, names.name"
@@ -59,7 +60,7 @@ class Tombstones:
         self._salts = {salt for salt, _ in self.erased}
 
     def since(self, pair: Pair) -> float | None:
-        """When a picture under a name was forgotten or erased; ``None`` if neither."""
+        """Time at which a picture under a name was forgotten or erased; ``None`` if neither."""
         found = [self.erased.get((salt, _digest(salt, pair))) for salt in self._salts]
         times = [when for when in (*found, self._forgotten.get(pair)) if when is not None]
         return max(times, default=None)
@@ -69,7 +70,7 @@ class Tombstones:
 
 
 def bury(journal: Journal, pairs: Iterable[Pair], when: float) -> None:
-    """Leave tombstones of what is erased; inside a transaction."""
+    """Leave tombstones of erased pairs; call inside a transaction."""
     salt = journal.fact(SALT)
     for pair in pairs:
         if salt is None:
@@ -79,7 +80,7 @@ def bury(journal: Journal, pairs: Iterable[Pair], when: float) -> None:
 
 
 def adopt(journal: Journal, erased: dict[tuple[str, str], float]) -> None:
-    """Keep tombstones of another Memory too; inside a transaction."""
+    """Take over tombstones of another Memory; call inside a transaction."""
     for (salt, digest), when in erased.items():
         key = f"{PREFIX} {salt} {digest}"
         if float(journal.fact(key) or "-inf") < when:

@@ -1,1 +1,1 @@
-"""What can be asked for over HTTP: routes, and what requests and answers look like."""
+"""The HTTP API: routes, and the models of requests and answers."""

@@ -1,4 +1,4 @@
-"""What every address shares: which Memory is meant, the key of a change, and its description."""
+"""Shared by all routes: the Memory of a request, the key of a change, and descriptions."""
 
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from everlearn.service.writer import Key
 
 
 def new_router() -> APIRouter:
-    """Addresses under ``/v1``, each with every status that an answer can have."""
+    """A router under ``/v1`` that documents every possible status."""
     return APIRouter(
         prefix="/v1",
         responses={
@@ -31,10 +31,10 @@ def service_of(request: Request) -> Service:
 async def served_of(
     request: Request,
     memory: Annotated[
-        str | None, Query(max_length=100, description="Which Memory; by default the first.")
+        str | None, Query(max_length=100, description="Which Memory; defaults to the first.")
     ] = None,
 ) -> Served:
-    # Where this is not a coroutine, FastAPI sends it to a thread, which costs more than the rest.
+    # A coroutine, because FastAPI would run a function in a thread, which costs more.
     return service_of(request).find(memory)
 
 
@@ -43,7 +43,7 @@ ChangeKey = Annotated[Key | None, Depends(idempotency)]
 
 
 def takes(model: type[BaseModel], *, bare: bool = False) -> dict[str, Any]:
-    """For the documentation: the bodies that :func:`received` reads."""
+    """For the documentation: the bodies that :func:`received` accepts."""
     schema = model.model_json_schema()
     content: dict[str, Any] = {"application/json": {"schema": schema}}
     if "image" in model.model_fields:

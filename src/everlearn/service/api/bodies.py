@@ -1,7 +1,7 @@
-"""Request bodies: limits on size and time, and examples read from them.
+"""Reads request bodies, with limits on size and time, and the examples in them.
 
-A body is read whole, under the limits, before anything looks at it, and only of clients that were
-let in. All bodies together hold so much memory and no more.
+A body is read completely, under the limits, before it is processed, and only from authorised
+clients. All bodies together may hold a limited amount of memory.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Bodies:
             self._held.take(-sum(map(len, parts)))
 
     async def _read(self, scope: Scope, receive: Receive, parts: list[bytes]) -> bool:
-        """Whether all of it came; the client may have gone."""
+        """Read a body; returns whether it was complete, or the client has disconnected."""
         most = self._settings.body_bytes
         declared = Headers(scope=scope).get("content-length", "0")
         if not declared.isdecimal() or int(declared[:20]) > most:
@@ -70,7 +70,9 @@ class Bodies:
                     if size > most:
                         raise _too_large(most)
                     if not self._held.take(len(part)):
-                        raise Refused(503, "TooBusy", "too much is being sent; wait a second")
+                        raise Refused(
+                            503, "TooBusy", "too many requests are being read; wait a second"
+                        )
                     parts.append(part)
                     if not message.get("more_body", False):
                         return True
@@ -83,7 +85,7 @@ class Bodies:
 
 
 async def received(request: Request, model: type[Body]) -> Body:
-    """What a client sent, checked: JSON, a form with a file, or (bare) an image."""
+    """The validated content of a request: JSON, a form with a file, or (bare) an image."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         return model.model_validate_json(await request.body())
@@ -101,7 +103,7 @@ async def _form(request: Request) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, value in form.multi_items():
             if name in found:
-                raise InvalidInput("a field of the form is there twice; send each once")
+                raise InvalidInput("a field of the form occurs twice; send each once")
             found[name] = await value.read() if isinstance(value, UploadFile) else value
     return found
 
@@ -112,13 +114,13 @@ async def idempotency(
         str | None,
         Header(
             max_length=200,
-            description="A word of the client's own for this change. Sent again with the same "
-            "request, the change is not made twice and the first answer is given again, as long "
-            "as the service runs and among the latest 10,000 keys.",
+            description="A key chosen by the client for this change. If the same request is sent "
+            "again with the same key, the change is not made twice and the first answer is "
+            "returned, as long as the service runs and the key is among the latest 10,000.",
         ),
     ] = None,
 ) -> Key | None:
-    """The key of a change, tied to what was sent with it."""
+    """The key of a change, tied to the content of its request."""
     if idempotency_key is None:
         return None
     digest = hashlib.sha256()
@@ -142,4 +144,6 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _too_large(most: int) -> Refused:
-    return Refused(413, "TooLarge", f"a request has at most {most} bytes; send a smaller image")
+    return Refused(
+        413, "TooLarge", f"a request may have at most {most} bytes; send a smaller image"
+    )

@@ -18,19 +18,19 @@ from everlearn.service.api.bodies import received
 from everlearn.service.api.models import Name, OneExample, Sent, Source, finite
 
 MOST_EXAMPLES = 10_000
-# Progress is told this often at most.
+# Minimum time between two progress events.
 TELL_SECONDS = 0.2
 
 router = new_router()
 
 
 class WhyRequest(OneExample):
-    name: Name | None = Field(None, description="Explain this name; by default the answer.")
+    name: Name | None = Field(None, description="Explain this name; defaults to the best answer.")
     top: Annotated[int, Field(ge=0, le=1_000)] = 5
 
 
 class OneEffect(BaseModel):
-    """What one teaching does to the score of the answer."""
+    """The effect of one teaching on the score of the answer."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -46,8 +46,8 @@ class OneEffect(BaseModel):
 class Explained(BaseModel):
     name: str
     score: float
-    effects: list[OneEffect] = Field(description="The strongest first.")
-    decisive: bool = Field(description="Whether one single teaching decides the answer.")
+    effects: list[OneEffect] = Field(description="Strongest first.")
+    decisive: bool = Field(description="Whether a single teaching decides the answer.")
     answer_without: dict[str, str | None] = Field(description="Without the strongest 1, 2, 5.")
 
     @classmethod
@@ -95,7 +95,7 @@ class OneSuspect(BaseModel):
 
 
 class Checked(BaseModel):
-    """What a Memory knows about itself, by exact leave-one-out."""
+    """The report of a Memory, by exact leave-one-out."""
 
     accuracy: OneAccuracy
     per_name: dict[str, OneAccuracy]
@@ -105,12 +105,12 @@ class Checked(BaseModel):
     blurred: list[int]
     dark: list[int]
     too_few: list[str]
-    advice: dict[str, str] = Field(description="One sentence a name: what to show next.")
+    advice: dict[str, str] = Field(description="For each name, what to show next.")
     ranking: list[int]
-    pictured: list[int] = Field(description="Teachings worth a look that have a thumbnail.")
+    pictured: list[int] = Field(description="Listed teachings that have a thumbnail.")
     strangers_noticed: float | None = Field(
-        description="The share of things never taught that would be called unknown, were each name "
-        "one of them in turn; null where too little was taught to say."
+        description="Share of things never taught that would be called unknown, estimated by "
+        "treating each name as unknown; null if too little was taught for an estimate."
     )
 
     @classmethod
@@ -133,7 +133,7 @@ class Checked(BaseModel):
 
 class Labelled(OneExample):
     name: Name
-    file: Source | None = Field(None, description="What to call it in the answer.")
+    file: Source | None = Field(None, description="How the answer refers to it.")
 
 
 class EvaluateRequest(Sent):
@@ -147,12 +147,12 @@ class Missed(BaseModel):
 
 
 class Evaluated(BaseModel):
-    accuracy: float | None = Field(description="Of the examples whose name is known.")
+    accuracy: float | None = Field(description="On the examples whose name is known.")
     n_known: int
     n_unknown: int
     flagged_known: int
     flagged_unknown: int
-    answers: list[Missed] = Field(description="Right ones too: the name and what was answered.")
+    answers: list[Missed] = Field(description="Correct ones too: the name and the answer.")
     taken_for: list[tuple[str, str, str]]
     taught: list[str]
     unreadable: list[tuple[str, str]]
@@ -177,7 +177,7 @@ class Evaluated(BaseModel):
 
 @router.post("/why", openapi_extra=takes(WhyRequest, bare=True))
 async def why(request: Request, served: Chosen) -> Explained:
-    """Which teachings carried the answer, by their exact effect, and what without them."""
+    """Which pictures led to this answer, and what would it be without them?"""
     sent = await received(request, WhyRequest)
     found = await served.question(
         lambda memory: memory.why(sent.example, sent.name, box=sent.box, top=sent.top)
@@ -187,7 +187,7 @@ async def why(request: Request, served: Chosen) -> Explained:
 
 @router.get("/check")
 async def check(served: Chosen) -> Checked:
-    """Have I taught enough? Accuracy, doubts, and what to show next; progress is an event."""
+    """Accuracy by leave-one-out, doubtful pictures, and what to show next; emits progress."""
     told = 0.0
 
     def step(done: int, of: int) -> None:
@@ -201,7 +201,7 @@ async def check(served: Chosen) -> Checked:
 
 @router.post("/evaluate", openapi_extra=takes(EvaluateRequest))
 async def evaluate(request: Request, served: Chosen) -> Evaluated:
-    """Ask about many examples whose names are known, and compare."""
+    """Ask about many labelled examples, and compare."""
     sent = await received(request, EvaluateRequest)
     known = await served.question(lambda memory: memory.names())
     if not known:

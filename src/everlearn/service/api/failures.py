@@ -1,8 +1,8 @@
-"""What went wrong, as a status and one shape of JSON.
+"""Errors as an HTTP status and one form of JSON.
 
     {"error": {"kind": "NotAnImage", "message": "…what was wrong, and what to do"}}
 
-The kind is the name of the exception that the same call raises in a program.
+The kind is the name of the exception that the same call raises in Python.
 """
 
 import json
@@ -34,7 +34,7 @@ from everlearn.errors import (
 
 LOG = logging.getLogger("everlearn.service")
 
-# The first that fits counts, so the narrow ones come first.
+# The first match counts, so specific ones come first.
 STATUSES: tuple[tuple[type[EverlearnError], int], ...] = (
     (UnknownMemory, 404),
     (UnknownLabel, 404),
@@ -58,17 +58,17 @@ STATUSES: tuple[tuple[type[EverlearnError], int], ...] = (
     (OutOfMemory, 503),
 )
 
-# Every status an answer can have, for the documentation of the API.
+# Every possible status, for the documentation of the API.
 MEANINGS = {
     400: "The request is not well formed.",
     401: "No token, or a wrong one.",
-    403: "The Host or Origin is none of this service's.",
+    403: "The Host or Origin is not allowed.",
     404: "No such address, name, teaching or Memory.",
-    405: "This address takes another method.",
+    405: "The method is not allowed here.",
     408: "The client took too long to send its request.",
-    409: "It contradicts what is there: taught under another name, nothing to undo, or not that.",
+    409: "It contradicts the current state: taught under another name, or nothing to undo.",
     413: "The request or the image is too large.",
-    415: "The content type is none that is read here.",
+    415: "The content type is not supported.",
     422: "A value cannot be used; the message says which and why.",
     429: "Too many requests from this address; wait a second.",
     500: "The service failed; its log says why.",
@@ -80,7 +80,7 @@ AGAIN = {429, 503}
 
 
 class Refused(Exception):
-    """A request that is turned away before it reaches a Memory."""
+    """A request refused before it reaches a Memory."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -89,7 +89,7 @@ class Refused(Exception):
 
 
 def status_of(error: EverlearnError) -> int:
-    """The status for an exception of everlearn's."""
+    """The status for one of everlearn's exceptions."""
     for kind, status in STATUSES:
         if isinstance(error, kind):
             return status
@@ -99,12 +99,12 @@ def status_of(error: EverlearnError) -> int:
 
 def body_of(kind: str, message: str) -> bytes:
     """The JSON of an error."""
-    # Words of a client may hold halves of characters, which UTF-8 cannot write but JSON can.
+    # A client's text may contain lone surrogates, which UTF-8 cannot encode but JSON can.
     return json.dumps({"error": {"kind": kind, "message": message}}).encode("ascii")
 
 
 def headers_of(status: int) -> dict[str, str]:
-    """What an error says beside its body."""
+    """Additional headers of an error."""
     headers = {"content-type": "application/json"}
     if status == 401:
         headers["www-authenticate"] = "Bearer"

@@ -1,7 +1,7 @@
-"""Things in a picture, and over the frames of a stream.
+"""Finds things in a picture, and follows them over the frames of a stream.
 
     POST /v1/find             one picture: its things, each with a box and answers
-    WebSocket /v1/find/stream frames one after the other: tracks, named by all of their frames
+    WebSocket /v1/find/stream successive frames: tracks, each named from all of its frames
 
     client  a binary message: an image
     service a text message for each, in order: {"things": […], "events": […]}, or an error
@@ -43,12 +43,12 @@ class FindRequest(Sent):
 
 
 class OneThing(BaseModel):
-    box: list[float] = Field(description="Left, top, right, bottom, in shares of the picture.")
+    box: list[float] = Field(description="Left, top, right, bottom, as shares of the picture.")
     name: str | None = Field(description="The best name; null for unknown.")
-    score: float = Field(description="How sure it is; for comparing things of one Memory.")
+    score: float = Field(description="Confidence; comparable within one Memory.")
     unknown: bool
     ignored: bool
-    answers: list[OneAnswer] = Field(description="The best first.")
+    answers: list[OneAnswer] = Field(description="Best first.")
 
     @classmethod
     def of(cls, thing: Thing) -> Self:
@@ -63,12 +63,12 @@ class OneThing(BaseModel):
 
 
 class Found(BaseModel):
-    things: list[OneThing] = Field(description="The surest first.")
+    things: list[OneThing] = Field(description="Most confident first.")
 
 
 @router.post("/find", openapi_extra=takes(FindRequest, bare=True))
 async def find(request: Request, served: Chosen) -> Found:
-    """Which things are in this picture, and where?"""
+    """Find the things in a picture and where they are."""
     sent = await received(request, FindRequest)
 
     def look(memory: Memory) -> list[Thing]:
@@ -97,7 +97,7 @@ def _followed_by(served: Served, *, remember: bool) -> Answer:
     async def answer(message: dict[str, Any]) -> BaseModel:
         frame = message.get("bytes")
         if frame is None:
-            raise InvalidInput("a frame is a binary message: an image")
+            raise InvalidInput("a frame must be a binary message that holds an image")
         at = time.monotonic() - start
         seen = await served.question(partial(_followed, following, frame, at))
         for event in seen.events:

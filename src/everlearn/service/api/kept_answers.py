@@ -1,4 +1,4 @@
-"""Answers that are kept under a key, as JSON, and made again from it."""
+"""Serialises answers that are stored under an idempotency key."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from everlearn.service.api import models
 
 
 def written(answer: Any) -> dict[str, Any]:
-    """An answer as JSON can hold it, with the name of its model if it has one."""
+    """An answer as a JSON-serialisable dict, with the name of its model if it has one."""
     if isinstance(answer, BaseModel):
         return {"model": type(answer).__name__, "value": answer.model_dump(mode="json")}
     return {"model": None, "value": answer}
 
 
 def restored(kept: dict[str, Any]) -> Any:
-    """The answer that :func:`written` wrote."""
+    """Inverse of :func:`written`."""
     if kept["model"] is None:
         return kept["value"]
     model: type[BaseModel] = getattr(models, kept["model"])

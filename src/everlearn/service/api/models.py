@@ -1,4 +1,4 @@
-"""The words of the API: what is sent and what comes back."""
+"""Request and response models of the HTTP API."""
 
 import base64
 import binascii
@@ -32,19 +32,19 @@ Group = Annotated[
         min_length=1,
         max_length=LONGEST_GROUP,
         pattern=r"^[ -~]+$",
-        description="A word of the client's own: what is taught under one is undone as one.",
+        description="A word chosen by the client: teachings with the same one are undone together.",
     ),
 ]
 
 
 def _decoded(value: Any) -> Any:
-    """An image in JSON is text in base64; anywhere else it is bytes."""
+    """An image is base64 text in JSON and bytes everywhere else."""
     if not isinstance(value, str):
         return value
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError("an image in JSON is written in base64") from None
+        raise ValueError("an image in JSON must be encoded in base64") from None
 
 
 Image = Annotated[
@@ -55,7 +55,7 @@ Image = Annotated[
 
 
 def _four_numbers(value: Any) -> Any:
-    """In a form or an address a box is four numbers with commas; in JSON a list."""
+    """A box is four numbers with commas in a form or a query, and a list in JSON."""
     if not isinstance(value, str) or value == "auto":
         return value
     try:
@@ -71,13 +71,13 @@ GivenBox = Annotated[
 
 
 class Sent(BaseModel):
-    """What a client sends holds nothing we do not know."""
+    """Base of requests: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class OneExample(Sent):
-    """A vector or an image, one of them."""
+    """Either a vector or an image."""
 
     vector: Annotated[list[Number], Field(min_length=1, max_length=WIDEST)] | None = None
     image: Image | None = None
@@ -93,7 +93,7 @@ class OneExample(Sent):
 
     @property
     def example(self) -> Any:
-        """As a Memory takes it: never a word, which could be the path of a file."""
+        """The example for a Memory; never a string, which could be the path of a file."""
         return self.image if self.vector is None else self.vector
 
 
@@ -108,22 +108,22 @@ class TeachRequest(OneExample):
 class CorrectRequest(OneExample):
     name: Name
     source: Source | None = Field(
-        None, description="Where it came from; what is moved keeps the source it has."
+        None, description="Where it came from; a moved teaching keeps the source it has."
     )
     also: bool = False
 
 
 class AskRequest(OneExample):
-    where: bool = Field(False, description="Ask about the surest thing, and say where it is.")
+    where: bool = Field(False, description="Ask about the most confident thing and return its box.")
     top: Annotated[int, Field(ge=1, le=10_000)] | None = 5
     remember: bool = False
     session: Group | None = Field(
         None,
-        description="A word of the client's own for a camera: its frames are answered together, "
-        "too (``steady``).",
+        description="A word chosen by the client for a camera: ``steady`` combines the answers "
+        "to its frames.",
     )
     after: Annotated[int, Field(ge=0, lt=1 << 63)] | None = Field(
-        None, description="Wait until everything up to this position is known."
+        None, description="Wait until everything up to this position is included."
     )
 
 
@@ -145,7 +145,7 @@ class ForgetRequest(Sent):
 
     @property
     def choice(self) -> dict[str, Any]:
-        """As a Memory takes it."""
+        """As arguments of a Memory."""
         return {
             "what": self.image if self.vector is None else self.vector,
             "id": self.id,
@@ -161,7 +161,7 @@ class RenameRequest(Sent):
 
 
 class Taught(BaseModel):
-    new: bool = Field(description="False where the same image is taught under this name already.")
+    new: bool = Field(description="False if the same image is already taught under this name.")
 
 
 class Corrected(BaseModel):
@@ -176,26 +176,26 @@ class OneAnswer(BaseModel):
 
 
 class SteadyAnswer(BaseModel):
-    """What the latest frames of a session say together."""
+    """The combined answer of the latest frames of a session."""
 
     model_config = ConfigDict(from_attributes=True)
 
     name: str | None = Field(description="Null for unknown.")
     probability: float
-    settled: bool = Field(description="Whether it led clearly at least once.")
-    changed: bool = Field(description="Whether it is another one than after the frame before.")
+    settled: bool = Field(description="Whether the name has led clearly at least once.")
+    changed: bool = Field(description="Whether it differs from the previous frame's.")
 
 
 class Answered(BaseModel):
     unknown: bool = Field(description="Whether it resembles nothing that was taught.")
     familiarity: float | None
     threshold: float | None
-    p_value: float = Field(description="The share of taught things that look no more familiar.")
+    p_value: float = Field(description="Share of taught examples that look no more familiar.")
     probably: bool = Field(description="Whether it is known, but only just.")
-    ignored: bool = Field(description="Whether it resembles strangers that are to be ignored.")
-    answers: list[OneAnswer] = Field(description="The best first.")
+    ignored: bool = Field(description="Whether it resembles unknowns set to be ignored.")
+    answers: list[OneAnswer] = Field(description="Best first.")
     box: list[float] | None = Field(None, description="The part of the image it is about.")
-    steady: SteadyAnswer | None = Field(None, description="In a session: by the latest frames.")
+    steady: SteadyAnswer | None = Field(None, description="In a session: the latest frames.")
 
     @classmethod
     def of(cls, answers: Answers) -> Self:
@@ -216,8 +216,8 @@ class Answered(BaseModel):
 class Forgot(BaseModel):
     count: int
     names: dict[str, int]
-    receipt: dict[str, Any] | None = Field(description="Of an erase.")
-    receipt_file: str | None = Field(description="The same as a file to keep, with its digest.")
+    receipt: dict[str, Any] | None = Field(description="The receipt of an erase.")
+    receipt_file: str | None = Field(description="The same as the text of a file, with its digest.")
 
     @classmethod
     def of(cls, forgotten: Forgotten) -> Self:
@@ -231,7 +231,7 @@ class Forgot(BaseModel):
 
 
 class Done(BaseModel):
-    """One operation, done, undone or redone."""
+    """One operation: done, undone or redone."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -244,8 +244,8 @@ class Done(BaseModel):
 
 
 class Undoable(BaseModel):
-    undo: Done | None = Field(description="What would be taken back.")
-    redo: Done | None = Field(description="What would be done again.")
+    undo: Done | None = Field(description="What would be undone.")
+    redo: Done | None = Field(description="What would be redone.")
 
 
 class OneName(BaseModel):
@@ -277,7 +277,7 @@ class Verified(BaseModel):
 
 
 class Failure(BaseModel):
-    """What went wrong."""
+    """The body of an error."""
 
     class Details(BaseModel):
         kind: str

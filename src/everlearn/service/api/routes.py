@@ -1,4 +1,4 @@
-"""What can be asked for. Every address takes ``?memory=NAME`` where several are served."""
+"""The main routes. Every one takes ``?memory=NAME`` if several Memories are served."""
 
 import contextlib
 import tempfile
@@ -35,13 +35,13 @@ router = new_router()
 
 OperationId = Annotated[
     int | None,
-    Query(ge=1, lt=1 << 63, description="The operation meant; refused if it is not the last."),
+    Query(ge=1, lt=1 << 63, description="The operation; refused if it is not the last one."),
 ]
 
 
 @router.post("/teach", openapi_extra=takes(TeachRequest))
 async def teach(request: Request, response: Response, served: Chosen, key: ChangeKey) -> Taught:
-    """Teach one example; it is on disk when this is answered, and the next question knows it."""
+    """Teach one example; it is on disk when this returns, and the next question uses it."""
     sent = await received(request, TeachRequest)
 
     def work(memory: Memory) -> Taught:
@@ -59,7 +59,7 @@ async def teach(request: Request, response: Response, served: Chosen, key: Chang
 
     done = await served.change(work, key)
     if served.memory.keeps_keys:
-        # What a replica is to know before it answers, sent back as ``after``.
+        # A replica includes everything up to here when this is sent back as ``after``.
         position = await served.question(lambda memory: memory.position)
         response.headers["everlearn-position"] = str(position)
     return done
@@ -67,7 +67,7 @@ async def teach(request: Request, response: Response, served: Chosen, key: Chang
 
 @router.post("/correct", openapi_extra=takes(CorrectRequest))
 async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected:
-    """This is a …: teach it, and where it stands under another name, move it."""
+    """Teach an example as this name; if it is taught under another name, move it."""
     sent = await received(request, CorrectRequest)
 
     def work(memory: Memory) -> Corrected:
@@ -82,13 +82,13 @@ async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected
 
 @router.post("/ask", openapi_extra=takes(AskRequest, bare=True))
 async def ask(request: Request, served: Chosen) -> Answered:
-    """What is this? With ``remember``, what is unknown is kept among the strangers."""
+    """Name an example. With ``remember``, an unknown one is kept among the unknowns."""
     sent = await received(request, AskRequest)
     return await answered(served, sent)
 
 
 async def answered(served: Served, sent: AskRequest) -> Answered:
-    """The answer to one question; whoever listens is told."""
+    """Answer one question and notify listeners."""
 
     def ask(memory: Memory) -> Answers:
         return memory.ask(
@@ -109,7 +109,7 @@ async def answered(served: Served, sent: AskRequest) -> Answered:
 
 @router.post("/forget", openapi_extra=takes(ForgetRequest))
 async def forget(request: Request, served: Chosen, key: ChangeKey) -> Forgot:
-    """Unlearn an example, a name, or all that came from a source."""
+    """Unlearn an example, a name, or everything from a source."""
     sent = await received(request, ForgetRequest)
 
     def work(memory: Memory) -> Forgot:
@@ -130,7 +130,7 @@ async def would_forget(request: Request, served: Chosen) -> Forgot:
 
 @router.post("/rename", openapi_extra=takes(RenameRequest))
 async def rename(request: Request, served: Chosen, key: ChangeKey) -> OneName:
-    """Call a name something else; where the new name exists, the two become one."""
+    """Rename a name; if the new name exists, the two are merged."""
     sent = await received(request, RenameRequest)
 
     def work(memory: Memory) -> OneName:
@@ -144,7 +144,7 @@ async def rename(request: Request, served: Chosen, key: ChangeKey) -> OneName:
 
 @router.post("/undo")
 async def undo(served: Chosen, key: ChangeKey, id: OperationId = None) -> Done:
-    """Take the last operation back."""
+    """Undo the last operation."""
 
     def work(memory: Memory) -> Done:
         change = Done.model_validate(memory.undo(id))
@@ -156,7 +156,7 @@ async def undo(served: Chosen, key: ChangeKey, id: OperationId = None) -> Done:
 
 @router.post("/redo")
 async def redo(served: Chosen, key: ChangeKey, id: OperationId = None) -> Done:
-    """Do again what was undone last."""
+    """Redo the operation undone last."""
 
     def work(memory: Memory) -> Done:
         change = Done.model_validate(memory.redo(id))
@@ -168,7 +168,7 @@ async def redo(served: Chosen, key: ChangeKey, id: OperationId = None) -> Done:
 
 @router.get("/undoable")
 async def undoable(served: Chosen) -> Undoable:
-    """What ``undo`` would take back and ``redo`` do again; changes nothing."""
+    """What ``undo`` and ``redo`` would do; changes nothing."""
 
     def look(memory: Memory) -> Undoable:
         found: dict[str, Done | None] = {"undo": None, "redo": None}
@@ -182,7 +182,7 @@ async def undoable(served: Chosen) -> Undoable:
 
 @router.get("/history")
 async def history(served: Chosen, limit: Annotated[int, Query(ge=1, le=1_000)] = 100) -> list[Done]:
-    """What was done, the latest first."""
+    """The operations, latest first."""
     changes = await served.question(lambda memory: memory.history(limit))
     return [Done.model_validate(change) for change in changes]
 
@@ -195,7 +195,7 @@ async def names(
     offset: Annotated[int, Query(ge=0, lt=1 << 31)] = 0,
     latest_first: bool = False,
 ) -> list[OneName]:
-    """The names known: all of them, or a page of those that contain a text."""
+    """The known names: all of them, or a page of those that contain a text."""
     known = await served.question(
         lambda memory: memory.names(
             containing, limit=limit, offset=offset, latest_first=latest_first
@@ -214,7 +214,7 @@ async def teachings(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     offset: Annotated[int, Query(ge=0, lt=1 << 63)] = 0,
 ) -> list[OneTeaching]:
-    """What was taught and counts, in the order it was taught: all of it, or one name's."""
+    """Current teachings in the order they were taught: all of them, or those of one name."""
     found = await served.question(lambda memory: memory.teachings(name, limit=limit, offset=offset))
     return [OneTeaching.model_validate(teaching) for teaching in found]
 
@@ -225,28 +225,28 @@ async def teachings(
     responses={200: {"content": {"image/jpeg": {}}, "description": "A small JPEG."}},
 )
 async def thumbnail(id: int, served: Chosen) -> Response:
-    """A small picture of a teaching, if one was kept."""
+    """A thumbnail of a teaching, if one is stored."""
     picture = await served.question(lambda memory: memory.thumbnail(id))
     if not picture:
-        raise HTTPException(404, "no picture of this teaching was kept")
+        raise HTTPException(404, "no picture of this teaching is stored")
     return Response(picture, media_type="image/jpeg")
 
 
 @router.get("/info")
 async def info(served: Chosen) -> dict[str, Any]:
-    """What there is to know about the Memory."""
+    """Facts about the Memory: counts, network, classifier, sizes."""
     return await served.question(lambda memory: memory.info())
 
 
 @router.get("/memories")
 async def memories(request: Request) -> list[str]:
-    """The names of the Memories that are served, the first one first."""
+    """The names of the served Memories, in order."""
     return list(service_of(request).served)
 
 
 @router.post("/verify")
 async def verify(served: Chosen) -> Verified:
-    """Look at every row and digest, and the model against a replay; changes wait meanwhile."""
+    """Check every row and digest, and the model against a replay; changes wait until then."""
     return Verified.model_validate(await served.change(lambda memory: memory.verify()))
 
 
@@ -275,8 +275,8 @@ async def export(served: Chosen) -> Response:
     responses={200: {"content": {"text/event-stream": {}}, "description": "Until either ends."}},
 )
 async def events(request: Request, served: Chosen) -> StreamingResponse:
-    """What happens from now on: taught, corrected, forgotten, erased, renamed, undone, redone,
-    named, ignored, dropped, unknown, track; and progress of a check.
+    """Events from now on: taught, corrected, forgotten, erased, renamed, undone, redone, named,
+    ignored, dropped, unknown, track; and the progress of a check.
     """
     heard = service_of(request).events.listen(served.name)
     return StreamingResponse(heard, media_type="text/event-stream")

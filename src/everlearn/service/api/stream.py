@@ -1,10 +1,10 @@
-"""Frames one after the other over a WebSocket: ``/v1/ask/stream``.
+"""Answers frames sent over a WebSocket: ``/v1/ask/stream``.
 
     client  a binary message: an image          or a text message: the JSON of ``ask``
     service a text message for each, in order: the JSON that ``ask`` answers, or an error
 
-A stream is a session: ``steady`` is what its latest frames say together. A client that sends faster
-than it is answered is read no faster than that.
+A stream is a session: ``steady`` combines its latest frames. A client that sends faster than it is
+answered is read only as fast as it is answered.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from everlearn.service.api.models import AskRequest
 from everlearn.service.api.routes import answered
 from everlearn.service.served import Served, Service
 
-# What RFC 6455 calls "try again later", "policy violation" and "going away".
+# RFC 6455: "try again later", "policy violation" and "going away".
 BUSY, REFUSED, SILENT = 1013, 1008, 1001
 
 router = new_router()
 
 
-# What a message is answered with.
+# Computes the answer to a message.
 Answer = Callable[[dict[str, Any]], Awaitable[BaseModel]]
 
 
 @router.websocket("/ask/stream")
 async def stream(socket: WebSocket, memory: str | None = None) -> None:
-    """Answer every frame until the client goes."""
+    """Answer every frame until the client disconnects."""
     await answer_frames(socket, memory, _asked)
 
 
@@ -57,15 +57,15 @@ def _asked(served: Served) -> Answer:
 async def answer_frames(
     socket: WebSocket, memory: str | None, begin: Callable[[Served], Answer]
 ) -> None:
-    """Answer every message until the client goes; errors are answers too.
+    """Answer every message until the client disconnects; errors are sent as answers.
 
     Parameters
     ----------
     socket : WebSocket
     memory : str or None
-        Which Memory is asked; the first one where none is given.
+        Which Memory is asked; defaults to the first one.
     begin : callable
-        Makes what answers the messages of this socket.
+        Creates the function that answers the messages of this socket.
     """
     service: Service = socket.app.state.service
     await socket.accept()
@@ -81,7 +81,7 @@ async def answer_frames(
     try:
         await _until_gone(socket, begin(served), service)
     except TimeoutError:
-        await socket.close(SILENT, "nothing was sent, or the answer was not read, for too long")
+        await socket.close(SILENT, "the client sent nothing, or read no answer, for too long")
     except WebSocketDisconnect:
         pass
     finally:

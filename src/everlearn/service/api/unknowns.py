@@ -1,4 +1,4 @@
-"""Pictures that were unknown and kept: to name, to ignore, to drop."""
+"""Routes for unknown pictures that were kept: list, name, ignore, drop."""
 
 from typing import Annotated
 
@@ -16,13 +16,13 @@ router = new_router()
 
 
 class OneGroup(BaseModel):
-    """Strangers that are alike."""
+    """Similar unknown pictures."""
 
     model_config = ConfigDict(from_attributes=True)
 
-    id: int = Field(description="The number of its first member.")
+    id: int = Field(description="Id of its first member.")
     count: int
-    examples: list[int] = Field(description="The numbers of its members.")
+    examples: list[int] = Field(description="Ids of its members.")
     likely: str | None = Field(description="The known name it resembles most.")
     ignored: bool
     sources: list[str] = Field(
@@ -45,7 +45,7 @@ class Counted(BaseModel):
 
 class Strictness(Sent):
     accept: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        description="The share of familiar things that should not be called unknown, at least."
+        description="Lower bound on the share of familiar things that are not called unknown."
     )
 
 
@@ -62,7 +62,7 @@ async def strictness(served: Chosen) -> Strictness:
 
 @router.post("/strictness", openapi_extra=takes(Strictness))
 async def set_strictness(request: Request, served: Chosen, key: ChangeKey) -> Strictness:
-    """Write into the Memory how strict *unknown* is; the next answer follows it."""
+    """Store in the Memory how strict *unknown* is; takes effect with the next answer."""
     sent = await received(request, Strictness)
 
     def work(memory: Memory) -> Strictness:
@@ -74,7 +74,7 @@ async def set_strictness(request: Request, served: Chosen, key: ChangeKey) -> St
 
 @router.get("/strangers")
 async def strangers(served: Chosen) -> list[OneGroup]:
-    """What was answered with unknown and kept (``ask`` with ``remember``), by likeness."""
+    """Images answered with unknown and kept (``ask`` with ``remember``), by similarity."""
     found = await served.question(lambda memory: memory.unknowns())
     return [OneGroup.model_validate(group) for group in found]
 
@@ -85,16 +85,16 @@ async def strangers(served: Chosen) -> list[OneGroup]:
     responses={200: {"content": {"image/jpeg": {}}, "description": "A small JPEG."}},
 )
 async def thumbnail(id: Annotated[int, Path(ge=1, lt=1 << 63)], served: Chosen) -> Response:
-    """A small picture of a stranger, if one was kept."""
+    """A thumbnail of an unknown picture, if one is stored."""
     picture = await served.question(lambda memory: memory.unknown_thumbnail(id))
     if not picture:
-        raise HTTPException(404, "no picture of this stranger was kept")
+        raise HTTPException(404, "no thumbnail of this unknown picture is stored")
     return Response(picture, media_type="image/jpeg")
 
 
 @router.post("/strangers/name", openapi_extra=takes(NameStrangersRequest))
 async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
-    """Teach a group of strangers their name."""
+    """Teach a group of unknown pictures as this name."""
     sent = await received(request, NameStrangersRequest)
 
     def work(memory: Memory) -> Counted:
@@ -107,7 +107,7 @@ async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
 
 @router.post("/strangers/ignore", openapi_extra=takes(GroupRequest))
 async def ignore_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
-    """Keep a group quiet: what resembles it is answered with ignored."""
+    """Answer whatever resembles this group with *ignored*."""
     sent = await received(request, GroupRequest)
 
     def work(memory: Memory) -> Counted:
@@ -120,7 +120,7 @@ async def ignore_strangers(request: Request, served: Chosen, key: ChangeKey) -> 
 
 @router.post("/strangers/drop", openapi_extra=takes(GroupRequest))
 async def drop_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
-    """Forget a group of strangers."""
+    """Delete a group of unknown pictures."""
     sent = await received(request, GroupRequest)
 
     def work(memory: Memory) -> Counted:

@@ -1,1 +1,1 @@
-"""Bridges to systems that people already run; each is one file and a client of a Memory."""
+"""Bridges to other systems; each is one file and acts as a client of a Memory."""

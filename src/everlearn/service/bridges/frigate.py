@@ -1,16 +1,16 @@
-"""Frigate: names for what its cameras track, as sub-labels, learned from corrections.
+"""Bridge to Frigate: names tracked objects as sub-labels and learns from corrections.
 
-    frigate/events                   a tracked object has a snapshot   →  asked, and the name is set
+    frigate/events                   a tracked object has a snapshot   →  asked; the name is set
                                      as its sub-label over Frigate's HTTP API
     frigate/CAMERA/LABEL/snapshot    a picture without an event        →  answered on
                                      everlearn/frigate/CAMERA/LABEL
     everlearn/frigate/correct        {"id": EVENT, "name": NAME}       →  learned, sub-label set
 
-A sub-label that somebody changes in Frigate's own page is learned as a correction too: the last
-events that were named are looked at again from time to time. What is unknown gets no sub-label.
+A sub-label changed on Frigate's own page is learned as a correction too: the last named events are
+reviewed from time to time. An unknown object gets no sub-label.
 
-Written for the topics and addresses of Frigate 0.14 to 0.16, as its documentation has them; tried
-against mosquitto and a recording of them.
+Written for the topics and addresses of Frigate 0.14 to 0.16 as documented; tested against mosquitto
+and a recording of them.
 """
 
 import json
@@ -33,18 +33,18 @@ LOG = logging.getLogger("everlearn.service")
 
 OWN = "everlearn/frigate"
 CORRECT = f"{OWN}/correct"
-# Snapshots and events that may wait; more are passed over.
+# Snapshots and events that may wait; more are skipped.
 WAITING = 64
 LARGEST = 8 * 1024 * 1024
-# Events that are looked at again for corrections, and how often.
+# Number of events reviewed for corrections, and how often.
 WATCHED = 200
 REVIEW_SECONDS = 30.0
-# Frigate takes no longer sub-label.
+# Maximum length of a sub-label in Frigate.
 LONGEST_SUB_LABEL = 100
 
 
 class Correctable(Protocol):
-    """What the bridge needs of a Memory or of a client of one."""
+    """The methods the bridge needs of a Memory or a client."""
 
     def ask(self, example: Any, *, top: int | None) -> Answers: ...
 
@@ -52,12 +52,12 @@ class Correctable(Protocol):
 
 
 class Frigate:
-    """Names Frigate's events; runs until it is closed.
+    """Names Frigate's events until it is closed.
 
     Parameters
     ----------
     memory : Memory or Client
-        Used by one thread of the bridge alone.
+        Used by the bridge's thread only.
     address : str
         Frigate's HTTP API, such as ``http://frigate:5000``.
     host, port : str, int
@@ -69,12 +69,12 @@ class Frigate:
     token : str, optional
         Sent to Frigate as ``Authorization: Bearer``.
     review_seconds : float
-        How often named events are looked at for corrections.
+        How often named events are reviewed for corrections.
 
     Attributes
     ----------
     ready : threading.Event
-        Set once the broker sends Frigate's messages.
+        Set once Frigate's messages are subscribed to.
     """
 
     def __init__(
@@ -100,13 +100,13 @@ class Frigate:
             ) from None
         if not prefix or set(prefix) & set("+#"):
             raise InvalidParameter(
-                f"a topic prefix is a plain word such as 'frigate', not {prefix!r}"
+                f"a topic prefix must be a plain word such as 'frigate', not {prefix!r}"
             )
         self._memory = memory
         self._remote = Remote(address, (lambda: f"Bearer {token}") if token else None)
         self._prefix = prefix
         self._review_seconds = review_seconds
-        # Event to the sub-label that was set for it last.
+        # Event → the sub-label that was last set for it.
         self._named: OrderedDict[str, str] = OrderedDict()
         self._work: queue.Queue[Callable[[], None] | None] = queue.Queue(WAITING)
         self._stopping = threading.Event()
@@ -127,7 +127,7 @@ class Frigate:
         self._client.loop_start()
 
     def close(self) -> None:
-        """Finish what is being done, and go."""
+        """Finish the current work and disconnect."""
         self._stopping.set()
         self._client.disconnect()
         self._client.loop_stop()
@@ -155,7 +155,7 @@ class Frigate:
         try:
             said = json.loads(payload)
         except (ValueError, RecursionError):
-            LOG.warning("a message on %s is not JSON and is passed over", message.topic)
+            LOG.warning("a message on %s is not JSON and is skipped", message.topic)
             return
         if not isinstance(said, dict):
             return
@@ -168,7 +168,7 @@ class Frigate:
         try:
             self._work.put_nowait(work)
         except queue.Full:
-            LOG.warning("Frigate sends more than can be looked at; one message is passed over")
+            LOG.warning("Frigate sends more than can be processed; one message is skipped")
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -181,18 +181,18 @@ class Frigate:
             try:
                 work()
             except (EverlearnError, KeyError, TypeError, ValueError, AttributeError) as error:
-                LOG.warning("a message of Frigate could not be answered: %s", error)
+                LOG.warning("a message of Frigate could not be processed: %s", error)
 
     def _name_event(self, event: dict[str, Any]) -> None:
         after = event["after"]
         number = str(after["id"])
-        # The first snapshot, and the best one when the object has gone.
+        # The first snapshot, and the best one after the object has left.
         due = event.get("type") == "end" or number not in self._named
         if not due or not after.get("has_snapshot") or after.get("false_positive"):
             return
         given = _sub_label(after)
         if given and given != self._named.get(number):
-            # Somebody named it: a person, or another recogniser of Frigate.
+            # Already named by a person, or by another recogniser of Frigate.
             return
         answers = self._memory.ask(self._snapshot(number), top=1)
         facts = {"id": number, "camera": after.get("camera"), "label": after.get("label")}
@@ -210,14 +210,14 @@ class Frigate:
         self._set_sub_label(number, name, 1.0)
 
     def _review(self) -> None:
-        """Learn where somebody gave an event another sub-label than the bridge did."""
+        """Learn from events whose sub-label was changed since the bridge set it."""
         for number, ours in list(self._named.items()):
             if self._stopping.is_set() or not self._work.empty():
                 return
             try:
                 given = _sub_label(self._remote.json(f"api/events/{quote(number)}"))
             except CannotReach:
-                # Frigate has deleted the event, or is being restarted: nothing to learn now.
+                # Frigate has deleted the event, or is restarting: nothing to learn now.
                 continue
             if given and given != ours:
                 self._memory.correct(self._snapshot(number), given)
@@ -249,7 +249,7 @@ def _said(answers: Answers) -> dict[str, Any]:
 
 
 def _sub_label(event: dict[str, Any]) -> str | None:
-    """The name alone; Frigate writes a text over HTTP, and over MQTT a text and its score."""
+    """The name only; Frigate writes a string over HTTP, and a string and a score over MQTT."""
     given = event.get("sub_label")
     if isinstance(given, list):
         given = given[0] if given else None

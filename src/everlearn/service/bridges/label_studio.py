@@ -1,16 +1,16 @@
-"""Label Studio: everlearn as its machine-learning backend.
+"""Bridge to Label Studio, as its machine-learning backend.
 
     POST /SECRET/predict     tasks in, suggestions out: choices and rectangles
     POST /SECRET/webhook     an annotation was saved, changed or deleted
-    POST /SECRET/setup       which version of the model answers
+    POST /SECRET/setup       the version of the model
     GET  /SECRET/health
 
-Every saved annotation is taught at once and every deleted one forgotten, exactly: each teaching has
-the source ``label-studio/PROJECT/TASK/ANNOTATION``. The version of the model is the length of the
-Memory's log, so Label Studio asks again after every change. Label Studio sends no credentials with
-its webhooks; therefore the secret is part of the address.
+Every saved annotation is taught at once and every deleted one is forgotten exactly: each teaching
+has the source ``label-studio/PROJECT/TASK/ANNOTATION``. The version of the model is the length of
+the Memory's log, so Label Studio asks again after every change. Label Studio sends no credentials
+with its webhooks; therefore the secret is part of the address.
 
-Tried with Label Studio 1.23.
+Tested with Label Studio 1.23.
 """
 
 import hmac
@@ -33,14 +33,14 @@ LOG = logging.getLogger("everlearn.service")
 
 LONGEST_BODY = 32 * 1024 * 1024
 SHORTEST_SECRET = 16
-# What a personal token was exchanged for is used so long; Label Studio takes it for 5 minutes.
+# How long an exchanged personal token is used; Label Studio accepts it for 5 minutes.
 TOKEN_SECONDS = 120.0
 SOURCE = "label-studio"
 SAVED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
 
 
 class BridgedMemory(Protocol):
-    """What a bridge needs of a Memory or of a client of one."""
+    """The methods a bridge needs of a Memory or a client."""
 
     def teach(
         self, example: Any, name: str, *, box: Any, source: str | None, again: bool, also: bool
@@ -59,7 +59,7 @@ class BridgedMemory(Protocol):
 
 @dataclass(frozen=True)
 class Control:
-    """Where a labelling configuration wants names: a ``Choices`` or ``RectangleLabels`` tag."""
+    """A tag of a labelling configuration that takes names: ``Choices`` or ``RectangleLabels``."""
 
     name: str
     target: str
@@ -68,7 +68,7 @@ class Control:
     names: frozenset[str]
 
     def result(self, name: str, **value: Any) -> dict[str, Any]:
-        """One region or choice as Label Studio writes it."""
+        """One region or choice in Label Studio's format."""
         return {
             "from_name": self.name,
             "to_name": self.target,
@@ -78,7 +78,7 @@ class Control:
 
 
 class LabelStudio:
-    """Suggests names in Label Studio and learns from what is annotated there.
+    """Suggests names in Label Studio and learns from annotations.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class LabelStudio:
     address : str
         Where Label Studio is, such as ``http://localhost:8080``.
     api_key : str
-        An access token of Label Studio, with which images are fetched.
+        An access token of Label Studio, used to fetch images.
     image_hosts : iterable of str
         Other origins, such as ``https://images.example.org``, that images may come from.
     """
@@ -102,11 +102,11 @@ class LabelStudio:
 
     @property
     def model_version(self) -> str:
-        """Another one after every change of the Memory."""
+        """Changes with every change of the Memory."""
         return f"everlearn-{self._memory.info()['log_entries']}"
 
     def predict(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Suggestions for tasks; none where the thing is unknown or cannot be read."""
+        """Suggestions for tasks; none if the thing is unknown or the image cannot be read."""
         with self._lock:
             controls = read_controls(request.get("label_config") or "")
             context = (request.get("params") or {}).get("context") or {}
@@ -119,12 +119,12 @@ class LabelStudio:
         return {"results": results}
 
     def setup(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Label Studio has connected, or asks for the version."""
+        """Called when Label Studio connects or asks for the version."""
         with self._lock:
             return {"model_version": self.model_version, "status": "ok"}
 
     def webhook(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Follow one change in Label Studio; returns how many were taught and forgotten."""
+        """Apply one change from Label Studio; returns how many were taught and forgotten."""
         action = event.get("action")
         with self._lock:
             if action in SAVED:
@@ -138,7 +138,7 @@ class LabelStudio:
         return {"taught": 0, "forgotten": 0}
 
     def _authorization(self) -> str:
-        """The token itself; a personal one, which has dots, is exchanged for one that lasts."""
+        """The token; a personal one, which contains dots, is exchanged for an access token."""
         if self._api_key.count(".") != 2:
             return f"Token {self._api_key}"
         made, token = self._token
@@ -173,7 +173,7 @@ class LabelStudio:
                 yield control.result(best[0]), best[1]
             return
         for one in drawn:
-            # A rectangle that somebody has just drawn wants a name.
+            # A rectangle that was just drawn needs a name.
             if one.get("from_name") == control.name and _is_upright(one.get("value") or {}):
                 value = one["value"]
                 place = {key: float(value[key]) for key in ("x", "y", "width", "height")}
@@ -189,7 +189,7 @@ class LabelStudio:
                 yield control.result(best[0], rotation=0, **place), best[1]
 
     def _learn(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Teach annotations in place of what they said before."""
+        """Teach annotations in place of their earlier content."""
         annotations, tasks = _list(event["annotation"]), _list(event["task"])
         controls = read_controls(event["project"]["label_config"])
         taught = forgotten = 0
@@ -210,7 +210,7 @@ class LabelStudio:
     def _shown(
         self, annotation: dict[str, Any], task: dict[str, Any], controls: list[Control]
     ) -> list[tuple[bytes, Any, str]]:
-        """The pictures of an annotation with boxes, or none, and names."""
+        """The pictures of an annotation, each with a box or none, and its names."""
         by_name = {control.name: control for control in controls}
         shown: list[tuple[bytes, Any, str]] = []
         for one in annotation.get("result") or []:
@@ -219,7 +219,7 @@ class LabelStudio:
                 continue
             value = one["value"]
             if control.kind == "rectanglelabels" and not _is_upright(value):
-                LOG.warning("annotation %s: a turned rectangle is not learned", annotation["id"])
+                LOG.warning("annotation %s: a rotated rectangle is not learned", annotation["id"])
                 continue
             image = self._remote.image(task["data"][control.field])
             box = None if control.kind == "choices" else box_of(value)
@@ -227,7 +227,7 @@ class LabelStudio:
         return shown
 
     def _forget(self, event: dict[str, Any], gone: set[str], *, place: int) -> int:
-        """Forget all whose source has one of these numbers in this place."""
+        """Forget all teachings whose source has one of these ids at this position."""
         project = str((event.get("project") or {}).get("id", ""))
         sources = set()
         for teaching in self._memory.teachings():
@@ -245,7 +245,7 @@ class LabelStudio:
 
 
 def read_controls(config: str) -> list[Control]:
-    """The tags of a labelling configuration that want names for an image."""
+    """The tags of a labelling configuration that take names for an image."""
     try:
         root = ElementTree.fromstring(config)
     except ElementTree.ParseError as error:
@@ -267,16 +267,16 @@ def read_controls(config: str) -> list[Control]:
 
 
 def box_of(value: dict[str, Any]) -> tuple[float, float, float, float]:
-    """A rectangle, which is in hundredths of the picture's sides, as left, top, right, bottom."""
+    """A rectangle, given in per cent of the picture's sides, as left, top, right, bottom."""
     x, y, wide, high = (float(value[key]) / 100.0 for key in ("x", "y", "width", "height"))
     left, top, right, bottom = (min(max(edge, 0.0), 1.0) for edge in (x, y, x + wide, y + high))
     if right <= left or bottom <= top:
-        raise InvalidInput(f"the rectangle {value} holds nothing of the picture")
+        raise InvalidInput(f"the rectangle {value} contains no part of the picture")
     return left, top, right, bottom
 
 
 def _best(answers: Answers, control: Control) -> tuple[str, float] | None:
-    """The most probable name that the configuration offers; none where the thing is unknown."""
+    """The most probable name that the configuration offers; none if the thing is unknown."""
     if answers.unknown:
         return None
     for answer in answers:
@@ -294,7 +294,7 @@ def _list(value: Any) -> list[Any]:
 
 
 class BridgeServer(ThreadingHTTPServer):
-    """Answers Label Studio; ``address`` is what to type there."""
+    """Serves Label Studio; ``address`` is what to enter there."""
 
     def __init__(self, place: tuple[str, int], handler: Any, secret: str) -> None:
         super().__init__(place, handler)
@@ -307,7 +307,7 @@ def make_server(
     """A server whose ``serve_forever`` answers Label Studio."""
     if len(secret) < SHORTEST_SECRET or not secret.isascii() or not secret.isalnum():
         raise InvalidParameter(
-            f"a secret has at least {SHORTEST_SECRET} ASCII letters and digits, not {secret!r}"
+            f"a secret needs at least {SHORTEST_SECRET} ASCII letters and digits, not {secret!r}"
         )
     actions = {"predict": bridge.predict, "webhook": bridge.webhook, "setup": bridge.setup}
 
@@ -319,7 +319,7 @@ def make_server(
             if self._action() == "health":
                 self._answer(200, {"status": "UP"})
             else:
-                self._answer(404, {"error": "there is nothing here"})
+                self._answer(404, {"error": "not found"})
 
         def do_POST(self) -> None:
             action = actions.get(self._action())

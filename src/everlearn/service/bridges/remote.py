@@ -1,8 +1,8 @@
-"""Requests of a bridge: to its system, and for pictures to the hosts it was given, to no other.
+"""HTTP requests of a bridge, only to its own system and to allowed hosts.
 
-What another system names as the address of a picture is not trusted: an address of a third host,
-or a redirect to one, is refused unless that host was allowed, and credentials go to their own
-system alone.
+The address of a picture given by another system is not trusted: an address on a third host, or a
+redirect to one, is refused unless that host is allowed, and credentials are sent only to the system
+they belong to.
 """
 
 import base64
@@ -36,7 +36,7 @@ def origin(address: str) -> str:
 
 
 class _OwnHosts(urllib.request.HTTPRedirectHandler):
-    """Follows redirects to allowed hosts; credentials stay with the host they are for."""
+    """Follows redirects to allowed hosts only; credentials stay with their host."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
@@ -51,16 +51,16 @@ class _OwnHosts(urllib.request.HTTPRedirectHandler):
 
 
 class Remote:
-    """One other system, over HTTP.
+    """Another system, reached over HTTP.
 
     Parameters
     ----------
     address : str
         Where the system is.
     authorization : callable, optional
-        Gives the ``Authorization`` header for requests to the system itself.
+        Returns the ``Authorization`` header for requests to the system itself.
     hosts : iterable of str
-        Other origins that pictures may come from.
+        Other origins from which pictures may be fetched.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Remote:
     def image(self, address: Any) -> bytes:
         """The bytes of a picture, given by its address or as ``data:`` in base64."""
         if not isinstance(address, str) or not address:
-            raise InvalidInput(f"a picture's address is a text, not {address!r}")
+            raise InvalidInput(f"a picture's address must be a string, not {address!r}")
         if address.startswith("data:"):
             return _inline(address)
         whole = urljoin(self._address, address)
@@ -88,7 +88,7 @@ class Remote:
         return self._read(urllib.request.Request(whole))
 
     def json(self, path: str, said: Any = None, *, authorized: bool = True) -> Any:
-        """The system's answer to a question, or, where something is said, to a POST."""
+        """The system's answer to a GET, or to a POST if there is a body."""
         body = None if said is None else json.dumps(said).encode()
         headers = {} if body is None else {"content-type": "application/json"}
         request = urllib.request.Request(urljoin(self._address, path), body, headers)
@@ -96,7 +96,7 @@ class Remote:
         try:
             return json.loads(answer) if answer else None
         except ValueError:
-            raise ServiceFailed(f"{self._own} answered {path} with something not JSON") from None
+            raise ServiceFailed(f"{self._own} did not answer {path} with JSON") from None
 
     def _read(self, request: urllib.request.Request, *, authorized: bool = True) -> bytes:
         if authorized and self._authorization and origin(request.full_url) == self._own:
@@ -109,7 +109,7 @@ class Remote:
             where = urlsplit(request.full_url)
             raise CannotReach(f"{where.netloc}{where.path} does not answer: {error}") from None
         if len(data) > most:
-            raise ImageTooLarge(f"a picture has at most {most:,} bytes")
+            raise ImageTooLarge(f"a picture may have at most {most:,} bytes")
         return data
 
 
@@ -117,18 +117,18 @@ def _require(address: str, allowed: frozenset[str]) -> None:
     try:
         found = origin(address)
     except (InvalidParameter, ValueError):
-        raise InvalidInput(f"a picture is fetched over HTTP, not from {address[:80]!r}") from None
+        raise InvalidInput(f"a picture is fetched over HTTP only, not {address[:80]!r}") from None
     if found not in allowed:
         raise InvalidInput(
-            f"pictures are not fetched from {found}; where you trust it, allow it with --image-host"
+            f"pictures are not fetched from {found}; if you trust it, allow it with --image-host"
         )
 
 
 def _inline(address: str) -> bytes:
     head, comma, text = address.partition(",")
     if not comma or not head.endswith(";base64"):
-        raise InvalidInput("a picture inside an address is written in base64")
+        raise InvalidInput("a picture in a data: address must be encoded in base64")
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidInput("a picture inside an address is written in base64") from None
+        raise InvalidInput("a picture in a data: address must be encoded in base64") from None

@@ -76,7 +76,7 @@ def test_a_teacher_leaves_teachings_for_somebody_who_may_order_them(server, addr
                     action()
         assert owner.names()["pen"].count == 1
     monkeypatch.setattr(inbox_module, "ORDER_SECONDS", 0.3)
-    with Memory(mine) as teacher, pytest.raises(NotOrderedYet, match="kept"):
+    with Memory(mine) as teacher, pytest.raises(NotOrderedYet, match="stored"):
         teacher.teach([0.5, 0.5], "later")
     with Memory(address) as owner:
         owner.teach([0.1, 0.9], "pen")

@@ -1,1 +1,1 @@
-"""A Memory in a PostgreSQL database: many writers, many askers, one order."""
+"""A Memory in a PostgreSQL database, with many concurrent writers and readers."""

@@ -1,9 +1,9 @@
-"""Where a Memory in a database is: a connection string, and the name of the Memory in it.
+"""The address of a Memory in a database: a connection string and the name of the Memory.
 
     postgresql://user@host/database#shop       the Memory "shop"; without a name it is "memory"
 
-Everything else (TLS, ports, several hosts) is libpq's and passed through as it is. The password is
-known to the connection alone: an address shows, compares and logs without it.
+All other settings (TLS, ports, several hosts) are passed to libpq unchanged. Only the connection
+knows the password: an address is shown, compared and logged without it.
 """
 
 import re
@@ -24,7 +24,7 @@ class PostgresAddress:
     Attributes
     ----------
     name : str
-        Of the Memory.
+        Name of the Memory.
     settings : dict
         libpq's connection parameters; not shown.
     """
@@ -39,7 +39,7 @@ class PostgresAddress:
 
     @property
     def channel(self) -> str:
-        """Where changes are announced."""
+        """The channel on which changes are announced."""
         return self.schema
 
     def __str__(self) -> str:
@@ -54,13 +54,13 @@ class PostgresAddress:
         return f"<{self}>"
 
     def hidden(self, message: str) -> str:
-        """A message without the password, whoever put it there."""
+        """A message with any occurrence of the password removed."""
         password = str(self.settings.get("password") or "")
         return message.replace(password, "***") if password else message
 
 
 def parse_address(text: str, name: str | None = None) -> PostgresAddress:
-    """The address that a connection string and perhaps a name give."""
+    """Parse a connection string with an optional name."""
     try:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
@@ -77,13 +77,13 @@ def parse_address(text: str, name: str | None = None) -> PostgresAddress:
     chosen = name if name is not None else fragment or USUAL_NAME
     if not NAME.fullmatch(chosen):
         raise InvalidParameter(
-            "a Memory in a database is called by letters, digits, dots, dashes and underscores, "
-            f"at most 48, not {chosen!r}"
+            "the name of a Memory in a database has at most 48 letters, digits, dots, dashes and "
+            f"underscores; {chosen!r} does not"
         )
     try:
         settings = conninfo_to_dict(address)
     except psycopg.Error:
-        # libpq's complaint repeats the part it does not understand, which may be the password.
+        # libpq's message repeats the part it could not parse, which may be the password.
         raise InvalidParameter(
             "the address of the database cannot be read; it looks like "
             "postgresql://user@host:5432/database#name, with %40 for an @ in a user or password"

@@ -1,8 +1,8 @@
-"""Snapshots shared by all who use a Memory: rows of a table, in pieces.
+"""Snapshots shared by all processes that use a Memory, stored in pieces as rows of a table.
 
-One process makes a snapshot and every other one loads it; its contents carry a digest and are
-checked by whoever reads them (snapshot.py). A connection of its own writes them, so that they are
-there though the reader that made them only reads.
+One process writes a snapshot and the others load it; its content carries a digest that every reader
+checks (snapshot.py). They are written through a separate connection, so that read-only processes
+can write them too.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from everlearn.memory.storage.postgres.database import PostgresDatabase
 
 PIECE_BYTES = 4 << 20
 MOST_BYTES = 1 << 30
-# How often a process looks whether a snapshot is worth making.
+# Seconds between two checks of whether a snapshot is worth writing.
 LOOK_SECONDS = 2.0
 
 
@@ -74,7 +74,7 @@ class SharedCaches:
         try:
             self._lasting.do(replace, writes=True)
         except NotAMemory:
-            # A backup brings its networks along before there are any tables.
+            # A restore copies networks before there are any tables.
             PostgresDatabase(self._address, write=True).close()
             self._lasting.do(replace, writes=True)
 
@@ -82,7 +82,7 @@ class SharedCaches:
         self.change("DELETE FROM caches WHERE name = %s", name)
 
     def tidy(self) -> None:
-        """Nothing is left of what was being written: a transaction is there whole or not at all."""
+        """Nothing to do: transactions leave no partial writes."""
 
     @contextlib.contextmanager
     def making(self, *, now: bool) -> Iterator[bool]:
@@ -96,7 +96,7 @@ class SharedCaches:
             yield mine
         finally:
             if mine:
-                # Where the connection is lost, so is the lock.
+                # If the connection is lost, so is the lock.
                 with contextlib.suppress(CannotReach):
                     self.fetch("SELECT pg_advisory_unlock(%s)", key)
 
@@ -107,7 +107,7 @@ class SharedCaches:
         self.change("DELETE FROM collected")
 
     def remove_derived(self) -> bool:
-        """Networks and parts are kept beside folders, not in a database."""
+        """Nothing to do: networks and ingested parts are kept beside folders only."""
         return True
 
     def older_than(self, when: float) -> list[str]:
@@ -123,12 +123,12 @@ class SharedCaches:
         return self._lasting.do(ask)
 
     def change(self, statement: str, *values: Any) -> None:
-        """Carry a statement out that may be carried out twice."""
+        """Execute an idempotent statement."""
         self._lasting.do(lambda db: db.execute(statement.encode(), values), writes=True)
 
 
 class SharedCollected:
-    """Vectors of one embedder while a Memory is embedded anew."""
+    """Vectors of one embedder, collected during a re-embedding."""
 
     def __init__(self, caches: SharedCaches, key: str) -> None:
         self._caches = caches
@@ -148,4 +148,4 @@ class SharedCollected:
         )
 
     def close(self) -> None:
-        """What was added is there already."""
+        """Nothing to do: rows are committed as they are added."""

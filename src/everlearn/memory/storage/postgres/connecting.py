@@ -12,7 +12,7 @@ from everlearn.memory.storage.postgres.failures import translated
 
 Result = TypeVar("Result")
 
-# How long a client may think between two statements of a transaction.
+# How long a client may be idle inside a transaction.
 THINK_SECONDS = 600
 
 DEFAULTS = {
@@ -25,13 +25,13 @@ DEFAULTS = {
 
 
 def connected(address: PostgresAddress) -> psycopg.Connection[Any]:
-    """A connection that sees one Memory's tables, and no others by accident."""
+    """A connection whose search path is one Memory's schema."""
     settings = {**DEFAULTS, **address.settings}
     db = psycopg.connect(**settings, autocommit=True)
     try:
         path = sql.SQL("SET search_path TO {}, pg_temp").format(sql.Identifier(address.schema))
         db.execute(path)
-        # A writer that hangs in a change, or whose machine is gone, does not keep the lock.
+        # A writer that hangs in a change, or whose machine is gone, must not keep the lock.
         db.execute(f"SET idle_in_transaction_session_timeout = '{THINK_SECONDS}s'".encode())
     except BaseException:
         db.close()
@@ -40,7 +40,7 @@ def connected(address: PostgresAddress) -> psycopg.Connection[Any]:
 
 
 class LastingConnection:
-    """A connection for statements outside of transactions, made anew where it was lost.
+    """A connection for single statements, reconnected when it is lost.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class LastingConnection:
     def do(
         self, action: Callable[[psycopg.Connection[Any]], Result], *, writes: bool = False
     ) -> Result:
-        """Do something that may be done twice: where the connection is lost, it is, once."""
+        """Run an idempotent action; if the connection is lost, it is repeated once."""
         with translated(self._address, writes=writes):
             if self._db is not None and not self._db.closed:
                 try:
@@ -80,5 +80,5 @@ class LastingConnection:
 
 
 def lock_key(word: str) -> int:
-    """The number of an advisory lock."""
+    """The key of an advisory lock."""
     return int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "big", signed=True)

@@ -1,15 +1,15 @@
 """One connection to a Memory's tables in PostgreSQL.
 
-A write transaction begins with the Memory's advisory lock, which is the server's and ends with the
+A write transaction begins by taking the Memory's advisory lock, which the server releases with the
 transaction, however that ends; so there is one writer at a time and a killed one leaves no lock.
-Inside, teachings that wait in the inbox get their positions first (inbox.py). It ends by noting
-that the journal changed and announcing it (``NOTIFY``). The isolation level is READ COMMITTED: what
-is read after the lock was given is everything committed before.
+Inside, teachings that wait in the inbox get their positions first (inbox.py). It ends by recording
+that the journal changed and announcing it (``NOTIFY``). The isolation level is READ COMMITTED: a
+read after the lock was granted sees everything committed before.
 
-Rows that are written wait until something is read or the transaction ends, and go to the server in
-one message with that (libpq's pipeline mode): what costs is the number of answers waited for.
+Written rows are buffered until something is read or the transaction ends, and are sent together
+with that (libpq's pipeline mode): the cost is the number of round trips.
 
-A view is a REPEATABLE READ transaction that only reads.
+A view is a read-only REPEATABLE READ transaction.
 """
 
 import contextlib
@@ -42,13 +42,13 @@ from everlearn.memory.storage.sqlite.database import SQLiteDatabase
 
 # How long to wait for other writers.
 LOCK_SECONDS = 60
-# So many whole rows are inserted as arrays of columns; and so many are copied.
+# From this many rows on, rows are inserted as arrays of columns; from this many, by COPY.
 ARRAY_ROWS = 4
 COPY_ROWS = 512
-# No more rows wait for the next statement.
+# At most this many rows are buffered.
 MOST_WAITING = 2048
 WHOLE_ROWS = re.compile(r"INSERT INTO (\w+) VALUES \([?, ]+\)")
-# How often to look whether the write-ahead log of before an erase is gone.
+# Seconds between two checks of whether the write-ahead log from before an erase is gone.
 TRACES_SECONDS = 5.0
 ROWS_AT_A_TIME = 2000
 
@@ -57,7 +57,7 @@ CHANGED = (
     "position = COALESCE((SELECT MAX(position) FROM log), 0) RETURNING version, tag, position) "
     "SELECT version, tag, pg_notify(?, version || ' ' || tag || ' ' || position) FROM changed"
 )
-# As CHANGED, with events. Their numbers grow whatever a clock says.
+# As CHANGED, with events. Their numbers increase even if the clock goes back.
 CHANGED_AND_TOLD = (
     "WITH changed AS (UPDATE state SET version = version + 1, tag = ?, "
     "position = COALESCE((SELECT MAX(position) FROM log), 0), last_event = ? + "
@@ -68,22 +68,22 @@ CHANGED_AND_TOLD = (
     "unnest(?::text[], ?::text[]) WITH ORDINALITY AS news(kind, facts, place)) "
     "SELECT version, tag, pg_notify(?, version || ' ' || tag || ' ' || position) FROM changed"
 )
-# The latest events are kept, about so many; looked at after one change in so many.
+# About this many of the latest events are kept; pruned after one change in so many.
 KEPT_EVENTS = 100_000
 DROP_EVERY = 1024
 
 
 class PostgresDatabase:
-    """A connection, made anew where it was lost.
+    """A connection, reconnected when it is lost.
 
     Parameters
     ----------
     address : PostgresAddress
     write : bool
-        Make the tables where there are none, and bring older ones up to date.
+        Create missing tables and migrate older ones.
     """
 
-    # A transaction costs a dozen messages to the server, however many teachings it has.
+    # A transaction costs a dozen round trips, however many teachings it has.
     rows_at_once = 256
 
     def __init__(self, address: PostgresAddress, *, write: bool) -> None:
@@ -156,7 +156,7 @@ class PostgresDatabase:
         return found
 
     def _fetched(self, ask: Callable[[psycopg.Cursor[Any]], Any]) -> Any:
-        """What a question gives; alone it is asked again on a connection that was made anew."""
+        """The result of a query; outside a transaction it is retried on a new connection."""
 
         def answer(db: psycopg.Connection[Any]) -> Any:
             with db.cursor(binary=True) as cursor:
@@ -186,7 +186,7 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         if self._depth:
-            # Part of a larger change: all of that happens, or nothing.
+            # Part of a larger change, which happens completely or not at all.
             yield
             return
         self._abandon()
@@ -202,7 +202,7 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def try_transaction(self) -> Iterator[bool]:
-        """As :meth:`transaction` where nobody else writes; else nothing happens inside."""
+        """As :meth:`transaction` if nobody else writes; otherwise yields false and does nothing."""
         if self._depth:
             yield True
             return
@@ -221,23 +221,23 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def plain_transaction(self) -> Iterator[None]:
-        """A transaction without the lock, for tables that are not the journal's."""
+        """A transaction without the lock, for tables outside of the journal."""
         self._abandon()
         with self._named(), self._connection().transaction():
             yield
 
     def announce(self, news: str) -> None:
-        """Tell whoever watches this Memory."""
+        """Notify all processes that watch this Memory."""
         self.row("SELECT pg_notify(?, ?)", self.address.channel, news)
 
     @property
     def changing(self) -> bool:
-        """Whether a transaction has begun that writes."""
+        """Whether a write transaction is open."""
         return self._depth > 0
 
     @property
     def may_order(self) -> bool:
-        """Whether this user may give positions, which takes the right to write the log."""
+        """Whether this user may assign positions, which needs the right to write the log."""
         if self._may_order is None:
             query = "SELECT has_table_privilege('log', 'INSERT, DELETE')"
             self._may_order = bool(self.value(query))
@@ -245,7 +245,7 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
-        """What fails inside a transaction is undone, and the rest of it goes on."""
+        """A failure inside is rolled back; the rest of the transaction continues."""
         told = len(self._events)
         self._send_waiting()
         try:
@@ -262,7 +262,7 @@ class PostgresDatabase:
         self._events.append((kind, json.dumps(facts, ensure_ascii=False)))
 
     def drop_records(self) -> None:
-        """Answers kept under keys may hold words; so may events, told or not."""
+        """Answers stored under keys and events may contain names; both are removed."""
         self.inbox.drop_answers()
         self.run("UPDATE state SET dropped_event = last_event")
         self.run("DELETE FROM events")
@@ -271,8 +271,8 @@ class PostgresDatabase:
     def exclusive(self) -> Iterator[None]:
         if self._depth:
             raise InvalidParameter(
-                "an erase and a change of the network take several transactions and cannot be part "
-                "of one, nor be made under a key that is kept with it; make them by themselves"
+                "an erase and a change of network take several transactions, so they cannot run "
+                "inside another change or under an idempotency key; run them separately"
             )
         key = lock_key(self.address.schema)
         self._abandon()
@@ -289,7 +289,7 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def one_view(self) -> Iterator[None]:
         if self._depth:
-            # Inside a change nobody else writes.
+            # The write lock is held, so nobody else writes.
             yield
             return
         self._abandon()
@@ -298,7 +298,7 @@ class PostgresDatabase:
             try:
                 self._execute(begin)
             except DatabaseAway:
-                # Nothing was read, so a connection that was lost meanwhile is simply made anew.
+                # Nothing was read yet, so a lost connection is simply replaced.
                 self._execute(begin)
             self._view = True
             yield
@@ -309,7 +309,7 @@ class PostgresDatabase:
         return False
 
     def stamp(self) -> tuple[int, int]:
-        """In a view the stamp of what it sees; else that of the last change known of."""
+        """In a view the stamp of what it sees; otherwise that of the last known change."""
         if not (self._view or self._depth):
             if self._watch is not None:
                 return self._watch.stamp()
@@ -317,14 +317,14 @@ class PostgresDatabase:
         return self._stamp()
 
     def watch(self) -> Watch:
-        """What is known of the journal's changes without asking for them."""
+        """Tracks changes of the journal without polling it."""
         if self._watch is None:
             order = self.inbox.wake if self.writes and self.may_order else None
             self._watch = Watch(self.address, self._stamp(), order)
         return self._watch
 
     def lag_seconds(self) -> float:
-        """How long ago the server last said how far the journal is."""
+        """Seconds since the server last reported the end of the journal."""
         return self.watch().silent_seconds()
 
     # The journal as a whole.
@@ -337,15 +337,15 @@ class PostgresDatabase:
         migrations.require_known(found, self.address)
         if found != migrations.CURRENT:
             raise NotAMemory(
-                f"{self.location} is of an older version of everlearn; have its owner open it to "
-                "teach, which brings it up to date"
+                f"{self.location} is from an older version of everlearn; have its owner open "
+                "it for teaching, which migrates it"
             )
 
     def has_table(self, table: str) -> bool:
         return True
 
     def require_structure(self, table: str | None = None) -> None:
-        """Columns are as they were made; the rows themselves are checked by their digests."""
+        """Compare the columns with the schema; the rows are checked by their digests."""
         for one in (table,) if table else TABLES:
             found = self.rows(
                 "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 "
@@ -356,7 +356,7 @@ class PostgresDatabase:
                 raise NotAMemory(f"{self.location}: the table {one} is not a Memory's")
 
     def tidy(self) -> None:
-        """The server does this by itself."""
+        """Nothing to do: the server does this by itself."""
 
     def remove_traces(self, state: str, *, wait: bool) -> str | None:
         now = time.monotonic()
@@ -383,7 +383,7 @@ class PostgresDatabase:
     def leftovers(self) -> list[str]:
         return []
 
-    # Inside.
+    # Helpers.
 
     def _prepare(self) -> None:
         db = self._connection()
@@ -411,14 +411,14 @@ class PostgresDatabase:
         try:
             return self._lock(wait)
         except DatabaseAway:
-            # Nothing was begun, so a connection that was lost meanwhile is simply made anew.
+            # Nothing was begun, so a lost connection is simply replaced.
             return self._lock(wait)
 
     def _lock(self, wait: bool) -> bool:
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
         key = lock_key(self.address.schema)
         waiting = "SELECT EXISTS (SELECT 1 FROM inbox)"
-        # Also for tables that somebody else locks.
+        # The timeout also covers tables locked by somebody else.
         begin += f"; SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
         function = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
         mine, waits = self._answers(f"{begin}; SELECT {function}({key})", waiting)
@@ -426,7 +426,7 @@ class PostgresDatabase:
         return wait or bool(mine)
 
     def _answers(self, first: str, second: str) -> tuple[Any, Any]:
-        """What the last two of several statements answer, in one message to the server."""
+        """The results of the last two of several statements, in one round trip."""
         found: list[Any] = []
         with self._named():
             cursor = self._connection().execute(f"{first}; {second}".encode())
@@ -450,14 +450,14 @@ class PostgresDatabase:
                 known = int(row[0]), int(row[1])
         except DatabaseAway as error:
             raise DatabaseAway(
-                f"{error} It is not certain whether this change was kept; look, or send it again"
+                f"{error} It is not certain whether this change was kept; check, or send it again"
             ) from None
         self._known = known
         if self._watch is not None and known is not None:
             self._watch.heard(known)
 
     def _order(self) -> None:
-        """Give positions to what waited in the inbox when the lock was given."""
+        """Assign positions to what waited in the inbox when the lock was granted."""
         if self._inbox_waits:
             self.inbox.order()
 
@@ -470,7 +470,7 @@ class PostgresDatabase:
         return db.execute(_translated(CHANGED_AND_TOLD), values)
 
     def _with_waiting(self, action: Callable[[psycopg.Connection[Any]], Any]) -> Any:
-        """Do something after the rows that wait were sent, in one message with them."""
+        """Send the buffered rows and run an action, in one round trip."""
         if not self._waiting:
             return action(self._connection())
         with _pipeline(self._connection()) as db:
@@ -502,7 +502,7 @@ class PostgresDatabase:
             self.run("DELETE FROM events WHERE number <= ?", number)
 
     def _abandon(self) -> None:
-        """End what is not finished; also what an interruption left behind."""
+        """Roll back an open transaction, including one left by an interruption."""
         self._view = False
         self._waiting.clear()
         db = self._db
@@ -542,20 +542,20 @@ class PostgresDatabase:
 
 @cache
 def _translated(statement: str) -> bytes:
-    """Placeholders as psycopg writes them; statements are this package's own, never a user's."""
+    """Placeholders in psycopg's syntax; statements come from this package, never from a user."""
     return statement.replace("%", "%%").replace("?", "%s").encode()
 
 
 @contextlib.contextmanager
 def _pipeline(db: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
-    """Inside, answers are waited for when they are read; an old libpq waits for each."""
+    """Pipeline mode: results are awaited when they are read; an old libpq waits for each."""
     with db.pipeline() if psycopg.Pipeline.is_supported() else contextlib.nullcontext():
         yield db
 
 
 @cache
 def _inserting(table: str) -> bytes:
-    """Rows as one array for each column."""
+    """Insert rows given as one array per column."""
     arrays = ", ".join(f"%b::{kind}[]" for kind in column_types(table))
     return f"INSERT INTO {table} SELECT * FROM unnest({arrays})".encode()
 

@@ -1,13 +1,13 @@
-"""What changed in a Memory, for those who follow it: read from a table, told once per consumer.
+"""Change events of a Memory: read from a table, delivered once per consumer.
 
 Every change writes its events in its own transaction (database.py), so there is an event exactly
-where there is a change, whichever process made it. Numbers are given with the Memory's lock held:
-they grow in the order of commits, and a reader that follows them misses none.
+where there is a change, whichever process made it. Numbers are assigned while the Memory's lock is
+held: they increase in the order of commits, and a reader that follows them misses none.
 
-A consumer (a webhook, a broker) is told by one process at a time, which holds the consumer's
-advisory lock for as long as its connection lives, and notes in ``cursors`` how far it came. When
-that process ends, another gets the lock and goes on from there: what was told and not yet noted is
-told again under the same number.
+A consumer (a webhook, a broker) is notified by one process at a time. That process holds the
+consumer's advisory lock for as long as its connection lives and records its progress in
+``cursors``. When it ends, another process gets the lock and continues from there: events that were
+delivered but not yet recorded are delivered again under the same number.
 """
 
 import contextlib
@@ -81,6 +81,6 @@ class PostgresEvents:
         return self._lasting.do(lambda db: db.execute(query.encode(), values).fetchone())
 
     def _greet(self, db: psycopg.Connection[Any]) -> None:
-        # A lost connection took its locks along.
+        # The locks were lost with the connection.
         self._leads.clear()
         db.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._address.channel)))

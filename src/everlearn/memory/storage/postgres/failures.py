@@ -1,4 +1,4 @@
-"""PostgreSQL's errors under the name of their cause, without the password."""
+"""Translates PostgreSQL's errors into everlearn's, without the password."""
 
 import contextlib
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ AWAY = (
     errors.CannotConnectNow,
     errors.IdleInTransactionSessionTimeout,
 )
-# Another transaction was in the way; the same again is likely to work.
+# Another transaction was in the way; a retry is likely to work.
 AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
 WAITED = (errors.LockNotAvailable, errors.QueryCanceled)
 MISSING = (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn)
@@ -33,11 +33,11 @@ FULL = "53"
 
 
 class DatabaseAway(CannotReach, CannotReadNow):
-    """The connection to the database is lost; what was acknowledged is not."""
+    """The connection to the database is lost; acknowledged changes are safe."""
 
 
 def named(address: PostgresAddress, error: Exception, *, writes: bool) -> EverlearnError:
-    """The error to raise in the place of one of psycopg's."""
+    """The error to raise instead of one of psycopg's."""
     what = address.hidden(" ".join(str(error).split()))
     state = getattr(error, "sqlstate", None) or ""
     if isinstance(error, errors.InsufficientPrivilege):
@@ -57,16 +57,16 @@ def named(address: PostgresAddress, error: Exception, *, writes: bool) -> Everle
     if isinstance(error, (errors.DataCorrupted, errors.IndexCorrupted)):
         return DamagedJournal(f"{address} is damaged: {what}; restore it from a backup")
     if isinstance(error, AGAIN):
-        return CannotReadNow(f"{address} changed meanwhile ({what}); try again")
+        return CannotReadNow(f"{address} changed during the read ({what}); try again")
     if state.startswith(FULL):
         return CannotWrite(
             f"{address} cannot be written: {what}; nothing of this change was kept and nothing "
-            "before it was lost. Look at the server's disk and memory"
+            "before it was lost. Check the server's disk and memory"
         )
     if isinstance(error, AWAY) or state.startswith("08") or _lost(error):
         return DatabaseAway(
-            f"{address} cannot be reached: {what or 'the connection was lost'}; what was "
-            "acknowledged is kept. Try again when the server is back"
+            f"{address} cannot be reached: {what or 'the connection was lost'}; acknowledged "
+            "changes are safe. Try again when the server is back"
         )
     if writes:
         return CannotWrite(f"{address} cannot be written: {what}; nothing of this change was kept")
@@ -74,13 +74,13 @@ def named(address: PostgresAddress, error: Exception, *, writes: bool) -> Everle
 
 
 def _lost(error: Exception) -> bool:
-    """Whether the connection itself failed: such errors have no state of the server's."""
+    """Whether the connection itself failed: such errors carry no SQLSTATE."""
     return isinstance(error, psycopg.OperationalError) and not getattr(error, "sqlstate", None)
 
 
 @contextlib.contextmanager
 def translated(address: PostgresAddress, *, writes: bool = False) -> Iterator[None]:
-    """Inside, psycopg's errors become everlearn's."""
+    """Context in which psycopg's errors become everlearn's."""
     try:
         yield
     except psycopg.Error as error:

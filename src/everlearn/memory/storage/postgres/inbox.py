@@ -1,16 +1,16 @@
-"""Many writers, one order.
+"""Gives the teachings of many concurrent writers one order.
 
-The numbers a sequence hands out are not the order in which transactions commit, so no reader may
-follow them. Whoever holds the Memory's lock gives positions:
+Numbers from a sequence are not in the order in which transactions commit, so no reader may follow
+them. The holder of the Memory's lock assigns positions:
 
-    nobody writes     the writer takes the lock and writes the journal itself, in one transaction
-    somebody does     the writer puts its teachings into the inbox, which needs no lock and is
-                      durable when it commits; whoever has the lock next, it or another, gives
-                      positions to everything that waits, in one transaction
+    lock is free     the writer takes it and writes the journal itself, in one transaction
+    lock is held     the writer puts its teachings into the inbox, which needs no lock and is
+                     durable when it commits; the next holder of the lock, this process or
+                     another, assigns positions to everything that waits, in one transaction
 
-What became of a request is kept under its key in the same transaction, so a request that is sent
-again, because the connection was lost before its answer came, is done once. A writer that is killed
-after its inbox was committed leaves the rest to the next one.
+The result of a request is stored under its key in the same transaction, so a request that is sent
+again because the connection was lost before the answer arrived is executed once. If a writer is
+killed after its inbox entry was committed, the next one completes it.
 """
 
 import json
@@ -33,14 +33,14 @@ from everlearn.memory.storage.rows import Example
 if TYPE_CHECKING:
     from everlearn.memory.storage.postgres.database import PostgresDatabase
 
-# How long a lost connection is tried again, and for how long an answer is kept.
+# How long to retry a lost connection, and how long an answer is kept.
 RETRY_SECONDS = 60.0
 PAUSE_SECONDS = 0.05
 KEPT_SECONDS = 86_400.0
-# A user without the right to give positions waits this long for somebody who has it.
+# How long a user who may not assign positions waits for a process that may.
 ORDER_SECONDS = 30.0
 ERASED = (
-    "this was done, and its answer removed by an erase since; look at the names for what there is"
+    "this was done, but its answer was removed by an erase since; list the names to see the result"
 )
 COLUMNS = (
     "request, place, options, name, source, digest, embedder, vector, thumbnail, image, region"
@@ -53,7 +53,7 @@ Pairs = list[tuple[str, Example]]
 
 @dataclass(frozen=True)
 class Request:
-    """Teachings that belong together, and how they are to be taught."""
+    """Teachings that belong together, and the options to teach them with."""
 
     options: Options
     pairs: Pairs
@@ -61,7 +61,7 @@ class Request:
 
 
 class Inbox:
-    """The way of teachings into the journal.
+    """Takes teachings into the journal.
 
     Parameters
     ----------
@@ -70,13 +70,13 @@ class Inbox:
 
     def __init__(self, db: "PostgresDatabase") -> None:
         self._db = db
-        # Writes a request into the journal; set by whoever knows how teachings are written.
+        # Writes a request into the journal; set by the owner of this object.
         self.write: Callable[[Options, Pairs], Answer] | None = None
-        # Called from another thread when somebody's teachings wait.
+        # Called from another thread when teachings of other processes wait.
         self.wake: Callable[[], None] | None = None
 
     def teach(self, options: Options, pairs: Pairs) -> Answer:
-        """What became of teachings that are in the journal when this returns."""
+        """Outcomes of teachings, which are in the journal when this returns."""
         request = Request(options, pairs)
         return self._persistently(lambda again: self._teach(request, again=again))
 
@@ -86,8 +86,9 @@ class Inbox:
         return self._persistently(lambda again: look())
 
     def once(self, key: str, content: bytes, work: Callable[[], Answer]) -> Answer:
-        """Do something under a key, with its changes in one transaction; the second time, only
-        tell what it answered.
+        """Run ``work`` under a key, its changes in one transaction.
+
+        A repeated key returns the stored answer without running it.
         """
         digest = blake2b(content, digest_size=16).digest()
 
@@ -97,8 +98,8 @@ class Inbox:
                 if known is not None:
                     if known[0] != digest:
                         raise KeyReused(
-                            f"the key {key!r} was used for another request; nothing was changed, "
-                            "make a new key for every change"
+                            f"the key {key!r} was used for another request; nothing was changed. "
+                            "Use a new key for every change"
                         )
                     return _told(json.loads(known[1]))
                 answer = work()
@@ -108,7 +109,7 @@ class Inbox:
         return self._persistently(attempt)
 
     def order(self) -> None:
-        """Give positions to everything that waits; with the lock held."""
+        """Assign positions to everything that waits; the caller holds the lock."""
         if self.write is None or not self._db.may_order:
             return
         rows = self._db.rows(f"SELECT {COLUMNS} FROM inbox ORDER BY id")
@@ -124,19 +125,19 @@ class Inbox:
                 answer = self._written(json.loads(part[0][2]), _pairs(part))
                 answers.append((key, b"", time.time(), json.dumps(answer)))
         self._db.run_many("INSERT INTO requests VALUES (?, ?, ?, ?)", answers)
-        # Not by number: what committed meanwhile may have a smaller one.
+        # Not by number: rows that committed in the meantime may have a smaller one.
         self._db.run_many("DELETE FROM inbox WHERE request = ?", [(key,) for key in requests])
 
     def drop_answers(self) -> None:
-        """Remove what answers under callers' keys say; the keys stay, so nothing is done twice."""
+        """Remove stored answers; the keys stay, so nothing is done twice."""
         gone = {"error": "AnswerErased", "message": ERASED}
         self._db.run("UPDATE requests SET answer = ? WHERE digest <> ?", json.dumps(gone), b"")
 
     def waiting(self) -> bool:
-        """Whether teachings have no position yet."""
+        """Whether there are teachings without a position."""
         return self._db.value("SELECT 1 FROM inbox LIMIT 1") is not None
 
-    # Inside.
+    # Helpers.
 
     def _teach(self, request: Request, *, again: bool) -> Answer:
         assert self.write is not None
@@ -171,7 +172,7 @@ class Inbox:
         ]  # fmt: skip
         marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(rows))
         statement = f"INSERT INTO inbox ({COLUMNS}) VALUES {marks} ON CONFLICT DO NOTHING"
-        # One statement: all of it or nothing.
+        # One statement: all rows or none.
         self._db.run(statement, *(value for row in rows for value in row))
         if not self._db.may_order:
             self._db.announce(INBOX)
@@ -181,13 +182,13 @@ class Inbox:
         while self._answer(request.key) is None:
             if time.monotonic() > until:
                 raise NotOrderedYet(
-                    f"{len(request.pairs)} teachings are kept in {self._db.location} and wait for "
-                    "a process that may order them; run 'everlearn serve' as the Memory's owner"
+                    f"{len(request.pairs)} teachings are stored in {self._db.location} but not "
+                    "ordered yet; run 'everlearn serve' as the Memory's owner"
                 )
             time.sleep(PAUSE_SECONDS)
 
     def _written(self, options: Options, pairs: Pairs) -> Answer:
-        """Write somebody's request; what is wrong with it is their answer, not our error."""
+        """Write another process's request; errors in it become its answer."""
         assert self.write is not None
         try:
             with self._db.savepoint():
@@ -202,7 +203,7 @@ class Inbox:
         return None if found is None else json.loads(found)
 
     def _done(self, keys: list[str]) -> set[str]:
-        """Which of these requests have their answer already."""
+        """The keys of those requests that already have an answer."""
         query = f"SELECT id FROM requests WHERE id IN ({', '.join('?' * len(keys))})"
         return {row[0] for row in self._db.rows(query, *keys)}
 
@@ -246,7 +247,7 @@ def _pairs(rows: list[Any]) -> Pairs:
 
 
 def _told(answer: Answer) -> Answer:
-    """An answer that came from another process; its error is raised here."""
+    """Return an answer from another process, or raise the error it holds."""
     if isinstance(answer, dict) and "error" in answer:
         kind = getattr(errors, str(answer["error"]), EverlearnError)
         raise kind(answer["message"])

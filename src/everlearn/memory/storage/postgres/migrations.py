@@ -1,7 +1,7 @@
-"""Making a Memory's tables, and bringing older ones up to date, under the Memory's lock.
+"""Creates and migrates a Memory's tables, under the Memory's lock.
 
-Two processes that open a new Memory at once make it once. Every step is one transaction: PostgreSQL
-undoes half of a ``CREATE TABLE`` as it undoes half of a row.
+Two processes that open a new Memory at once create it once. Every step is one transaction:
+PostgreSQL rolls back ``CREATE TABLE`` like any other statement.
 """
 
 from collections.abc import Iterable
@@ -20,12 +20,12 @@ from everlearn.memory.storage.postgres.tables import (
 )
 from everlearn.memory.storage.schema import FORMAT_VERSION, TABLES, has_table
 
-# Before there were events.
+# Version before there were events.
 WITHOUT_EVENTS = 1
 
 
 class Versions(NamedTuple):
-    """Of the journal's tables, which are those of a folder, and of those beside them."""
+    """Versions of the journal's tables, shared with folders, and of PostgreSQL's own tables."""
 
     journal: int
     shared: int
@@ -35,7 +35,7 @@ CURRENT = Versions(FORMAT_VERSION, SHARED_VERSION)
 
 
 def prepare(db: psycopg.Connection[Any], address: PostgresAddress, key: int) -> None:
-    """Make what is missing; nothing happens where everything is there."""
+    """Create what is missing; does nothing if everything exists."""
     if found_versions(db) == CURRENT:
         return
     with db.transaction():
@@ -58,7 +58,7 @@ def prepare(db: psycopg.Connection[Any], address: PostgresAddress, key: int) -> 
 
 
 def require_known(found: Versions, address: PostgresAddress) -> None:
-    """Tables of a version later than this everlearn's are not touched."""
+    """Refuse tables of a later version than this everlearn's."""
     for version, known in zip(found, CURRENT, strict=True):
         if version > known:
             raise NewerFormat(
@@ -68,7 +68,7 @@ def require_known(found: Versions, address: PostgresAddress) -> None:
 
 
 def found_versions(db: psycopg.Connection[Any]) -> Versions | None:
-    """The versions of the tables there are; ``None`` where there are none."""
+    """The versions of the existing tables; ``None`` if there are none."""
     there = db.execute("SELECT to_regclass('state') IS NOT NULL").fetchone()
     if there is None or not there[0]:
         return None

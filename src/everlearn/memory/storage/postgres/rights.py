@@ -1,9 +1,9 @@
-"""Who may do what with a Memory in a database, as PostgreSQL's own rights.
+"""Rights on a Memory in a database, as PostgreSQL privileges.
 
 asker      reads the journal and the snapshots: ``Memory(…, read_only=True)``
-teacher    also leaves teachings in the inbox; somebody else gives them their positions
+teacher    also adds teachings to the inbox; another process assigns their positions
 writer     also writes the journal: any change, but an erase is finished by the owner
-owner      whoever made the tables: also migrations, and writing tables anew after an erase
+owner      the user who created the tables: also migrations, and rewriting tables after an erase
 """
 
 import re
@@ -25,15 +25,15 @@ SEQUENCE = "inbox_id_seq"
 
 
 def grant(address: PostgresAddress, role: str, kind: str) -> bool:
-    """Give a role the rights of a kind on one Memory; whether the role had to be made.
+    """Give a role the rights of a kind on one Memory; returns whether the role was created.
 
-    A role that is made may log in and has no password; the administrator gives it one.
+    A created role may log in and has no password; the administrator sets one.
     """
     if kind not in KINDS:
-        raise InvalidParameter(f"a role is one of {', '.join(KINDS)}, not {kind!r}")
+        raise InvalidParameter(f"rights are one of {', '.join(KINDS)}, not {kind!r}")
     if not ROLE.fullmatch(role):
         raise InvalidParameter(
-            f"a role is called by letters, digits, dashes and underscores, not {role!r}"
+            f"the name of a role has letters, digits, dashes and underscores; {role!r} does not"
         )
     with translated(address, writes=True), connected(address) as db, db.transaction():
         known = db.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
@@ -59,7 +59,7 @@ def _rights(kind: str) -> dict[str, tuple[str, ...]]:
 
 
 def _revoke(db: psycopg.Connection[Any], address: PostgresAddress, role: str) -> None:
-    """Whoever had more rights before has none but the new ones."""
+    """Revoke all earlier rights of the role."""
     for what in ("ALL TABLES", "ALL SEQUENCES"):
         _run(db, f"REVOKE ALL ON {what} IN SCHEMA {{schema}} FROM {{role}}", address, role)
 

@@ -1,4 +1,4 @@
-"""A Memory in a database: who may write is the server's to say, so anybody may try."""
+"""A Memory in a database; the server arbitrates between writers."""
 
 from everlearn.errors import CannotWrite
 from everlearn.memory.storage.interface import Database
@@ -24,7 +24,7 @@ class PostgresStorage:
         self.caches = SharedCaches(address)
 
     def acquire(self) -> None:
-        """Nothing to do: every change waits for the Memory's lock, whoever makes it."""
+        """Nothing to do: every change waits for the Memory's lock."""
 
     def release(self) -> None:
         self.caches.close()

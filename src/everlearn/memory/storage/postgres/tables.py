@@ -1,18 +1,18 @@
-"""The tables of a Memory in PostgreSQL: the journal's, word by word, and those of many writers.
+"""The tables of a Memory in PostgreSQL: those of the journal, and those needed for many writers.
 
-Every Memory has a schema of its own (``everlearn_NAME``), so Memories share a database without
-sharing a table, and rights are given per Memory. The journal's tables are those of a folder
-(schema.py) with PostgreSQL's types; text is compared by its bytes, as SQLite does. Beside them:
+Every Memory has its own schema (``everlearn_NAME``), so Memories share a database without sharing a
+table, and rights are granted per Memory. The journal's tables are those of a folder (schema.py)
+with PostgreSQL's types; text is compared by its bytes, as SQLite does. The other tables:
 
-    state       one row: the format, how often the journal was changed, and a mark of the last time
-    events      what changed, for whoever follows; the latest so many
-    cursors     how far each consumer of the events is
+    state       one row: format, number of changes, and a random tag of the last change
+    events      the latest changes, for followers
+    cursors     the progress of each consumer of the events
     inbox       teachings that are acknowledged and have no position yet
-    requests    what became of each request, so that one sent again is done once
+    requests    the result of each request, so that a repeated one is executed once
     caches      snapshots, in pieces
-    collected   vectors made anew for another embedder
+    collected   vectors collected during a re-embedding
 
-No statistics are kept of columns that hold words, digests or pictures: PostgreSQL would keep
+Columns that hold words, digests or pictures have no planner statistics: PostgreSQL would keep
 samples of their values in its catalogue, where an erase does not reach.
 """
 
@@ -26,9 +26,9 @@ TYPES = {
     "TEXT": 'text COLLATE "C"',
     "BLOB": "bytea",
 }
-# Of the tables beside the journal's, which a folder has not.
+# Version of the tables that a folder does not have.
 SHARED_VERSION = 2
-# An index entry has at most a third of a page; sources may be longer.
+# An index entry is limited to a third of a page; sources may be longer.
 WITHOUT_INDEX = {"by_source"}
 
 SHARED = """
@@ -76,7 +76,7 @@ CREATE TABLE collected (
 );
 """
 
-# What came with version 2 of these tables.
+# Added in version 2 of these tables.
 EVENTS = """
 ALTER TABLE state ADD COLUMN shared bigint NOT NULL DEFAULT 2;
 ALTER TABLE state ADD COLUMN last_event bigint NOT NULL DEFAULT 0;
@@ -95,18 +95,18 @@ CREATE TABLE cursors (
 
 SHARED_TABLES = ("state", "inbox", "requests", "caches", "collected", "events", "cursors")
 ALL_TABLES = (*TABLES, *SHARED_TABLES)
-# What may hold words or pictures of teachings, and is written anew after an erase.
+# Tables that may hold words or pictures of teachings; rewritten after an erase.
 WITH_CONTENT = (*TABLES, "inbox", "requests", "caches", "collected", "events")
 
 
 def statements() -> list[str]:
-    """What makes an empty journal in the current schema."""
+    """Statements that create an empty journal in the current schema."""
     made = [*_translated(), *_parts(SHARED), *_parts(EVENTS)]
     made += [
         f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0"
         for table, column in _wordy(made)
     ]
-    # Vectors of a thousand numbers stay in the row: what is read together lies together.
+    # Vectors of a thousand numbers stay in the row, next to what is read with them.
     made += [
         "ALTER TABLE vectors ALTER COLUMN vector SET STORAGE EXTERNAL",
         "ALTER TABLE vectors SET (toast_tuple_target = 8160)",
@@ -116,7 +116,7 @@ def statements() -> list[str]:
 
 
 def primary_key(table: str) -> str:
-    """The first column of a journal's table, which is its key."""
+    """The first column of a journal's table, which is its primary key."""
     return columns(table)[0]
 
 
@@ -149,7 +149,7 @@ def statements_for_journal(version: int) -> list[str]:
 
 
 def statements_for_events() -> list[str]:
-    """What a Memory of version 1 of the shared tables is given."""
+    """Statements that upgrade a Memory from version 1 of the shared tables."""
     made = _parts(EVENTS)
     return made + [
         f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0"

@@ -1,14 +1,14 @@
-"""What deleted rows leave behind in PostgreSQL, and when it is gone.
+"""Removes what deleted rows leave behind in PostgreSQL, and reports when it is gone.
 
 After an erase, rows are dead but their bytes are in the tables' files, and the old pages are in the
 write-ahead log (WAL), from where they go to standbys and archives:
 
-    pages            every table is written anew (VACUUM FULL): heap, indexes and TOAST
-    log LSN TIME     waits until the WAL before that position is gone from the server and was
-                     passed on to every standby, slot and archive
+    pages            every table is rewritten (VACUUM FULL): heap, indexes and TOAST
+    log LSN TIME     waits until the WAL before that position is gone from the server and has
+                     reached every standby, slot and archive
 
-Old WAL files may be kept under new names to be written over later (``wal_recycle``), so a file that
-was last written before the tables were made anew still counts, whatever it is called.
+Old WAL files may be renamed for later reuse (``wal_recycle``), so a file that was last written
+before the tables were rewritten still counts, whatever its name.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from everlearn.memory.storage.postgres.tables import WITH_CONTENT
 
 PAGES = "pages"
 WAIT_SECONDS = 2
-# Who may not look or act is told so, and an administrator can.
+# Missing rights are reported, so that an administrator can step in.
 DENIED = (errors.InsufficientPrivilege, errors.UndefinedFunction)
 
 STANDBYS = (
@@ -41,7 +41,7 @@ FILES = (
 
 
 def remove(db: psycopg.Connection[Any], state: str, *, wait: bool) -> str | None:
-    """Go on from a state; the one reached, ``None`` when everything is gone."""
+    """Continue from a state; returns the state reached, ``None`` when everything is gone."""
     if state == PAGES:
         if not _written_anew(db, wait=wait):
             return PAGES
@@ -52,9 +52,9 @@ def remove(db: psycopg.Connection[Any], state: str, *, wait: bool) -> str | None
 
 
 def waiting_for(db: psycopg.Connection[Any], state: str) -> list[str]:
-    """What still holds the write-ahead log of before an erase, in words."""
+    """What still holds write-ahead log from before an erase, as sentences."""
     if state == PAGES:
-        return ["the tables are not written anew yet; the next change does it"]
+        return ["the tables are not rewritten yet; the next change does it"]
     lsn, since = _parsed(state)
     found = [f"the standby {row[0]} has not replayed it" for row in _rows(db, STANDBYS, lsn)]
     found += [f"the replication slot {row[0]} keeps it" for row in _rows(db, SLOTS, lsn)]
@@ -76,7 +76,7 @@ def waiting_for(db: psycopg.Connection[Any], state: str) -> list[str]:
 
 
 def _written_anew(db: psycopg.Connection[Any], *, wait: bool) -> bool:
-    """Write every table anew; not where somebody reads them for longer than we wait."""
+    """Rewrite every table; returns false if a reader holds one for longer than the timeout."""
     db.execute(f"SET lock_timeout = '{int(1000 * WAIT_SECONDS) if wait else 100}ms'".encode())
     try:
         for table in WITH_CONTENT:
@@ -89,10 +89,10 @@ def _written_anew(db: psycopg.Connection[Any], *, wait: bool) -> bool:
 
 
 def _mark(db: psycopg.Connection[Any]) -> str:
-    """Where the write-ahead log stands now, and when; its files are closed if we may."""
+    """Current position and time of the write-ahead log; closes its file if permitted."""
     with contextlib.suppress(*DENIED):
         db.execute("SELECT pg_switch_wal()")
-    # Files are stamped in whole seconds: what is written from here on is stamped with the next.
+    # File times have whole seconds: everything written from here on gets the next second.
     row = db.execute(
         "SELECT pg_current_wal_lsn()::text, ceil(extract(epoch FROM clock_timestamp()))::float8, "
         "pg_sleep(1.0 - extract(epoch FROM clock_timestamp()) % 1.0)"
@@ -103,7 +103,7 @@ def _mark(db: psycopg.Connection[Any]) -> str:
 
 
 def _checkpoint(db: psycopg.Connection[Any]) -> None:
-    """Have the server drop the files of its write-ahead log that it no longer needs, if we may."""
+    """Ask the server to drop write-ahead log files it no longer needs, if permitted."""
     with contextlib.suppress(*DENIED):
         db.execute("CHECKPOINT")
 
@@ -114,7 +114,7 @@ def _parsed(state: str) -> tuple[str, float]:
         return lsn, float(since)
     except ValueError:
         raise DamagedJournal(
-            f"an erase is noted as {state!r:.40}, which is no state of one"
+            f"the recorded state of an erase, {state!r:.40}, is not valid"
         ) from None
 
 

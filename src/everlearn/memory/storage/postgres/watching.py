@@ -1,8 +1,8 @@
-"""Knowing that a journal changed without asking for it.
+"""Tracks changes of a journal through notifications.
 
-A connection of its own listens to what writers announce. Announcements may be lost with a
-connection, so the state is also read every half second. While the server is away, the last state
-known stays, the time since is told, and the connection is tried again.
+A separate connection listens to the announcements of writers. Announcements may be lost with a
+connection, so the state is also read every half second. While the server is unreachable, the last
+known state stays, its age is reported, and the connection is retried.
 """
 
 import contextlib
@@ -35,9 +35,9 @@ class Watch:
     ----------
     address : PostgresAddress
     stamp : tuple of int
-        The state that is known already.
+        The state that is already known.
     order : callable, optional
-        Called when teachings wait in the inbox for their positions.
+        Called when teachings in the inbox wait for positions.
     """
 
     def __init__(
@@ -57,16 +57,16 @@ class Watch:
         return self._stamp
 
     def silent_seconds(self) -> float:
-        """How long ago the server last told its state."""
+        """Seconds since the server last reported its state."""
         return time.monotonic() - self._heard_at
 
     @property
     def away(self) -> bool:
-        """Whether the server cannot be reached now."""
+        """Whether the server is currently unreachable."""
         return self._away
 
     def heard(self, stamp: Stamp) -> None:
-        """A state newer than any known; also from this process's own writer."""
+        """Record a newer state; also called by this process's own writer."""
         with self._news:
             self._heard_at = time.monotonic()
             self._away = False
@@ -75,7 +75,7 @@ class Watch:
                 self._news.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Until something changes, or so long."""
+        """Wait until something changes, or until the timeout."""
         with self._news:
             self._news.wait(seconds)
 
@@ -90,7 +90,7 @@ class Watch:
             try:
                 with contextlib.closing(connected(self._address)) as db:
                     if self._away:
-                        logger.warning("%s is back", self._address)
+                        logger.warning("%s can be reached again", self._address)
                     self._listen(db)
                     pause = 0.1
             except psycopg.Error as error:

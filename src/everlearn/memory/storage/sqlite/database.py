@@ -1,8 +1,8 @@
-"""The journal in SQLite: durable settings, and named errors.
+"""The journal in SQLite: durability settings, and named errors.
 
 Write-ahead log and ``synchronous=FULL``: a transaction is on disk when ``COMMIT`` returns.
-``secure_delete``: what is deleted is overwritten. There is one connection that writes, and it is
-the only one that checkpoints; readers (readers.py) can do neither.
+``secure_delete``: deleted content is overwritten. There is a single writing connection, and only it
+checkpoints; readers (readers.py) can do neither.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ DISK = (
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_PROTOCOL,
 )
-# Text that is no text fails while it is read, or while SQLite's own message is.
+# Invalid UTF-8 fails while it is read, or while SQLite's own message is decoded.
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
 # Written but perhaps not on disk: after a power cut it may be there or not.
 FLUSH = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
@@ -56,14 +56,14 @@ NOT_AN_ENTRY = (
     "SELECT 1 FROM log WHERE typeof(operation) != 'integer' OR typeof(teaching) != 'integer' "
     "OR typeof(name) != 'integer' OR typeof(chain) != 'blob' LIMIT 1"
 )
-# What is left of an erase: the pages and the log, or the log alone.
+# States of a pending erase: pages and write-ahead log, or the log alone.
 PAGES, LOG = "pages", "log"
-# How long the writer waits for readers to finish a question before it gives up a checkpoint.
+# How long the writer waits for readers before it gives up a checkpoint.
 PATIENCE_SECONDS = 2.0
 
 
 class SQLiteDatabase:
-    """One connection to the journal's file; with ``write`` the file is made if it is not there."""
+    """One connection to the journal's file; ``write`` creates the file if necessary."""
 
     rows_at_once = 64
 
@@ -90,7 +90,7 @@ class SQLiteDatabase:
             self._reader.close()
 
     def run(self, statement: str, *values: Any) -> int:
-        """Carry a statement out; the number of rows it changed."""
+        """Execute a statement; returns the number of rows changed."""
         try:
             return int(self._db.execute(statement, values).rowcount)
         except FAILURES as error:
@@ -133,7 +133,7 @@ class SQLiteDatabase:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of it or nothing; on disk when this returns."""
+        """All or nothing; on disk when this returns."""
         self._abandon()
         try:
             self.run("BEGIN IMMEDIATE")
@@ -145,16 +145,16 @@ class SQLiteDatabase:
 
     @property
     def inbox(self) -> None:
-        """There is one writer, which needs none."""
+        """``None``: there is a single writer."""
         return None
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing to do: whoever writes holds the folder's lock."""
+        """Nothing to do: the writer holds the folder's lock."""
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def one_view(self) -> Iterator[None]:
-        """Whatever is read inside belongs to one moment, though somebody else may be writing."""
+        """Context whose reads all see one state, even while another process writes."""
         self._abandon()
         try:
             self.run("BEGIN")
@@ -163,17 +163,17 @@ class SQLiteDatabase:
             self._abandon()
 
     def moved_on(self) -> bool:
-        """Whether what was read may be of two moments, because the reader could take no lock."""
+        """Whether reads may have seen two states, because the reader could not take a lock."""
         return self._reader is not None and self._reader.moved_on()
 
     def stamp(self) -> tuple[int, int]:
-        """Two equal stamps of one connection: nothing was committed between them."""
+        """A value that changes with every commit; compare stamps of the same connection."""
         return int(self.value("PRAGMA data_version")), self._db.total_changes
 
     def checkpoint(self, *, wait: bool = True) -> bool:
-        """Empty the write-ahead log into the file itself; whether it could be.
+        """Move the write-ahead log into the file; returns whether this succeeded.
 
-        It cannot while somebody reads what the file held before; ``wait`` gives them a moment.
+        It fails while a reader holds an older state; ``wait`` gives readers a moment.
         """
         self._abandon()
         self.run(f"PRAGMA busy_timeout = {int(1000 * PATIENCE_SECONDS) if wait else 0}")
@@ -183,18 +183,18 @@ class SQLiteDatabase:
         return not busy and (not log.exists() or log.stat().st_size == 0)
 
     def rebuild(self) -> None:
-        """Write every page anew, so that none keeps bytes that no row has."""
+        """Rewrite every page, so that none keeps bytes of deleted rows."""
         self._abandon()
         self.run("VACUUM")
 
     def record_event(self, kind: str, /, **facts: Any) -> None:
-        """Nobody else changes a folder: its one writer tells what it does itself."""
+        """Nothing to do: the single writer reports its changes itself."""
 
     def drop_records(self) -> None:
-        """Nothing is kept of requests and events."""
+        """Nothing to do: no requests or events are stored."""
 
     def require_ours(self) -> None:
-        """The file is a journal of this version, and has no tables but a journal's."""
+        """Require a journal of this version without other tables."""
         if self.value("PRAGMA application_id") != APPLICATION_ID:
             raise NotAMemory(f"{self.path} is a database, but not the journal of a Memory")
         version = self.value("PRAGMA user_version")
@@ -215,29 +215,29 @@ class SQLiteDatabase:
         return has_table(int(self.value("PRAGMA user_version")), table)
 
     def require_structure(self, table: str | None = None) -> None:
-        """SQLite finds nothing wrong with a table and its indexes, or with all of the file."""
+        """Have SQLite check a table and its indexes, or the whole file."""
         found = self.value(f"PRAGMA integrity_check({table or 1})")
         if found != "ok":
             raise self._damaged(str(found).replace("\n", " ")[:200])
-        # A column of SQLite's holds any kind of value, whatever it was declared as.
+        # A column of SQLite accepts any type, whatever it was declared as.
         if table == "log" and self.row(NOT_AN_ENTRY) is not None:
-            raise self._damaged("an entry of the log is not one")
+            raise self._damaged("a log entry has a value of the wrong type")
 
     def tidy(self) -> None:
         self.checkpoint()
 
     def remove_traces(self, state: str, *, wait: bool) -> str | None:
-        """First every page is written anew, then the log, which has the old ones, is emptied."""
+        """First rewrite every page, then empty the write-ahead log, which holds the old ones."""
         if state == PAGES:
             self.rebuild()
             return LOG
         return None if self.checkpoint(wait=wait) else LOG
 
     def waiting_for(self, state: str) -> list[str]:
-        return ["a reader holds what the journal held before; the next change tries again"]
+        return ["a reader holds an older state of the journal; the next change tries again"]
 
     def lag_seconds(self) -> float:
-        """None: every question looks at the file."""
+        """0: every question reads the file."""
         return 0.0
 
     def leftovers(self) -> list[str]:
@@ -246,7 +246,7 @@ class SQLiteDatabase:
         return []
 
     def copy_to(self, path: Path) -> None:
-        """The database as it is at one moment, as a file that needs no other."""
+        """Copy the database, as of one position, to a self-contained file."""
         try:
             with contextlib.closing(sqlite3.connect(path)) as target:
                 self._db.backup(target)
@@ -255,7 +255,7 @@ class SQLiteDatabase:
             raise CannotWrite(f"{path} cannot be written: {error}") from None
 
     def take_over(self, other: Database) -> None:
-        """Become what another database is, in one transaction."""
+        """Replace the content by that of another database, in one transaction."""
         if not isinstance(other, SQLiteDatabase):
             with self.transaction():
                 copy_rows(other, self)
@@ -275,8 +275,8 @@ class SQLiteDatabase:
                 raise self._named(error) from None
             raise CannotWrite(
                 f"{self.path} could not be flushed to disk: {error}; it is not certain whether "
-                "this change was kept. Nothing before it was lost; check the disk, open the "
-                "Memory again and look"
+                "this change was kept. Nothing before it was lost; check the disk, then open the "
+                "Memory again to see"
             ) from None
 
     def _damaged(self, what: str) -> DamagedJournal:
@@ -285,7 +285,7 @@ class SQLiteDatabase:
         )
 
     def _abandon(self) -> None:
-        """End what is not finished; also what an interruption left behind."""
+        """Roll back an open transaction, including one left by an interruption."""
         with contextlib.suppress(sqlite3.ProgrammingError):
             if self._db.in_transaction:
                 self._db.rollback()
@@ -303,7 +303,7 @@ class SQLiteDatabase:
         return db
 
     def _create(self) -> None:
-        """An empty journal, complete from the moment it has its name."""
+        """Create an empty journal; it is complete from the moment it has its name."""
         unfinished = self.path.with_name(f".{self.path.name}.unfinished")
         try:
             for leftover in self.path.parent.glob(f"{unfinished.name}*"):
@@ -314,10 +314,10 @@ class SQLiteDatabase:
             os.replace(unfinished, self.path)
             flush_folder(self.path.parent)
         except OSError as error:
-            raise CannotWrite(f"{self.path} cannot be made: {error.strerror}") from None
+            raise CannotWrite(f"{self.path} cannot be created: {error.strerror}") from None
 
     def _named(self, error: Exception) -> EverlearnError:
-        """SQLite's error under the name of its cause."""
+        """Translate an error of SQLite into everlearn's."""
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             return MemoryClosed(f"{self.path.parent} was closed; open it again")
         cause = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF

@@ -1,9 +1,9 @@
 """A Memory in a folder.
 
-journal.sqlite     what was taught, in order: the truth            (database.py)
+journal.sqlite     what was taught, in order: the source of truth  (database.py)
 snapshot-*         the model at a position of the journal          (snapshot.py)
 prepared-*         what a question needs of the model              (serving.py)
-reembed-*          vectors made anew for another embedder
+reembed-*          vectors collected during a re-embedding
 writer.lock        held by the one process that teaches
 """
 
@@ -46,7 +46,7 @@ class FolderStorage:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CannotWrite(f"{self.path} cannot be made: {error.strerror}") from None
+            raise CannotWrite(f"{self.path} cannot be created: {error.strerror}") from None
         self._lock = WriterLock(self.path)
 
     def release(self) -> None:
@@ -57,14 +57,14 @@ class FolderStorage:
         return SQLiteDatabase(self.path / FILE, write=write)
 
     def replace_damaged(self, backup: Database) -> None:
-        """A copy of the backup as a new file: SQLite cannot write to the old one."""
+        """Copy the backup to a new file: SQLite cannot write to the damaged one."""
         unfinished = self.path / f".{FILE}.unfinished"
         try:
             unfinished.unlink(missing_ok=True)
             backup.copy_to(unfinished)
             with unfinished.open("rb+") as file:
                 os.fsync(file.fileno())
-            # The write-ahead log of the damaged file would be read as one of the new.
+            # The write-ahead log of the damaged file would be applied to the new one.
             for end in ("-wal", "-shm"):
                 (self.path / f"{FILE}{end}").unlink(missing_ok=True)
             os.replace(unfinished, self.path / FILE)
@@ -78,13 +78,13 @@ class FolderStorage:
         return (self.path / FILE).exists()
 
     def events(self) -> None:
-        """A folder has one writer, which tells what it does itself."""
+        """``None``: a folder has one writer, which reports its changes itself."""
 
     def identity(self) -> object:
         return self.path.resolve()
 
     def size(self) -> int:
-        """Bytes of all files; one that vanishes meanwhile has none."""
+        """Bytes of all files; one that disappears in the meantime counts as zero."""
         total = 0
         for file in self.path.iterdir():
             try:
@@ -131,7 +131,7 @@ class FolderCaches:
 
     @contextlib.contextmanager
     def making(self, *, now: bool) -> Iterator[bool]:
-        """There is one writer, so it is this one."""
+        """Always true: there is a single writer."""
         yield True
 
     def collected(self, key: str) -> "CollectedFile":
@@ -152,10 +152,10 @@ class FolderCaches:
 
 
 class CollectedFile:
-    """Vectors of one embedder while a Memory is embedded anew, in a file of their own.
+    """Vectors of one embedder, collected in a separate file during a re-embedding.
 
-    The file is believed as little as any other: a link, another schema or a row that was altered,
-    and it is as if the vector were not there.
+    The file is not trusted: if it is a link, has another schema, or a row was altered, the vector
+    counts as missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -212,11 +212,11 @@ class CollectedFile:
 
 
 class WriterLock:
-    """One writer at a time, even if it is killed; held from creation to :meth:`release`.
+    """Allows one writer at a time; held from creation to :meth:`release`.
 
-    The lock is an exclusive transaction on a file of its own. The operating system releases it with
-    the process, however that ends, so there is nothing stale to clean up; and SQLite sees to it
-    that it works the same on every system, and between two threads of one process.
+    The lock is an exclusive transaction on a separate file. The operating system releases it with
+    the process, however that ends, so no stale lock is left; and SQLite makes it work the same on
+    every system and between two threads of one process.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -231,8 +231,8 @@ class WriterLock:
                 self._db.close()
             if "locked" in str(error):
                 raise MemoryBusy(
-                    f"{folder} is being taught by another process; close it there first. It can be "
-                    "opened read-only and asked meanwhile"
+                    f"{folder} is being taught by another process; close it there first. "
+                    "In the meantime it can be opened read-only and asked"
                 ) from None
             raise CannotWrite(
                 f"{path} cannot be written: {error}; check the permissions. A Memory that cannot "

@@ -1,13 +1,13 @@
-"""Read-only connections, also for folders that may not be written.
+"""Read-only connections, including those to folders without write permission.
 
-SQLite's readers take part in the write-ahead log through a file beside the journal (``-shm``).
-Where the folder may not be written, three cases are left:
+SQLite's readers coordinate through a file beside the journal (``-shm``). Without write permission
+on the folder there are three cases:
 
-- somebody writes now: their file is there, and it is enough to read it;
-- nobody does and all is in the journal: it is read as a file that does not change, without any
-  lock, and every answer is thrown away and asked anew if the file did change meanwhile;
-- a writer ended without tidying up, so that part of the truth is in the ``-wal`` file: journal and
-  log are copied to a place of our own, and read there.
+- a process is writing: its file is there and can be read;
+- no process is writing and everything is in the journal: it is read as an immutable file without
+  a lock, and an answer is discarded and computed again if the file changed during it;
+- a writer ended without cleaning up, so that some data is only in the ``-wal`` file: journal and
+  log are copied to a temporary folder and read there.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from everlearn.errors import CannotRead, NotAMemory
 from everlearn.memory.storage.schema import careful
 
 COPIES = 5
-# The clock that files are stamped with moves in steps of up to ten milliseconds.
+# File times advance in steps of up to ten milliseconds.
 CLOCK_TICK_SECONDS = 0.02
 
 Signature = tuple[object, ...]
@@ -32,7 +32,7 @@ Signature = tuple[object, ...]
 
 @dataclass
 class Reader:
-    """A connection, and what has to be looked at or tidied up because of how it was made."""
+    """A connection, with what to check or clean up because of how it was opened."""
 
     db: sqlite3.Connection
     path: Path
@@ -40,7 +40,7 @@ class Reader:
     copy: tempfile.TemporaryDirectory[str] | None = field(default=None)
 
     def moved_on(self) -> bool:
-        """Whether the journal changed although no lock told its writer to wait."""
+        """Whether the journal changed although no lock made its writer wait."""
         return self.unlocked_since is not None and _signature(self.path) != self.unlocked_since
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class Reader:
 
 
 def reader_of(path: Path) -> Reader:
-    """Open a journal to read it."""
+    """Open a journal read-only."""
     if not path.exists():
         raise NotAMemory(f"there is no Memory in {path.parent}; teach one first")
     log, shared = (path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))
@@ -77,7 +77,7 @@ def _connected(path: Path, options: str) -> sqlite3.Connection:
 
 
 def _copied(path: Path, log: Path) -> tempfile.TemporaryDirectory[str]:
-    """Journal and write-ahead log of one moment, elsewhere."""
+    """Copy journal and write-ahead log of one state to a temporary folder."""
     for _ in range(COPIES):
         before = _settled(path)
         copy = tempfile.TemporaryDirectory(prefix="everlearn-")
@@ -96,7 +96,7 @@ def _copied(path: Path, log: Path) -> tempfile.TemporaryDirectory[str]:
 
 
 def _settled(path: Path) -> Signature:
-    """A signature after which any change shows: times of files are only so exact."""
+    """A signature taken late enough that any later change alters it (file times are coarse)."""
     for _ in range(COPIES):
         signature = _signature(path)
         time.sleep(CLOCK_TICK_SECONDS)
