@@ -17,5 +17,5 @@ domains.py        other pictures: adaptation, and the four orderings of the turn
 told.py           rivals on the turntable, with and without the task: Table 2
 whole.py          the whole network fine-tuned, one step per picture
 tables.py         what was found, as tables; report.py writes them down
-nights.py         CIFAR-100 by day and night
+nights.py         consolidation on CIFAR-100
 """

@@ -1,4 +1,4 @@
-"""CIFAR-100: base network, rivals, streams and nights, each a stage that gives plain numbers.
+"""CIFAR-100: base network, rivals, streams, consolidation, each a stage that gives plain numbers.
 
 Stages share a folder: ``base`` leaves its network there, the others start from it. So they can run
 one after the other or side by side (``benchmarks/deep.py``), and a stage can be run again alone.

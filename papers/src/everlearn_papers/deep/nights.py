@@ -1,12 +1,12 @@
-"""Day and night on CIFAR-100: stream only, stream and two nights, offline.
+"""Consolidation on CIFAR-100: stream only, stream and two consolidations, offline.
 
-Half of the classes are the base. The others come in two days. After each day the network may be
-trained further on the pictures kept of every class so far; then all that is kept is embedded anew
-and the learner taught from it. ``kept`` says how many pictures of a class are kept. By day the
-learner is taught every picture but those held out, kept or not; so in the morning, taught what is
-kept alone, it may know less in a better network. A tenth of what is kept is held out of days and
-nights alike, and a night is taken only if the morning's answers about it are better than the
-evening's by more than chance.
+Half of the classes are the base. The others come in two sessions. After each session the network
+may be trained further on the pictures kept of every class so far (a "night" in the results); then
+all that is kept is embedded anew and the learner is taught from it. ``kept`` says how many pictures
+of a class are kept. In a session the learner is taught every picture but those held out, kept or
+not; taught only what is kept, it may know less in a better network. A tenth of what is kept is held
+out of everything, and the network is replaced only if answers about it are better than before by
+more than chance.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ HELD_OUT_EVERY = 10
 def nights(
     scale: Scale, folder: Path, kept: int, *, epochs: int = CONSOLIDATION.epochs
 ) -> dict[str, Any]:
-    """Accuracy on all classes so far: after the base, each evening, and each morning."""
+    """Accuracy on all classes so far: after the base, before and after each consolidation."""
     train, test = pictures(scale)
     embedder = base_embedder(scale, folder)
     recipe = replace(CONSOLIDATION, epochs=epochs, seed=scale.seed)

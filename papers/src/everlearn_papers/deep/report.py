@@ -29,7 +29,7 @@ IN_FIGURE = ("SLDA (plastic)", "iCaRL", "End-to-End", "ExStream", "Fine-tuning (
 
 
 def figures(found: Found) -> dict[str, Any]:
-    """Fig. 1, Fig. 3, and days and nights."""
+    """Fig. 1, Fig. 3, and consolidation."""
     rows = courses(found)
     shown = {name: [rows[name]["top5"]] for name in IN_FIGURE if name in rows}
     shown[OFFLINE] = [rows[OFFLINE]["top5"]]
@@ -68,7 +68,10 @@ def figures(found: Found) -> dict[str, Any]:
     }
     if days:
         nights = plots.learning_curves(
-            [0, 1, 1.4, 2, 2.4], days, x_label="days (nights between)", y_label="accuracy"
+            [0, 1, 1.4, 2, 2.4],
+            days,
+            x_label="sessions, each followed by a consolidation",
+            y_label="accuracy",
         )
         nights.axes[0].axhline(found["joint:"]["accuracy"], color="grey", lw=1, label="offline")
         plots.one_legend(nights, nights.axes, n_columns=3)
@@ -147,13 +150,14 @@ def text(results: dict[str, Any]) -> str:
         "",
         tables.table_of_stages(found).to_markdown(),
         "",
-        "## Days and nights",
+        "## Consolidation after each of two sessions",
         "",
         tables.table_of_nights(found).to_markdown(),
         "",
-        "The learner is RLSC. A night that is not taken leaves the stream as it was.",
+        "The learner is RLSC. After each session the network is trained further on what is kept; "
+        "where pictures held out are not answered better by more than chance, it stays as it was.",
         "",
-        "![Days and nights](nights.png)",
+        "![Consolidation](nights.png)",
         "",
         "## Table 1: the turntable in four orderings",
         "",

@@ -195,17 +195,17 @@ def table_of_stages(found: Found) -> Table:
 
 
 def table_of_nights(found: Found) -> Table:
-    """Evenings and mornings by how many pictures of a class are kept."""
+    """Before and after each consolidation, by how many pictures of a class are kept."""
     table = Table()
     for key, run in found.items():
         if not key.startswith("nights:") or "error" in run:
             continue
         row: dict[str, Any] = {"kept of a class": run["kept"], "base": per_cent(run["base"])}
         for number, night in enumerate(run["nights"]):
-            row[f"evening {number + 1}"] = per_cent(run["evenings"][number])
-            row[f"morning {number + 1}"] = per_cent(run["mornings"][number])
-            row[f"night {number + 1}"] = "taken" if night["taken"] else "not taken"
-            row[f"s, night {number + 1}"] = f"{night['seconds']:.0f}"
+            row[f"before {number + 1}"] = per_cent(run["evenings"][number])
+            row[f"after {number + 1}"] = per_cent(run["mornings"][number])
+            row[f"network {number + 1}"] = "replaced" if night["taken"] else "kept"
+            row[f"s, training {number + 1}"] = f"{night['seconds']:.0f}"
         table.add(**row)
     return table
 
