@@ -1,16 +1,20 @@
 """A screen never loses a best row: adversarial rows, and the whole computation beside it."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
+from everlearn.arrays import softmax
+from everlearn.errors import InvalidParameter
 from everlearn.learners import lda
 from everlearn.learners.closed_form import additive, screened
 from everlearn.statistics import screening
 from everlearn.statistics.products import products_one
-from everlearn.statistics.screening import Screen
+from everlearn.statistics.screening import Products, Screen
 
 
 def screen_of(rows, centre=None):
@@ -85,7 +89,7 @@ def test_the_best_rows_are_always_candidates(kind, n, d, size, best, seed):
     screen = screen_of(rows)
     with np.errstate(all="ignore"):
         scores = (products_one(rows, z) + offset) * scale + bias
-    found = screen.candidates(z, counts, scale=scale, offset=offset, bias=bias, best=best)
+    found = screen.candidates(Products(z, scale, offset, bias), counts, best=best)
     if found is None:
         return
     known = np.flatnonzero(counts > 0)
@@ -95,10 +99,88 @@ def test_the_best_rows_are_always_candidates(kind, n, d, size, best, seed):
     assert set(wanted) <= set(found)
 
 
+@given(
+    st.sampled_from(KINDS),
+    st.integers(1, 60),
+    st.integers(1, 40),
+    st.sampled_from([1e-12, 1.0, 1e12, 1e120]),
+    st.sampled_from([1e-6, 1.0, 1e6]),
+    st.sampled_from([1e-6, 0.01, 0.5]),
+    st.integers(1, 5),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=400, deadline=None)
+def test_shares_are_those_of_all_rows_up_to_the_tolerance(
+    kind, n, d, size, temperature, tolerance, best, seed
+):
+    rng = np.random.default_rng(seed)
+    rows = kind(rng, n, d)
+    counts = (rng.random(len(rows)) < 0.9).astype(float)
+    asked = Products(
+        size * rng.normal(size=d),
+        rng.random(len(rows)) * 3,
+        float(rng.normal()),
+        rng.normal(size=len(rows)),
+    )
+
+    def exact(slots):
+        return (products_one(rows[slots], asked.z) + asked.offset) * asked.scale[
+            slots
+        ] + asked.bias[slots]
+
+    with mock.patch.multiple(screening, LARGE_SHARE=1.1, FURTHER=(1, 3, 7, 20)):
+        found = screen_of(rows).shares(
+            asked, counts, exact, best=best, temperature=temperature, tolerance=tolerance
+        )
+    known = np.flatnonzero(counts > 0)
+    if found is None:
+        return
+    with np.errstate(all="ignore"):
+        scores = exact(known)
+        expected = np.exp((scores - scores.max()) / temperature)
+    expected /= expected.sum()
+    slots, shares = found
+    ours = expected[np.searchsorted(known, slots)]
+    np.testing.assert_allclose(shares, ours, rtol=tolerance / 2 + 1e-9, atol=1e-300)
+    lowest = np.sort(scores)[::-1][: min(best, len(known))]
+    assert set(known[scores >= lowest[-1]]) <= set(slots)
+
+
+def test_a_share_takes_few_rows_where_few_rows_have_any(rng):
+    rows = rng.normal(size=(5000, 64))
+    screen, scored = screen_of(rows), []
+
+    def exact(slots):
+        scored.append(len(slots))
+        return rows[slots] @ x
+
+    x = 3.0 * rows[17]
+    slots, shares = screen.shares(
+        Products(x), np.ones(5000), exact, best=5, temperature=1.0, tolerance=1e-3
+    )
+    assert shares[slots == 17] > 0.999
+    assert sum(scored) < 200
+
+
+def test_flat_shares_are_not_guessed(rng):
+    """All rows have about the same share, and bounds of a byte per number do not settle it."""
+    rows = rng.normal(size=(5000, 64))
+    x = rng.normal(size=64)
+    found = screen_of(rows).shares(
+        Products(x),
+        np.ones(5000),
+        lambda slots: rows[slots] @ x,
+        best=5,
+        temperature=10.0,
+        tolerance=1e-6,
+    )
+    assert found is None
+
+
 def test_few_rows_are_left_where_there_is_something_to_prune(rng):
     rows = rng.normal(size=(5000, 64))
     screen = screen_of(rows)
-    left = [len(screen.candidates(x, np.ones(5000))) for x in rng.normal(size=(50, 64))]
+    left = [len(screen.candidates(Products(x), np.ones(5000))) for x in rng.normal(size=(50, 64))]
     assert np.median(left) < 10
 
 
@@ -109,7 +191,7 @@ def test_rows_are_mended_one_by_one(rng):
     rows[changed] *= 5.0
     screen.mend(rows, changed)
     for z in rng.normal(size=(20, 16)):
-        found = screen.candidates(z, np.ones(3000))
+        found = screen.candidates(Products(z), np.ones(3000))
         assert (rows @ z).argmax() in found
 
 
@@ -151,6 +233,45 @@ def test_a_learner_of_many_classes_answers_as_if_it_scored_all(rng, few_are_many
         scores = learner._scores_one(x)[learner.registry_.order]
         assert answer == learner.classes_[scores.argmax()]
     assert screened_at_all > 50
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize("kind", [random_rows, ties, on_a_line, nearly_equal, one_outlier])
+def test_the_most_likely_classes_have_the_probabilities_of_all(rng, few_are_many, make, kind):
+    centres = np.concatenate([kind(rng, 40, 9), rng.normal(size=(20, 9))])
+    X = np.repeat(centres, 3, axis=0)
+    if kind is not ties:
+        X = X + 0.3 * rng.normal(size=X.shape)
+    names = np.array([f"name {index:02d}" for index in rng.permutation(60)])
+    learner = make().fit(X, np.repeat(names, 3))
+    for x in rng.normal(size=(10, 9)) + centres[rng.integers(60, size=10)]:
+        for _ in range(20):  # the screen is made meanwhile
+            learner.predict_one(x)
+        found = learner.top_one(x, 4, tolerance=1e-6)
+        allowed = [learner.predict_proba(x[None])[0]]
+        if isinstance(learner, StreamingLDA):  # whose single questions use a smaller shrinkage
+            scores = learner._scores_one(x)[learner.registry_.order] * len(X) / 0.9
+            allowed.append(softmax(scores))
+        assert any(are_the_most_likely(found, shares, learner.classes_) for shares in allowed)
+
+
+def are_the_most_likely(found, shares, classes):
+    ours = np.array([share for _, share in found])
+    at = np.searchsorted(classes, [label for label, _ in found])
+    best = np.sort(shares)[::-1][: len(found)]
+    return all(np.allclose(ours, them, rtol=1e-5, atol=1e-12) for them in (best, shares[at]))
+
+
+def test_few_classes_have_the_probabilities_of_predict_proba(rng):
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 8
+    learner = NearestClassMean().fit(X, y)
+    shares = learner.predict_proba(X[:1])[0]
+    found = learner.top_one(X[0], 3)
+    assert [label for label, _ in found] == np.argsort(-shares)[:3].tolist()
+    assert [share for _, share in found] == pytest.approx(np.sort(shares)[::-1][:3])
+    assert len(learner.top_one(X[0], 100)) == 8
+    with pytest.raises(InvalidParameter, match="k "):
+        learner.top_one(X[0], 0)
 
 
 def test_a_copy_and_a_file_answer_alike(rng, few_are_many, tmp_path):

@@ -45,13 +45,13 @@ from everlearn.learners.closed_form.discriminant import (
     discriminant_head,
 )
 from everlearn.learners.closed_form.running_discriminant import RunningDiscriminant
-from everlearn.learners.closed_form.screened import Products, ScreenedMeans
+from everlearn.learners.closed_form.screened import ScreenedMeans, ScreenedQuestion
 from everlearn.learners.closed_form.sparse import sparse_backend, sparse_rows
 from everlearn.learners.closed_form.start import start_of, unlabelled_covariance
 from everlearn.statistics.labels import Label
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products, products_one
-from everlearn.statistics.screening import MANY_ROWS
+from everlearn.statistics.screening import MANY_ROWS, Products
 from everlearn.validation import (
     checked_rows,
     require_flag,
@@ -343,16 +343,21 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         return scores + self._log_priors() * (1.0 - share) / self.moments_.scatter_weight
 
     def _contenders(self, x: Array) -> tuple[Slots, Array] | None:
-        if self.moments_.n_slots < MANY_ROWS:
-            return None
+        return None if self.moments_.n_slots < MANY_ROWS else super()._contenders(x)
+
+    def _screened_question(self, x: Array) -> ScreenedQuestion | None:
         asked = self._running.question(x, self.moments_, self._shrinkage())
         if asked is None or self.priors != "equal":
             return None
         z, bias = asked
-        slots = self._screened.candidates(self.moments_, lambda _: Products(z, bias=bias))
-        if slots is None:
-            return None
-        return slots, products_one(self.moments_.means[slots], z) + bias[slots]
+        means = self.moments_.means
+        share, _ = self._shrinkage()(self.moments_)
+        # These scores are in units of N / (1 − ε), see discriminant.py.
+        return ScreenedQuestion(
+            lambda _: Products(z, bias=bias),
+            lambda slots: products_one(means[slots], z) + bias[slots],
+            self.moments_.scatter_weight / (1.0 - share),
+        )
 
     def _log_priors(self) -> Array:
         """By slot, up to a term common to all classes; empty slots are never scored."""

@@ -24,12 +24,12 @@ from everlearn.device.device import unit_rows_at
 from everlearn.device.moments import DeviceMoments
 from everlearn.errors import NotForgettable, NotMergeable
 from everlearn.learners.closed_form.additive import AdditiveClassifier
-from everlearn.learners.closed_form.screened import Products
+from everlearn.learners.closed_form.screened import ScreenedQuestion
 from everlearn.learners.closed_form.sparse import SparseRows, sparse_backend, sparse_means
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import BLOCK_ROWS
 from everlearn.statistics.products import FEW_ROWS, products
-from everlearn.statistics.screening import Screen
+from everlearn.statistics.screening import Products, Screen
 from everlearn.statistics.stored import stored
 from everlearn.validation import require_number, require_one_of, require_whole
 
@@ -222,24 +222,24 @@ class NearestClassMean(AdditiveClassifier):
         nearest_mean(x, self.moments_.means, scores)
         return scores
 
-    def _screened_scores(self, x: Array) -> tuple[Slots, Array] | None:
+    def _screened_question(self, x: Array) -> ScreenedQuestion | None:
         if self.metric != "euclidean":
             return None
 
-        def question(screen: Screen) -> Products:
-            # −½ ‖x − μ‖² is (μ − o)·(x − o) − ½ ‖μ − o‖², minus a term common to all classes.
+        def products_of(screen: Screen) -> Products:
+            # −½ ‖x − μ‖² is (μ − o)·(x − o) − ½ ‖μ − o‖², less a term all classes share.
             z = x - screen.centre
-            offset = -float(screen.centre @ z)
+            offset = -float(screen.centre @ z) - 0.5 * float(z @ z)
             return Products(z, None, offset, -0.5 * screen.squares(), float(z @ z))
 
-        slots = self._screened.candidates(self.moments_, question)
-        if slots is None:
-            return None
-        from everlearn.statistics.kernels import nearest_mean
+        def exact(slots: Slots) -> Array:
+            from everlearn.statistics.kernels import nearest_mean
 
-        scores = np.empty(len(slots))
-        nearest_mean(x, self.moments_.means[slots], scores)
-        return slots, scores
+            scores = np.empty(len(slots))
+            nearest_mean(x, self.moments_.means[slots], scores)
+            return scores
+
+        return ScreenedQuestion(products_of, exact)
 
     def _own_state(self) -> State:
         arrays, notes = super()._own_state()

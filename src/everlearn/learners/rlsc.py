@@ -39,10 +39,11 @@ from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.learners.closed_form.least_squares import LeastSquares, LeastSquaresHead
 from everlearn.learners.closed_form.model_selection import Question, Selection, select
 from everlearn.learners.closed_form.sample import Sample, numbers_on_device
-from everlearn.learners.closed_form.screened import Products
+from everlearn.learners.closed_form.screened import ScreenedQuestion
 from everlearn.learners.closed_form.sparse import sparse_backend
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products_one
+from everlearn.statistics.screening import Products
 from everlearn.validation import (
     require_flag,
     require_number,
@@ -316,14 +317,15 @@ class RecursiveRLSC(AdditiveClassifier):
     def _scores_one(self, x: Array) -> Array:
         return self._recent().scores_one(x)
 
-    def _screened_scores(self, x: Array) -> tuple[Slots, Array] | None:
+    def _screened_question(self, x: Array) -> ScreenedQuestion:
         solution = self._recent()
         z, offset, scale = solution.question(x)
-        asked = Products(z, scale, offset)
-        slots = self._screened.candidates(self.moments_, lambda _: asked)
-        if slots is None:
-            return None
-        return slots, (products_one(self.moments_.means[slots], z) + offset) * scale[slots]
+        means = self.moments_.means
+        return ScreenedQuestion(
+            lambda _: Products(z, scale, offset),
+            lambda slots: (products_one(means[slots], z) + offset) * scale[slots],
+            self.moments_.total**solution.recoding,
+        )
 
     def _current(self) -> LeastSquares:
         """The solution for exactly what was learned, with the current parameters."""

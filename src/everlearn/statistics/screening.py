@@ -19,6 +19,9 @@ The copy is a cache of rows kept elsewhere: an eighth of their memory, built in 
 rows per call so that no call stalls, and updated row by row, O(d) each.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from everlearn.arrays import AnyArray, Array, Slots, padded
@@ -29,10 +32,34 @@ MANY_ROWS = 4096
 SLICE = 2048
 # If more than this share of the rows may be among the best, all are scored.
 LARGE_SHARE = 0.125
-# Beyond this many features a sum of products of codes might not fit 32 bits.
+# So many rows more are scored, one number after the other, for a share that is open too far.
+FURTHER = (64, 512, 4096)
+# Beyond so many features a sum of products of codes might not fit 32 bits.
 MANY_FEATURES = 2**16
 
 _NONE = np.zeros(0)
+
+
+@dataclass(frozen=True)
+class Products:
+    """A question: the score of row k is a_k (row_k·z + c) + b_k.
+
+    Attributes
+    ----------
+    z : ndarray of shape (n_features,)
+    scale, bias : ndarray of shape (n_rows,), optional
+        a_k, not negative, and b_k; one and zero by default.
+    offset : float
+        c.
+    slack : float
+        The size of other terms that are rounded in computing row_k·z.
+    """
+
+    z: Array
+    scale: Array | None = None
+    offset: float = 0.0
+    bias: Array | None = None
+    slack: float = 0.0
 
 
 class Screen:
@@ -72,47 +99,82 @@ class Screen:
         for slot in slots[slots < self.n_rows].tolist():
             self._encode(rows[slot : slot + 1], slot)
 
-    def candidates(
+    def candidates(self, asked: Products, counts: Array, *, best: int = 1) -> Slots | None:
+        """Rows that may have one of the ``best`` highest scores; ``None`` for too many of them.
+
+        Rows without a count have no score.
+        """
+        lowest = self._bound(asked, counts, best)
+        if lowest is None:
+            return None
+        # Not ">=": what is not a number stays.
+        found = np.flatnonzero(~(self._upper[: self.n_rows] < lowest[-1]))
+        # Where fewer rows have a score than are wanted, empty ones are not below the last of them.
+        return None if len(found) > LARGE_SHARE * self.n_rows else found[counts[found] > 0.0]
+
+    def shares(
         self,
-        z: Array,
+        asked: Products,
         counts: Array,
+        exact: Callable[[Slots], Array],
         *,
-        scale: Array | None = None,
-        offset: float = 0.0,
-        bias: Array | None = None,
-        slack: float = 0.0,
-        best: int = 1,
-    ) -> Slots | None:
-        """Rows that may have one of the ``best`` highest scores; ``None`` if there are too many.
+        best: int,
+        temperature: float,
+        tolerance: float,
+    ) -> tuple[Slots, Array] | None:
+        """:meth:`candidates`, and their shares of Σ exp(score / temperature) over all rows.
+
+        The sum over the other rows lies between those of their bounds. Where that leaves more than
+        ``tolerance`` of the whole sum open, the rows that leave most of it open are scored as well.
+        So every share is right up to half of the tolerance, relative to the share. ``None`` where
+        too many rows would have to be scored.
 
         Parameters
         ----------
-        z : ndarray of shape (n_features,)
-        counts : ndarray of shape (n_rows,)
-            Rows without a count have no score.
-        scale, bias : ndarray of shape (n_rows,), optional
-            a_k, not negative, and b_k; default to one and zero.
-        offset : float
-            c. The score is a_k (row_k·z + c) + b_k.
-        slack : float
-            Size of other terms rounded in computing row_k·z.
+        exact : callable
+            The scores of some rows.
         """
+        found = self.candidates(asked, counts, best=best)
+        if found is None or not len(found):
+            return None
+        scores = exact(found)
+        top = scores.max()
+        others = counts[: self.n_rows] > 0.0
+        others[found] = False
+        rest = np.flatnonzero(others)
+        with np.errstate(over="ignore", invalid="ignore"):
+            near, upper = self._near(asked)[rest], self._upper[rest]
+            most = np.exp((upper - top) / temperature)
+            least = np.exp((near - (upper - near) - 1e-15 * np.abs(upper) - top) / temperature)
+            weights = np.exp((scores - top) / temperature)
+            whole = weights.sum()
+            for more in (0, *FURTHER):
+                if len(found) + more > LARGE_SHARE * self.n_rows:
+                    return None
+                if more and len(rest):
+                    # What leaves most open first; what is not a number before everything.
+                    open_ = np.where(most - least < np.inf, least - most, -np.inf)
+                    order = np.argpartition(open_, min(more, len(rest)) - 1)
+                    some, order = rest[order[:more]], order[more:]
+                    rest, most, least = rest[order], most[order], least[order]
+                    whole += np.exp((exact(some) - top) / temperature).sum()
+                if most.sum() - least.sum() <= tolerance * (whole + least.sum()):
+                    return found, weights / (whole + (least.sum() + most.sum()) / 2.0)
+        return None
+
+    def _bound(self, asked: Products, counts: Array, best: int) -> Array | None:
+        """Bound every score, into ``_upper``; the ``best`` largest lower bounds, best first."""
         from everlearn.statistics.kernels import bound_scores, code_products
 
-        n_features = len(self.centre)
+        z, n_features = asked.z, len(self.centre)
         if n_features > MANY_FEATURES:
             return None
-        largest = float(np.abs(z).max(initial=0.0))
-        most = min(2**15 - 1, (2**31 - 1) // (128 * n_features))
-        step = largest / most
-        usable = 1e-300 < step < 1e300
-        query = np.rint(z / step).astype(np.int16) if usable else np.zeros(n_features, np.int16)
-        step = step if usable else 0.0
+        step = self._step(z)
+        query = np.rint(z / step).astype(np.int16) if step else np.zeros(n_features, np.int16)
         length = float(np.sqrt(z @ z))
         apart = z - step * query
         steps, gaps, lengths, _ = self._facts
         lowest = np.empty(best)
-        upper = self._upper[: self.n_rows]
         far = float(np.sqrt(self.centre @ self.centre)) * length
         sums = self._sums[: self.n_rows]
         code_products(self._codes[: self.n_rows], query, sums)
@@ -126,17 +188,32 @@ class Screen:
                 step,
                 length,
                 float(np.sqrt(apart @ apart)),
-                _NONE if scale is None else scale,
-                float(offset + self.centre @ z),
-                _NONE if bias is None else bias,
+                _NONE if asked.scale is None else asked.scale,
+                float(asked.offset + self.centre @ z),
+                _NONE if asked.bias is None else asked.bias,
                 (n_features + 16) * 2.0**-52,
-                2.0 * far + slack,
+                2.0 * far + asked.slack,
                 lowest,
-                upper,
+                self._upper[: self.n_rows],
             )
-        # Not ">=": NaN must stay.
-        found = np.flatnonzero(~(upper < lowest[-1]))
-        return None if len(found) > LARGE_SHARE * self.n_rows else found
+        return lowest
+
+    def _near(self, asked: Products) -> Array:
+        """What every score is near to, by the sums that were computed last."""
+        n = self.n_rows
+        near = self._facts[0, :n] * self._step(asked.z) * self._sums[:n]
+        near += float(asked.offset + self.centre @ asked.z)
+        if asked.scale is not None:
+            near *= asked.scale[:n]
+        if asked.bias is not None:
+            near += asked.bias[:n]
+        return near
+
+    def _step(self, z: Array) -> float:
+        """T of z ≈ t q; zero where z is too small or too large for it."""
+        largest = float(np.abs(z).max(initial=0.0))
+        step = largest / min(2**15 - 1, (2**31 - 1) // (128 * len(z)))
+        return step if 1e-300 < step < 1e300 else 0.0
 
     def _encode(self, rows: Array, first: int) -> None:
         from everlearn.statistics.kernels import encode_rows

@@ -14,16 +14,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from everlearn.arrays import Array, Slots, State
+from everlearn.arrays import Array, Slots, State, as_numpy
 from everlearn.base import BOUNDED, EXACT, Promise, StreamingClassifier
 from everlearn.device.backend import Head, Watcher, send
 from everlearn.device.moments import DeviceMoments
 from everlearn.errors import DamagedModel, NotForgettable, NotMergeable
-from everlearn.learners.closed_form.screened import ScreenedMeans
+from everlearn.learners.closed_form.screened import ScreenedMeans, ScreenedQuestion
 from everlearn.learners.closed_form.sparse import SparseRows, checked_sparse
 from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.labels import Label
 from everlearn.statistics.moments import BLOCK_ROWS
 from everlearn.statistics.screening import MANY_ROWS
+from everlearn.validation import checked_vector, require_positive, require_whole
 
 
 class AdditiveClassifier(StreamingClassifier):
@@ -70,6 +72,32 @@ class AdditiveClassifier(StreamingClassifier):
         with self._lock:
             send(self, device)
         return self
+
+    def top_one(
+        self, x: ArrayLike, k: int = 5, *, tolerance: float = 0.05
+    ) -> list[tuple[Label, float]]:
+        """The k most likely classes of one vector and their probabilities, most likely first.
+
+        From 4,096 classes on only those that can be among the k are scored in double precision,
+        and the other classes enter the probabilities by bounds on their scores. The classes are
+        those of the whole computation, ties included. Where it would take too many classes to keep
+        the tolerance, all are scored and the probabilities are those of ``predict_proba``.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,)
+        k : int
+        tolerance : float
+            What share of the sum over all classes the bounds may leave open: a probability differs
+            from that of all classes scored by at most half of this share of itself. Shrinkage and
+            regularization are those of ``predict_one``.
+        """
+        require_whole("k", k)
+        require_positive("tolerance", tolerance)
+        now = self._as_it_is()
+        with now._lock:
+            now._require_fitted()
+            return now._top(checked_vector(x, "top_one", now.n_features_in_), int(k), tolerance)
 
     def unmerge(self, other: "AdditiveClassifier") -> Self:
         """Unlearn everything that another learner has learned; the inverse of :meth:`merge`.
@@ -147,11 +175,29 @@ class AdditiveClassifier(StreamingClassifier):
             self.moments_.settle()
 
     def _contenders(self, x: Array) -> tuple[Slots, Array] | None:
-        return None if self.moments_.n_slots < MANY_ROWS else self._screened_scores(x)
+        asked = None if self.moments_.n_slots < MANY_ROWS else self._screened_question(x)
+        if asked is None:
+            return None
+        slots = self._screened.candidates(self.moments_, asked.products)
+        return None if slots is None else (slots, asked.exact(slots))
 
-    def _screened_scores(self, x: Array) -> tuple[Slots, Array] | None:
-        """As :meth:`_contenders`, if there are many classes."""
+    def _screened_question(self, x: Array) -> ScreenedQuestion | None:
+        """A question to many classes, where scores are products with class means."""
         return None
+
+    def _top(self, x: Array, k: int, tolerance: float) -> list[tuple[Label, float]]:
+        asked = None if self.moments_.n_slots < MANY_ROWS else self._screened_question(x)
+        found = asked and self._screened.shares(
+            self.moments_, asked, best=k, temperature=self.temperature_, tolerance=tolerance
+        )
+        if not found:
+            shares = as_numpy(self._answer_with_probabilities(x[None], None))[0]
+            order = np.argsort(-shares, kind="stable")[:k]
+            return list(zip(self.classes_[order].tolist(), shares[order].tolist(), strict=True))
+        slots, shares = found
+        order = np.lexsort((self.registry_.rank[slots], -shares))[:k]
+        labels = [self._label_at(slot) for slot in slots[order]]
+        return list(zip(labels, shares[order].tolist(), strict=True))
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         self.moments_.add(X, slots, weights)

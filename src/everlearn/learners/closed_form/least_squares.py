@@ -54,6 +54,8 @@ class LeastSquares:
         self._scale: Array | None = None
         self._weights: Array | None = None
         self._weights_version = -1
+        self._noise: float | None = None
+        self._noise_version = -1
 
     # Updates.
 
@@ -149,6 +151,13 @@ class LeastSquares:
         return self.recoded_counts() * (offset - self._solve_all() @ origin)
 
     def noise(self) -> float:
+        """The residual variance of a score, computed once for what was learned."""
+        if self._noise is None or self._noise_version != self.moments.version:
+            self._noise = self._residual_variance()
+            self._noise_version = self.moments.version
+        return self._noise
+
+    def _residual_variance(self) -> float:
         """The residual variance of a score, corrected for the degrees of freedom used.
 
         Σ (Y − f)² follows from the statistics: c_k − w_k·b_k − λ ‖w_k‖² for class k, where c_k is

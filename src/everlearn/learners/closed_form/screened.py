@@ -15,21 +15,29 @@ import numpy as np
 
 from everlearn.arrays import Array, Slots
 from everlearn.statistics.class_means import ClassMeans
-from everlearn.statistics.screening import MANY_ROWS, Screen
+from everlearn.statistics.screening import MANY_ROWS, Products, Screen
 
 # Centre and copy are rebuilt when there are this many times as many classes.
 GROWTH = 4.0
 
 
 @dataclass(frozen=True)
-class Products:
-    """z, a, c and b of a question; ``slack`` as for :meth:`Screen.candidates`."""
+class ScreenedQuestion:
+    """A question to many classes.
 
-    z: Array
-    scale: Array | None = None
-    offset: float = 0.0
-    bias: Array | None = None
-    slack: float = 0.0
+    Attributes
+    ----------
+    products : callable
+        The question to a screen.
+    exact : callable
+        Scores of some slots in double precision.
+    unit : float
+        What these scores are multiplied by to be those of ``decision_function``.
+    """
+
+    products: Callable[[Screen], Products]
+    exact: Callable[[Slots], Array]
+    unit: float = 1.0
 
 
 class ScreenedMeans:
@@ -49,22 +57,42 @@ class ScreenedMeans:
         That is the case for few classes, while the copy is being built, and if too many may be
         best.
         """
+        screen = self._ready(means)
+        return (
+            None if screen is None else screen.candidates(question(screen), means.counts, best=best)
+        )
+
+    def shares(
+        self,
+        means: ClassMeans,
+        asked: ScreenedQuestion,
+        *,
+        best: int,
+        temperature: float,
+        tolerance: float,
+    ) -> tuple[Slots, Array] | None:
+        """The same with their shares of probability, see :meth:`Screen.shares`."""
+        screen = self._ready(means)
+        if screen is None:
+            return None
+        return screen.shares(
+            asked.products(screen),
+            means.counts,
+            asked.exact,
+            best=best,
+            temperature=temperature / asked.unit,
+            tolerance=tolerance,
+        )
+
+    def _ready(self, means: ClassMeans) -> Screen | None:
+        """The screen, with all classes in it; ``None`` where there is none yet."""
         if means.n_slots < MANY_ROWS:
             self._screen = None
             return None
         screen = self._followed(means)
         if screen.n_rows < means.n_slots and not screen.extend(means.means):
             return None
-        asked = question(screen)
-        return screen.candidates(
-            asked.z,
-            means.counts,
-            scale=asked.scale,
-            offset=asked.offset,
-            bias=asked.bias,
-            slack=asked.slack,
-            best=best,
-        )
+        return screen
 
     def _followed(self, means: ClassMeans) -> Screen:
         changed = means.changes.since(self._mark) if self._means is means else None

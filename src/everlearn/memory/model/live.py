@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array
-from everlearn.learners.closed_form.screened import Products, ScreenedMeans
+from everlearn.learners.closed_form.screened import ScreenedMeans
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.memory.model.feature_map import power_and_learner
@@ -27,6 +27,7 @@ from everlearn.memory.model.head import Likeness, likeness_of, mapped_features
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import direction_lengths
 from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.screening import Products
 
 # Below this number of names, one matrix of weights is used.
 MANY_NAMES = 1024
