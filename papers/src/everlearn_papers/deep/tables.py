@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from everlearn.evaluation.table import Table
-from everlearn_papers.deep.race import CONTENDERS
 from everlearn_papers.deep.race import RATES as SEARCHED
 from everlearn_papers.deep.streams import RATES
 from everlearn_papers.deep.verification import PERMUTED, SPLIT
@@ -15,7 +14,6 @@ Found = dict[str, Any]
 STREAMED = ("SLDA (plastic)", "SLDA (plastic, published rule)", "SLDA (fixed)", "RLSC", "NCM")
 RATED = ("ExStream", "Fine-tuning (layer)")
 WHOLE = "Fine-tuning (whole network)"
-PATIENT = tuple(name for name, contender in CONTENDERS.items() if contender.patient)
 RIVALS = (
     "iCaRL",
     "End-to-End",
