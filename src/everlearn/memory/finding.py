@@ -23,7 +23,7 @@ from everlearn.memory.edits.intake import Intake
 from everlearn.memory.model.background import Background
 from everlearn.memory.model.calibrated import CalibratedModel
 from everlearn.memory.model.feature_map import power_and_learner
-from everlearn.memory.model.finder import PROPOSER_WEIGHT, FindHead
+from everlearn.memory.model.finder import FindHead
 from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.rows import Example
@@ -130,7 +130,7 @@ class Finding:
             names, background = head.scores(x)
             best = names.argmax(axis=1)
             rows = np.arange(len(boxes))
-            surety = names[rows, best] + PROPOSER_WEIGHT * np.log(proposer_scores)
+            surety = head.surety(names, proposer_scores)[rows, best]
             named = names[rows, best] > background - LENIENCE
             strange = ~named & (proposer_scores >= THING) & (not everything)
             seen = np.flatnonzero(named | strange | everything)
