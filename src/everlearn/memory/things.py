@@ -174,6 +174,6 @@ class FindsThings:
         """Leave-one-out accuracy with other parts of the pictures, best first.
 
         As :meth:`compare_networks`; given boxes stay in every mode. ``"things"`` recognises names
-        as ``"main"`` does, and takes longer.
+        by the main thing alone, ``"main"`` also by the whole picture.
         """
         return self._compared([self._intake.embedder], tuple(regions), progress)

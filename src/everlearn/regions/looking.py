@@ -1,12 +1,16 @@
 """Embeds a part of a picture.
 
     box given      the given part
-    "main"         the main thing (main_thing.py)
+    "main"         the mean of the main thing (main_thing.py) and the whole picture
     "things"       the main thing, and all other proposals (proposals.py)
 
 A part is cut out with a margin of 8 % of its sides and resized to the network's square input. On
 training pictures of the data set ``scenes`` this names things better than a centre crop (62 against
 54 % of COCO's) and distinguishes a whole animal from its head.
+
+The main thing that is found may not be the one that is meant. So in the mode "main" the vector of a
+picture is the mean of two unit vectors, of the main thing and of the whole picture: on the data
+sets here within a point of the better of the two, or above both (docs/regions.md).
 """
 
 import math
@@ -110,6 +114,8 @@ class Looker:
         source, picture, digest = self._opened(part)
         box, found = self._box(part.box, picture)
         vector = self._whole(picture) if box is None else self.vectors(picture, [box])[0]
+        if self.mode == "main" and part.box is None:
+            vector = halves(vector, self._whole(picture))
         seen = thumbnail(picture if box is None else cut_out(picture, box))
         if self.mode != "things":
             return Sight(source, vector, digest, seen, box, found)
@@ -182,6 +188,13 @@ class Looker:
                 source = part.picture if _is_file(part.picture) else b""
                 seen.append(Unreadable(source, named_after(source, error)))
         return seen
+
+
+def halves(one: Vectors, other: Vectors) -> Vectors:
+    """The mean of two vectors, each normalised to length one; a zero vector stays zero."""
+    both = np.stack([one, other]).astype(np.float64)
+    lengths = np.linalg.norm(both, axis=1, keepdims=True)
+    return (both / np.where(lengths > 0.0, lengths, 1.0)).mean(axis=0).astype(np.float32)
 
 
 def require_mode(mode: object) -> None:

@@ -1,0 +1,52 @@
+"""What is looked at of a picture: a part, the main thing and the whole, and how they are joined."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from everlearn.images.decode import DEFAULT_LIMITS
+from everlearn.images.embedders import Pixels
+from everlearn.regions import looking
+from everlearn.regions.looking import Looker, Region, edges, halves
+from tests.memory.test_finding import SquareFinder, SquareProposer, scene, square
+
+
+@pytest.fixture
+def picture(monkeypatch) -> np.ndarray:
+    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+    return scene(1, ("red", 20, 60))
+
+
+def unit(vector: np.ndarray) -> np.ndarray:
+    return vector / np.linalg.norm(vector)
+
+
+def test_in_main_mode_a_picture_is_half_its_main_thing_and_half_the_whole(picture) -> None:
+    embedder = Pixels(size=6, colour=True)
+    image = Image.fromarray(picture)
+    seen = Looker(embedder, DEFAULT_LIMITS, "main").look(Region(picture))
+    part = image.resize((46, 46), Image.Resampling.BICUBIC, box=edges(image, seen.box))
+    thing, whole = (embedder.run(embedder.prepare(one)[None])[0] for one in (part, image))
+    assert seen.found
+    assert np.allclose(seen.vector, (unit(thing) + unit(whole)) / 2, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("mode", "box"), [("main", square(20, 60)), ("main", "auto"), ("things", None)]
+)
+def test_a_box_that_is_asked_for_and_a_thing_stand_for_themselves(picture, mode, box) -> None:
+    looker = Looker(Pixels(size=6, colour=True), DEFAULT_LIMITS, mode)
+    seen = looker.look(Region(picture, box)) if mode == "main" else looked(looker, picture)
+    alone = looker.vectors(Image.fromarray(picture), [seen.box])[0]
+    assert np.array_equal(seen.vector, alone)
+
+
+def looked(looker: Looker, picture: np.ndarray):
+    """Without the network that proposes other things."""
+    looker.proposer = SquareProposer()
+    return looker.look(Region(picture))
+
+
+def test_nothing_of_a_vector_of_zeros_is_divided_by_zero() -> None:
+    one = np.array([3.0, 4.0], dtype=np.float32)
+    assert np.allclose(halves(one, np.zeros(2, dtype=np.float32)), [0.3, 0.4])
