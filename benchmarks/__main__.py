@@ -37,6 +37,7 @@ BY_NAME: tuple[str, ...] = (
     "images_accuracy",
     "images_speed",
     "regions_find",
+    "regions_weight",
     "regions_main",
     "memory_classifier",
     "memory_questions",

@@ -148,18 +148,30 @@ def area_under_roc(scores: np.ndarray, positive: np.ndarray) -> float:
 
 def animals(count: int, seed: int) -> tuple[list[float], list[float]]:
     """AP50 and AUROC of both animals after so many taught pictures of each."""
-    rng = np.random.default_rng(seed)
-    taught, asked = [], []
-    for animal in ANIMALS:
-        own = [scene for scene in scenes(animal) if scene.taught]
-        taught += [own[i] for i in rng.permutation(len(own))[:count]]
-        asked += [scene for scene in scenes(animal) if not scene.taught]
+    everything = [scene for animal in ANIMALS for scene in scenes(animal)]
+    taught = drawn([scene for scene in everything if scene.taught], count, seed)
+    asked = [scene for scene in everything if not scene.taught]
     with (
         tempfile.TemporaryDirectory() as folder,
         Memory(Path(folder) / "memory", regions="things") as memory,
     ):
         teach(memory, taught, set(ANIMALS))
-        found = [found_in(memory, scene) for scene in asked]
+        return measured(memory, asked)
+
+
+def drawn(pool: list[Scene], count: int, seed: int) -> list[Scene]:
+    """So many pictures of each animal, by chance."""
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for animal in ANIMALS:
+        own = [scene for scene in pool if scene.folder == animal]
+        chosen += [own[i] for i in rng.permutation(len(own))[:count]]
+    return chosen
+
+
+def measured(memory: Memory, asked: list[Scene]) -> tuple[list[float], list[float]]:
+    """AP50 and AUROC of both animals in pictures that were not taught."""
+    found = [found_in(memory, scene) for scene in asked]
     precisions, areas = [], []
     for animal in ANIMALS:
         detections: Detections = []
