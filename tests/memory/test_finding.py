@@ -280,7 +280,7 @@ def test_background_is_what_was_not_pointed_at(memory) -> None:
     picture = scene(1, ("red", 0, 0), ("blue", 80, 80))
     memory.teach(picture, "red", box=square(0, 0))
     memory.teach(scene(2, ("green", 40, 0)), "green", box=square(40, 0))
-    background = Background(108, 0.5)
+    background = Background(108, 0.5, memory.embedder.name)
 
     def check() -> int:
         sums = memory._opened.read(lambda: background.follow(memory._opened.journal))

@@ -190,9 +190,11 @@ class Finding:
     def _made(self, calibrated: CalibratedModel) -> FindHead:
         power, learner = power_and_learner(calibrated.classifier)
         n_features = self._opened.journal.n_features
+        embedder = self._opened.journal.fact("embedder") or ""
         known = self._background
-        if known is None or (known.n_features, known.power) != (n_features, power):
-            known = self._background = Background(n_features, power)
+        meant = (n_features, power, embedder)
+        if known is None or (known.n_features, known.power, known.embedder) != meant:
+            known = self._background = Background(*meant)
         return FindHead(learner, power, known.follow(self._opened.journal))
 
 

@@ -5,6 +5,10 @@ a name; only additive sums are kept of them:
 
     n = Σ 1,    s = Σ x,    G = Σ x xᵀ        x after the classifier's feature map
 
+In a Memory that has background, 32 constant vectors shipped with everlearn are added to it: parts
+of two photographs (scripts/background_set.py), so that after one taught picture background is known
+from more than that picture. They are vectors of EfficientNet-Lite0; other networks have none.
+
 The journal is the source of truth: which pictures and boxes count, and the proposals. This is a
 cache of it, folded picture by picture in the order of teaching, one sum of outer products each. The
 result is therefore the same to the last bit, whatever was taught, forgotten, undone or erased on
@@ -12,12 +16,19 @@ the way. New pictures are added; where an earlier one changed, the fold starts a
 per picture.
 """
 
+import hashlib
+import json
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load
 from scipy.linalg import blas
 
 from everlearn.arrays import Array
+from everlearn.errors import DamagedModel
+from everlearn.images.embedders import WEIGHTS
 from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import (
@@ -41,6 +52,14 @@ class Sums:
     total: Array
     gram: Array
 
+    def add(self, X: Array) -> None:
+        """Add vectors, one per row."""
+        self.count += len(X)
+        self.total += X.sum(axis=0)
+        if len(X):
+            # The C-ordered upper triangle is the Fortran-ordered lower one.
+            blas.dsyrk(1.0, X.T, beta=1.0, c=self.gram.T, lower=1, overwrite_c=1)
+
     def copy(self) -> "Sums":
         return Sums(self.count, self.total.copy(), self.gram.copy())
 
@@ -53,15 +72,18 @@ class Background:
     n_features : int
     power : float
         Exponent of the feature map (feature_map.py).
+    embedder : str
+        Name of the embedder of the vectors.
     """
 
-    def __init__(self, n_features: int, power: float) -> None:
+    def __init__(self, n_features: int, power: float, embedder: str) -> None:
         self.n_features = n_features
         self.power = power
+        self.embedder = embedder
         self._folded: list[Key] = []
-        self._sums = self._none()
+        self._sums = self._beginning()
         # State before the last picture: another box in it does not restart the fold.
-        self._before_last = self._none()
+        self._before_last = self._beginning()
 
     def follow(self, journal: Journal) -> Sums:
         """The sums over all pictures that count; call inside one view of the journal."""
@@ -73,12 +95,12 @@ class Background:
             if wanted[: len(self._folded) - 1] == self._folded[:-1]:
                 self._folded, self._sums = self._folded[:-1], self._before_last.copy()
             else:
-                self._folded, self._sums = [], self._none()
+                self._folded, self._sums = [], self._beginning()
         for key in wanted[len(self._folded) :]:
             if key is wanted[-1]:
                 self._before_last = self._sums.copy()
             self._add(journal, key)
-        return self._sums
+        return self._sums if wanted else self._none()
 
     def _add(self, journal: Journal, key: Key) -> None:
         digest, written = key
@@ -86,15 +108,28 @@ class Background:
         taught = np.frombuffer(written, dtype=np.float64).reshape(-1, 4)
         if proposals is not None and len(proposals.boxes):
             other = overlap(proposals.boxes, taught).max(axis=1, initial=0.0) < OTHER
-            X = np.asarray(mapped_features(self.power, unit(proposals.vectors[other])))
-            self._sums.count += len(X)
-            self._sums.total += X.sum(axis=0)
-            if len(X):
-                # The C-ordered upper triangle is the Fortran-ordered lower one.
-                upper = self._sums.gram.T
-                blas.dsyrk(1.0, X.T, beta=1.0, c=upper, lower=1, overwrite_c=1)
+            self._sums.add(np.asarray(mapped_features(self.power, unit(proposals.vectors[other]))))
         self._folded.append(key)
+
+    def _beginning(self) -> Sums:
+        sums, vectors = self._none(), beginning_of(self.embedder)
+        if vectors is not None:
+            sums.add(np.asarray(mapped_features(self.power, unit(vectors))))
+        return sums
 
     def _none(self) -> Sums:
         d = self.n_features
         return Sums(0, np.zeros(d), np.zeros((d, d)))
+
+
+@cache
+def beginning_of(embedder: str) -> NDArray[np.float32] | None:
+    """The background vectors shipped with everlearn for this embedder, if there are any."""
+    about = json.loads((WEIGHTS / "background.json").read_text(encoding="utf-8"))
+    if about["embedder"] != embedder:
+        return None
+    path = WEIGHTS / about["file"]
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != about["sha256"]:
+        raise DamagedModel(f"{path} is not the file it should be; install everlearn again")
+    return load(data)["vectors"].astype(np.float32)

@@ -1,0 +1,67 @@
+"""The background that comes with everlearn: where it counts, and that it is what it says it is.
+
+What is learned of pictures is compared with its definition in tests/memory/test_finding.py.
+"""
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from everlearn.errors import DamagedModel
+from everlearn.images.embedders import WEIGHTS, EfficientNetLite0, Pixels
+from everlearn.memory.model import background
+from everlearn.memory.model.background import Background, beginning_of
+from everlearn.regions import looking
+from tests.memory.test_finding import SquareFinder, SquareProposer, memory_in, scene, square
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "background_set.py"
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(looking, "Proposer", SquareProposer)
+    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+    own = np.random.default_rng(0).random((32, 108)).astype(np.float32)
+    ours = Pixels(size=6, colour=True).name
+    monkeypatch.setattr(background, "beginning_of", lambda name: own if name == ours else None)
+    with memory_in(tmp_path / "memory") as opened:
+        yield opened
+
+
+def counted(memory, embedder: str) -> int:
+    known = Background(108, 0.5, embedder)
+    return memory._opened.read(lambda: known.follow(memory._opened.journal)).count
+
+
+def test_it_counts_where_background_is_learned_and_for_its_own_embedder(memory) -> None:
+    assert counted(memory, memory.embedder.name) == 0
+    memory.teach(scene(1, ("red", 40, 0)), "red", box=square(40, 0))
+    learned = counted(memory, "another network")
+    assert learned > 0
+    assert counted(memory, memory.embedder.name) == learned + 32
+    memory.forget(name="red")
+    assert counted(memory, memory.embedder.name) == 0
+
+
+def test_the_file_is_what_the_script_makes_of_the_photographs() -> None:
+    pytest.importorskip("onnxruntime", reason="the vectors are those of a network")
+    made = runpy.run_path(str(SCRIPT))["vectors_of"](EfficientNetLite0())
+    kept = beginning_of(EfficientNetLite0().name)
+    assert kept is not None
+    # Half precision, and what processors differ by.
+    assert np.allclose(kept, made.astype(np.float32), atol=5e-3)
+    assert beginning_of("another network") is None
+
+
+def test_a_file_that_was_altered_is_refused(tmp_path, monkeypatch) -> None:
+    about = json.loads((WEIGHTS / "background.json").read_text())
+    (tmp_path / "background.json").write_text(json.dumps(about))
+    (tmp_path / about["file"]).write_bytes(b"something else")
+    monkeypatch.setattr(background, "WEIGHTS", tmp_path)
+    beginning_of.cache_clear()
+    with pytest.raises(DamagedModel, match="install everlearn again"):
+        beginning_of(about["embedder"])
+    beginning_of.cache_clear()
