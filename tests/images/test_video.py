@@ -1,5 +1,9 @@
 """Videos: frames at the right moments, and named errors from everything else."""
 
+import itertools
+from threading import Event
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -10,10 +14,12 @@ from everlearn.errors import (
     InvalidParameter,
     NotAnImage,
 )
+from everlearn.images import video
 from everlearn.images.batches import Embedded, Unreadable, embed_sources
 from everlearn.images.decode import Limits
 from everlearn.images.embedders import Pixels
-from everlearn.images.video import frames
+from everlearn.images.video import VideoFrame, frames, newest, read_frames
+from tests.images.rtsp_camera import rtsp_camera, transport_stream
 
 av = pytest.importorskip("av")
 
@@ -81,3 +87,97 @@ def test_frames_are_bounded_like_images(clip):
 def test_the_pause_between_frames_is_checked(clip, every):
     with pytest.raises(InvalidParameter, match="more than 0"):
         list(frames(clip, every))
+
+
+# Live sources.
+
+
+def brightening(count):
+    return [np.full((SIDE, SIDE, 3), 40 + 4 * step, dtype=np.uint8) for step in range(count)]
+
+
+def test_a_stream_over_rtsp_gives_its_frames_and_says_that_it_ended():
+    data = transport_stream(brightening(40), RATE)
+    with rtsp_camera(data) as port:
+        address = f"rtsp://me:secret@127.0.0.1:{port}/garden"
+        *taken, last = read_frames(address, 0.2)
+    assert isinstance(last.error, CannotRead)
+    assert "ended" in str(last.error)
+    assert taken
+    moments = [frame.seconds for frame in taken]
+    assert moments == sorted(set(moments))
+    shown = [frame.opened().mean() for frame in taken]
+    assert shown == sorted(shown)
+    # Who watches is told where from, not with which password.
+    assert "secret" not in str(last.error)
+    assert all("secret" not in frame.__fspath__() for frame in (*taken, last))
+
+
+def test_a_camera_that_says_nothing_any_more_is_given_up(monkeypatch):
+    monkeypatch.setattr(video, "LIVE_SECONDS", 1.5)
+    with rtsp_camera(transport_stream(brightening(30), RATE), goes_silent=True) as port:
+        *_, last = read_frames(f"rtsp://127.0.0.1:{port}/garden", 0.2)
+    assert isinstance(last.error, CannotRead)
+    assert "nothing" in str(last.error)
+
+
+def test_an_address_where_nobody_answers_is_named():
+    (only,) = read_frames("rtsp://me:secret@127.0.0.1:9/garden", 0.2)
+    assert isinstance(only.error, CannotRead)
+    assert "127.0.0.1:9" in str(only.error)
+    assert "secret" not in str(only.error)
+
+
+def test_whoever_is_slow_sees_the_latest_frame_of_a_camera():
+    taken, produced = Event(), Event()
+
+    def camera():
+        yield VideoFrame("camera", 0.0)
+        taken.wait()
+        for moment in range(1, 51):
+            yield VideoFrame("camera", float(moment))
+        produced.set()
+
+    seen = newest(camera())
+    assert next(seen).seconds == 0.0
+    taken.set()
+    produced.wait()
+    assert [frame.seconds for frame in seen] == [50.0]
+
+
+def test_a_failure_of_the_reader_is_not_lost():
+    def camera():
+        yield VideoFrame("camera", 0.0)
+        raise RuntimeError("unplugged")
+
+    with pytest.raises(RuntimeError, match="unplugged"):
+        list(newest(camera()))
+
+
+def test_a_camera_nobody_looks_at_any_more_is_closed():
+    closed = Event()
+
+    def camera():
+        try:
+            for moment in itertools.count():
+                yield VideoFrame("camera", float(moment))
+        finally:
+            closed.set()
+
+    seen = newest(camera())
+    next(seen)
+    seen.close()
+    assert closed.wait(60)
+
+
+def test_a_gap_between_frames_is_not_made_up_for():
+    """After a gap frames come at the same pace as before."""
+    moments = [0.0, 0.1, 0.2, 5.0, 5.1, 5.2, 5.3, 5.4, 5.5]
+    stopped = [SimpleNamespace(width=2, height=2, time=at, rotation=0) for at in moments]
+    for frame in stopped:
+        frame.to_ndarray = lambda format: np.zeros((2, 2, 3), dtype=np.uint8)
+    source = SimpleNamespace(
+        streams=SimpleNamespace(video=[None]), decode=lambda stream: iter(stopped)
+    )
+    taken = [at for at, _ in video._taken(source, "camera", 0.2, Limits())]
+    assert taken == [0.0, 0.2, 5.0, 5.2, 5.4]

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from threading import Condition, Event, Thread
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ from everlearn.errors import (
 )
 from everlearn.images.decode import DEFAULT_LIMITS, RGB, Limits
 
-# Cameras and streams, which have no end.
+# Cameras and streams. What comes over HTTP may be a file and end; the others do not by themselves.
 _LIVE = re.compile(r"(/dev/video|rtsps?://|https?://)")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@]*@")
 LIVE_SECONDS = 10.0
 
 SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"})
@@ -97,23 +99,72 @@ def read_frames(
         return frames(name, every, limits=limits)
     if not (math.isfinite(every) and every > 0.0):
         raise InvalidParameter(f"the seconds between frames must be more than 0, not {every}")
-    return _live(name, "v4l2" if live[1] == "/dev/video" else None, every, limits)
+    frames_of = _live(name, "v4l2" if live[1] == "/dev/video" else None, every, limits)
+    return frames_of if live[1].startswith("http") else newest(frames_of)
+
+
+def newest(frames: Iterator[VideoFrame]) -> Iterator[VideoFrame]:
+    """The latest frame each time one is asked for; frames that came in between are dropped.
+
+    A thread reads the source meanwhile, so that a caller slower than a camera sees what is there
+    now, not what was there minutes ago, and nothing piles up.
+    """
+    ready = Condition()
+    held: list[VideoFrame] = []
+    stopped, ended = Event(), Event()
+    failures: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            for frame in frames:
+                with ready:
+                    held[:] = [frame]
+                    ready.notify()
+                if stopped.is_set():
+                    return
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            with ready:
+                ended.set()
+                ready.notify()
+
+    Thread(target=read, daemon=True, name="everlearn camera").start()
+    try:
+        while True:
+            with ready:
+                ready.wait_for(lambda: held or ended.is_set())
+                taken = held.pop() if held else None
+            if taken is None:
+                break
+            yield taken
+    finally:
+        stopped.set()
+    if failures:
+        raise failures[0]
 
 
 def _live(name: str, kind: str | None, every: float, limits: Limits) -> Iterator[VideoFrame]:
     av = _av()
     last = 0.0
+    shown = _CREDENTIALS.sub("", name)
     options = {} if kind else {"rtsp_transport": "tcp"}
     try:
         with av.open(name, format=kind, options=options, timeout=LIVE_SECONDS) as container:
-            for seconds, pixels in _taken(container, name, every, limits):
+            for seconds, pixels in _taken(container, shown, every, limits):
                 last = seconds
-                yield VideoFrame(name, seconds, pixels)
+                yield VideoFrame(shown, seconds, pixels)
+        if not name.startswith("http"):
+            raise CannotRead(f"{shown} ended after {last:.1f} seconds: the stream was closed")
     except EverlearnError as error:
-        yield VideoFrame(name, last, error=error)
+        yield VideoFrame(shown, last, error=error)
+    except av.error.ExitError:
+        reason = CannotRead(f"{shown} sent nothing for {LIVE_SECONDS:.0f} seconds")
+        yield VideoFrame(shown, last, error=reason)
     except (av.FFmpegError, ValueError, IndexError, OSError) as error:
-        reason = CannotRead(f"{name} cannot be read, or broke off: {error}")
-        yield VideoFrame(name, last, error=reason)
+        said = _CREDENTIALS.sub("", str(error))
+        reason = CannotRead(f"{shown} cannot be read, or broke off: {said}")
+        yield VideoFrame(shown, last, error=reason)
 
 
 def _decoded(name: str, every: float, limits: Limits) -> Iterator[tuple[float, RGB]]:
@@ -149,7 +200,9 @@ def _taken(container: Any, name: str, every: float, limits: Limits) -> Iterator[
         seconds = 0.0 if frame.time is None else float(frame.time)
         if seconds + 1e-9 < due:
             continue
-        due = seconds + every if due == -math.inf else due + every
+        # The next moment after this one; a gap is not made up for.
+        missed = 0 if due == -math.inf else math.floor((seconds - due) / every + 1e-9)
+        due = (seconds if due == -math.inf else due) + (missed + 1) * every
         pixels = frame.to_ndarray(format="rgb24")
         yield seconds, np.ascontiguousarray(np.rot90(pixels, round(frame.rotation / 90) % 4))
 
