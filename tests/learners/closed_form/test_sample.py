@@ -50,6 +50,29 @@ def test_what_is_forgotten_is_gone_and_only_that():
     assert contents(sample) == contents(rest)
 
 
+def test_rows_given_out_are_left_as_they_are():
+    X, slots = stream(1)
+    sample = Sample(3, 20)
+    sample.offer(X[:100], slots[:100], None)
+    given = sample.rows()
+    before = given.X.copy()
+    sample.offer(X[100:], slots[100:], None)
+    assert np.array_equal(given.X, before)
+    assert not np.array_equal(sample.rows().X, before)
+
+
+def test_no_copy_of_a_forgotten_example_stays_in_memory():
+    X, slots = stream(2)
+    sample = Sample(3, 20)
+    sample.offer(X, slots, None)
+    given = sample.rows()
+    sample.discard(given.X[:4], given.slots[:4])
+    arrays = [value for value in vars(sample).values() if isinstance(value, np.ndarray)]
+    kept = b"".join(array.tobytes() for array in arrays)
+    assert all(row.tobytes() not in kept for row in given.X[:4])
+    assert all(row.tobytes() in kept for row in given.X[4:])
+
+
 def test_the_sample_is_not_of_the_smallest_or_first(rng):
     """Numbers look random: kept examples have the mean of all, within four standard errors."""
     X = rng.normal(size=(20_000, 4))

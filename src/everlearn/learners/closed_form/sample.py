@@ -38,7 +38,10 @@ class Sample:
 
     def __init__(self, n_features: int, size: int) -> None:
         self.size = size
-        self._held = np.zeros((0, n_features))  # kept rows, and room for more
+        # Kept rows in no order and room for more, and where each example is in it: a row that is
+        # replaced costs one copy, not one of all that are kept.
+        self._buffer = np.zeros((0, n_features))
+        self._at = np.zeros(0, dtype=np.intp)
         self._slots = np.zeros(0, dtype=np.intp)
         self._weights = np.zeros(0)
         self._numbers: Numbers = np.zeros(0, dtype=np.uint64)
@@ -55,10 +58,11 @@ class Sample:
 
     @property
     def _X(self) -> Array:
-        return self._held[: len(self)]
+        """The rows of the examples kept, a copy."""
+        return self._buffer[self._at]
 
     def rows(self) -> LearnedRows:
-        """The examples kept."""
+        """The examples kept, which later changes leave as they are."""
         return LearnedRows(self._X, self._slots, self._weights)
 
     def first(self, positions: Slots, most: int) -> Slots:
@@ -89,7 +93,8 @@ class Sample:
         """Take over the sample of another stream; its slot i is our slot ``slots[i]``."""
         known = np.flatnonzero(other._seen)
         self._note(slots[known], other._seen[known])
-        self._add(slots[other._slots], other._weights, other._numbers, lambda at: other._X[at])
+        theirs = slots[other._slots]
+        self._add(theirs, other._weights, other._numbers, lambda at: other._buffer[other._at[at]])
 
     def discard(self, X: Array, slots: Slots, weights: Array | None = None) -> None:
         """Remove forgotten examples."""
@@ -133,8 +138,8 @@ class Sample:
     def restore(self, X: Array, slots: AnyArray, weights: Array, seen: Array) -> None:
         """Restore from the result of :meth:`state`, validated by the caller."""
         self._seen = seen
-        self._held, self._weights = X, weights
-        self._slots = slots.astype(np.intp)
+        self._buffer, self._at = X.copy(), np.arange(len(X))
+        self._weights, self._slots = weights, slots.astype(np.intp)
         self._numbers = numbers_of(X)
 
     def copy(self) -> "Sample":
@@ -150,28 +155,30 @@ class Sample:
         all_numbers = np.concatenate([self._numbers, numbers])
         most = self._most()
         chosen = np.arange(len(all_slots))
-        if np.isinf(most) or not len(chosen):
-            self._append(rows(np.arange(len(slots))))
-        else:
+        if np.isfinite(most) and len(chosen):
             order = np.lexsort((all_numbers, all_slots))
             before = np.cumsum(all_weights[order]) - all_weights[order]
             first = np.searchsorted(all_slots[order], all_slots[order])
             chosen = order[before - before[first] < most * (1.0 - ROUNDING)]
-            held = np.empty((len(chosen), self._held.shape[1]))
-            held[chosen < n] = self._X[chosen[chosen < n]]
-            held[chosen >= n] = rows(chosen[chosen >= n] - n)
-            self._held = held
+        self._put(chosen, n, rows)
         self._slots, self._weights = all_slots[chosen], all_weights[chosen]
         self._numbers = all_numbers[chosen]
 
-    def _append(self, X: Array) -> None:
-        """Append rows to the buffer; existing rows are not moved while there is room."""
-        n, more = len(self), len(X)
-        if n + more > len(self._held):
-            grown = np.empty((max(n + more, int(ROOM * n)), X.shape[1]))
-            grown[:n] = self._X
-            self._held = grown
-        self._held[n : n + more] = X
+    def _put(self, chosen: Slots, n: int, rows: Callable[[Slots], Array]) -> None:
+        """Keep these examples: those from ``n`` on are new, and take the places of the others."""
+        is_new = chosen >= n
+        added = rows(chosen[is_new] - n)
+        at = np.empty(len(chosen), dtype=np.intp)
+        at[~is_new] = self._at[chosen[~is_new]]
+        if len(chosen) > len(self._buffer):
+            room = max(len(chosen), int(ROOM * len(self._buffer)))
+            self._buffer = np.pad(self._buffer, ((0, room - len(self._buffer)), (0, 0)))
+        if len(added):
+            free = np.ones(len(self._buffer), dtype=bool)
+            free[at[~is_new]] = False
+            at[is_new] = np.flatnonzero(free)[: len(added)]
+            self._buffer[at[is_new]] = added
+        self._at = at
 
     def _note(self, slots: Slots, weights: Array) -> None:
         """Record the weight of each class that was learned, or forgotten."""
@@ -191,13 +198,16 @@ class Sample:
     def _limits(self) -> Numbers:
         """By slot, the hash below which an example is kept."""
         limits = np.full(len(self._seen), np.iinfo(np.uint64).max, dtype=np.uint64)
-        kept = np.bincount(self._slots, self._weights, len(self._seen))
-        for slot in np.flatnonzero(kept >= self._most()):
-            limits[slot] = self._numbers[self._slots == slot].max()
+        is_full = np.bincount(self._slots, self._weights, len(self._seen)) >= self._most()
+        largest = np.zeros_like(limits)
+        np.maximum.at(largest, self._slots, self._numbers)
+        limits[is_full] = largest[is_full]
         return limits
 
     def _keep(self, chosen: Any) -> None:
-        self._held, self._slots = self._X[chosen], self._slots[chosen]
+        # Nothing of what was forgotten stays in the buffer.
+        self._buffer, self._at = self._buffer[self._at[chosen]], np.arange(len(chosen))
+        self._slots = self._slots[chosen]
         self._weights, self._numbers = self._weights[chosen], self._numbers[chosen]
 
 
