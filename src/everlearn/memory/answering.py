@@ -4,24 +4,29 @@ The model is updated when a question arrives and the journal has changed since t
 Read-only callers on the command line skip this where they can (model/serving.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from everlearn.errors import NeverLearned
+from everlearn.errors import NeverLearned, NotExportable
+from everlearn.images.embedders import Embedder
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.unknowns import Group, UnknownImage
 from everlearn.memory.edits.writing import Kind, kind_of_vectors, require_alike, settle_kinds
+from everlearn.memory.export.onnx_classifier import linear_head_model
+from everlearn.memory.export.onnx_pipeline import chain_model
 from everlearn.memory.insight.report import Report, report_on
 from everlearn.memory.insight.taught import TaughtMatrix, everything_taught
 from everlearn.memory.insight.why import Why, explain
 from everlearn.memory.model.calibrated import CalibratedModel, familiarity_of
+from everlearn.memory.model.classifiers import Standing, standings
 from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.model.strictness import USUAL_ACCEPT, accept_of
 from everlearn.memory.name_words import NameWords
 from everlearn.memory.opened import LOOKS, OpenMemory
+from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.regions import taught_boxes
 from everlearn.memory.storage.rows import Example
 
@@ -157,6 +162,59 @@ class Answering:
             return report
 
         return self._opened.read(look)
+
+    def compare_classifiers(
+        self, classifiers: Iterable[Any], progress: Callable[[], None]
+    ) -> list[Standing]:
+        """Cross-validated accuracy with each classifier, beside the one in use."""
+        opened = self._opened
+        return opened.read(
+            lambda: standings(
+                opened.journal, classifiers, progress, in_use=opened.history.classifier()
+            )
+        )
+
+    def info(self) -> dict[str, Any]:
+        """Facts about the Memory: counts, network, classifier, sizes."""
+        opened = self._opened
+
+        def look() -> dict[str, Any]:
+            journal = opened.journal
+            n_names, n_teachings = journal.totals()
+            return {
+                "path": str(opened.path),
+                "names": n_names,
+                "teachings": n_teachings,
+                "log_entries": journal.last_position,
+                "snapshot_at": opened.history.snapshot_at,
+                "features": journal.n_features,
+                "embedder": journal.fact("embedder"),
+                "regions": journal.fact("regions") or "whole",
+                "accept": self.chosen_accept(),
+                "classifier": " ".join(repr(opened.history.classifier()).split()),
+                "erase_pending": journal.fact(UNFINISHED) is not None,
+                "bytes": opened.storage.size(),
+            }
+
+        return opened.read(look)
+
+    def as_onnx(self, embedder: Embedder | None) -> bytes:
+        """The classifier as an ONNX model, behind an embedder if one is given."""
+        calibrated = self.up_to_date()
+        if calibrated is None:
+            raise NeverLearned("nothing was taught yet, so there is nothing to export")
+        names = [self.names[number] for number in calibrated.classes.tolist()]
+        taught_by = self._opened.journal.fact("embedder")
+        if embedder is None:
+            head, T = calibrated.linear_head(), calibrated.temperature
+            return linear_head_model(*head, T, names, {"embedder": taught_by or "vectors"})
+        if embedder.name != taught_by:
+            raise NotExportable(
+                f"this Memory was taught vectors of {taught_by!r}, not of {embedder.name!r}; "
+                "open it with its own embedder, or export without the embedder"
+            )
+        accept = self._opened.read(self.chosen_accept)
+        return chain_model(embedder, calibrated, names, accept)
 
     def keep_unknowns(self, examples: Sequence[Example]) -> None:
         """Keep examples among the unknown ones."""

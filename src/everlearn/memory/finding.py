@@ -28,6 +28,8 @@ from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.rows import Example
 from everlearn.regions.boxes import MOST_BOXES, Box, Boxes, merged, rounded, suppressed
+from everlearn.regions.looking import AUTO
+from everlearn.regions.proposals import MOST
 
 # A name may score this much below background: with few examples all scores are low.
 LENIENCE = 0.1
@@ -108,6 +110,12 @@ class Finding:
                 [self._intake.of_part(image, t.box, t.vector, digest, source) for t in strange]
             )
         return things
+
+    def surest_box(self, picture: Any, top: int | None) -> Any:
+        """The box of the most confident thing, named ones first; else that of the main thing."""
+        found = self.find(picture, top=top, most=MOST)
+        named = [thing for thing in found if thing.name is not None] or found
+        return named[0].box if named else AUTO
 
     def named(
         self,

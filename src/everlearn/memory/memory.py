@@ -13,64 +13,53 @@ answers from it (answering.py). This file is the public interface.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 from everlearn.deprecation import renamed_attribute
-from everlearn.errors import (
-    AlreadyThere,
-    InvalidParameter,
-    NeverLearned,
-    NotExportable,
-    NotMergeable,
-)
+from everlearn.errors import InvalidParameter
 from everlearn.images.by_name import Given, as_embedder
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.embedders import Embedder
-from everlearn.images.folders import require_name
+from everlearn.images.video import read_frames
+from everlearn.memory.answering import Answering
 from everlearn.memory.answers import Answers, Outcome, Summary
 from everlearn.memory.edits import operations, unknowns
 from everlearn.memory.edits.correcting import Correction
 from everlearn.memory.edits.editor import Editor
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
-from everlearn.memory.edits.merging import Merged, Synced
+from everlearn.memory.edits.merging import Merged, Synced, require_resolution
 from everlearn.memory.edits.operations import Change
-from everlearn.memory.edits.part_vectors import compare_all
 from everlearn.memory.edits.reembed import (
     Comparison,
     Progress,
     Reembedding,
-    taught_image,
+    image_of_teaching,
 )
 from everlearn.memory.edits.relocating import Relocation
-from everlearn.memory.edits.unknowns import Group, find_group
-from everlearn.memory.edits.writing import Spelling
-from everlearn.memory.export.onnx_classifier import linear_head_model
-from everlearn.memory.export.onnx_pipeline import chain_model
+from everlearn.memory.edits.unknowns import Group
+from everlearn.memory.finding import Finding, Thing
+from everlearn.memory.following import FollowedFrame, Following
 from everlearn.memory.insight.report import Report
-from everlearn.memory.insight.verify import Verification, completed, verify
+from everlearn.memory.insight.verify import Verification, verify
 from everlearn.memory.insight.why import Why
-from everlearn.memory.model.classifiers import (
-    WORDS,
-    Standing,
-    classifier_for,
-    standings,
-)
-from everlearn.memory.model.strictness import ACCEPT, require_share
+from everlearn.memory.model.classifiers import WORDS, Standing, classifier_for
+from everlearn.memory.model.strictness import require_share
 from everlearn.memory.opened import OpenMemory
+from everlearn.memory.session import FRAMES, Session
 from everlearn.memory.storage.backup import write_backup
-from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.interface import EventLog
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.rows import Example, NameRecord, Teaching
-from everlearn.memory.things import FindsThings
 from everlearn.memory.words import require_count
 from everlearn.persistence import replace_file
-from everlearn.regions.looking import AUTO, Region, require_mode
-from everlearn.regions.proposals import MOST
+from everlearn.regions.looking import Region
+from everlearn.regions.proposals import FEW, MOST
 
 # Longest wait of a question for a position of the journal, in seconds.
 AFTER_SECONDS = 10.0
@@ -85,7 +74,7 @@ _RENAMED = {
 }
 
 
-class Memory(FindsThings):
+class Memory:
     """A durable classifier: teach it examples with names, ask it about others.
 
     Parameters
@@ -177,7 +166,20 @@ class Memory(FindsThings):
         self._editor = Editor(self._opened, self._intake)
         self._strictness = accept, randomised
         if regions is not None:
-            self._settle_regions(regions)
+            try:
+                self._editor.settle_regions(regions)
+            except BaseException:
+                self.close()
+                raise
+
+    @cached_property
+    def _answering(self) -> Answering:
+        """Created by the first question; teaching does not need it."""
+        return Answering(self._opened, *self._strictness)
+
+    @cached_property
+    def _finding(self) -> Finding:
+        return Finding(self._opened, self._answering, self._intake)
 
     @property
     def accept(self) -> float:
@@ -220,7 +222,7 @@ class Memory(FindsThings):
         also: bool = False,
         group: str | None = None,
     ) -> bool:
-        """Teach one example; it is on disk when this returns.
+        """Teach one example; it is on disk when this returns. Returns whether it was new.
 
         Parameters
         ----------
@@ -232,19 +234,11 @@ class Memory(FindsThings):
             its size; ``"auto"`` for the main thing. Defaults to the mode set by ``regions``.
         source : str, optional
             Where it came from, for :meth:`forget`; by default the path of the file.
-        again : bool, default=False
-            Teach it even if the same image (and box) is already taught under the same name.
-        also : bool, default=False
-            Teach it even if the same image is already taught under another name, and keep both;
-            to move it, see :meth:`correct`.
+        again, also : bool, default=False
+            Teach it even if the same image (and box) is already taught under the same name; under
+            another name, and keep both (to move it, see :meth:`correct`).
         group : str, optional
-            Calls with the same value form one operation for :meth:`undo`, as long as no other
-            change happens in between.
-
-        Returns
-        -------
-        bool
-            Whether it was new.
+            Successive calls with the same value are one operation for :meth:`undo`.
         """
         return self._editor.teach(
             _part(example, box), name, source=source, again=again, also=also, group=group
@@ -260,16 +254,9 @@ class Memory(FindsThings):
     ) -> Summary:
         """Teach pairs of an example and a name, using every core; one operation for :meth:`undo`.
 
-        Images that cannot be read, or are taught under another name, do not stop the rest.
-
-        Parameters
-        ----------
-        examples : iterable of pairs
-            An example may be a part of an image, :class:`Region`.
-        again, also : bool, default=False
-            As for :meth:`teach`.
-        acknowledge : callable, optional
-            Called with the outcome of each example, in order, once it is on disk.
+        An example may be a part of an image, :class:`Region`. Those that cannot be read, or are
+        taught under another name, do not stop the rest. ``acknowledge`` is called with the outcome
+        of each, in order, once it is on disk; ``again`` and ``also`` are as for :meth:`teach`.
         """
         return self._editor.teach_many(examples, again=again, also=also, acknowledge=acknowledge)
 
@@ -284,16 +271,8 @@ class Memory(FindsThings):
     ) -> Correction:
         """Teach an example as ``name``; if the image is taught under another name, move it.
 
-        One operation for :meth:`undo`.
-
-        Parameters
-        ----------
-        example, box : as for :meth:`teach`
-        name : str
-        source : str, optional
-            As for :meth:`teach`; a moved teaching keeps the source it has.
-        also : bool, default=False
-            Keep the other names as well.
+        One operation for :meth:`undo`. Arguments are as for :meth:`teach`; a moved teaching keeps
+        the source it has, and with ``also`` the other names as well.
         """
         return self._editor.correct(_part(example, box), name, source=source, also=also)
 
@@ -320,12 +299,7 @@ class Memory(FindsThings):
         erase : bool, default=False
             Remove it from the history as well, together with everything forgotten before, so that
             no byte of it remains; this cannot be undone. The model then equals, bit for bit, that
-            of a new Memory taught the rest. Costs a rebuild. Without it, :meth:`undo` works.
-
-        Returns
-        -------
-        Forgotten
-            The number of teachings, their names, and the receipt of an erase.
+            of a new Memory taught the rest. Costs a rebuild, and gives a receipt.
         """
         selection = TeachingSelection(what, id, name, source)
         return self._editor.erase(selection) if erase else self._editor.forget(selection)
@@ -340,28 +314,16 @@ class Memory(FindsThings):
         erase: bool = False,
     ) -> Forgotten:
         """What :meth:`forget` would forget; changes nothing."""
-        selection = TeachingSelection(what, id, name, source)
-
-        def look() -> Forgotten:
-            found = selection.found(self._opened.journal, self._intake, forgotten=erase)
-            return Forgotten(len(found), self._opened.journal.tally(found))
-
-        return self._opened.read(look)
+        return self._editor.would_forget(TeachingSelection(what, id, name, source), erase=erase)
 
     def rename(self, old: str, new: str) -> None:
         """Rename a name; if the new name exists, the two are merged."""
         self._editor.rename(old, new)
 
     def undo(self, id: int | None = None) -> Change:
-        """Undo the last operation; returns what it was and how many teachings it concerned.
+        """Undo the last operation, of which ``id`` is the number if given; returns what it was.
 
-        An erase cannot be undone, nor anything before it.
-
-        Parameters
-        ----------
-        id : int, optional
-            The number of the operation to undo, from :meth:`would_undo` or :meth:`history`; refused
-            if it is no longer the latest.
+        Refused if it is no longer the latest. An erase cannot be undone, nor anything before it.
         """
         return self._editor.undo(id)
 
@@ -388,53 +350,23 @@ class Memory(FindsThings):
         For each picture and name the later event counts: what was forgotten or erased here after it
         was taught there stays forgotten. A picture that has a different name there keeps its names
         here and is listed as a conflict. One operation for :meth:`undo`.
-
-        Returns
-        -------
-        Merged
-            The number of new teachings, an integer with ``forgotten``, ``kept_out`` and
-            ``conflicts``.
         """
-        if not isinstance(other, Memory):
-            with Memory(other, read_only=True) as opened:
-                return self.merge(opened)
-        if other._opened.storage.identity() == self._opened.storage.identity():
-            raise NotMergeable("a Memory cannot be merged with itself")
-        if self.regions != other.regions and other.info()["embedder"] and self.info()["embedder"]:
-            raise NotMergeable(
-                f"{other.path} was taught with regions={other.regions!r}, this Memory with "
-                f"{self.regions!r}; change one of them with reembed(regions=...)"
-            )
-        return self._editor.merge(other._opened)
+        with (
+            nullcontext(other)
+            if isinstance(other, Memory)
+            else Memory(other, read_only=True) as opened
+        ):
+            return self._editor.merge(opened._editor)
 
     def sync(self, other: "Memory | str | os.PathLike[str]", *, conflicts: str = "list") -> Synced:
-        """Merge two Memories in both directions until they are equal.
+        """Merge two Memories in both directions until they are equal; both are written to.
 
-        Parameters
-        ----------
-        other : Memory or path-like
-            Must be writable.
-        conflicts : {"list", "here", "there"}, default="list"
-            Where one picture has different names: list it and change neither, or use the name from
-            here, or from there, in both.
+        Where one picture has different names, ``conflicts`` says what to do: ``"list"`` it and
+        change neither, or use the name from ``"here"``, or from ``"there"``, in both.
         """
-        if conflicts not in ("list", "here", "there"):
-            raise InvalidParameter(
-                f"conflicts must be 'list', 'here' or 'there', not {conflicts!r}"
-            )
-        if not isinstance(other, Memory):
-            with Memory(other) as opened:
-                return self.sync(opened, conflicts=conflicts)
-        here, there = self.merge(other), other.merge(self)
-        sides = {"here": (other, there), "there": (self, here)}
-        if conflicts in sides:
-            memory, merged = sides[conflicts]
-            for conflict in merged.conflicts:
-                memory._editor.move_pictures([conflict.digest], conflict.there)
-            self.merge(other)
-            other.merge(self)
-        equal = self._editor.counting() == other._editor.counting()
-        return Synced(here, there, equal)
+        require_resolution(conflicts)
+        with nullcontext(other) if isinstance(other, Memory) else Memory(other) as opened:
+            return self._editor.sync(opened._editor, conflicts)
 
     def reembed(
         self,
@@ -463,71 +395,38 @@ class Memory(FindsThings):
         drop : bool, default=False
             Drop teachings whose image can no longer be read.
         """
-        mode = self.regions if regions is None else regions
-        require_mode(mode)
-        chosen = self._intake.embedder if embedder is None else as_embedder(embedder)
-        done = self._editor.reembed(chosen, progress, mode, drop=drop)
-        self._opened.read(self._opened.note_mode)
-        return done
+        chosen = None if embedder is None else as_embedder(embedder)
+        return self._editor.reembed(chosen, progress, regions, drop=drop)
 
     def remember_checkpoint(self, address: str) -> None:
         """Record where a checkpoint holds vectors of taught images, for receipts of erases."""
         self._editor.remember_checkpoint(address)
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Relocation:
-        """Update paths after pictures were moved from ``old`` to ``new``.
+        """Update paths after pictures were moved: ``old`` and ``new`` are files or folders.
 
         A file counts as moved if the new path holds the same bytes; the other teachings keep their
         path. Nothing else changes.
-
-        Parameters
-        ----------
-        old, new : path-like
-            A file, or a folder with everything in it.
         """
         return self._editor.relocate(os.path.abspath(old), os.path.abspath(new))
 
     def set_accept(self, accept: float) -> None:
-        """Store in the folder how strict *unknown* is.
-
-        Parameters
-        ----------
-        accept : float in (0, 1)
-            Lower bound on the share of familiar things that are not called unknown.
-        """
-        require_share(accept)
-        with self._opened.one_change() as journal:
-            journal.set_fact(ACCEPT, repr(float(accept)))
+        """Store in the folder the ``accept`` to use where none is given."""
+        self._editor.set_accept(accept)
 
     def set_network(self) -> str:
         """Store in a new folder which network it uses; returns the network's name.
 
         A folder that has been taught keeps its own; :meth:`reembed` changes it.
         """
-        embedder = self._intake.embedder
-        with self._opened.one_change() as journal:
-            known = journal.fact("embedder")
-            if known not in (None, embedder.name):
-                raise AlreadyThere(
-                    f"{self.path} uses {known!r}; everlearn reembed changes the network"
-                )
-            if journal.n_features not in (0, embedder.n_features):
-                raise AlreadyThere(
-                    f"{self.path} was taught vectors of {journal.n_features} numbers"
-                )
-            journal.set_fact("embedder", embedder.name)
-            journal.set_fact("n_features", str(embedder.n_features))
-        return embedder.name
+        return self._editor.set_network()
 
     def use(self, *, classifier: Any) -> None:
         """Switch to another classifier and train it on everything in the journal.
 
-        Parameters
-        ----------
-        classifier : an everlearn learner, or one of "ridge", "lda", "mean" and "auto"
+        An everlearn learner, or one of ``"ridge"``, ``"lda"``, ``"mean"`` and ``"auto"``.
         """
-        with self._opened.changing():
-            self._opened.history.use(classifier_for(classifier))
+        self._editor.use(classifier_for(classifier))
 
     # Asking.
 
@@ -562,9 +461,7 @@ class Memory(FindsThings):
         if after is not None:
             self._answering.reach(after, AFTER_SECONDS)
         if where and box is None:
-            found = self._finding.find(example, top=top, most=MOST, everything=False)
-            named = [thing for thing in found if thing.name is not None] or found
-            box = named[0].box if named else AUTO
+            box = self._finding.surest_box(example, top)
         return self._answered(self._intake.one(_part(example, box)), top, remember)
 
     @property
@@ -574,26 +471,17 @@ class Memory(FindsThings):
         For a database: the time since the server last reported the end of the journal, which it
         does with every change and twice a second otherwise.
         """
-        with self._opened.guard:
-            return self._opened.read(lambda: self._opened.journal).db.lag_seconds()
+        return self._opened.lag_seconds()
 
     def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
         """Run a change under an idempotency key: a repeated key returns the first result.
 
-        A database keeps keys for a day, in the transaction of the change. A folder has a single
-        writer and stores no keys: there ``work`` is always run.
-
-        Parameters
-        ----------
-        key : str
-        content : bytes
-            The request; a different request under the same key raises ``KeyReused``.
-        work : callable
-            Changes this Memory and returns a JSON-serialisable value.
+        ``work`` changes this Memory and returns a JSON-serialisable value; ``content`` is the
+        request, and a different one under the same key raises ``KeyReused``. A database keeps keys
+        for a day, in the transaction of the change. A folder has a single writer and stores no
+        keys: there ``work`` is always run.
         """
-        with self._opened.changing() as journal:
-            inbox = journal.db.inbox
-            return work() if inbox is None else inbox.once(key, content, work)
+        return self._editor.once(key, content, work)
 
     def event_log(self) -> EventLog | None:
         """Changes made by any process, for a database; the caller closes the log."""
@@ -629,13 +517,8 @@ class Memory(FindsThings):
     def why(self, example: Any, name: str | None = None, *, box: Any = None, top: int = 5) -> Why:
         """Which pictures led to this answer, and what would it be without them?
 
-        Parameters
-        ----------
-        example, box : as for :meth:`teach`
-        name : str, optional
-            Explain the score of this name; by default that of the best answer.
-        top : int, default=5
-            How many teachings to list.
+        Explains the score of ``name``, by default the best answer, by the ``top`` teachings with
+        the strongest effect.
         """
         require_count("top", top)
         return self._answering.why(self._intake.one(_part(example, box)), name, top)
@@ -643,64 +526,130 @@ class Memory(FindsThings):
     def report(self, progress: Callable[[int, int], None] | None = None) -> Report:
         """Have I taught enough? Accuracy by exact leave-one-out, doubts, and what to show next.
 
-        Parameters
-        ----------
-        progress : callable, optional
-            Called with the number of teachings examined and the total.
+        ``progress`` is called with the number of teachings examined and the total.
         """
         return self._answering.report(progress)
 
     def compare_networks(
         self, networks: Iterable[Embedder | Given], progress: Progress | None = None
     ) -> list[Comparison]:
-        """Leave-one-out accuracy with each network, best first.
+        """Leave-one-out accuracy with each network, best first; changes nothing.
 
-        Changes nothing; the vectors computed here are reused by :meth:`reembed`. Each image is read
-        once for all networks.
-
-        Parameters
-        ----------
-        networks : embedders, or names or files as for ``network``
-        progress : callable, optional
-            Called with the number of teachings done and the total, once per pass over the images.
+        Networks are embedders, or names or files as for ``network``. Each image is read once for
+        all of them, and :meth:`reembed` reuses the vectors. ``progress`` is as for that.
         """
         embedders = [as_embedder(network) for network in networks]
-        return self._compared(embedders, (self.regions,), progress)
+        return self._editor.compare(embedders, (self.regions,), progress)
 
-    def _compared(
-        self, embedders: list[Embedder], modes: tuple[str, ...], progress: Progress | None
+    def compare_regions(
+        self, regions: Iterable[str] = ("whole", "main"), progress: Progress | None = None
     ) -> list[Comparison]:
-        for mode in modes:
-            require_mode(mode)
-        caches = self._opened.storage.caches
-        with self._opened.changing() as journal:
-            classifier, limits = self._opened.history.classifier(), self._intake.limits
-            return compare_all(caches, journal, classifier, embedders, limits, progress, modes)
+        """Leave-one-out accuracy with other parts of the pictures, best first.
+
+        As :meth:`compare_networks`; given boxes stay in every mode. ``"things"`` recognises names
+        by the main thing alone, ``"main"`` also by the whole picture.
+        """
+        return self._editor.compare([self._intake.embedder], tuple(regions), progress)
 
     def compare_classifiers(
         self,
         classifiers: Iterable[Any] = tuple(WORDS),
         progress: Callable[[], None] = lambda: None,
     ) -> list[Standing]:
-        """Cross-validated accuracy with each classifier, best first.
+        """Cross-validated accuracy with each classifier, best first; changes nothing.
 
-        Five folds: a fifth of the teachings of every name is held out, the others are taught.
-        Changes nothing.
+        Classifiers are names or learners, as for :meth:`use`. In each of five folds, a fifth of the
+        teachings of every name is held out; ``progress`` is called after every one.
+        """
+        return self._answering.compare_classifiers(classifiers, progress)
+
+    # Things within pictures.
+
+    def find(
+        self,
+        image: Any,
+        *,
+        top: int | None = 5,
+        most: int = MOST,
+        everything: bool = False,
+        remember: bool = False,
+    ) -> list[Thing]:
+        """Find the things in a picture and where they are, most confident first.
 
         Parameters
         ----------
-        classifiers : names or learners, as for :meth:`use`
-        progress : callable
-            Called for every fold of every classifier.
+        image : path-like, bytes, or array of shape (height, width, 3)
+        top : int or None, default=5
+            Maximum number of answers per thing.
+        most : int, default=15
+            Number of boxes examined; each costs as much as embedding one image.
+        everything : bool, default=False
+            List also what looks like background.
+        remember : bool, default=False
+            Keep every unknown thing, with its box, among the :meth:`unknowns`.
         """
-        return self._opened.read(
-            lambda: standings(
-                self._opened.journal,
-                classifiers,
-                progress,
-                in_use=self._opened.history.classifier(),
-            )
+        require_count("top", top, least=1)
+        return self._finding.find(
+            image, top=top, most=most, everything=everything, remember=remember
         )
+
+    def follow(
+        self,
+        frames: Any,
+        *,
+        every: float = 0.2,
+        most: int = FEW,
+        motion: bool = False,
+        patience: int = 15,
+        remember: bool = False,
+    ) -> Iterator[FollowedFrame]:
+        """Find and follow things in the frames of a video; yields one result per frame.
+
+        Parameters
+        ----------
+        frames : path-like, address, or iterable of pictures
+            A video file, a camera (``"/dev/video0"``), a stream (``"rtsp://…"``), or arrays of
+            shape (height, width, 3).
+        every : float, default=0.2
+            Seconds between examined frames of a video; pictures are all examined.
+        most, remember
+            As for :meth:`find`; what is kept is settled as unknown.
+        motion : bool, default=False
+            Examine moving areas of a fixed camera; no proposer is used.
+        patience : int, default=15
+            A thing that was missed in more frames than this is given up.
+        """
+        following = self.following(most=most, motion=motion, patience=patience)
+        if isinstance(frames, (str, os.PathLike)):
+            frames = read_frames(frames, every, limits=self._intake.limits)
+        followed = following.frames(frames)
+        return self._remembering(followed) if remember else followed
+
+    def _remembering(self, followed: Iterator[FollowedFrame]) -> Iterator[FollowedFrame]:
+        for frame in followed:
+            self.keep_unknowns(frame.unknown_views)
+            yield frame
+
+    def keep_unknowns(self, examples: Sequence[Example]) -> None:
+        """Keep examples among the :meth:`unknowns`, each once: ``frame.unknown_views``, say."""
+        self._answering.keep_unknowns(examples)
+
+    def following(self, *, most: int = FEW, motion: bool = False, patience: int = 15) -> Following:
+        """The object behind :meth:`follow`, for frames that arrive one by one: ``frame(…)``."""
+        require_count("most", most, least=1)
+        require_count("patience", patience)
+        return Following(self._finding, self._intake, most=most, motion=motion, patience=patience)
+
+    def ask_stream(self, frames: Iterable[Any], *, window: int = FRAMES) -> Iterator[Answers]:
+        """Answers to successive frames of one camera; ``answers.steady`` combines them.
+
+        ``window`` is about how many frames vote.
+        """
+        session = Session(window)
+        for frame in frames:
+            answers = self.ask(frame)
+            answers.steady = session.add(answers)
+            yield answers
 
     # Kept unknown images.
 
@@ -715,29 +664,19 @@ class Memory(FindsThings):
 
     def name_unknowns(self, group: int, name: str) -> int:
         """Teach a group of unknown images as ``name``; returns how many were taught."""
-        require_name(name)
-        with self._opened.one_change() as journal:
-            name = Spelling(journal)(name)
-            found = find_group(self._answering.unknown_groups(), group)
-            return operations.name_unknowns(journal, found, name)
+        return self._editor.name_unknowns(self._answering.unknown_groups, group, name)
 
     def ignore_unknowns(self, group: int) -> int:
         """Answer whatever resembles this group with *ignored*; returns the group's size."""
-        with self._opened.one_change() as journal:
-            found = find_group(self._answering.unknown_groups(), group)
-            operations.ignore_unknowns(journal, found)
-        return len(found)
+        return self._editor.ignore_unknowns(self._answering.unknown_groups, group)
 
     def drop_unknowns(self, group: int) -> int:
-        """Forget a group of unknown images; returns how many it had.
+        """Forget a group of unknown images; returns its size.
 
         It can be undone: the pictures stay in the journal, set aside, until newer ones need their
         room (a thousand are kept in all) or something is erased.
         """
-        with self._opened.one_change() as journal:
-            found = find_group(self._answering.unknown_groups(), group)
-            operations.drop_unknowns(journal, found)
-        return len(found)
+        return self._editor.drop_unknowns(self._answering.unknown_groups, group)
 
     # Contents.
 
@@ -751,14 +690,8 @@ class Memory(FindsThings):
     ) -> Mapping[str, NameRecord]:
         """The known names, with ``count`` and ``last_taught`` (seconds since 1970).
 
-        Parameters
-        ----------
-        containing : str, optional
-            Only names that contain this text, ignoring case.
-        limit, offset : int, optional
-            One page of the result.
-        latest_first : bool, default=False
-            Order by the latest teaching instead of alphabetically.
+        All of them, or a page of those that contain a text, ignoring case; alphabetically, or the
+        latest taught first.
         """
         require_count("limit", limit)
         require_count("offset", offset)
@@ -779,17 +712,9 @@ class Memory(FindsThings):
     def image(self, id: int) -> bytes | None:
         """The image file of a teaching: from the journal, or from its source if unchanged."""
         require_count("id", id, least=1)
-
-        def look() -> bytes | None:
-            found = self._opened.journal.db.row(
-                "SELECT source, digest FROM teachings WHERE id = ?", id
-            )
-            if found is None:
-                return None
-            source, digest = found
-            return taught_image(self._opened.journal, id, source, digest, self._intake.limits)
-
-        return self._opened.read(look)
+        return self._opened.read(
+            lambda: image_of_teaching(self._opened.journal, id, self._intake.limits)
+        )
 
     def thumbnail(self, id: int) -> bytes | None:
         """A small JPEG of a teaching, if one is stored."""
@@ -808,34 +733,12 @@ class Memory(FindsThings):
 
     def info(self) -> dict[str, Any]:
         """Facts about the folder: counts, network, classifier, sizes."""
-
-        def look() -> dict[str, Any]:
-            journal = self._opened.journal
-            n_names, n_teachings = journal.totals()
-            return {
-                "path": str(self.path),
-                "names": n_names,
-                "teachings": n_teachings,
-                "log_entries": journal.last_position,
-                "snapshot_at": self._opened.history.snapshot_at,
-                "features": journal.n_features,
-                "embedder": journal.fact("embedder"),
-                "regions": journal.fact("regions") or "whole",
-                "accept": self._answering.chosen_accept(),
-                "classifier": " ".join(repr(self._opened.history.classifier()).split()),
-                "erase_pending": journal.fact(UNFINISHED) is not None,
-                "bytes": self._opened.storage.size(),
-            }
-
-        return self._opened.read(look)
+        return self._answering.info()
 
     def verify(self, receipt: str | os.PathLike[str] | None = None) -> Verification:
         """Check every row and digest, and compare the model with a replay, bit for bit.
 
-        Parameters
-        ----------
-        receipt : path-like, optional
-            The receipt of an erase: also check that what it lists is gone.
+        With the receipt of an erase, also check that what it lists is gone.
         """
         return self._opened.read(lambda: verify(self._opened.history, receipt))
 
@@ -845,9 +748,7 @@ class Memory(FindsThings):
         When nothing is left to wait for and nothing erased is found, the receipt is rewritten and
         marked complete.
         """
-        with self._opened.changing():
-            self._opened.finish_erase(wait=True)
-            return completed(self._opened.history, Path(receipt))
+        return self._editor.complete_receipt(Path(receipt))
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy everything into a new folder; safe during teaching.
@@ -860,31 +761,12 @@ class Memory(FindsThings):
     def export(self, path: str | os.PathLike[str], *, with_embedder: bool = False) -> None:
         """Write the classifier as one ONNX file: features in, probabilities out.
 
-        The names are in its metadata under ``names``, a JSON list in the order of the columns.
-
-        Parameters
-        ----------
-        path : path-like
-        with_embedder : bool, default=False
-            Include the embedder: input is pixels of shape (n, size, size, 3), one byte each;
-            outputs are ``name``, ``probabilities``, ``unknown`` and ``p_value``.
+        The names are in its metadata under ``names``, a JSON list in the order of the columns. With
+        the embedder, pixels of shape (n, size, size, 3), one byte each, go in, and ``name``,
+        ``probabilities``, ``unknown`` and ``p_value`` come out.
         """
-        calibrated = self._answering.up_to_date()
-        if calibrated is None:
-            raise NeverLearned("nothing was taught yet, so there is nothing to export")
-        names = [self._answering.names[number] for number in calibrated.classes.tolist()]
-        if with_embedder:
-            embedder, taught_by = self._intake.embedder, self._opened.journal.fact("embedder")
-            if embedder.name != taught_by:
-                raise NotExportable(
-                    f"this Memory was taught vectors of {taught_by!r}, not of {embedder.name!r}; "
-                    "open it with its own embedder, or export without the embedder"
-                )
-            replace_file(Path(path), chain_model(embedder, calibrated, names, self.accept))
-            return
-        facts = {"embedder": self._opened.journal.fact("embedder") or "vectors"}
-        T = calibrated.temperature
-        replace_file(Path(path), linear_head_model(*calibrated.linear_head(), T, names, facts))
+        embedder = self._intake.embedder if with_embedder else None
+        replace_file(Path(path), self._answering.as_onnx(embedder))
 
 
 def _part(example: Any, box: Any) -> Any:

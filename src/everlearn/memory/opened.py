@@ -136,6 +136,11 @@ class OpenMemory:
         except CannotReadNow:
             return None
 
+    def lag_seconds(self) -> float:
+        """Upper bound on the age of what is read."""
+        with self.guard:
+            return self.read(lambda: self.journal).db.lag_seconds()
+
     def wait_for(self, position: int, seconds: float) -> None:
         """Wait until the journal reaches a position; raises ``NotSeenYet`` on timeout."""
         until, pause = time.monotonic() + seconds, 0.001

@@ -6,8 +6,10 @@ method returns. The file named after a change implements it.
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+from everlearn.errors import AlreadyThere, InvalidParameter, NotMergeable
 from everlearn.images.embedders import Embedder
 from everlearn.images.folders import require_name
 from everlearn.memory.answers import Outcome, Summary
@@ -16,27 +18,34 @@ from everlearn.memory.edits.before_reembed import keep_before, remove_before, un
 from everlearn.memory.edits.correcting import Correction, correct
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
-from everlearn.memory.edits.merging import Merged, merge
+from everlearn.memory.edits.merging import Merged, Synced, merge
 from everlearn.memory.edits.operations import Change
-from everlearn.memory.edits.part_vectors import embed_missing
+from everlearn.memory.edits.part_vectors import compare_all, embed_missing
 from everlearn.memory.edits.reembed import (
+    Comparison,
     Progress,
     Reembedding,
     replace_vectors,
     require_all_there,
 )
 from everlearn.memory.edits.relocating import Relocation, relocate
-from everlearn.memory.edits.unknowns import nearest_names
+from everlearn.memory.edits.unknowns import UnknownImage, find_group, nearest_names
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begin, in_parts, require_group
+from everlearn.memory.insight.verify import completed
+from everlearn.memory.model.strictness import ACCEPT, require_share
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
 from everlearn.memory.storage.backup import NETWORKS
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import counting
+from everlearn.regions.looking import require_mode
 
 # A snapshot is written when the log has grown by this much since the last one.
 SNAPSHOT_EVERY = 4096
+
+
+Groups = Callable[[], list[list[UnknownImage]]]
 
 
 class Editor:
@@ -118,6 +127,14 @@ class Editor:
             journal.db.record_event("forgotten", count=len(found), names=tally)
         return Forgotten(len(found), tally)
 
+    def would_forget(self, selection: TeachingSelection, *, erase: bool) -> Forgotten:
+        def look() -> Forgotten:
+            journal = self._opened.journal
+            found = selection.found(journal, self.intake, forgotten=erase)
+            return Forgotten(len(found), journal.tally(found))
+
+        return self._opened.read(look)
+
     def erase(self, selection: TeachingSelection) -> Forgotten:
         opened = self._opened
         with opened.changing() as journal, journal.db.exclusive():
@@ -169,10 +186,34 @@ class Editor:
         with self._opened.one_change() as journal:
             return operations.redo(journal, id)
 
-    def merge(self, other: OpenMemory) -> Merged:
+    def merge(self, other: "Editor") -> Merged:
         """Take over what another Memory was taught and what it forgot."""
-        with self._opened.changing() as journal, other.journal.db.one_view():
-            return merge(journal, other.journal, self._snapshot)
+        here, there = self._opened, other._opened
+        if there.storage.identity() == here.storage.identity():
+            raise NotMergeable("a Memory cannot be merged with itself")
+        if here.mode != there.mode and self._has_embedder() and other._has_embedder():
+            raise NotMergeable(
+                f"{there.path} was taught with regions={there.mode!r}, this Memory with "
+                f"{here.mode!r}; change one of them with reembed(regions=...)"
+            )
+        with here.changing() as journal, there.journal.db.one_view():
+            return merge(journal, there.journal, self._snapshot)
+
+    def sync(self, other: "Editor", conflicts: str) -> Synced:
+        """Merge both ways; of a picture with two names both get one, or it is only listed."""
+        here, there = self.merge(other), other.merge(self)
+        sides = {"here": (other, there), "there": (self, here)}
+        if conflicts in sides:
+            editor, merged = sides[conflicts]
+            for conflict in merged.conflicts:
+                editor.move_pictures([conflict.digest], conflict.there)
+            self.merge(other)
+            other.merge(self)
+        return Synced(here, there, self.counting() == other.counting())
+
+    def _has_embedder(self) -> bool:
+        opened = self._opened
+        return bool(opened.read(lambda: opened.journal.fact("embedder")))
 
     def counting(self) -> set[tuple[bytes, str]]:
         """The pictures that count, each as a pair of digest and name."""
@@ -194,8 +235,17 @@ class Editor:
             return relocate(journal, old, new, self.intake.limits)
 
     def reembed(
-        self, embedder: Embedder, progress: Progress | None, mode: str = "whole", *, drop: bool
+        self,
+        embedder: Embedder | None,
+        progress: Progress | None,
+        regions: str | None,
+        *,
+        drop: bool,
     ) -> Reembedding:
+        """Recompute all vectors; what is ``None`` stays as it is."""
+        mode = self._opened.mode if regions is None else regions
+        require_mode(mode)
+        embedder = self.intake.embedder if embedder is None else embedder
         caches = self._opened.storage.caches
         with self._opened.changing() as journal, journal.db.exclusive():
             anew = embed_missing(caches, journal, embedder, self.intake.limits, progress, mode)
@@ -208,7 +258,85 @@ class Editor:
             caches.remove_collected()
             remove_before(caches, keep=journal.last_operation)
             self.intake.embedder = embedder
-            return done
+        self._opened.read(self._opened.note_mode)
+        return done
+
+    def compare(
+        self, embedders: list[Embedder], modes: tuple[str, ...], progress: Progress | None
+    ) -> list[Comparison]:
+        """Accuracy with other embedders and parts; the vectors made for it are kept for reembed."""
+        for mode in modes:
+            require_mode(mode)
+        caches, limits = self._opened.storage.caches, self.intake.limits
+        with self._opened.changing() as journal:
+            classifier = self._opened.history.classifier()
+            return compare_all(caches, journal, classifier, embedders, limits, progress, modes)
+
+    def settle_regions(self, wanted: str) -> None:
+        """Store in a new folder which part of a picture is used where no box is given."""
+        opened = self._opened
+        if wanted == opened.mode:
+            return
+        require_mode(wanted)
+        if opened.read_only or opened.read(lambda: opened.journal.last_position):
+            raise InvalidParameter(
+                f"{opened.path} was taught with regions={opened.mode!r}; open it without "
+                f"regions= and call reembed(regions={wanted!r}) to change it"
+            )
+        with opened.one_change() as journal:
+            journal.set_fact("regions", wanted)
+            opened.note_mode()
+
+    def set_accept(self, accept: float) -> None:
+        require_share(accept)
+        with self._opened.one_change() as journal:
+            journal.set_fact(ACCEPT, repr(float(accept)))
+
+    def set_network(self) -> str:
+        path, embedder = self._opened.path, self.intake.embedder
+        with self._opened.one_change() as journal:
+            known = journal.fact("embedder")
+            if known not in (None, embedder.name):
+                raise AlreadyThere(f"{path} uses {known!r}; everlearn reembed changes the network")
+            if journal.n_features not in (0, embedder.n_features):
+                raise AlreadyThere(f"{path} was taught vectors of {journal.n_features} numbers")
+            journal.set_fact("embedder", embedder.name)
+            journal.set_fact("n_features", str(embedder.n_features))
+        return embedder.name
+
+    def use(self, classifier: Any) -> None:
+        with self._opened.changing():
+            self._opened.history.use(classifier)
+
+    def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
+        with self._opened.changing() as journal:
+            inbox = journal.db.inbox
+            return work() if inbox is None else inbox.once(key, content, work)
+
+    def complete_receipt(self, receipt: Path) -> list[str]:
+        with self._opened.changing():
+            self._opened.finish_erase(wait=True)
+            return completed(self._opened.history, receipt)
+
+    def name_unknowns(self, groups: Groups, group: int, name: str) -> int:
+        """Teach a group of kept unknown images; ``groups`` lists them inside the change."""
+        require_name(name)
+        with self._opened.one_change() as journal:
+            name = Spelling(journal)(name)
+            found = find_group(groups(), group)
+            return operations.name_unknowns(journal, found, name)
+
+    def ignore_unknowns(self, groups: Groups, group: int) -> int:
+        with self._opened.one_change() as journal:
+            found = find_group(groups(), group)
+            operations.ignore_unknowns(journal, found)
+        return len(found)
+
+    def drop_unknowns(self, groups: Groups, group: int) -> int:
+        with self._opened.one_change() as journal:
+            found = find_group(groups(), group)
+            operations.drop_unknowns(journal, found)
+        return len(found)
 
     def _snapshot(self) -> None:
         self._opened.snapshot(at_least=SNAPSHOT_EVERY)

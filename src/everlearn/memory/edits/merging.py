@@ -8,7 +8,7 @@ that has another name there than here is a conflict: it keeps its names and is l
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from everlearn.errors import OtherName
+from everlearn.errors import InvalidParameter, OtherName
 from everlearn.memory.edits.writing import TeachingWriter, begun, going_on, in_parts
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
@@ -89,6 +89,12 @@ class Synced:
     here: Merged
     there: Merged
     equal: bool
+
+
+def require_resolution(conflicts: str) -> None:
+    """What may be done with conflicts: list them, or take one side's name in both."""
+    if conflicts not in ("list", "here", "there"):
+        raise InvalidParameter(f"conflicts must be 'list', 'here' or 'there', not {conflicts!r}")
 
 
 def merge(journal: Journal, other: Journal, done: Callable[[], None]) -> Merged:

@@ -347,6 +347,12 @@ def taught_image(
     return data if hashlib.sha256(data).digest() == digest else None
 
 
+def image_of_teaching(journal: Journal, number: int, limits: Limits) -> bytes | None:
+    """The same by the number of the teaching alone."""
+    found = journal.db.row("SELECT source, digest FROM teachings WHERE id = ?", number)
+    return None if found is None else taught_image(journal, number, found[0], found[1], limits)
+
+
 def _write_log(
     journal: Journal, entries: list[tuple[int, int, int, int]], contents: dict[int, bytes]
 ) -> dict[int, int]:
