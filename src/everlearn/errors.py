@@ -121,10 +121,6 @@ class InvalidBox(InvalidInput):
     """Four numbers that are not a box, or a box that is empty or outside its picture."""
 
 
-class TooManyBoxes(InvalidInput):
-    """A picture with more boxes than are read."""
-
-
 class InvalidAnnotations(InvalidInput):
     """An annotation file is damaged or in an unsupported format."""
 

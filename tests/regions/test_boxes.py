@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everlearn.errors import InvalidBox, TooManyBoxes
+from everlearn.errors import InvalidBox
 from everlearn.regions.boxes import (
-    MOST_BOXES,
     Box,
     as_box,
-    as_boxes,
     inside,
     merged,
     overlap,
@@ -99,11 +97,6 @@ def test_pixels_and_shares_are_the_same_box() -> None:
 def test_what_is_no_box_is_named(given_box) -> None:
     with pytest.raises(InvalidBox):
         as_box(given_box, 64, 48)
-
-
-def test_too_many_boxes() -> None:
-    with pytest.raises(TooManyBoxes):
-        as_boxes(np.zeros((MOST_BOXES + 1, 4)))
 
 
 @given(st.lists(st.floats(-1, 2), min_size=4, max_size=4))

@@ -92,3 +92,8 @@ def two_classes(rng, n, d=6, gap=1.0):
     X = rng.normal(size=(n, d))
     X[:, 0] += gap * signs
     return X, signs
+
+
+def hinge_loss(beta, c, D, s):
+    """Σ s_i max(0, c_i − D_i·β)."""
+    return float(s @ np.maximum(0.0, c - D @ beta))

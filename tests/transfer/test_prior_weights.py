@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
-from everlearn.transfer.prior_weights import ball_weights, hinge_loss, ridge_weights
+from everlearn.transfer.prior_weights import ball_weights, ridge_weights
+from tests.transfer.oracles import hinge_loss
 
 
 def problem(seed, n, k, scale=1.0):

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from everlearn.errors import InvalidBox, TooManyBoxes
+from everlearn.errors import InvalidBox
 
 Boxes = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -106,14 +106,6 @@ def rounded(numbers: Iterable[float]) -> Box:
     if bottom - top < least:
         top, bottom = (top, top + least) if top + least <= 1.0 else (1.0 - least, 1.0)
     return Box(left, top, round(right, DECIMALS), round(bottom, DECIMALS))
-
-
-def as_boxes(boxes: ArrayLike) -> Boxes:
-    """Boxes as one array of shape (n, 4)."""
-    array = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
-    if len(array) > MOST_BOXES:
-        raise TooManyBoxes(f"a picture may have at most {MOST_BOXES} boxes, not {len(array)}")
-    return array
 
 
 def areas(boxes: Boxes) -> Boxes:

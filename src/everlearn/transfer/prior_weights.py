@@ -67,11 +67,6 @@ def ball_weights(c: Array, D: Array, s: Array) -> Array:
     return beta / max(1.0, float(np.linalg.norm(beta)))
 
 
-def hinge_loss(beta: Array, c: Array, D: Array, s: Array) -> float:
-    """Σ s_i max(0, c_i − D_i·β)."""
-    return float(s @ np.maximum(0.0, c - D @ beta))
-
-
 def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
     """λ of greatest c·λ − ‖Dᵀλ‖² / 2ρ in the box 0 ≤ λ ≤ s.
 

@@ -219,13 +219,6 @@ class PostgresDatabase:
             self._depth = 0
             self._abandon()
 
-    @contextlib.contextmanager
-    def plain_transaction(self) -> Iterator[None]:
-        """A transaction without the lock, for tables outside of the journal."""
-        self._abandon()
-        with self._named(), self._connection().transaction():
-            yield
-
     def announce(self, news: str) -> None:
         """Notify all processes that watch this Memory."""
         self.row("SELECT pg_notify(?, ?)", self.address.channel, news)
