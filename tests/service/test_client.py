@@ -93,6 +93,8 @@ def test_slow_clients_are_cut_off(live, sent):
         connection.sendall(sent)
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
     assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
+    # Kept alive, the connection would take the rest of a body for another request.
+    assert answer == b"" or b"\r\nconnection: close\r\n" in answer
 
 
 def test_events_are_heard_over_http(live, client):

@@ -108,6 +108,9 @@ def headers_of(status: int) -> dict[str, str]:
     headers = {"content-type": "application/json"}
     if status == 401:
         headers["www-authenticate"] = "Bearer"
+    if status == 408:
+        # The rest of the body would be taken for the next request.
+        headers["connection"] = "close"
     if status in AGAIN:
         headers["retry-after"] = "1"
     return headers
