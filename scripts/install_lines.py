@@ -21,7 +21,8 @@ NOTE = re.compile(r"<!-- install -->.*?<!-- /install -->", re.DOTALL)
 NOTES = {
     False: "These lines work in a clone of this repository. Once everlearn is on the package "
     "index, `'.[cli]'` will read `'everlearn[cli]'`, and no clone is needed.",
-    True: "Or `uvx --from 'everlearn[cli]' everlearn demo`, without installing anything.",
+    True: "Or `uvx --from 'everlearn[cli]' everlearn demo`, without installing anything; or "
+    "`pipx install 'everlearn[cli]'`, for the command alone.",
 }
 
 

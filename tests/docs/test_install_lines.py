@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.badges import drawn, facts
-from scripts.install_lines import EXTRAS, PUBLISHED, pages, rewritten
+from scripts.install_lines import EXTRAS, NOTES, PUBLISHED, pages, rewritten
 from tests.docs.blocks import ROOT
 from tests.docs.photographs import fill
 
@@ -95,6 +95,30 @@ def test_the_line_for_mqtt_brings_the_service_too(environment):
     install(environment, line, "--quiet")
     program = "import everlearn.service.server, everlearn.service.mqtt, paho.mqtt.client"
     subprocess.run([environment / "bin" / "python", "-c", program], env=bare(), check=True)
+
+
+@really
+def test_the_lines_of_uvx_and_pipx_work(environment, tmp_path):
+    """With the wheel in place of the name, which the package index does not have yet."""
+    python = environment / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "uv", "pipx"], check=True)
+    subprocess.run(
+        [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT],
+        check=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    places = {"PIPX_HOME": tmp_path / "pipx", "PIPX_BIN_DIR": tmp_path / "bin"}
+    lines = re.findall(r"`((?:uvx|pipx) .+?)`", NOTES[True])
+    assert len(lines) == 2
+    for line in lines:
+        words = shlex.split(line.replace("[cli]", f"[cli] @ {wheel.as_uri()}"))
+        subprocess.run(
+            [environment / "bin" / words[0], *words[1:]],
+            cwd=tmp_path,
+            env=bare() | {name: str(place) for name, place in places.items()},
+            check=True,
+        )
+    subprocess.run([tmp_path / "bin" / "everlearn", "--version"], env=bare(), check=True)
 
 
 def test_the_first_page_is_short_and_its_film_too():
