@@ -168,6 +168,15 @@ class Bench:
         took = self.best(lambda: StreamingLDA().fit(rows, words), 1)
         self.report.add("StreamingLDA: fit of rows on the device, labels are words", took, "s")
 
+    def many_classes(self) -> None:
+        """Every row is a class of its own."""
+        n = min(self.n, 1_000_000)
+        rows, numbers = self.pinned[:n].to(self.device), np.random.default_rng(0).permutation(n)
+        for kind, labels in (("numbers", numbers), ("words", numbers.astype(str))):
+            took = self.best(partial(StreamingLDA().fit, rows, labels), 2)
+            what = f"StreamingLDA: fit of {n:,} rows of as many classes, labels are {kind}"
+            self.report.add(what, took, "s", "≤ 2.0")
+
     def ask_many(self) -> None:
         rows = self.pinned[: self.asked].to(self.device)
         for name, make in LEARNERS.items():
@@ -223,14 +232,14 @@ class Bench:
             took = time.perf_counter() - start
             what = f"wide: Gram and sums of {self.wide:,} ReLU features, run {run}"
             self.report.add(what, took, "s", "≤ 5.0")
-        reading = learner.steps_[-1][1]
+        classifier = learner.steps_[-1][1]
         for run in (1, 2):
             start = time.perf_counter()
             learner.predict(self.pinned[:10])
             took = time.perf_counter() - start
             what = f"wide: path of 20 λ, choice, head and answer, run {run}"
             self.report.add(what, took, "s", "≤ 1.5")
-            reading._device_copy.moments.version += 1  # as if more had been learned
+            classifier._device_copy.moments.version += 1  # as if more had been learned
         right = np.mean(learner.predict(self.pinned[: self.asked]) == self.y[: self.asked])
         self.report.add("wide: right answers on rows taught", 100 * right, "%")
 
@@ -366,8 +375,9 @@ def main() -> None:
     bench = Bench(report, device, asked.small)
     parts = (
         bench.limits, bench.fit_pinned, bench.fit_ordinary, bench.fit_there,
-        bench.ask_many, bench.one_at_a_time, bench.wide_features, bench.fit_mapped, bench.equal,
-        bench.equal_at_size, *([bench.array_tests] if asked.tests else []),
+        bench.many_classes, bench.ask_many, bench.one_at_a_time, bench.wide_features,
+        bench.fit_mapped, bench.equal, bench.equal_at_size,
+        *([bench.array_tests] if asked.tests else []),
     )  # fmt: skip
     chosen = [part for part in parts if not asked.only or part.__name__ in asked.only.split(",")]
     for part in (bench.data, *chosen):
