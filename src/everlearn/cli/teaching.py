@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,7 @@ def teach(
             found.files = [(path, confirmed) for path, _ in found.files]
         try:
             summary = memory.teach_many(
-                _with_frames(found.files, every, image_limits(ctx), box),
+                _examples(found.files, every, image_limits(ctx), box),
                 again=again,
                 also=also,
                 acknowledge=acknowledge,
@@ -159,19 +159,12 @@ def teach(
         sys.exit(1)
 
 
-def _with_frames(
-    files: Iterable[LabelledFile], every: float | None, limits: Limits, box: Any = None
-) -> Iterator[tuple[Any, str]]:
-    """The files, or a part of each, with videos expanded into frames."""
-    for path, name in files:
-        if box is not None:
-            yield Region(path, box), name
-            continue
-        if every is None or not video.is_video(path):
-            yield path, name
-            continue
-        for frame in video.frames(path, every, limits=limits):
-            yield frame, name
+def _examples(
+    files: list[LabelledFile], every: float | None, limits: Limits, box: Any
+) -> Iterable[tuple[Any, str]]:
+    if box is not None:
+        return ((Region(path, box), name) for path, name in files)
+    return files if every is None else video.with_frames(files, every, limits=limits)
 
 
 def _say_plan(found: Survey) -> None:

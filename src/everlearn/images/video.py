@@ -12,8 +12,9 @@ should be converted elsewhere first.
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Condition, Event, Thread
 from typing import Any
 
@@ -87,6 +88,17 @@ def frames(
 def is_video(path: str | os.PathLike[str]) -> bool:
     """Whether a file has the suffix of a video."""
     return os.path.splitext(os.fspath(path))[1].lower() in SUFFIXES
+
+
+def with_frames(
+    files: Iterable[tuple[Path, str]], every: float, *, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[tuple[Path | VideoFrame, str]]:
+    """Labelled files, with videos expanded into labelled frames."""
+    for path, label in files:
+        if is_video(path):
+            yield from ((frame, label) for frame in frames(path, every, limits=limits))
+        else:
+            yield path, label
 
 
 def read_frames(

@@ -5,17 +5,16 @@ from functools import partial
 from typing import Annotated, Any, Self
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from everlearn.errors import EverlearnError, NeverLearned
 from everlearn.memory.answers import Answers
 from everlearn.memory.insight.evaluate import Evaluation, was_taught
-from everlearn.memory.insight.report import Accuracy, Report
 from everlearn.memory.insight.why import WITHOUT, Why
 from everlearn.memory.memory import Memory
 from everlearn.service.api.addresses import Chosen, new_router, takes
 from everlearn.service.api.bodies import received
-from everlearn.service.api.models import Name, OneExample, Sent, Source, finite
+from everlearn.service.api.models import Finite, Name, OneExample, ReadOff, Sent, Source
 
 MOST_EXAMPLES = 10_000
 # Minimum time between two progress events.
@@ -29,17 +28,15 @@ class WhyRequest(OneExample):
     top: Annotated[int, Field(ge=0, le=1_000)] = 5
 
 
-class OneEffect(BaseModel):
+class OneEffect(ReadOff):
     """The effect of one teaching on the score of the answer."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     id: int
     name: str
     source: str
     score_with: float
-    score_without: float | None
-    effect: float | None
+    score_without: Finite
+    effect: Finite
     box: list[float] | None = Field(None, description="The part of the image that was taught.")
 
 
@@ -52,41 +49,23 @@ class Explained(BaseModel):
 
     @classmethod
     def of(cls, why: Why) -> Self:
-        effects = [
-            OneEffect(
-                id=e.id,
-                name=e.name,
-                source=e.source,
-                score_with=e.score_with,
-                box=None if e.box is None else list(e.box),
-                score_without=finite(e.score_without),
-                effect=finite(e.effect),
-            )
-            for e in why.effects
-        ]
         without = {str(count): why.answer_without(count) for count in WITHOUT}
         return cls(
             name=why.name,
             score=why.score,
-            effects=effects,
+            effects=[OneEffect.model_validate(effect) for effect in why.effects],
             decisive=why.decisive,
             answer_without=without,
         )
 
 
-class OneAccuracy(BaseModel):
+class OneAccuracy(ReadOff):
     right: int
     of: int
     interval: tuple[float, float]
 
-    @classmethod
-    def made(cls, accuracy: Accuracy) -> Self:
-        return cls(right=accuracy.right, of=accuracy.of, interval=accuracy.interval)
 
-
-class OneSuspect(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
-
+class OneSuspect(ReadOff):
     id: int
     name: str
     source: str
@@ -94,7 +73,7 @@ class OneSuspect(BaseModel):
     probability: float
 
 
-class Checked(BaseModel):
+class Checked(ReadOff):
     """The report of a Memory, by exact leave-one-out."""
 
     accuracy: OneAccuracy
@@ -107,28 +86,13 @@ class Checked(BaseModel):
     too_few: list[str]
     advice: dict[str, str] = Field(description="For each name, what to show next.")
     ranking: list[int]
-    pictured: list[int] = Field(description="Listed teachings that have a thumbnail.")
+    pictured: Annotated[list[int], BeforeValidator(sorted)] = Field(
+        validation_alias="thumbnails", description="Listed teachings that have a thumbnail."
+    )
     strangers_noticed: float | None = Field(
         description="Share of things never taught that would be called unknown, estimated by "
         "treating each name as unknown; null if too little was taught for an estimate."
     )
-
-    @classmethod
-    def of(cls, report: Report) -> Self:
-        return cls(
-            accuracy=OneAccuracy.made(report.accuracy),
-            per_name={name: OneAccuracy.made(found) for name, found in report.per_name.items()},
-            confused_pairs=report.confused_pairs,
-            mislabelled=[OneSuspect.model_validate(suspect) for suspect in report.mislabelled],
-            near_duplicates=report.near_duplicates,
-            blurred=report.blurred,
-            dark=report.dark,
-            too_few=report.too_few,
-            advice=report.advice,
-            ranking=report.ranking,
-            pictured=sorted(report.thumbnails),
-            strangers_noticed=report.strangers_noticed,
-        )
 
 
 class Labelled(OneExample):
@@ -146,33 +110,24 @@ class Missed(BaseModel):
     files: list[str]
 
 
-class Evaluated(BaseModel):
-    accuracy: float | None = Field(description="On the examples whose name is known.")
+def _by_answer(answers: dict[tuple[str, str | None], list[str]]) -> list[Missed]:
+    return [
+        Missed(name=name, answered=said, files=files) for (name, said), files in answers.items()
+    ]
+
+
+class Evaluated(ReadOff):
+    accuracy: Finite = Field(description="On the examples whose name is known.")
     n_known: int
     n_unknown: int
     flagged_known: int
     flagged_unknown: int
-    answers: list[Missed] = Field(description="Correct ones too: the name and the answer.")
+    answers: Annotated[list[Missed], BeforeValidator(_by_answer)] = Field(
+        description="Correct ones too: the name and the answer."
+    )
     taken_for: list[tuple[str, str, str]]
     taught: list[str]
     unreadable: list[tuple[str, str]]
-
-    @classmethod
-    def of(cls, found: Evaluation) -> Self:
-        return cls(
-            accuracy=finite(found.accuracy),
-            n_known=found.n_known,
-            n_unknown=found.n_unknown,
-            flagged_known=found.flagged_known,
-            flagged_unknown=found.flagged_unknown,
-            answers=[
-                Missed(name=name, answered=said, files=files)
-                for (name, said), files in found.answers.items()
-            ],
-            taken_for=found.taken_for,
-            taught=found.taught,
-            unreadable=found.unreadable,
-        )
 
 
 @router.post("/why", openapi_extra=takes(WhyRequest, bare=True))
@@ -196,7 +151,7 @@ async def check(served: Chosen) -> Checked:
             told = time.monotonic()
             served.tell("progress", work="check", done=done, of=of)
 
-    return Checked.of(await served.aside(lambda memory: memory.report(progress=step)))
+    return Checked.model_validate(await served.aside(lambda memory: memory.report(progress=step)))
 
 
 @router.post("/evaluate", openapi_extra=takes(EvaluateRequest))
@@ -211,7 +166,7 @@ async def evaluate(request: Request, served: Chosen) -> Evaluated:
         said, taught = await served.question(partial(_asked, example=one.example))
         file = one.file or str(number)
         found.count(file, one.name, said, known=one.name in known, taught=taught)
-    return Evaluated.of(found)
+    return Evaluated.model_validate(found)
 
 
 def _asked(memory: Memory, example: Any) -> tuple[Answers | Exception, bool]:

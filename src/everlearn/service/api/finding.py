@@ -13,10 +13,10 @@ kept among the strangers.
 
 import time
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from fastapi import Request, WebSocket
-from pydantic import BaseModel, Field
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field
 
 from everlearn.errors import InvalidInput
 from everlearn.images.decode import decode
@@ -27,7 +27,7 @@ from everlearn.regions.boxes import MOST_BOXES
 from everlearn.regions.proposals import FEW, MOST
 from everlearn.service.api.addresses import Chosen, new_router, takes
 from everlearn.service.api.bodies import received
-from everlearn.service.api.models import Image, OneAnswer, Sent
+from everlearn.service.api.models import Image, OneAnswer, ReadOff, Sent
 from everlearn.service.api.stream import Answer, answer_frames
 from everlearn.service.served import Served
 
@@ -42,24 +42,13 @@ class FindRequest(Sent):
     remember: bool = Field(False, description="Keep unknown things, with their boxes.")
 
 
-class OneThing(BaseModel):
+class OneThing(ReadOff):
     box: list[float] = Field(description="Left, top, right, bottom, as shares of the picture.")
     name: str | None = Field(description="The best name; null for unknown.")
     score: float = Field(description="Confidence; comparable within one Memory.")
-    unknown: bool
-    ignored: bool
-    answers: list[OneAnswer] = Field(description="Best first.")
-
-    @classmethod
-    def of(cls, thing: Thing) -> Self:
-        return cls(
-            box=list(thing.box),
-            name=thing.name,
-            score=thing.score,
-            unknown=thing.answers.unknown,
-            ignored=thing.answers.ignored,
-            answers=[OneAnswer(name=a.name, probability=a.probability) for a in thing.answers],
-        )
+    unknown: bool = Field(validation_alias=AliasPath("answers", "unknown"))
+    ignored: bool = Field(validation_alias=AliasPath("answers", "ignored"))
+    answers: Annotated[list[OneAnswer], BeforeValidator(list)] = Field(description="Best first.")
 
 
 class Found(BaseModel):
@@ -81,7 +70,7 @@ async def find(request: Request, served: Chosen) -> Found:
         )
 
     found = await (served.change(look) if sent.remember else served.question(look))
-    return Found(things=[OneThing.of(thing) for thing in found])
+    return Found(things=[OneThing.model_validate(thing) for thing in found])
 
 
 @router.websocket("/find/stream")
@@ -105,7 +94,7 @@ def _followed_by(served: Served, *, remember: bool) -> Answer:
         views = seen.unknown_views
         if remember and views:
             await served.change(lambda kept: kept.keep_unknowns(views))
-        return _described(seen)
+        return FollowedTracks.model_validate(seen)
 
     return answer
 
@@ -114,39 +103,21 @@ def _followed(following: Following, frame: bytes, seconds: float, _: Memory) -> 
     return following.frame(decode(frame), seconds, "camera")
 
 
-class OneTrack(BaseModel):
-    track: int
+class OneTrack(ReadOff):
+    track: int = Field(validation_alias="id")
     box: list[float]
     name: str | None
     probability: float
     settled: bool
 
 
-class OneTrackEvent(BaseModel):
+class OneTrackEvent(ReadOff):
     track: int
     name: str | None
     before: str | None
     first: bool
 
 
-class FollowedTracks(BaseModel):
+class FollowedTracks(ReadOff):
     things: list[OneTrack]
     events: list[OneTrackEvent]
-
-
-def _described(seen: FollowedFrame) -> FollowedTracks:
-    things: list[Any] = [
-        OneTrack(
-            track=thing.id,
-            box=list(thing.box),
-            name=thing.name,
-            probability=thing.probability,
-            settled=thing.settled,
-        )
-        for thing in seen.things
-    ]
-    events = [
-        OneTrackEvent(track=e.track, name=e.name, before=e.before, first=e.first)
-        for e in seen.events
-    ]
-    return FollowedTracks(things=things, events=events)

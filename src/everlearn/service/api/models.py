@@ -160,25 +160,37 @@ class RenameRequest(Sent):
     new: Name
 
 
+def finite(value: float | None) -> float | None:
+    """JSON has no infinity: it is null."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+Finite = Annotated[float | None, BeforeValidator(finite)]
+
+
+class ReadOff(BaseModel):
+    """What is answered is read off the record that a Memory returns, by the names of its fields."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
 class Taught(BaseModel):
     new: bool = Field(description="False if the same image is already taught under this name.")
 
 
-class Corrected(BaseModel):
+class Corrected(ReadOff):
     name: str
     moved_from: list[str]
     taught: bool
 
 
-class OneAnswer(BaseModel):
+class OneAnswer(ReadOff):
     name: str
     probability: float
 
 
-class SteadyAnswer(BaseModel):
+class SteadyAnswer(ReadOff):
     """The combined answer of the latest frames of a session."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     name: str | None = Field(description="Null for unknown.")
     probability: float
@@ -186,10 +198,10 @@ class SteadyAnswer(BaseModel):
     changed: bool = Field(description="Whether it differs from the previous frame's.")
 
 
-class Answered(BaseModel):
+class Answered(ReadOff):
     unknown: bool = Field(description="Whether it resembles nothing that was taught.")
-    familiarity: float | None
-    threshold: float | None
+    familiarity: Finite
+    threshold: Finite
     p_value: float = Field(description="Share of taught examples that look no more familiar.")
     probably: bool = Field(description="Whether it is known, but only just.")
     ignored: bool = Field(description="Whether it resembles unknowns set to be ignored.")
@@ -199,18 +211,7 @@ class Answered(BaseModel):
 
     @classmethod
     def of(cls, answers: Answers) -> Self:
-        steady = answers.steady
-        return cls(
-            steady=None if steady is None else SteadyAnswer.model_validate(steady),
-            box=None if answers.box is None else list(answers.box),
-            unknown=answers.unknown,
-            familiarity=finite(answers.familiarity),
-            threshold=finite(answers.threshold),
-            p_value=answers.p_value,
-            probably=answers.probably,
-            ignored=answers.ignored,
-            answers=[OneAnswer(name=a.name, probability=a.probability) for a in answers],
-        )
+        return cls.model_validate(vars(answers) | {"answers": list(answers)})
 
 
 class Forgot(BaseModel):
@@ -230,10 +231,8 @@ class Forgot(BaseModel):
         )
 
 
-class Done(BaseModel):
+class Done(ReadOff):
     """One operation: done, undone or redone."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     id: int
     kind: str
@@ -254,9 +253,7 @@ class OneName(BaseModel):
     last_taught: float
 
 
-class OneTeaching(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
-
+class OneTeaching(ReadOff):
     id: int
     name: str
     source: str
@@ -265,9 +262,7 @@ class OneTeaching(BaseModel):
     box: list[float] | None = Field(None, description="The part of the image that was taught.")
 
 
-class Verified(BaseModel):
-    model_config = ConfigDict(from_attributes=True)
-
+class Verified(ReadOff):
     problems: list[str]
     teachings: int
     log_entries: int
@@ -284,7 +279,3 @@ class Failure(BaseModel):
         message: str
 
     error: Details
-
-
-def finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

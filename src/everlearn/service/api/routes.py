@@ -75,7 +75,7 @@ async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected
             sent.example, sent.name, box=sent.box, source=sent.source, also=sent.also
         )
         served.tell("corrected", name=done.name, moved_from=list(done.moved_from))
-        return Corrected(name=done.name, moved_from=list(done.moved_from), taught=done.taught)
+        return Corrected.model_validate(done)
 
     return await served.change(work, key)
 

@@ -3,22 +3,20 @@
 from typing import Annotated
 
 from fastapi import HTTPException, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from everlearn.memory.memory import Memory
 from everlearn.service.api.addresses import ChangeKey, Chosen, new_router, takes
 from everlearn.service.api.bodies import received
-from everlearn.service.api.models import Name, Sent
+from everlearn.service.api.models import Name, ReadOff, Sent
 
 Number = Annotated[int, Field(ge=1, lt=1 << 63)]
 
 router = new_router()
 
 
-class OneGroup(BaseModel):
+class OneGroup(ReadOff):
     """Similar unknown pictures."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     id: int = Field(description="Id of its first member.")
     count: int
