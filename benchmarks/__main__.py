@@ -56,6 +56,7 @@ BY_NAME: tuple[str, ...] = (
     "service_hours",
     "prequential_overhead",
     "quality",
+    "ridge_choice",
     "held_out_classes",
     "drift",
     "full_cifar",
