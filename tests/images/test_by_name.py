@@ -10,7 +10,7 @@ from everlearn import EfficientNetLite0, Memory, OnnxEmbedder
 from everlearn.errors import InvalidParameter, WrongEmbedder
 from everlearn.images.by_name import embedder_called, embedder_for, prepared_as
 from everlearn.images.embedders import SHIPPED, WEIGHTS, Pixels
-from everlearn.images.shipped import EfficientNetLite2, PPLCNetV2
+from everlearn.images.shipped import LITE2, EfficientNetLite2, PPLCNetV2
 
 FILE = str(WEIGHTS / "efficientnet_lite0.onnx")
 PIXELS = np.asarray(photograph(120))
@@ -22,7 +22,7 @@ PIXELS = np.asarray(photograph(120))
         *(EfficientNetLite0(precision=precision) for precision in SHIPPED),
         EfficientNetLite0(mirror=True),
         EfficientNetLite0(crop=1.0),
-        EfficientNetLite2(),
+        *(EfficientNetLite2(precision=precision) for precision in LITE2),
         EfficientNetLite2(crop=1.0, mirror=True),
         PPLCNetV2(),
         Pixels(size=5),

@@ -82,29 +82,33 @@ def session_features(model, batch, *, saturating):
     return session.run(None, {"image": batch})[0]
 
 
-def test_int8_does_not_depend_on_the_processor(rng):
+@pytest.mark.parametrize(
+    ("name", "side", "layers"),
+    [("efficientnet_lite0_int8", 224, 49), ("efficientnet_lite2_int8", 260, 64)],
+)
+def test_int8_does_not_depend_on_the_processor(name, side, layers, rng):
     """Without VNNI, products are added in pairs with saturation; no pair can reach it.
 
     Shown twice: by the weights of the file, and by running both kernels on extreme pictures. On a
     processor with VNNI both are the same kernel, and the first part alone says something.
     """
     onnx = pytest.importorskip("onnx")
-    data = network_file("efficientnet_lite0_int8")[0].read_bytes()
+    data = network_file(name)[0].read_bytes()
     model = onnx.load_from_string(data)
     kernels = [
         onnx.numpy_helper.to_array(tensor).astype(np.int64)
         for tensor in model.graph.initializer
         if tensor.data_type == onnx.TensorProto.INT8 and len(tensor.dims) == 4
     ]
-    assert len(kernels) == 49
+    assert len(kernels) == layers
     for kernel in kernels:
         if kernel.shape[1] == 1:
             continue
         flat = kernel.transpose(0, 2, 3, 1).reshape(len(kernel), -1)
         pairs = flat[:, : flat.shape[1] // 2 * 2].reshape(len(kernel), -1, 2)
-        for side in (pairs.clip(0), (-pairs).clip(0)):
-            assert 255 * side.sum(2).max() <= 32767
-    batch = rng.uniform(-1.0, 1.0, (6, 3, 224, 224)).astype(np.float32)
+        for part in (pairs.clip(0), (-pairs).clip(0)):
+            assert 255 * part.sum(2).max() <= 32767
+    batch = rng.uniform(-1.0, 1.0, (6, 3, side, side)).astype(np.float32)
     batch[0], batch[1] = 1.0, -1.0
     batch[2] = np.sign(batch[2])
     one, other = (session_features(data, batch, saturating=kind) for kind in (True, False))

@@ -6,10 +6,17 @@ import threading
 import numpy as np
 import pytest
 
+from everlearn import Memory
 from everlearn.errors import InvalidParameter, MissingPackage
-from everlearn.images import EfficientNetLite0, Pixels, SideBySide
+from everlearn.images import (
+    EfficientNetLite0,
+    EfficientNetLite2,
+    Pixels,
+    PPLCNetV2,
+    SideBySide,
+)
 from everlearn.images.batches import Embedded, embed_sources
-from everlearn.images.by_name import DEFAULT, WORDS, embedder_called, embedder_for, prepared_as
+from everlearn.images.by_name import WORDS, embedder_called, embedder_for, prepared_as
 from everlearn.images.embedders import Embedder, NetworkEmbedder, as_picture
 from everlearn.images.side_by_side import Together, joined, parts_in, taken_apart
 
@@ -161,9 +168,11 @@ def test_together_leaves_vectors_as_they_are(images, parts):
 
 
 def test_words_for_people():
-    assert {"fast", "balanced", "best"} <= set(WORDS)
+    assert {"basic", "fast", "balanced", "best"} <= set(WORDS)
+    assert embedder_for("basic").name == EfficientNetLite0().name
     assert embedder_for("fast").name == EfficientNetLite0(precision="int8").name
-    assert embedder_for(DEFAULT).name == EfficientNetLite0().name
+    balanced = EfficientNetLite2(precision="int8", crop=1.0)
+    assert embedder_for("balanced").name == balanced.name
     joined_words = embedder_for("pixels-4+pixels-2")
     assert parts_in(joined_words.name) == [("pixels 4 grey", 16), ("pixels 2 grey", 4)]
     assert prepared_as(joined_words.name, "pixels-4 + pixels-2").name == joined_words.name
@@ -178,13 +187,47 @@ def test_best_is_both_networks_on_the_whole_shorter_side(images, word, mirror):
     pytest.importorskip("everlearn_networks", reason="needs the distribution everlearn-networks")
     best = embedder_for(word)
     assert [part.name.split(" ")[0] for part in best.parts] == [
-        "efficientnet_lite0",
+        "efficientnet_lite2_int8",
         "pp_lcnetv2_base",
     ]
     assert embedder_called(best.name).name == best.name
     first = best.embed(images[:1])[0, :1280]
-    alone = EfficientNetLite0(crop=1.0, mirror=mirror).embed(images[:1])[0]
+    alone = EfficientNetLite2(precision="int8", crop=1.0, mirror=mirror).embed(images[:1])[0]
     assert np.allclose(first, alone / np.linalg.norm(alone) / np.sqrt(2), atol=1e-6)
+
+
+@pytest.mark.parametrize("word", ["best", "best-mirror", "best+pixels-4"])
+def test_a_memory_keeps_what_a_word_stood_for_when_it_was_taught(tmp_path, word, images):
+    """``best`` was EfficientNet-Lite0 beside PP-LCNetV2 once."""
+    pytest.importorskip("everlearn_networks", reason="needs the distribution everlearn-networks")
+    mirror = word == "best-mirror"
+    parts = [EfficientNetLite0(crop=1.0, mirror=mirror), PPLCNetV2(crop=1.0, mirror=mirror)]
+    former = SideBySide([*parts, Pixels(size=4)] if "pixels" in word else parts)
+    with Memory(tmp_path / "old", embedder=former) as memory:
+        memory.teach(images[0], "noise")
+    with Memory(tmp_path / "old", network=word) as memory:
+        assert memory.embedder.name == former.name
+        assert memory.ask(images[0])[0].name == "noise"
+    with Memory(tmp_path / "new", network=word) as memory:
+        assert memory.embedder.name == embedder_for(word).name != former.name
+
+
+def test_a_memory_of_what_balanced_was_before_needs_no_other_package(tmp_path, images, monkeypatch):
+    with Memory(tmp_path, embedder=EfficientNetLite0()) as memory:
+        memory.teach(images[0], "noise")
+    monkeypatch.setitem(__import__("sys").modules, "everlearn_networks", None)
+    for network in ("balanced", None):
+        with Memory(tmp_path, network=network) as memory:
+            assert memory.embedder.name == EfficientNetLite0().name
+
+
+def test_what_a_new_memory_looks_with(tmp_path, monkeypatch):
+    pytest.importorskip("everlearn_networks", reason="needs the distribution everlearn-networks")
+    with Memory(tmp_path / "with") as memory:
+        assert memory.embedder.name == embedder_for("balanced").name
+    monkeypatch.setitem(__import__("sys").modules, "everlearn_networks", None)
+    with Memory(tmp_path / "without") as memory:
+        assert memory.embedder.name == embedder_for("basic").name
 
 
 def test_without_its_distribution_best_says_how_to_get_it(monkeypatch):

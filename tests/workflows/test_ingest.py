@@ -37,6 +37,17 @@ def test_images_end_in_a_memory_that_knows_where_they_came_from(run, photos, tmp
         assert memory.forget(source=str(photos.folder / "lamp")).count == 3
 
 
+def test_the_network_is_that_of_the_memory(photos, tmp_path):
+    folder = tmp_path / "memory"
+    with Memory(folder, embedder=Pixels(size=5)) as memory:
+        memory.teach(photos.images[0], "cup")
+    found = CliRunner().invoke(app, ["-m", str(folder), "ingest", str(photos.folder)])
+    assert found.exit_code == 0, found.output
+    with Memory(folder) as memory:
+        assert memory.info()["embedder"] == Pixels(size=5).name
+        assert memory.names()["lamp"].count == 3
+
+
 def test_images_end_in_a_model_file_as_one_stream_would_make_it(run, photos, tmp_path):
     run(photos.folder, "--model", tmp_path / "model")
     vectors = Pixels(size=4).embed(photos.images)

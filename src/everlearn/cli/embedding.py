@@ -70,8 +70,8 @@ def reembed(
 ) -> None:
     """Change to another network, or to other parts of the pictures.
 
-    MODEL is a word (fast, balanced, best), an ONNX file, a name of another package (timm:NAME), or
-    several of these with + between them.
+    MODEL is a word (basic, fast, balanced, best), an ONNX file, a name of another package
+    (timm:NAME), or several of these with + between them.
     """
     if model is None and regions is None:
         raise click.UsageError("give a network, or --regions")
@@ -136,8 +136,8 @@ def compare_networks(
 ) -> None:
     """Compare networks on the taught pictures: accuracy and cost.
 
-    MODELS are words (fast, balanced, best), ONNX files, names of other packages (timm:NAME), or
-    several of these with + between them.
+    MODELS are words (basic, fast, balanced, best), ONNX files, names of other packages
+    (timm:NAME), or several of these with + between them.
     """
     memory = opened(ctx)
     embedders = [

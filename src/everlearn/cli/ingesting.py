@@ -11,6 +11,7 @@ from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, say
 from everlearn.cluster import Progress, fit
 from everlearn.errors import InvalidInput
+from everlearn.images.by_name import default_word
 from everlearn.memory.model.classifiers import default_classifier
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.persistence import save
@@ -33,9 +34,7 @@ PLAIN_SECONDS = 5.0
 @click.option("--workers", type=int, help="Processes of --on local; by default one per core.")
 @click.option(
     "--embedder",
-    default="efficientnet-lite0",
-    show_default=True,
-    help="The network; also pixels-16, or an ONNX file.",
+    help="The network; also pixels-16, or an ONNX file.  [default: that of the Memory]",
 )
 @click.option(
     "--checkpoint",
@@ -60,7 +59,7 @@ def ingest(
     sources: tuple[str, ...],
     engine: str,
     workers: int | None,
-    embedder: str,
+    embedder: str | None,
     checkpoint: str | None,
     keep_shards: bool,
     skip_bad: bool,
@@ -85,7 +84,7 @@ def ingest(
         found = workflow.ingest(
             memory,
             sources,
-            embedder=embedder,
+            embedder=embedder or memory.embedder.name,
             checkpoint=parts,
             engine=engine,
             workers=workers,
@@ -100,7 +99,7 @@ def ingest(
             list(sources),
             engine=engine,
             workers=workers,
-            embedder=embedder,
+            embedder=embedder or default_word(),
             checkpoint=parts,
             keep_shards=keep_shards,
             on_bad=on_bad,

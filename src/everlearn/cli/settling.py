@@ -21,7 +21,8 @@ class Share(click.FloatRange):
     "--network",
     "word",
     metavar="WORD|FILE",
-    help="fast, balanced or best; a file; see everlearn reembed.  [default: balanced]",
+    help="basic, fast, balanced or best; a file; see everlearn reembed.  [default: balanced, or "
+    "basic without everlearn-networks]",
 )
 @click.option(
     "--accept", type=Share(), help="Share of new pictures of taught things to accept, at least."

@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 
-from everlearn.errors import InvalidParameter
+from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.images.embedders import SHIPPED, EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
 from everlearn.images.hub_models import HUBS, hub_embedder, hub_of
 from everlearn.images.onnx_files import USUAL_CROP, Numbers
@@ -25,32 +26,43 @@ Given = str | os.PathLike[str]
 WHOLE = 1.0
 
 
-def _two_networks(*, mirror: bool = False) -> SideBySide:
-    return SideBySide(
-        [EfficientNetLite0(crop=WHOLE, mirror=mirror), PPLCNetV2(crop=WHOLE, mirror=mirror)]
-    )
+_lite2_int8 = partial(EfficientNetLite2, precision="int8")
+
+
+def _whole(*networks: Callable[..., Embedder], mirror: bool = False) -> SideBySide:
+    """Networks side by side, each looking at the whole shorter side."""
+    return SideBySide([network(crop=WHOLE, mirror=mirror) for network in networks])
 
 
 # Names accepted on the command line and by a Memory, and their embedders.
 WORDS: dict[str, Callable[[], Embedder]] = {
     "fast": lambda: EfficientNetLite0(precision="int8"),
-    "balanced": EfficientNetLite0,
-    "best": _two_networks,
-    "best-mirror": lambda: _two_networks(mirror=True),
+    "basic": EfficientNetLite0,
+    "balanced": lambda: _lite2_int8(crop=WHOLE),
+    "best": lambda: _whole(_lite2_int8, PPLCNetV2),
+    "best-mirror": lambda: _whole(_lite2_int8, PPLCNetV2, mirror=True),
     "efficientnet-lite0": EfficientNetLite0,
     "efficientnet-lite0-int8": lambda: EfficientNetLite0(precision="int8"),
     "efficientnet-lite2": EfficientNetLite2,
+    "efficientnet-lite2-int8": lambda: _lite2_int8(),
     "pp-lcnetv2": PPLCNetV2,
+}
+# What words stood for before: a Memory that was taught with it is still opened by the word.
+FORMER: dict[str, Callable[[], Embedder]] = {
+    "balanced": EfficientNetLite0,
+    "best": lambda: _whole(EfficientNetLite0, PPLCNetV2),
+    "best-mirror": lambda: _whole(EfficientNetLite0, PPLCNetV2, mirror=True),
 }
 # Networks that come with everlearn or everlearn-networks, by their file.
 OURS: dict[str, Callable[..., Embedder]] = {
     SHIPPED["float32"]: EfficientNetLite0,
     SHIPPED["int8"]: partial(EfficientNetLite0, precision="int8"),
-    LITE2: EfficientNetLite2,
+    LITE2["float32"]: EfficientNetLite2,
+    LITE2["int8"]: _lite2_int8,
     LCNET: PPLCNetV2,
 }
-# What a new Memory looks with.
-DEFAULT = "balanced"
+# What a new Memory looks with: where everlearn-networks is installed, and where it is not.
+DEFAULT, DEFAULT_ALONE = "balanced", "basic"
 BESIDE = "+"
 _PIXELS_WORD = re.compile(r"pixels(?:-(\d+))?")
 
@@ -78,10 +90,11 @@ def embedder_for(
     Parameters
     ----------
     word : str or path-like
-        ``fast``, ``balanced``, ``best`` or ``best-mirror``; ``efficientnet-lite0``,
-        ``efficientnet-lite0-int8``, ``pp-lcnetv2``, ``pixels`` or ``pixels-N``; ``timm:NAME``,
-        ``torchvision:NAME``, ``open_clip:NAME/WEIGHTS`` or ``transformers:NAME``; the path of an
-        ONNX file; or several of these with ``+`` between them.
+        ``basic``, ``fast``, ``balanced``, ``best`` or ``best-mirror``; ``efficientnet-lite0`` or
+        ``efficientnet-lite2``, each also with ``-int8``; ``pp-lcnetv2``, ``pixels`` or
+        ``pixels-N``; ``timm:NAME``, ``torchvision:NAME``, ``open_clip:NAME/WEIGHTS`` or
+        ``transformers:NAME``; the path of an ONNX file; or several of these with ``+`` between
+        them.
     size, mean, scale : optional
         As for :class:`OnnxEmbedder`; ``size`` for pixels as well.
     """
@@ -111,6 +124,11 @@ def embedder_for(
     return OnnxEmbedder(word, size=size, mean=mean, scale=scale)
 
 
+def default_word() -> str:
+    """What a new Memory looks with, where nothing is said."""
+    return DEFAULT if find_spec("everlearn_networks") is not None else DEFAULT_ALONE
+
+
 def as_embedder(meant: Embedder | Given) -> Embedder:
     """The embedder for a name or file; an embedder is returned unchanged."""
     return meant if isinstance(meant, Embedder) else embedder_for(meant)
@@ -136,9 +154,34 @@ def embedder_called(name: str | None) -> Embedder | None:
 def prepared_as(name: str | None, given: Given) -> Embedder:
     """The embedder for a name or file, with the preprocessing from a stored name.
 
-    The caller compares its name with the stored one.
+    If the name used to stand for another embedder, and that is the stored one, it is returned. The
+    caller compares its name with the stored one.
     """
     name = name or ""
+    try:
+        found = _prepared_as(name, given)
+        if found.name == name:
+            return found
+    except MissingPackage:
+        # What the word stood for when the vectors were made may need less.
+        former = _formerly(given)
+        if former is None or former.name != name:
+            raise
+        return former
+    former = _formerly(given)
+    return former if former is not None and former.name == name else found
+
+
+def _formerly(given: Given) -> Embedder | None:
+    """What a word stood for before, if it stands for something else now."""
+    parts = _side_by_side(given)
+    if not any(part in FORMER for part in parts):
+        return None
+    made = [FORMER[part]() if part in FORMER else embedder_for(part) for part in parts]
+    return made[0] if len(made) == 1 else SideBySide(made)
+
+
+def _prepared_as(name: str, given: Given) -> Embedder:
     parts, known = _side_by_side(given), [own for own, _ in parts_in(name)]
     if len(parts) > 1:
         # The stored names of as many networks give the preprocessing of each.

@@ -1,10 +1,13 @@
 """Networks of the distribution everlearn-networks."""
 
+from typing import Literal
+
+from everlearn.errors import InvalidParameter
 from everlearn.images.embedders import OnnxEmbedder, network_file
 from everlearn.images.onnx_files import USUAL_CROP
 
 LCNET = "pp_lcnetv2_base"
-LITE2 = "efficientnet_lite2"
+LITE2 = {"float32": "efficientnet_lite2", "int8": "efficientnet_lite2_int8"}
 
 
 class EfficientNetLite2(OnnxEmbedder):
@@ -14,19 +17,33 @@ class EfficientNetLite2(OnnxEmbedder):
 
     Parameters
     ----------
+    precision : {"float32", "int8"}, default="float32"
+        ``"int8"`` takes half of the time on processors with VNNI, and 5.4 MB instead of 9.7. The
+        two are different embedders and are never mixed.
     threads, mirror, crop
         As in :class:`OnnxEmbedder`.
 
     Notes
     -----
-    *Cost*: about twice that of EfficientNet-Lite0; 35 MB of memory.
+    *Cost*: about twice that of EfficientNet-Lite0 in float32, and as much as that in int8; 35 MB of
+    memory.
 
     *Promises*: a vector depends on the picture and the weights alone: not on its batch, on threads
     or on the run.
     """
 
-    def __init__(self, *, threads: int = 1, mirror: bool = False, crop: float = USUAL_CROP) -> None:
-        path, about = network_file(LITE2)
+    def __init__(
+        self,
+        *,
+        precision: Literal["float32", "int8"] = "float32",
+        threads: int = 1,
+        mirror: bool = False,
+        crop: float = USUAL_CROP,
+    ) -> None:
+        if precision not in LITE2:
+            raise InvalidParameter(f"precision is one of {', '.join(LITE2)}, not {precision!r}")
+        self.precision = precision
+        path, about = network_file(LITE2[precision])
         super().__init__(
             path,
             crop=crop,

@@ -86,10 +86,10 @@ class Memory:
         Which Memory of a database, "memory" by default; also written ``postgresql://…#name``.
     embedder : Embedder or path-like, optional
         Turns images into vectors. Defaults to the one the folder was taught with if it comes with
-        everlearn, and to EfficientNet-Lite0 for a new folder. Also a model name such as
-        ``"efficientnet-lite0-int8"``, or the path of an ONNX file; images are then preprocessed as
-        they were when the folder was taught.
-    network : {"fast", "balanced", "best"} or path-like, optional
+        everlearn; for a new folder to ``balanced``, or ``basic`` without everlearn-networks. Also a
+        model name such as ``"efficientnet-lite0-int8"``, or the path of an ONNX file; images are
+        then preprocessed as they were when the folder was taught.
+    network : {"basic", "fast", "balanced", "best"} or path-like, optional
         The embedder chosen by purpose. Accepts everything ``embedder`` does except an embedder
         object.
     classifier : an everlearn learner or a word, optional

@@ -24,9 +24,15 @@ from everlearn.images.batches import (
     embed_sources,
     thumbnail,
 )
-from everlearn.images.by_name import Given, embedder_called, prepared_as
+from everlearn.images.by_name import (
+    Given,
+    default_word,
+    embedder_called,
+    embedder_for,
+    prepared_as,
+)
 from everlearn.images.decode import Limits, read_bytes
-from everlearn.images.embedders import EfficientNetLite0, Embedder
+from everlearn.images.embedders import Embedder
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
 from everlearn.regions.boxes import Box
 from everlearn.regions.looking import Looker, Region, Sight, cut_out
@@ -88,7 +94,7 @@ class Intake:
             else:
                 known = self._known()
                 named = None if known is None else embedder_called(known)
-                self._embedder = named or EfficientNetLite0()
+                self._embedder = named or embedder_for(default_word())
         return self._embedder
 
     @embedder.setter
