@@ -21,7 +21,7 @@ from everlearn_papers.data.catalogue import cache_folder, find
 from everlearn_papers.data.mosaics import cifar100_pictures
 
 from everlearn.errors import MissingData
-from everlearn.images.by_name import embedder_for
+from everlearn.images.by_name import as_embedder
 from everlearn.images.decode import decode
 from everlearn.images.embedders import Embedder
 from everlearn.images.side_by_side import SideBySide, joined
@@ -65,9 +65,9 @@ def pictures(pack: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     raise MissingData(f"there is no pack {pack!r}")
 
 
-def seen(pack: str, word: str) -> Seen:
-    """A pack through a network, which is named by a word."""
-    X = _vectors(pack, embedder_for(word))
+def seen(pack: str, network: str | Embedder) -> Seen:
+    """A pack through a network, which may be named by a word."""
+    X = _vectors(pack, as_embedder(network))
     _, y, asked = pictures(pack)
     return Seen(unit(X), y, asked)
 

@@ -16,6 +16,7 @@ from everlearn_papers.data.catalogue import find
 
 from benchmarks.images_speed import Precision
 from benchmarks.side_by_side import Line
+from benchmarks.unknown import choice
 from everlearn import Memory
 from everlearn.images.batches import Unreadable, embed_sources
 from everlearn.images.decode import decode
@@ -90,11 +91,9 @@ def unknown(X: np.ndarray, names: np.ndarray, n_known: int = N_KNOWN) -> tuple[f
     """The share of unknown classes' photographs flagged, and of known ones accepted."""
     flagged, accepted = [], []
     for seed in range(CHOICES):
-        rng = np.random.default_rng(seed)
-        known = rng.choice(np.unique(names), n_known, replace=False)
-        taught, asked = split(names, rng)
+        known, taught, asked = choice(names, TAUGHT_EACH, n_known, seed)
         with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
-            memory.teach_many((X[i], str(names[i])) for i in taught if names[i] in known)
+            memory.teach_many(((X[i], str(names[i])) for i in taught), again=True)
             verdicts = np.array([memory.ask(x).unknown for x in X[asked]])
         of_known = np.isin(names[asked], known)
         flagged.append(verdicts[~of_known].mean())
@@ -118,7 +117,7 @@ def turntable_at(precision: Precision) -> tuple[np.ndarray, np.ndarray]:
     images, labels, frame = packs.arrays("icub_camera50.npz", "images", "labels", "frame")
     rows = np.flatnonzero(frame % TURNTABLE_EVERY == 0)
     vectors = EfficientNetLite0(precision=precision).embed(list(images[rows]))
-    return vectors, labels[rows].astype(str)
+    return vectors, np.array([f"{label:02d}" for label in labels[rows]])
 
 
 def cifar_at(precision: Precision) -> tuple[np.ndarray, np.ndarray]:
