@@ -16,9 +16,9 @@ import onnx
 from benchmarks.features import Seen, seen
 from benchmarks.side_by_side import Line
 from everlearn.errors import MissingPackage
-from everlearn.images.by_name import WHOLE, embedder_for
+from everlearn.images.by_name import embedder_for
 from everlearn.images.embedders import Embedder, OnnxEmbedder, as_picture
-from everlearn.images.shipped import EfficientNetLite2, PPLCNetV2
+from everlearn.images.shipped import WHOLE, EfficientNetLite2, PPLCNetV2
 from everlearn.images.side_by_side import SideBySide
 from everlearn.memory.model.classifiers import default_classifier
 

@@ -11,7 +11,7 @@ from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_json, say
 from everlearn.cluster import Progress, fit
 from everlearn.errors import InvalidInput
-from everlearn.images.by_name import default_word
+from everlearn.images.shipped import default_embedder
 from everlearn.memory.model.classifiers import default_classifier
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.persistence import save
@@ -99,7 +99,7 @@ def ingest(
             list(sources),
             engine=engine,
             workers=workers,
-            embedder=embedder or default_word(),
+            embedder=embedder or default_embedder().name,
             checkpoint=parts,
             keep_shards=keep_shards,
             on_bad=on_bad,

@@ -10,21 +10,15 @@ import os
 import re
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 
 from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.images.embedders import SHIPPED, EfficientNetLite0, Embedder, OnnxEmbedder, Pixels
 from everlearn.images.hub_models import HUBS, hub_embedder, hub_of
 from everlearn.images.onnx_files import USUAL_CROP, Numbers
-from everlearn.images.shipped import LCNET, LITE2, EfficientNetLite2, PPLCNetV2
+from everlearn.images.shipped import LCNET, LITE2, WHOLE, EfficientNetLite2, PPLCNetV2, balanced
 from everlearn.images.side_by_side import SideBySide, parts_in
 
 Given = str | os.PathLike[str]
-
-# The whole shorter side of a picture: more accurate than the usual centre crop, by a point on
-# held-out training pictures of CIFAR-100.
-WHOLE = 1.0
-
 
 _lite2_int8 = partial(EfficientNetLite2, precision="int8")
 
@@ -38,7 +32,7 @@ def _whole(*networks: Callable[..., Embedder], mirror: bool = False) -> SideBySi
 WORDS: dict[str, Callable[[], Embedder]] = {
     "fast": lambda: EfficientNetLite0(precision="int8"),
     "basic": EfficientNetLite0,
-    "balanced": lambda: _lite2_int8(crop=WHOLE),
+    "balanced": balanced,
     "best": lambda: _whole(_lite2_int8, PPLCNetV2),
     "best-mirror": lambda: _whole(_lite2_int8, PPLCNetV2, mirror=True),
     "efficientnet-lite0": EfficientNetLite0,
@@ -61,8 +55,6 @@ OURS: dict[str, Callable[..., Embedder]] = {
     LITE2["int8"]: _lite2_int8,
     LCNET: PPLCNetV2,
 }
-# What a new Memory looks with: where everlearn-networks is installed, and where it is not.
-DEFAULT, DEFAULT_ALONE = "balanced", "basic"
 BESIDE = "+"
 _PIXELS_WORD = re.compile(r"pixels(?:-(\d+))?")
 
@@ -122,11 +114,6 @@ def embedder_for(
             f"'pixels-16', the path of an ONNX file, or a name of another package: {hubs}"
         )
     return OnnxEmbedder(word, size=size, mean=mean, scale=scale)
-
-
-def default_word() -> str:
-    """What a new Memory looks with, where nothing is said."""
-    return DEFAULT if find_spec("everlearn_networks") is not None else DEFAULT_ALONE
 
 
 def as_embedder(meant: Embedder | Given) -> Embedder:

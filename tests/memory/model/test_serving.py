@@ -47,7 +47,7 @@ def files(tmp_path, rng):
 
 @pytest.fixture(autouse=True)
 def small_network(monkeypatch):
-    monkeypatch.setattr("everlearn.memory.edits.intake.embedder_for", lambda _: OfPictures())
+    monkeypatch.setattr("everlearn.memory.edits.intake.default_embedder", OfPictures)
 
 
 @pytest.fixture

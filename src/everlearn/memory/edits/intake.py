@@ -24,15 +24,10 @@ from everlearn.images.batches import (
     embed_sources,
     thumbnail,
 )
-from everlearn.images.by_name import (
-    Given,
-    default_word,
-    embedder_called,
-    embedder_for,
-    prepared_as,
-)
+from everlearn.images.by_name import Given, embedder_called, prepared_as
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
+from everlearn.images.shipped import default_embedder
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
 from everlearn.regions.boxes import Box
 from everlearn.regions.looking import Looker, Region, Sight, cut_out
@@ -94,7 +89,7 @@ class Intake:
             else:
                 known = self._known()
                 named = None if known is None else embedder_called(known)
-                self._embedder = named or embedder_for(default_word())
+                self._embedder = named or default_embedder()
         return self._embedder
 
     @embedder.setter
