@@ -1,1 +1,1 @@
-"""Faults injected and hostile input, run against ourselves."""
+"""Attacks against ourselves: fault injection and hostile input."""

@@ -1,10 +1,10 @@
-"""Alter bytes of a journal; every alteration is harmless or named, never another answer.
+"""Alters bytes of a journal; every alteration is harmless or detected, never a wrong answer.
 
     python -m attacks.altered_journals [ALTERATIONS] [SEED]
 
 A journal with names, thumbnails, a rename, something forgotten and something undone is copied with
-one to four bytes altered, and opened and asked everything it can be asked; then it is opened to
-teach, taught one example more, and asked again.
+one to four bytes altered, opened, and asked everything a reader can ask; then it is opened to
+teach, taught one more example, and asked again.
 """
 
 import json
@@ -63,7 +63,7 @@ def _beside(number: int, x: np.ndarray) -> PictureProposals | None:
 
 
 def everything(folder: Path) -> dict[str, Any]:
-    """All a reader can ask."""
+    """All answers a reader can get."""
     questions = np.random.default_rng(1).normal(size=(5, WIDTH)).astype(np.float32)
     with Memory(folder, read_only=True) as memory:
         teachings = memory.teachings()
@@ -77,7 +77,7 @@ def everything(folder: Path) -> dict[str, Any]:
 
 
 def after_teaching(folder: Path) -> dict[str, Any]:
-    """What is known after one teaching more."""
+    """The state after one more teaching."""
     with Memory(folder) as memory:
         memory.teach(np.ones(WIDTH), "another")
     found = everything(folder)
@@ -93,7 +93,7 @@ def altered(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def attack(alterations: int, seed: int = 0) -> Counter[str]:
-    """What the alterations led to: "harmless", the name of an error, or what went wrong."""
+    """Counts of outcomes: "harmless", the name of an error, or what went wrong."""
     rng = np.random.default_rng(seed)
     verdicts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as place:

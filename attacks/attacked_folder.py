@@ -1,4 +1,4 @@
-"""A Memory under attack: changes of every kind, carried out on it and on plain lists alike."""
+"""A Memory under attack: changes of every kind, applied to it and to plain lists alike."""
 
 import contextlib
 import tempfile
@@ -30,10 +30,10 @@ from everlearn.memory.storage.rows import given_box
 
 MANY = 120
 CLASSIFIERS = (RecursiveRLSC(regularization=0.3, recoding=0.5), NearestClassMean())
-# Whoever accepts almost nothing keeps every picture among the strangers.
+# Accepting almost nothing keeps every picture among the unknowns.
 ACCEPT = 1e-6
 
-# Changes about a group of strangers; which ones are in it is known when the change is made.
+# Changes to a group of unknowns; its members are known when the change is made.
 ABOUT_GROUPS = ("name", "ignore", "drop")
 KINDS = (
     "teach",
@@ -61,7 +61,7 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Change:
-    """One step of a plan: its kind and what it is about."""
+    """One step of a plan: its kind and its arguments."""
 
     kind: str
     values: list[Any] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Held:
     network: int
 
     def is_what(self, plain: PlainMemory) -> bool:
-        """Whether that is what a plain list says."""
+        """Whether that equals the plain lists."""
         sure = (self.strangers, plain.strangers)
         mine, theirs = ({k: v for k, v in s.items() if k not in plain.unsure} for s in sure)
         same_network = self.network == plain.network or not self.taught
@@ -92,7 +92,7 @@ class Held:
 
 
 class Folder:
-    """A Memory, and what it should hold."""
+    """A Memory, and its expected content."""
 
     def __init__(self, place: Path, rng: np.random.Generator) -> None:
         self.place = place
@@ -104,7 +104,7 @@ class Folder:
         self._used: Counter[str] = Counter()
 
     def plan(self, kind: str) -> list[tuple[Change, PlainMemory]]:
-        """Some changes, the last of this kind, each with what should be there after it."""
+        """Some changes, the last of this kind, each with the expected content after it."""
         expected = self.plain.copy()
         steps: list[tuple[Change, PlainMemory]] = []
         backup = self.backup
@@ -131,7 +131,7 @@ class Folder:
             for _ in range(4):
                 add(self.change("remember", expected))
         if kind == "erase" and (known := _to_be_taught(expected)) is not None:
-            # An erase finds its pictures among the strangers as well.
+            # An erase finds its pictures among the unknowns as well.
             add(Change("teach", [known, expected.names()[0]]))
             add(Change("erase", [expected.names()[0], self._new("receipt")]))
         elif kind == "restore":
@@ -142,7 +142,7 @@ class Folder:
         return steps
 
     def change(self, kind: str, expected: PlainMemory) -> Change:
-        """A change of some kind to what is there."""
+        """A change of some kind to the current content."""
         names = expected.names()
         name = names[int(self.rng.integers(len(names)))]
         if kind == "teach":
@@ -182,7 +182,7 @@ class Folder:
         return Change(kind)
 
     def many(self, expected: PlainMemory, count: int) -> Change:
-        """Many to be taught."""
+        """Many examples to be taught."""
         names = [self._name(expected) for _ in range(5)]
         return Change("teach many", [[self._number(), names[i % 5]] for i in range(count)])
 
@@ -205,7 +205,7 @@ class Folder:
         return names[int(self.rng.integers(len(names)))]
 
     def _other(self, network: int) -> list[Any]:
-        """Another Memory to merge, and what is in it."""
+        """Another Memory to merge, and its content."""
         path = self.place / self._new("other")
         pairs = [(self._number(), self._new_name()) for _ in range(MANY)]
         with Memory(path) as other:
@@ -214,7 +214,7 @@ class Folder:
 
 
 def carried_out(change: Change, memory: Memory, folder: Folder, tell: Tell) -> Memory:
-    """Make a change; the Memory to go on with, since a restored one is opened anew."""
+    """Make a change; returns the Memory to continue with, since a restored one is reopened."""
     if change.kind != "restore":
         apply(change, memory, folder.place, tell)
         return memory
@@ -224,7 +224,7 @@ def carried_out(change: Change, memory: Memory, folder: Folder, tell: Tell) -> M
 
 
 def every_kind_once(rng: np.random.Generator) -> None:
-    """Every module is imported and every function compiled before processes are forked."""
+    """Import every module and compile every function before processes are forked."""
     with tempfile.TemporaryDirectory() as place:
         folder = Folder(Path(place), rng)
         memory = Memory(folder.path, accept=ACCEPT)
@@ -242,7 +242,7 @@ def every_kind_once(rng: np.random.Generator) -> None:
 
 
 def apply_plain(change: Change, plain: PlainMemory, backup: tuple[str, PlainMemory] | None) -> None:
-    """What a change should do; a group of strangers has to be known by now."""
+    """The expected effect of a change; the members of a group of unknowns must be known."""
     kind, values = change.kind, change.values
     if kind == "teach":
         plain.teach_many([(values[0], values[1])])
@@ -264,7 +264,7 @@ def apply_plain(change: Change, plain: PlainMemory, backup: tuple[str, PlainMemo
 
 
 def apply(change: Change, memory: Memory, place: Path, tell: Tell) -> None:
-    """The same on the Memory; tells what is acknowledged, and notes who is in a group."""
+    """Apply the change to the Memory; reports acknowledgements and the members of groups."""
     kind, values = change.kind, change.values
     network = network_of(memory)
     if kind == "teach":
@@ -307,7 +307,7 @@ def apply(change: Change, memory: Memory, place: Path, tell: Tell) -> None:
 
 
 def _synced(memory: Memory, other: str) -> None:
-    """Exchange with another Memory, which then holds the same."""
+    """Synchronise with another Memory, which then has the same content."""
     memory.sync(other)
     with Memory(other, read_only=True) as there:
         if held_by(there).taught != held_by(memory).taught:
@@ -315,7 +315,7 @@ def _synced(memory: Memory, other: str) -> None:
 
 
 def _relocated(memory: Memory, place: Path, numbers: list[int]) -> None:
-    """Every picture that was taught moves to another folder, wherever it lay."""
+    """Move every taught picture to another folder."""
     place.mkdir()
     for number in numbers:
         (place / Path(source(number)).name).write_bytes(picture(number))
@@ -343,7 +343,7 @@ def network_of(memory: Memory) -> int:
 
 
 def held_by(memory: Memory) -> Held:
-    """What counts and who is kept, every vector compared with what its number stands for."""
+    """What counts and which unknowns are kept, every vector compared with its number."""
     store = memory._opened
 
     def look() -> Held:
@@ -365,7 +365,7 @@ def held_by(memory: Memory) -> Held:
 
 
 def _to_be_taught(plain: PlainMemory) -> int | None:
-    """A stranger that nothing counts for."""
+    """An unknown that nothing counts for."""
     counting = {number for number, _ in plain.taught}
     with contextlib.suppress(StopIteration):
         return next(number for number in plain.strangers if number not in counting)

@@ -2,8 +2,8 @@
 
     python -m attacks.beside_readers [QUESTIONS] [SEED]
 
-Some readers may write in the folder, one may not (where this runs as root). Every answer must be a
-name that was ever taught; any error is a false one, since nothing is ever wrong with the folder.
+Some readers have write permission in the folder, one has not (if this runs as root). Every answer
+must be a name that was taught at some time; any error is false, since the folder is never damaged.
 """
 
 import json
@@ -50,12 +50,12 @@ KINDS = (
 )
 NOBODY = 65534
 MOST_TAUGHT = 400
-# After so many questions a reader opens the folder anew.
+# A reader reopens the folder after this many questions.
 REOPEN_EVERY = 200
 
 
 def read(folder: Path, questions: int, seed: int, pipe: int) -> None:
-    """Ask, and tell what went wrong."""
+    """Ask, and report errors."""
     rng = np.random.default_rng(seed)
     found: Counter[str] = Counter()
     asked = 0
@@ -75,7 +75,7 @@ def read(folder: Path, questions: int, seed: int, pipe: int) -> None:
 
 
 def attack(questions: int, seed: int = 0) -> Counter[str]:
-    """What the readers found, while changes were made until the last of them was done."""
+    """Errors of the readers while changes are made."""
     editor.SNAPSHOT_EVERY = 256
     rng = np.random.default_rng(seed)
     every_kind_once(rng)
@@ -119,7 +119,7 @@ def attack(questions: int, seed: int = 0) -> Counter[str]:
 
 
 def _apply(memory: Memory, folder: Folder, kind: str) -> Memory:
-    """Make a change of some kind, and those it needs; the Memory to go on with."""
+    """Make a change of some kind, and those it needs; returns the Memory to continue with."""
     for change, _ in folder.plan(kind):
         memory = carried_out(change, memory, folder, lambda _: None)
         apply_plain(change, folder.plain, folder.backup)

@@ -1,10 +1,10 @@
-"""Workers killed with -9 every five seconds for a minute, and the driver killed once.
+"""Kills workers with -9 every five seconds for a minute, and the driver once.
 
     python -m attacks.cluster_faults --engine dask
 
-Claim: the result is that of an undisturbed fit, in every bit, and nothing is counted twice. The
-driver is a process of its own that is killed together with whatever it started; the second one
-finds the checkpoint of the first.
+Claim: the result equals that of an undisturbed fit in every bit, and nothing is counted twice. The
+driver is a separate process that is killed together with its children; the second one resumes from
+the checkpoint of the first.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from everlearn import StreamingLDA, load, save
 from everlearn.cluster import ShardedModel, fit, plan
 from everlearn.persistence import dumps
 
-# Of whom it is said on the command line that they do the work, by engine.
+# Words in the command lines of worker processes, by engine.
 WORKERS = {
     "local": "popen_loky",
     "dask": "spawn_main",
     "ray": "ray::",
     "spark": "pyspark.daemon",
 }
-# Ray's node ends with its agents, which are no workers.
+# Ray's node ends with its agents, which are not workers.
 AGENT = "Agent"
 
 
@@ -45,7 +45,7 @@ def drive(engine_name: str, folder: Path) -> None:
 
 
 def undisturbed(paths: list[str], known: Path) -> ShardedModel:
-    """The same fit in peace; left in a file beside the shards for the next run."""
+    """The same fit without faults; stored in a file for the next run."""
     if not known.exists():
         plan.TASK_BYTES = 1
         save(fit(StreamingLDA(), paths, workers=2), known)
@@ -54,7 +54,7 @@ def undisturbed(paths: list[str], known: Path) -> ShardedModel:
 
 
 def started_driver(options: argparse.Namespace) -> subprocess.Popen[bytes]:
-    """A driver whose cluster is up: what is killed before is none of the fit's business."""
+    """A driver whose cluster is up: earlier kills do not concern the fit."""
     fitting = options.folder / "fitting"
     fitting.unlink(missing_ok=True)
     command = [sys.executable, "-m", "attacks.cluster_faults", "--drive"]

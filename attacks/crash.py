@@ -1,15 +1,15 @@
-"""Kill a process in the middle of every kind of change, again and again; count what is lost.
+"""Kills a process in the middle of every kind of change, repeatedly, and counts losses.
 
     python -m attacks.crash [KILLS] [SEED]
 
-Each round forks a process that opens the Memory and carries out a plan of changes, the last of them
-of the kind this round is about, telling through a pipe what it begins, what it was acknowledged and
-what it has finished. A timer of the kernel kills it (SIGKILL) at a random moment of that last
-change: inside a transaction, while a snapshot is written, while pages are rewritten. Then the
-folder is compared with a plain list of what it should hold: as before the change or after it, and
-for many teachings every acknowledged one. Everything is verified (all digests; the model against a
-replay, bit for bit; the receipt of an erase), and what was erased is searched for in every byte of
-every file once the folder has been opened to teach.
+Each round forks a process that opens the Memory and makes a series of changes, the last of them of
+the kind under test, reporting through a pipe what it begins, what was acknowledged and what is
+done. A kernel timer kills it (SIGKILL) at a random moment of that last change: inside a
+transaction, while a snapshot is written, while pages are rewritten. Then the folder is compared
+with plain lists of its expected content: as before the change or after it, and for many teachings
+every acknowledged one. Everything is verified (all digests; the model against a replay, bit for
+bit; the receipt of an erase), and erased content is searched for in every byte of every file once
+the folder has been opened to teach.
 
 Only kills inside a change are counted as kills, each under its kind.
 """
@@ -45,14 +45,14 @@ from everlearn.errors import NotAMemory
 from everlearn.memory.edits import editor
 
 ROUNDS_PER_FOLDER = 40
-# Snapshots often, so that many kills fall into the writing of one.
+# Frequent snapshots, so that many kills interrupt the writing of one.
 SNAPSHOT_EVERY = 256
 SLOW = ("teach many", "merge", "sync", "relocate", "erase", "use", "backup", "restore", "reembed")
 
 
 @dataclass
 class Tally:
-    """What was found over all rounds."""
+    """Totals over all rounds."""
 
     rounds: int = 0
     kills: int = 0
@@ -69,7 +69,7 @@ class Tally:
 
 
 class _Event(ctypes.Structure):
-    """What a timer of the kernel does: struct sigevent."""
+    """The action of a kernel timer: struct sigevent."""
 
     _fields_ = (
         ("value", ctypes.c_void_p),
@@ -80,7 +80,7 @@ class _Event(ctypes.Structure):
 
 
 def die_in(seconds: float) -> None:
-    """Have the kernel send this process SIGKILL, whoever else wants the processor by then."""
+    """Have the kernel send SIGKILL to this process, independent of the scheduler."""
     library = ctypes.CDLL(None, use_errno=True)
     timer, event = ctypes.c_void_p(), _Event(None, signal.SIGKILL, 0)
     nanoseconds = max(1, int(1e9 * seconds))
@@ -90,7 +90,7 @@ def die_in(seconds: float) -> None:
 
 
 def live(folder: Folder, steps: list[Change], pipe: int, seconds: float) -> None:
-    """Carry out a plan in a process of its own, which dies so long after its last step began."""
+    """Run a plan in a separate process, which dies this long after its last step began."""
     editor.SNAPSHOT_EVERY = SNAPSHOT_EVERY
 
     def tell(line: str) -> None:
@@ -107,7 +107,7 @@ def live(folder: Folder, steps: list[Change], pipe: int, seconds: float) -> None
 
 
 def one_life(folder: Folder, steps: list[Change], longest: float) -> list[str]:
-    """Start a process that is killed in its last step; what it told."""
+    """Start a process that is killed in its last step; returns its reports."""
     reading, writing = os.pipe()
     seconds = float(folder.rng.uniform(0.0, longest))
     child = os.fork()
@@ -131,7 +131,7 @@ def one_life(folder: Folder, steps: list[Change], longest: float) -> list[str]:
 def check(
     folder: Folder, steps: list[tuple[Change, PlainMemory]], lines: list[str], tally: Tally
 ) -> None:
-    """Compare the folder with what it may hold; the plain list becomes what it does hold."""
+    """Compare the folder with its possible contents, and update the plain lists."""
     done = sum(line.startswith("end ") for line in lines)
     tally.acknowledged += sum(line.startswith("ack ") for line in lines)
     tally.wrong += [line for line in lines if line.startswith("failed")]
@@ -164,9 +164,9 @@ def check(
 def _as_told(
     folder: Folder, changes: list[Change], lines: list[str]
 ) -> list[tuple[Change, PlainMemory]]:
-    """What should be there after each step, by what was told while it was made.
+    """The expected content after each step, from the reports during it.
 
-    Who is in a group, and whether a picture was kept at all, is known only then.
+    The members of a group, and whether a picture was kept at all, are known only then.
     """
     expected, backup = folder.plain.copy(), folder.backup
     told: dict[int, list[str]] = defaultdict(list)
@@ -192,7 +192,7 @@ def _as_told(
 def _look_at_what_was_written(
     folder: Folder, change: Change, expected: PlainMemory, tally: Tally
 ) -> None:
-    """Backups and receipts have their names only when they are complete."""
+    """Backups and receipts get their names only when they are complete."""
     if change.kind == "backup" and (path := folder.place / change.values[0]).exists():
         folder.backup = change.values[0], expected.copy()
         with Memory(path, read_only=True) as backup:
@@ -203,7 +203,7 @@ def _look_at_what_was_written(
 
 
 def _acknowledged_last(lines: list[str]) -> set[int]:
-    """What was acknowledged of the step that was going on."""
+    """The acknowledgements of the interrupted step."""
     acknowledged: set[int] = set()
     for line in lines:
         if line.startswith("ack "):
@@ -214,7 +214,7 @@ def _acknowledged_last(lines: list[str]) -> set[int]:
 
 
 def _some_taught(before: PlainMemory, change: Change, held: Held, tally: Tally) -> PlainMemory:
-    """Many are taught in several transactions: some of them, from the first on, may be there."""
+    """Many are taught in several transactions: a prefix of them may be there."""
     taught = change.values[1] if change.kind in ("merge", "sync") else change.values
     pairs: Taught = [(number, name) for number, name in taught]
     some = before.copy()
@@ -226,9 +226,9 @@ def _some_taught(before: PlainMemory, change: Change, held: Held, tally: Tally) 
 
 
 def _held(folder: Folder, tally: Tally) -> Held | None:
-    """What the folder holds, after looking at all of it."""
+    """The content of the folder, after verifying it."""
     try:
-        # Read only, so that the next process finds the folder as the kill left it.
+        # Read-only, so that the next process finds the folder as the kill left it.
         with Memory(folder.path, read_only=True) as memory:
             found = memory.verify()
             tally.not_verified += not found.ok
@@ -240,7 +240,7 @@ def _held(folder: Folder, tally: Tally) -> Held | None:
 
 
 def search(folder: Folder, tally: Tally) -> None:
-    """Open the folder to teach, which finishes any erase; then look for what was erased."""
+    """Open the folder to teach, which finishes any erase; then search for erased content."""
     with Memory(folder.path) as memory:
         if folder.receipt is not None:
             tally.receipts_checked += 1
@@ -260,7 +260,7 @@ def search(folder: Folder, tally: Tally) -> None:
 
 
 def survive(kills: int, seed: int = 0) -> Tally:
-    """Kill so many times, the kinds of change in turn."""
+    """Kill this many times, cycling through the kinds of change."""
     tally = Tally()
     every_kind_once(np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
@@ -280,7 +280,7 @@ def survive(kills: int, seed: int = 0) -> Tally:
                     tally.killed_inside[kind] += 1
                     longest[kind] *= 1.25
                 else:
-                    # Killed too late: next time sooner.
+                    # Killed too late: sooner next time.
                     tally.killed_between += 1
                     longest[kind] *= 0.6
                 check(folder, steps, lines, tally)

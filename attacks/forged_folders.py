@@ -1,9 +1,9 @@
-"""Folders from somebody who means harm: opened, asked, merged and taught, each in its own process.
+"""Forged folders: opened, asked, merged and taught, each in its own process.
 
     python -m attacks.forged_folders [FOLDERS] [SEED]
 
-A forger knows the format: rows are changed to something hostile and their digests computed anew.
-Allowed are answers and named errors within ten seconds of processor time and a gigabyte.
+The forger knows the format: rows are given hostile values and their digests recomputed. Allowed
+outcomes are answers and named errors within ten seconds of processor time and a gigabyte.
 """
 
 import json
@@ -27,7 +27,7 @@ from everlearn.errors import EverlearnError
 from everlearn.memory.storage.rows import BEGINNING, content_of, linked, row_checksum
 from everlearn.memory.storage.sqlite.database import FILE
 
-# Of the processor; and of the clock, for what waits without computing.
+# Limits of processor time, and of wall time for what waits without computing.
 SECONDS = 10
 ASLEEP = 120
 MEGABYTES = 1500
@@ -76,7 +76,7 @@ Forgery = Callable[[sqlite3.Connection, np.random.Generator], str]
 
 
 def a_row(db: sqlite3.Connection, rng: np.random.Generator) -> str:
-    """A hostile value in one row, sealed again."""
+    """A hostile value in one row, with a valid checksum."""
     table = str(rng.choice(list(COLUMNS)))
     columns = COLUMNS[table].split(", ")
     column = columns[int(rng.integers(len(columns)))]
@@ -94,7 +94,7 @@ def a_row(db: sqlite3.Connection, rng: np.random.Generator) -> str:
 
 
 def a_vector(db: sqlite3.Connection, rng: np.random.Generator) -> str:
-    """A hostile vector, its digest and the chain made to fit."""
+    """A hostile vector, with matching digest and chain."""
     kinds = {
         "inf": np.full(WIDTH, np.inf, np.float32).tobytes(),
         "nan": np.full(WIDTH, np.nan, np.float32).tobytes(),
@@ -119,7 +119,7 @@ def a_vector(db: sqlite3.Connection, rng: np.random.Generator) -> str:
 
 
 def a_log(db: sqlite3.Connection, rng: np.random.Generator) -> str:
-    """A hostile entry of the log, the chain made to fit."""
+    """A hostile log entry, with a matching chain."""
     column = str(rng.choice(["position", "operation", "teaching", "name", "sign"]))
     value = HOSTILE[int(rng.integers(len(HOSTILE)))]
     at = int(rng.integers(1, 250))
@@ -129,7 +129,7 @@ def a_log(db: sqlite3.Connection, rng: np.random.Generator) -> str:
 
 
 def a_schema(db: sqlite3.Connection, rng: np.random.Generator) -> str:
-    """Another schema, or a view that never ends where a table should be."""
+    """Another schema, or an endless view in place of a table."""
     if rng.random() < 0.5:
         statement = str(rng.choice(SCHEMAS))
         db.execute(statement)
@@ -143,7 +143,7 @@ def a_schema(db: sqlite3.Connection, rng: np.random.Generator) -> str:
 
 
 def a_fact(db: sqlite3.Connection, rng: np.random.Generator) -> str:
-    """Facts that are words but make no sense."""
+    """Facts with invalid values."""
     key = str(rng.choice(["n_features", "embedder", "classifier", "teachings_used", "other"]))
     values = ["-1", "0", "1e9", "99999999999999999999", "x", "", "A" * 4096, "²", "AAAA", "7"]
     value = str(rng.choice(values))
@@ -168,7 +168,7 @@ FORGERIES: tuple[Forgery, ...] = (a_row, a_vector, a_log, a_schema, a_fact)
 
 
 def forge(folder: Path, rng: np.random.Generator) -> str:
-    """Forge one folder; what was done to it."""
+    """Forge one folder; returns a description."""
     forgery = FORGERIES[int(rng.integers(len(FORGERIES)))]
     db = sqlite3.connect(folder / FILE, isolation_level=None)
     try:
@@ -184,7 +184,7 @@ def forge(folder: Path, rng: np.random.Generator) -> str:
 
 
 def use(folder: Path, mine: Path) -> None:
-    """Everything a person might do with a folder that was given to them."""
+    """Everything a person might do with a folder from someone else."""
     questions = np.random.default_rng(1).normal(size=(3, WIDTH))
     with Memory(folder, read_only=True) as memory:
         memory.names()
@@ -204,7 +204,7 @@ def use(folder: Path, mine: Path) -> None:
 
 
 def judged(folder: Path, mine: Path) -> str:
-    """What using a folder ended in, in a process of its own."""
+    """The outcome of using a folder, in a separate process."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -229,7 +229,7 @@ def judged(folder: Path, mine: Path) -> str:
 
 
 def attack(folders: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
-    """How often each verdict was reached, and what led to those that should not be."""
+    """Counts of outcomes, with the causes of the forbidden ones."""
     rng = np.random.default_rng(seed)
     verdicts: Counter[str] = Counter()
     wrong: list[str] = []

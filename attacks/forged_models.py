@@ -1,11 +1,11 @@
-"""Model files that are intact and false: every digest is right, and nothing in them has to be.
+"""Forged model files: every digest is correct, and nothing else has to be.
 
     python -m attacks.forged_models --files 100000
 
 Each file is a saved learner of which some parameter, note, label or array was replaced before the
-digest was computed anew. Loading it, and then asking and teaching what was loaded, may raise one of
-everlearn's named errors or give an answer; it may not raise anything else, crash or hang. The
-attacker works in processes of its own, so that a crash is counted and survived.
+digest was recomputed. Loading it, and then asking and teaching the result, may raise one of
+everlearn's named errors or give an answer; it must not raise anything else, crash or hang. The
+attacks run in separate processes, so that a crash is counted and survived.
 """
 
 import argparse
@@ -51,7 +51,7 @@ EXTREMES = [0.0, 1.0, -1.0, 1e20, -1e20, 1e154, 1e300, np.inf, -np.inf, np.nan]
 
 
 def makers() -> dict[str, Any]:
-    """A way to make one taught learner of every kind that can be saved."""
+    """Constructors of one fitted learner of every kind that can be saved."""
     import everlearn as e
 
     pca = e.StreamingPCA(n_components=3, axes="steady")
@@ -106,7 +106,7 @@ def examples(kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def original(kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The description and the arrays of one taught learner."""
+    """The description and the arrays of one fitted learner."""
     learner = makers()[kind].fit(*examples(kind))
     arrays: dict[str, np.ndarray] = {}
     description = persistence._describe(learner, arrays, "")
@@ -116,7 +116,7 @@ def original(kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def forge(
     rng: np.random.Generator, description: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The same with one to three things replaced."""
+    """The same with one to three values replaced."""
     description, arrays = copy.deepcopy(description), dict(arrays)
     for _ in range(rng.integers(1, 4)):
         if arrays and rng.random() < 0.6:
@@ -192,7 +192,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def write(path: Path, description: dict[str, Any] | str, arrays: dict[str, np.ndarray]) -> None:
-    """An intact file, whatever it says."""
+    """A file with a valid digest for any content."""
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(10_000)  # what the attacker nests is the loader's trouble, not his own
     text = description if isinstance(description, str) else json.dumps(description)
@@ -208,7 +208,7 @@ def write(path: Path, description: dict[str, Any] | str, arrays: dict[str, np.nd
 
 
 def attack(path: Path, X: np.ndarray, y: np.ndarray) -> str:
-    """Load, ask and teach; what became of it. Raises what is not a named error."""
+    """Load, ask and teach; returns the outcome. Raises anything but a named error."""
     try:
         learner = everlearn.load(path)
     except EverlearnError:

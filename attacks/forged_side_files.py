@@ -1,17 +1,17 @@
-"""Files beside a journal that are intact and false: every digest is right, nothing else has to be.
+"""Forged files beside a journal: every digest is correct, and nothing else has to be.
 
     python -m attacks.forged_side_files [FILES OF EACH KIND] [SEED] [KIND …]
 
     snapshot     the model at a position of the log, with its calibration
-    prepared     what ``ask`` on the command line reads instead of a model
-    collected    vectors of a change of the network that was interrupted
-    before       the journal of before such a change, for an undo
-    vectors      what a shard of images became, in the store of a cluster
-    part         what shards have taught, in the same store
+    prepared     the arrays ``ask`` on the command line loads instead of a model
+    collected    vectors of an interrupted change of network
+    before       the journal from before such a change, for an undo
+    vectors      the vectors of a shard of images, in the store of a cluster
+    part         the statistics of shards, in the same store
 
-Each file is forged (values, shapes and types of its arrays and notes; bytes), its digest computed
-anew, and used. Allowed are answers that are numbers, and named errors, within ten seconds of
-processor time each.
+Each file is forged (values, shapes and types of its arrays and notes; bytes), its digest is
+recomputed, and it is used. Allowed outcomes are finite answers and named errors, within ten seconds
+of processor time each.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ HOSTILE: tuple[Any, ...] = (b"", b"\xff" * 40, bytes(1 << 16), bytes(96), bytes(
 
 
 def build(folder: Path) -> None:
-    """A Memory with a snapshot, a prepared head, and the journal of before a reembed."""
+    """A Memory with a snapshot, a prepared head, and the journal from before a reembed."""
     with Memory(folder, embedder=Network(0), keep_images="image") as memory:
         memory.teach_many((example(n), f"name {n % 5}") for n in range(1, TAUGHT))
         memory.reembed(Network(1))
@@ -67,7 +67,7 @@ def build(folder: Path) -> None:
 
 
 def snapshot(folder: Path, rng: np.random.Generator) -> None:
-    """The calibration, the classifier or the means of a snapshot are others."""
+    """Replace the calibration, the classifier or the means of a snapshot."""
     path = next(folder.glob("snapshot-*"))
     data = path.read_bytes()
     start = data.find(b"\n", len(SNAPSHOT)) + 1
@@ -94,7 +94,7 @@ def snapshot(folder: Path, rng: np.random.Generator) -> None:
 
 
 def prepared(folder: Path, rng: np.random.Generator) -> None:
-    """Arrays of the prepared head are others."""
+    """Replace arrays of the prepared head."""
     path = next(folder.glob("prepared-*"))
     arrays = safetensors.numpy.load(path.read_bytes()[len(PREPARED) + 32 :])
     for _ in range(int(rng.integers(1, 4))):
@@ -111,7 +111,7 @@ def prepared(folder: Path, rng: np.random.Generator) -> None:
 
 
 def collected(folder: Path, rng: np.random.Generator) -> None:
-    """Vectors that were collected are others: sealed, of any length and content."""
+    """Replace collected vectors: with valid checksums, any length and content."""
     network = Network(0)
     path = folder / f"reembed-{key_of_embedder(network, 'whole')}"
     with contextlib.closing(FolderStorage(folder).caches.collected(path.name[8:])) as side:
@@ -132,7 +132,7 @@ def collected(folder: Path, rng: np.random.Generator) -> None:
 
 
 def before(folder: Path, rng: np.random.Generator) -> None:
-    """The journal of before is another file, altered, or another journal."""
+    """Replace the earlier journal by another file, an altered one, or another journal."""
     path = next(folder.glob("before-reembed-*"))
     way = int(rng.integers(4))
     if way == 0:
@@ -160,7 +160,7 @@ def before(folder: Path, rng: np.random.Generator) -> None:
 
 
 def vectors(folder: Path, rng: np.random.Generator) -> None:
-    """What a shard became is something else."""
+    """Replace the vectors of a shard."""
     store, name = CheckpointStore(str(folder / "store")), "a.npz"
     write_vectors(
         store,
@@ -195,7 +195,7 @@ def vectors(folder: Path, rng: np.random.Generator) -> None:
 
 
 def part(folder: Path, rng: np.random.Generator) -> None:
-    """What shards have taught is something else."""
+    """Replace the statistics of shards."""
     store = CheckpointStore(str(folder / "store"))
     store.write("a", _forged_model(_a_part(), rng))
     found = store.read("a")
@@ -223,7 +223,7 @@ KINDS: dict[str, Kind] = {
 
 
 def attack(files: int, seed: int = 0, *kinds: str) -> dict[str, Counter[str]]:
-    """How often each kind of file led to what; "RAW …" is what should not be."""
+    """Counts of outcomes by kind of file; "RAW …" marks forbidden ones."""
     logging.disable(logging.WARNING)
     signal.signal(signal.SIGPROF, _too_long)
     found: dict[str, Counter[str]] = {}

@@ -1,4 +1,4 @@
-"""Images that mean harm: made by hand, and made by turning bytes round."""
+"""Hostile images: hand-made ones, and valid ones with altered bytes."""
 
 import io
 import struct
@@ -23,7 +23,7 @@ def saved(image: Image.Image, kind: str, **options: object) -> bytes:
 
 
 def png(width: int, height: int, data: bytes, *, depth: int = 8, colour: int = 2) -> bytes:
-    """A PNG file of which every part can be chosen."""
+    """A PNG file with arbitrary chunks."""
     header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
@@ -39,7 +39,7 @@ def bmp(
 
 
 def gif(width: int, height: int, frame: tuple[int, int, int, int]) -> bytes:
-    """A GIF whose frame may lie anywhere."""
+    """A GIF whose frame may have any position."""
     left, top, frame_width, frame_height = frame
     screen = b"GIF89a" + struct.pack("<HHBBB", width, height, 0x80, 0, 0) + b"\0\0\0\xff\xff\xff"
     place = b"," + struct.pack("<HHHHB", left, top, frame_width, frame_height, 0)
@@ -64,7 +64,7 @@ def many_scans(width: int, height: int, scans: int) -> bytes:
 
 
 def hand_made() -> dict[str, bytes]:
-    """By what they try."""
+    """Hand-made images, by what they attempt."""
     picture = photograph()
     grey16 = Image.fromarray((np.arange(96 * 96).reshape(96, 96) * 7 % 65536).astype(np.uint16))
     frames = [picture.rotate(90 * turn) for turn in range(3)]
@@ -146,7 +146,7 @@ def hand_made() -> dict[str, bytes]:
 
 
 def _many_parts(jpeg: bytes, plain: bytes, still: bytes) -> dict[str, bytes]:
-    """Sound files with as many parts as fit into them."""
+    """Valid files with as many parts as fit into them."""
     chunk = struct.pack(">I4sI", 0, b"teSt", zlib.crc32(b"teSt"))
     profile = _chunk(b"iCCP", b"p\0\0" + zlib.compress(bytes(1 << 20), 9))
     exif = _overlapping_exif()
@@ -171,7 +171,7 @@ def _many_parts(jpeg: bytes, plain: bytes, still: bytes) -> dict[str, bytes]:
 
 
 def _costly(plain: bytes) -> dict[str, bytes]:
-    """Few bytes, or few pixels, that ask for much time or memory."""
+    """Few bytes, or few pixels, that cost much time or memory."""
     side = 5000
     row = b"\4" + bytes(8 * side)
     sixteen = zlib.compress(row * side, 1)
@@ -204,7 +204,7 @@ def _riff(chunks: bytes) -> bytes:
 
 
 def _overlapping_exif() -> bytes:
-    """Five thousand entries, each of which is nearly the whole block."""
+    """Five thousand entries, each of which spans nearly the whole block."""
     size = 1 << 20
     entries = b"".join(struct.pack("<HHII", tag, 7, size - 70_000, 66_000) for tag in range(5000))
     block = b"II*\0\x08\0\0\0" + struct.pack("<H", 5000) + entries
@@ -217,7 +217,7 @@ def _with_text_bomb(data: bytes) -> bytes:
 
 
 def seeds() -> list[bytes]:
-    """Sound files of every format and kind, to be mutated."""
+    """Valid files of every format and kind, to be mutated."""
     picture = photograph(48)
     frames = [picture.rotate(90 * turn) for turn in range(3)]
     exif = Image.Exif()
@@ -240,7 +240,7 @@ def seeds() -> list[bytes]:
 
 
 def isolated_seeds() -> list[bytes]:
-    """The same of the format that is decoded in a process of its own."""
+    """The same for the format that is decoded in a sandbox."""
     picture = photograph(48)
     return [
         saved(picture, "AVIF"),
@@ -250,14 +250,14 @@ def isolated_seeds() -> list[bytes]:
 
 
 def mutated(count: int, seed: int = 0, files: list[bytes] | None = None) -> Iterator[bytes]:
-    """Sound files with bytes changed, cut out, doubled, or swapped with those of another file."""
+    """Valid files with bytes changed, removed, doubled, or swapped with those of another file."""
     rng = np.random.default_rng(seed)
     files = files or seeds()
     interesting = np.array([0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF], dtype=np.uint8)
     for index in range(count):
         data = bytearray(files[index % len(files)])
         for _ in range(int(rng.integers(1, 9))):
-            # Headers decide most, so half of all changes go to the first hundred bytes.
+            # Headers matter most, so half of all changes are in the first hundred bytes.
             reach = min(len(data), 100) if rng.random() < 0.5 else len(data)
             at = int(rng.integers(reach))
             match int(rng.integers(6)):

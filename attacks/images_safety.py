@@ -1,4 +1,4 @@
-"""Images that mean harm."""
+"""Decodes hostile images and measures time and memory."""
 
 import multiprocessing
 import os
@@ -20,9 +20,9 @@ AT_LEAST = 512
 
 
 def judged(data: bytes) -> tuple[str, float]:
-    """What decoding ended in, and how much processor time it took.
+    """The outcome of decoding, and its processor time.
 
-    Other programs share the machine, and how long one waits for them is not the image's doing.
+    Processor time, because other programs share the machine.
     """
     start = time.process_time()
     try:
@@ -65,7 +65,7 @@ def judged_file(path: str) -> tuple[str, float, float]:
 def hostile() -> Iterator[Line]:
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
-        # Made in another process, so that making them does not count as memory of decoding them.
+        # Generated in another process, so that their memory does not count for decoding.
         with spawn.Pool(1) as maker:
             paths = maker.apply(write_hand_made, (folder,))
         with spawn.Pool(1, maxtasksperchild=1) as pool:
@@ -95,7 +95,7 @@ def hostile() -> Iterator[Line]:
 
 
 def hostile_isolated() -> Iterator[Line]:
-    """Mutated AVIF, each decoded in a process of its own, whose time and memory count."""
+    """Mutated AVIF files, each decoded in a sandbox whose time and memory count."""
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(1) as pool:
         verdicts, slowest, memory = pool.apply(judged_isolated)

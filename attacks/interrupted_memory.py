@@ -1,9 +1,9 @@
-"""Interrupt a Memory (Ctrl-C) at random moments of every change; it goes on as if nothing happened.
+"""Interrupts a Memory (Ctrl-C) at random moments of every change; it must continue to work.
 
     python -m attacks.interrupted_memory [INTERRUPTS] [SEED]
 
-One Memory stays open all the time. After each interruption it must hold what it held before the
-change or what it should hold after it, and take the next change.
+One Memory stays open all the time. After each interruption it must have the content from before the
+change or after it, and accept the next change.
 """
 
 import contextlib

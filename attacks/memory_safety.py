@@ -1,4 +1,4 @@
-"""A Memory that is killed, altered, interrupted, read meanwhile and forged."""
+"""Kills, altered bytes, interrupts, concurrent readers and forged files, against a Memory."""
 
 from collections.abc import Iterator
 

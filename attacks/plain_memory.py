@@ -1,9 +1,9 @@
-"""What a Memory should hold, as plain lists: slow, obvious, and independent of it.
+"""An oracle of a Memory's content as plain lists: slow, obvious, and independent of it.
 
 Examples are numbers. The same number is the same picture, vector and source in every process, and
-every name is a word found nowhere else, so that a trace of it in any file can be searched for.
-Every third example is a box in its picture, with what was proposed beside it.
-Numbers from ``STRANGERS`` on are asked about and kept; every second one without its picture.
+every name is a word found nowhere else, so that its traces can be searched for in any file. Every
+third example is a box in its picture, with other proposals beside it. Numbers from ``STRANGERS`` on
+are asked about and kept as unknowns; every second one without its picture.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ SIDE = 16
 STRANGERS = 1 << 22
 
 Taught = list[tuple[int, str]]
-# Whether a stranger is ignored; None: it is not kept.
+# Whether an unknown is ignored; None: it is not kept.
 States = dict[int, bool | None]
-# What counted, and the states that strangers had before an operation changed them.
+# What counted, and the states of unknowns before an operation changed them.
 Former = tuple[Taught, States]
 
 
 def vector(number: int, network: int = 0) -> np.ndarray:
-    """What one of two networks makes of a picture."""
+    """The vector of a picture by one of two networks."""
     seed = [number, network] if network else number
     return np.random.default_rng(seed).normal(size=WIDTH).astype(np.float32)
 
@@ -51,7 +51,7 @@ def number_in(source: str) -> int:
 
 
 def region(number: int) -> TaughtBox | None:
-    """The box that an example is about, if it is not all of its picture."""
+    """The box of an example, if it is not about the whole picture."""
     if number % 3:
         return None
     left, top = (number * 7 % 11) / 32, (number * 5 % 13) / 32
@@ -59,7 +59,7 @@ def region(number: int) -> TaughtBox | None:
 
 
 def proposals(number: int) -> PictureProposals | None:
-    """What else was seen in the picture of a box."""
+    """The other proposals in the picture of a box."""
     if region(number) is None:
         return None
     return PictureProposals(np.array([[0.0, 0.0, 0.25, 0.25]]), vector(number, 2)[None])
@@ -70,20 +70,20 @@ def thumbnail(number: int) -> bytes:
 
 
 def has_picture(number: int) -> bool:
-    """Whether the image file is kept."""
+    """Whether the image file is stored."""
     return number < STRANGERS or number % 2 == 0
 
 
 @lru_cache(maxsize=4096)
 def picture(number: int) -> bytes:
-    """A PNG of one colour, which is the number; so is any part of it."""
+    """A PNG of one colour, which encodes the number; any part of it does, too."""
     file = io.BytesIO()
     Image.new("RGB", (SIDE, SIDE), tuple(number.to_bytes(3, "little"))).save(file, "PNG")
     return file.getvalue()
 
 
 def example(number: int, network: int = 0) -> Example:
-    """What is taught, and kept, of a number."""
+    """The taught and stored content of a number."""
     image = picture(number)
     return Example(
         vector(number, network),
@@ -98,7 +98,7 @@ def example(number: int, network: int = 0) -> Example:
 
 
 class Network(Embedder):
-    """Reads the number off a picture."""
+    """Reads the number from a picture."""
 
     n_features = WIDTH
 
@@ -117,15 +117,15 @@ class Network(Embedder):
 
 @dataclass
 class PlainMemory:
-    """What counts, a copy of all of it before every operation, and the strangers.
+    """What counts, a copy of it before every operation, and the unknowns.
 
     Attributes
     ----------
     strangers : dict of int to bool
-        Whether each is ignored.
+        Whether each unknown is ignored.
     unsure : set of int
-        Strangers that were there when something was erased: whether they resembled it is not
-        written down here.
+        Unknowns that were there when something was erased: whether they resembled it is not
+        recorded here.
     """
 
     taught: Taught = field(default_factory=list)
@@ -144,7 +144,7 @@ class PlainMemory:
         return Counter(self.taught)
 
     def copy(self) -> "PlainMemory":
-        """Independent of this one; what was taught is never changed in place."""
+        """An independent copy; teachings are never changed in place."""
         return PlainMemory(
             self.taught,
             list(self.before),
@@ -175,7 +175,7 @@ class PlainMemory:
     def undo(self) -> None:
         last = self.before.pop()
         if isinstance(last, PlainMemory):
-            # The journal of before a reembed, as it was.
+            # The journal from before a reembed, unchanged.
             last.erased_names, last.erased_numbers = self.erased_names, self.erased_numbers
             vars(self).update(vars(last.copy()))
             return
@@ -185,7 +185,7 @@ class PlainMemory:
         self.before.append(self._turned(self.undone.pop()))
 
     def _turned(self, former: Former) -> Former:
-        """Go back to what was; returns what is now."""
+        """Restore an earlier state; returns the current one."""
         now = self.taught, self._changed(former[1])
         self.taught = former[0]
         return now
@@ -197,7 +197,7 @@ class PlainMemory:
         for number in counting:
             self.strangers.pop(number, None)
         gone = {number for number, _ in everything} - {number for number, _ in left}
-        # Those that resembled the name most went as well.
+        # Unknowns that resembled the name most were removed as well.
         self.unsure |= set(self.strangers)
         gone |= self._set_aside() - {number for number, _ in left}
         self.erased_numbers |= gone - set(self.strangers)
@@ -219,7 +219,7 @@ class PlainMemory:
         self._remember(dict.fromkeys(members))
 
     def reembed(self, network: int) -> None:
-        """What has no picture is left out, strangers too; the last one can be undone."""
+        """Drop what has no picture, unknowns too; the last one can be undone."""
         kept = self.copy()
         for place, state in reversed(list(enumerate(kept.before))):
             if isinstance(state, PlainMemory):
@@ -238,7 +238,7 @@ class PlainMemory:
         vars(self).update(vars(kept))
 
     def settle(self, strangers: dict[int, bool]) -> None:
-        """What was not sure is as it is."""
+        """Accept the actual state of uncertain unknowns."""
         for number in self.unsure - set(strangers):
             self.strangers.pop(number, None)
         self.unsure = set()
@@ -251,19 +251,19 @@ class PlainMemory:
         return states
 
     def _set_aside(self) -> set[int]:
-        """Strangers that an operation dropped or named, or brought back, and may do so again."""
+        """Unknowns that an operation dropped, named or restored, and may do so again."""
         found = {number for _, states in self.undone for number in states}
         for state in self.before:
             found |= state._set_aside() if isinstance(state, PlainMemory) else set(state[1])
         return found
 
     def _remember(self, states: States | None = None) -> None:
-        """An operation begins, which gives strangers these states."""
+        """Begin an operation that gives unknowns these states."""
         self.before.append((self.taught, self._changed(states or {})))
         self.undone = []
 
     def _changed(self, states: States) -> States:
-        """Give strangers these states; returns those they had."""
+        """Give unknowns these states; returns the previous ones."""
         former = {number: self.strangers.get(number) for number in states}
         for number, state in states.items():
             if state is None:

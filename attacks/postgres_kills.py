@@ -1,7 +1,7 @@
-"""Writers, whoever orders, replicas and the server are killed; then a standby takes over.
+"""Kills writers, the process that orders, replicas and the server; then a standby takes over.
 
-``EVERLEARN_KILLS`` says how many kills (200). Every vector is taught with ``again=True``: only the
-keys of requests keep one that was sent again from being counted twice.
+``EVERLEARN_KILLS`` is the number of kills (200). Every vector is taught with ``again=True``: only
+the request keys keep a repeated request from being counted twice.
 """
 
 import logging
@@ -27,7 +27,7 @@ KILLS = int(os.environ.get("EVERLEARN_KILLS", "200"))
 WRITERS = 3
 REPLICAS = 2
 WIDTH = 16
-# How long they work between two kills.
+# Seconds of work between two kills.
 SECONDS = (0.1, 0.6)
 VICTIMS = ("writer", "orderer", "replica", "server")
 SHARES = (0.4, 0.3, 0.2, 0.1)
@@ -98,7 +98,7 @@ def killed(server: PostgresServer) -> Line:
 
 
 def failed_over(server: PostgresServer) -> Line:
-    """The standby was away while the last teachings came, and is promoted without them."""
+    """A standby that missed the last teachings is promoted."""
     standby = server.standby()
     said = _Said()
     logging.getLogger("everlearn").addHandler(said)
@@ -168,7 +168,7 @@ def _collect(told: Any, acknowledged: set[tuple[int, int]]) -> None:
 
 
 def _terminate_orderer(server: PostgresServer) -> None:
-    """End the connection of whoever holds the lock now."""
+    """End the connection that holds the lock."""
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
@@ -177,7 +177,7 @@ def _terminate_orderer(server: PostgresServer) -> None:
 
 
 def _write(address: str, number: int, over: Any, told: Any) -> None:
-    """Teach until it is over; every acknowledged teaching is told."""
+    """Teach until the end; reports every acknowledged teaching."""
     count = 0
     while not over.is_set():
         try:
@@ -191,7 +191,7 @@ def _write(address: str, number: int, over: Any, told: Any) -> None:
 
 
 def _follow(address: str, over: Any) -> None:
-    """Ask until it is over; a replica that does not recover by itself fails."""
+    """Ask until the end; fails if the replica does not recover by itself."""
     while not over.is_set():
         try:
             memory = Memory(address, read_only=True)

@@ -1,10 +1,10 @@
-"""Random honest use of a Memory against an oracle: any operation, in any order, reopened at random.
+"""Random use of a Memory against an oracle: any operation, in any order, reopened at random.
 
     python -m attacks.random_use [FOLDERS] [CHANGES] [SEED]
 
-Each folder is used for so many changes of every kind, on the Memory and on plain lists alike. After
-every change the two are compared; at random moments the Memory is closed, verified and opened
-again. Nothing is injected: whatever differs, or ends in an error, is a defect.
+Each folder gets a number of changes of every kind, applied to the Memory and to plain lists. After
+every change the two are compared; at random moments the Memory is closed, verified and reopened.
+Nothing is injected: any difference or error is a defect.
 """
 
 import json
@@ -33,7 +33,7 @@ REOPENED = 0.1
 
 @dataclass
 class Found:
-    """What was found over all folders."""
+    """Totals over all folders."""
 
     folders: int = 0
     changes: int = 0
@@ -44,7 +44,7 @@ class Found:
 
 
 def use(place: Path, changes: int, rng: np.random.Generator, found: Found) -> None:
-    """Use one folder for so many changes."""
+    """Use one folder for this many changes."""
     folder = Folder(place, rng)
     memory = Memory(folder.path, accept=ACCEPT)
     done = 0
@@ -83,7 +83,7 @@ def use(place: Path, changes: int, rng: np.random.Generator, found: Found) -> No
 
 
 def random_use(folders: int = 20, changes: int = 50, seed: int = 0) -> Found:
-    """Use so many folders."""
+    """Use this many folders."""
     rng, found = np.random.default_rng(seed), Found()
     for _ in range(folders):
         with tempfile.TemporaryDirectory() as place:

@@ -1,7 +1,7 @@
-"""Connections that say nothing, messages that never end, and a stop under load.
+"""Silent connections, unfinished messages, and a stop under load.
 
-Each line is a figure that a service has to keep: it answers beside thousands of silent connections,
-holds a bounded amount of what is sent to it, and loses nothing when it is told to stop.
+The service must answer beside thousands of silent connections, hold a bounded amount of received
+data, and lose nothing when it is stopped.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from everlearn import Memory
 
 SILENT = 2_000
 UNFINISHED = 200
-# Of a message that is announced as 32 MiB, all but the end is sent.
+# Of a message announced as 32 MiB, all but the end is sent.
 MESSAGE = 32 * 1024 * 1024
 PARTS = 200
 WRITERS = 8
@@ -35,7 +35,7 @@ def lines() -> Iterator[Line]:
 
 
 def silent(folder: Path) -> Line:
-    """Answers beside silent connections, and what was logged about them."""
+    """Answers beside silent connections, and log messages about them."""
     log = folder.with_suffix(".log")
     with log.open("wb") as errors, serving(folder, errors) as running:
         connections = [opened(running.port) for _ in range(SILENT)]
@@ -61,7 +61,7 @@ def silent(folder: Path) -> Line:
 
 
 def unfinished(folder: Path) -> Line:
-    """What a service holds of messages that never end, whole or in parts of one byte."""
+    """Memory held for unfinished messages, whole or in parts of one byte."""
     with serving(folder) as running:
         before = running.megabytes
         most, sockets = before, []
@@ -80,7 +80,7 @@ def unfinished(folder: Path) -> Line:
 
 
 def stopped(folder: Path) -> Line:
-    """SIGTERM while writers hurry: what was acknowledged is in the folder."""
+    """SIGTERM under load: everything acknowledged must be in the folder."""
     running = start(folder)
     acknowledged: list[str] = []
     gate = threading.Lock()
@@ -129,7 +129,7 @@ def health(running: Running) -> bool:
 
 
 def begun(port: int, *, in_parts: bool) -> socket.socket:
-    """A WebSocket on which a message was begun and not finished."""
+    """A WebSocket with an unfinished message."""
     connection = opened(port)
     head = (
         "GET /v1/ask/stream HTTP/1.1",

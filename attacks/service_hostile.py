@@ -1,7 +1,7 @@
 """Hostile requests: fuzzed bodies, headers, paths and tokens, slow, huge and truncated ones.
 
-``EVERLEARN_REQUESTS`` says how many (100,000). Clients come from many addresses of loopback, so
-that the limits for each address do not hide what lies behind them.
+``EVERLEARN_REQUESTS`` is their number (100,000). Clients use many loopback addresses, so that the
+limits per address do not hide what is behind them.
 """
 
 import base64
@@ -36,7 +36,7 @@ PATHS = (
     "/v1/strangers/ignore", "/v1/strangers/1/thumbnail", "/v1/evaluate", "/v1/memories",
     "/v1/info", "/v1/ask/stream", "/%2e%2e/%2e%2e/etc/passwd", "/v1/" + "a" * 4000,
 )  # fmt: skip
-# Most have the right host, token and method, so that they come to what lies behind the gate.
+# Most have a valid host, token and method, so that they pass the gate.
 HOSTS = ("127.0.0.1",) * 20 + ("localhost",) * 4 + ("evil.example", "")
 METHODS = ("POST",) * 16 + ("GET",) * 8 + ("PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "\x00")
 WORDS = ("", "cup", "<script>alert(1)</script>", "../../etc/passwd", "\ud800", "a" * 300, "é", "\0")
@@ -87,7 +87,7 @@ def attack(running: Running, count: int, seed: int) -> tuple[Counter[int], int]:
 
 
 def sent(port: int, chance: random.Random) -> bytes:
-    """One request from some address of loopback; what came back, empty if it was cut off."""
+    """One request from a loopback address; returns the response, empty if disconnected."""
     request = hostile(chance)
     with socket.socket() as connection:
         connection.settimeout(60)

@@ -1,6 +1,6 @@
-"""kill -9 of the service under load, so many times: what was acknowledged is there, once.
+"""Kills the service with -9 under load; every acknowledged teaching must be there, once.
 
-``EVERLEARN_KILLS`` says how many (100).
+``EVERLEARN_KILLS`` is the number of kills (100).
 """
 
 import http.client
@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.service_load import ASKERS, WIDTH, lesson
+from benchmarks.service_load import ASKERS, WIDTH, teaching_of
 from benchmarks.serving import Hasty, free_port, start, together
 from benchmarks.side_by_side import Line
 from everlearn import Memory
 
 KILLS = int(os.environ.get("EVERLEARN_KILLS", "100"))
 WRITERS = 64
-# How long the service teaches before it is killed.
+# Seconds of teaching before each kill.
 SECONDS = (0.05, 0.8)
 
 
@@ -47,7 +47,7 @@ def lines() -> Iterator[Line]:
 
 
 def killed(folder: Path) -> set[tuple[str, bytes]]:
-    """Everything that was acknowledged before a kill, or after it."""
+    """Everything acknowledged before or after a kill."""
     port, over = free_port(), threading.Event()
     acknowledged: list[set[tuple[str, bytes]]] = [set() for _ in range(WRITERS)]
 
@@ -58,9 +58,9 @@ def killed(folder: Path) -> set[tuple[str, bytes]]:
     def write(writer: int) -> None:
         client, number = Hasty(port), 0
         while not over.is_set():
-            vector, name = lesson(writer, number)
+            vector, name = teaching_of(writer, number)
             try:
-                # Sent again after a kill, it may be there already; that is no second teaching.
+                # Sent again after a kill, it may already be there; that is not a second teaching.
                 client.post("/v1/teach", {"vector": vector, "name": name})
             except (OSError, http.client.HTTPException):
                 again(client)

@@ -1,1 +1,1 @@
-"""Claims about speed and accuracy, each measured beside its rival in one run."""
+"""Benchmarks: claims about speed and accuracy, each measured beside its rival in one run."""

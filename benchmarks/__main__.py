@@ -13,7 +13,7 @@ from pathlib import Path
 
 from everlearn.errors import MissingData
 
-# What `make bench` runs, in under ten minutes on two quiet cores.
+# Run by `make bench`, in under ten minutes on two idle cores.
 BENCHMARKS: tuple[str, ...] = (
     "import_time",
     "one_at_a_time",
@@ -21,7 +21,7 @@ BENCHMARKS: tuple[str, ...] = (
     "fixed_cost",
     "accuracy",
 )
-# The other rooms' claims, run by name; most need data packs, some take long.
+# Run by name only: most need data packs, some take long.
 BY_NAME: tuple[str, ...] = (
     "transfer_speed",
     "transfer_open_ended",
@@ -97,7 +97,7 @@ def chosen(names: list[str]) -> tuple[str, ...]:
 
 
 def write(rows: dict[str, list[str]]) -> None:
-    """The first table of the page anew; the sections below it are written by hand."""
+    """Rewrite the first table of the page; the sections below it are written by hand."""
     page = HERE / "RESULTS.md"
     _, heading, by_hand = page.read_text("utf-8").partition("\n## ")
     when = f"`python -m benchmarks`, {os.cpu_count()} cores, {date.today():%d %B %Y}."

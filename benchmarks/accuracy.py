@@ -38,7 +38,7 @@ def class_by_class() -> Iterator[Line]:
 
 
 def mnist_table() -> Iterator[Line]:
-    """Nine balanced digits, then the tenth example by example: naive, and with the published α."""
+    """Nine balanced digits, then the tenth example by example: naive, and the published α."""
     table = published("rlsc")["table1"]
     recoding = str(table["alpha"]["MNIST"])
     trials = [

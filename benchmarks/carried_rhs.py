@@ -1,8 +1,8 @@
-"""Should V = R⁻ᵀ b be carried along with the factor? Ask then learn, with and without it.
+"""Compares carrying V = R⁻ᵀ b along with the factor against solving twice, asking then learning.
 
-Carrying it, the same Givens rotations that update R rotate V, O(K d) per example, and a question
-needs one triangular solve instead of two. Not carrying it, a question needs the second solve,
-O(d²), and reads the statistics b themselves.
+If it is carried, the Givens rotations that update R also rotate V, O(K d) per example, and a
+question needs one triangular solve instead of two. Otherwise a question needs the second solve,
+O(d²), and uses the statistics b themselves.
 """
 
 from collections.abc import Iterator

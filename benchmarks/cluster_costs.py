@@ -1,10 +1,10 @@
-"""What a fit costs, by a model of four constants measured here, and carried to where nobody was.
+"""A cost model of a fit with four measured constants, extrapolated to a billion images.
 
     python -m benchmarks.cluster_costs
 
 The constants are seconds per floating-point operation of a fold and of a merge, seconds per byte of
 writing and reading a part, and seconds per number of decoding a shard. The model is checked against
-a fold of other sizes than it was measured on, then asked about a billion images.
+folds of other sizes than it was measured on, then extrapolated to a billion images.
 """
 
 import time
@@ -18,13 +18,13 @@ from everlearn import StreamingLDA
 from everlearn.cluster.plan import FAN_IN
 from everlearn.persistence import dumps, loads
 
-# What a worker of cluster_images took for an image.
+# Seconds per image of a worker in cluster_images.
 EMBED_SECONDS = 0.014
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of one core, each per unit of what it is spent on."""
+    """Seconds of one core per unit of work."""
 
     per_flop: float
     per_row_number: float
@@ -32,7 +32,7 @@ class Costs:
     per_byte: float
 
     def fold(self, rows: float, d: int) -> float:
-        """Block sums of squares, and a few passes over the numbers themselves."""
+        """Sums of squares, and a few passes over the numbers."""
         return self.per_flop * rows * d**2 + self.per_row_number * rows * d
 
     def merge(self, d: int, n_classes: float) -> float:
@@ -115,7 +115,7 @@ def carried(
     ranges: int = 1,
     gigabytes_per_second: float = 1.0,
 ) -> dict[str, float]:
-    """Seconds and bytes of a fit; with ``ranges`` the classes are split among so many trees.
+    """Seconds and bytes of a fit; with ``ranges`` the classes are split among several trees.
 
     A part has no more classes than images, so the parts of single shards are smaller than the last.
     """

@@ -2,9 +2,9 @@
 
     python -m benchmarks.cluster_driver --engine dask
 
-Claim: at most 500 MB with 10,000 shards of d = 512 and 1,000 classes. Every shard is a task of its
-own, so that there are as many parts of 6 MB as shards. The driver is this process; what it starts
-(workers, scheduler, Spark's JVM) is printed beside it.
+Claim: at most 500 MB with 10,000 shards of d = 512 and 1,000 classes. Every shard is a separate
+task, so that there are as many parts of 6 MB as shards. The driver is this process; the memory of
+processes it starts (workers, scheduler, Spark's JVM) is printed beside it.
 """
 
 import argparse

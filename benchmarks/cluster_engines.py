@@ -1,12 +1,12 @@
-"""Every engine against one stream and against a plain process pool, on the same shards.
+"""Compares every engine with one stream and with a plain process pool, on the same shards.
 
     python -m benchmarks.cluster_engines --rows 1e7 --engines local dask ray spark
 
 Claims: the result of every engine equals one stream to 1e-9, two runs agree in every bit, and the
 overhead over folding the same shards in a process pool of two is at most 15 % (Dask, Ray) or 50 %
-(Spark). A digest of each engine's results is printed: one digest, the same bits. Wall time on a
-busy machine says little, so processor time of all processes is printed beside it; starting the
-cluster is not counted, the first fit (which imports) neither.
+(Spark). A digest of each engine's results is printed: equal digests mean equal bits. Wall time on a
+busy machine says little, so the processor time of all processes is printed beside it; starting the
+cluster and the first fit (which imports) are not counted.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def blocks(path: str) -> Iterator[tuple[Any, Any]]:
 
 
 def folded(path: str) -> bytes:
-    """The plain way: one shard, one learner, sent back as bytes."""
+    """The plain way: one shard, one learner, returned as bytes."""
     learner = StreamingLDA()
     with threadpool_limits(1, user_api="blas"):
         for X, y in blocks(path):
@@ -48,7 +48,7 @@ def folded(path: str) -> bytes:
 
 
 def one_stream(paths: list[str], known: Path) -> Any:
-    """All shards one after the other; left in a file beside them for the next run."""
+    """All shards in sequence; stored in a file for the next run."""
     if known.exists():
         return load(known)
     stream = StreamingLDA()
@@ -63,7 +63,7 @@ def one_stream(paths: list[str], known: Path) -> Any:
 
 
 def through_a_pool(paths: list[str], repeats: int) -> list["Timed"]:
-    """What the engines are compared with: no tree, no ledger, nothing that could fail."""
+    """The reference for the engines: no tree, no ledger, no fault tolerance."""
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         list(pool.map(folded, paths[:2]))
         return [
@@ -79,7 +79,7 @@ def difference(ours: Any, theirs: Any, X: Any) -> float:
 
 @dataclass(frozen=True)
 class Timed:
-    """What came out, and what it took: seconds by the clock and of all processors."""
+    """A result with its wall time and the processor time of all processes."""
 
     result: Any
     wall: float

@@ -1,11 +1,10 @@
-"""Images: two workers against one, and against the embedder on its own.
+"""Compares two workers embedding images with one, and with the embedder alone.
 
     python -m benchmarks.cluster_images
 
-Claim: two workers are at least 1.8 times as fast as one where two cores are free, and a worker
-keeps 95 % of the embedder's own rate. On a busy machine wall time says little; the share of the
-processor time that goes into the embedder is printed beside it, because that does not depend on who
-else is running.
+Claim: two workers are at least 1.8 times as fast as one if two cores are free, and a worker keeps
+95 % of the embedder's own rate. On a busy machine wall time says little; the share of the processor
+time spent in the embedder is printed beside it, because it does not depend on other processes.
 """
 
 import argparse

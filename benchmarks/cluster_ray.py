@@ -1,4 +1,4 @@
-"""A Ray cluster of this machine, started with patience."""
+"""Starts a local Ray cluster, retrying if necessary."""
 
 import gc
 import os
@@ -46,7 +46,7 @@ def started_ray(workers: int = 2, memory: int = 200 << 20, attempts: int = 2) ->
 
 
 def ended(ray: Any) -> None:
-    """End Ray and wait for its processes, which it leaves to chance."""
+    """End Ray and wait for its processes, which it does not do itself."""
     started = [
         thing
         for thing in gc.get_objects()

@@ -1,4 +1,4 @@
-"""Shards and engines for the measurements of the cluster room."""
+"""Shards and engines for the cluster benchmarks."""
 
 import os
 import shutil
@@ -23,10 +23,10 @@ def write_shards(
     n_classes: int,
     distinct: int | None = None,
 ) -> list[str]:
-    """Shards of float32 rows around class centres, the same for the same sizes.
+    """Shards of float32 rows around class centres, reproducible for given sizes.
 
-    Beyond the first ``distinct``, a shard is another name for one of these: other shards all the
-    same, and no more of the disk.
+    Beyond the first ``distinct``, a shard is a link to one of these: a different shard that takes
+    no more disk space.
     """
     folder.mkdir(parents=True, exist_ok=True)
     centres = np.random.default_rng(0).normal(size=(n_classes, d)).astype(np.float32)
@@ -49,7 +49,7 @@ def write_shards(
 
 @contextmanager
 def opened_engine(name: str, workers: int = 2) -> Iterator[Any]:
-    """A real cluster of this machine with so many workers, or the word for the process pool."""
+    """A local cluster with this many workers, or the name of the process pool."""
     if name == "local":
         yield "local"
     elif name == "dask":
@@ -86,7 +86,7 @@ def opened_engine(name: str, workers: int = 2) -> Iterator[Any]:
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and of all that it started and that still run."""
+    """Processor time of this process and of all its running children."""
     total = 0.0
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         try:

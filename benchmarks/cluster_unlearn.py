@@ -1,4 +1,4 @@
-"""Taking one shard of 200 out of a finished model.
+"""Unlearns one shard of 200 from a finished model.
 
     python -m benchmarks.cluster_unlearn
 

@@ -1,15 +1,14 @@
-"""The deep half of deep streaming LDA, job by job; needs torch, best with a GPU.
+"""Runs the experiments on deep streaming learning, job by job; needs torch, best with a GPU.
 
     python benchmarks/deep.py --out results                  # everything
     python benchmarks/deep.py --out results --stages joint,base,rivals --seed 1
     python benchmarks/deep.py --out results --tiny           # everything, in minutes anywhere
 
-Each job is a process of its own. Jobs that train networks share the GPU, ``--at-once`` of them side
-by side, since a GPU that is fed small batches by one process waits for it most of the time;
-``joint`` and ``base`` have it to themselves, since their seconds are quoted. Jobs that need no GPU
-run beside them. A job begins when those it builds on are done. What a job finds is written to
-``results/deep.json`` as soon as it ends, and a run that was cut short goes on where it was when it
-is given the same ``--work`` folder.
+Each job is a separate process. Jobs that train networks share the GPU, ``--at-once`` of them in
+parallel, since a GPU that gets small batches from one process is mostly idle; ``joint`` and
+``base`` run alone, because their times are quoted. Jobs that need no GPU run beside them. A job
+starts when the jobs it depends on are done. Its results are written to ``results/deep.json`` as
+soon as it ends, and an interrupted run resumes when it is given the same ``--work`` folder.
 """
 
 import argparse
@@ -65,7 +64,7 @@ DRAWS = 10
 
 
 def jobs_of(stage: str, scale: Scale) -> list[str]:
-    """The jobs of a stage, those that take longest first."""
+    """The jobs of a stage, longest first."""
     rated = [f"learner:{name}@{_joined(rates)}" for name in RATES for rates in RATES[name]]
     plain = [f"learner:{name}" for name in LEARNERS if name not in RATES]
     slow_first = ("End-to-End", "iCaRL", "iCaRL (softmax)", "RWALK", "EWC", "A-GEM")
@@ -96,12 +95,12 @@ def jobs_of(stage: str, scale: Scale) -> list[str]:
 
 
 def trials(name: str) -> list[str]:
-    """The jobs among which a patient rival's rate and strength are chosen."""
+    """The jobs that search the learning rate and regularization of a rival with many epochs."""
     return [f"trial:{name}@{_joined(pair)}" for pair in CONTENDERS[name].trials]
 
 
 def needs(job: str) -> tuple[str, ...]:
-    """The jobs that a job builds on."""
+    """The jobs that a job depends on."""
     kind, _, name = job.partition(":")
     if kind == "rival" and CONTENDERS[name].patient:
         return ("base:", *trials(name))
@@ -111,7 +110,7 @@ def needs(job: str) -> tuple[str, ...]:
 
 
 def done(job: str, scale: Scale, folder: Path, found: dict[str, Any]) -> dict[str, Any]:
-    """Run one job in this process; ``found`` is what jobs before it gave."""
+    """Run one job in this process; ``found`` holds the results of earlier jobs."""
     kind, _, name = job.partition(":")
     if kind in ("joint", "base", "stream", "staged"):
         return getattr(cifar, kind)(scale, folder)
@@ -132,7 +131,7 @@ def done(job: str, scale: Scale, folder: Path, found: dict[str, Any]) -> dict[st
     if kind == "size":
         return _of_size(replace(scale, base=int(name)), folder / f"size-{name}")
     if kind in ("adapt", "turntable", "ordering"):
-        return _elsewhere(kind, name, scale, folder)
+        return _on_other_data(kind, name, scale, folder)
     if kind in ("choice", "told", "offline"):
         return _told(kind, name, scale, folder, found)
     if kind == "whole":
@@ -187,7 +186,7 @@ def main() -> None:
 
 
 class Jobs:
-    """Jobs waiting, running and done."""
+    """Waiting, running and finished jobs."""
 
     def __init__(self, chosen: argparse.Namespace, scale: Scale, work: Path) -> None:
         self.chosen = chosen
@@ -214,7 +213,7 @@ class Jobs:
                     self.waiting.remove(job)
                     self.running[job] = self._started(job)
             if not self.running:
-                break  # what they build on failed
+                break  # jobs they depend on failed
             self._collect()
             if perf_counter() - self.begin > self.chosen.seconds:
                 self._stop()
@@ -222,7 +221,7 @@ class Jobs:
             print(f"never begun: {job}", flush=True)
 
     def _may_begin(self, job: str) -> bool:
-        """Whether what it builds on is done, and there is room for it."""
+        """Whether the jobs it depends on are done, and a slot is free."""
         for other in needs(job):
             found = self.results.get(other)
             if found is None or "error" in found:
@@ -288,7 +287,7 @@ def _learner(name: str, folder: Path, scale: Scale) -> dict[str, Any]:
     return course_of(name, folder, scale.base, scale.step, rates=_split(rates), seed=scale.seed)
 
 
-def _elsewhere(kind: str, name: str, scale: Scale, folder: Path) -> dict[str, Any]:
+def _on_other_data(kind: str, name: str, scale: Scale, folder: Path) -> dict[str, Any]:
     from everlearn_papers.deep import domains
 
     if kind == "adapt":
@@ -342,7 +341,7 @@ def _split(numbers: str) -> tuple[float, ...]:
 
 
 def _key(trial: str) -> str:
-    """Rate and strength of a trial, as a choice names them."""
+    """Learning rate and regularization of a trial, as in a choice."""
     return trial.partition("@")[2].replace(",", " ")
 
 

@@ -1,14 +1,14 @@
-"""Streams that change, beside River's best: each example is asked about, then learned.
+"""Streams with concept drift, beside River's best: each example is predicted, then learned.
 
-Three streams in which the same names change their meaning:
+Three streams in which the meaning of names changes:
 
 *a flip*       ten classes of CIFAR-100 features, whose names all move on by one at example 3,000
 *a turn*       the centres of ten classes in 16 dimensions move along circles, all the time
 *seasons*      SEA's four concepts one after the other, 10 % of the labels wrong (River's)
 
-Rivals: River's forests and naive Bayes made for drift, and a k-NN window, with their defaults. On
-the features, which are wide for them, they get the ten dimensions of a projection learned from the
-first 500 examples that everybody is asked for.
+Rivals: River's forests and naive Bayes for drift, and a k-NN window, with their defaults. On the
+image features, which have too many dimensions for them, they get a ten-dimensional projection
+learned from the first 500 examples.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ Stream = tuple[np.ndarray, np.ndarray]
 
 
 def flip() -> Stream:
-    """Names of ten classes move on by one in the middle."""
+    """The names of ten classes are shifted by one in the middle."""
     data = packs.cifar100()
     root = PowerNormalizer().fit(data.train.X[:1])
     rows = np.flatnonzero(data.train.y < 10)
@@ -88,7 +88,7 @@ def rivals() -> dict[str, Callable[[], Any]]:
 
 
 def asked_then_learned(learner: Any, X: np.ndarray, y: np.ndarray, step: int = 10) -> np.ndarray:
-    """Which answers were right; a few examples are asked about before they are learned."""
+    """Which answers were correct; a few examples are predicted before they are learned."""
     right = np.zeros(len(y), dtype=bool)
     for start in range(0, len(y), step):
         part = slice(start, start + step)
@@ -108,7 +108,7 @@ def asked_then_learned_by_river(model: Any, X: np.ndarray, y: np.ndarray) -> np.
 
 
 def projected(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """What River gets of wide features: the discriminant axes of the first 500 examples."""
+    """River's input: the discriminant axes of the first 500 examples."""
     if X.shape[1] <= 50:
         return X
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

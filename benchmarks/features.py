@@ -1,7 +1,8 @@
-"""Vectors of the packs' pictures through the networks, made once and kept in the cache folder.
+"""Vectors of the packs' pictures for each network, computed once and cached.
 
-A kept file is found by its pack and a digest of the embedder's name, so that another network, other
-weights or another preparation make it anew. Networks side by side are joined from their parts.
+A cached file is identified by its pack and a digest of the embedder's name, so that another
+network, other weights or another preprocessing recomputes it. Networks side by side are joined from
+their parts.
 
     photographs    240 photographs of twelve things, 20 each
     turntable      fifty objects on a turntable, every third of 73 frames, 48 x 64 pixels

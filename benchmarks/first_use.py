@@ -1,8 +1,8 @@
 """First use with an empty cache of compiled code: CPU seconds of a fresh process.
 
-For each learner: the first fit and predict, from the import on, and the first update after that.
-Python's own bytecode is there, as an installer leaves it: one import beforehand writes it. What
-everlearn does not require is hidden: scikit-learn imports pandas where it finds it.
+For each learner: the first fit and predict, including the import, and the first update after that.
+Python's bytecode exists, as after an installation: one import beforehand writes it. Optional
+packages are hidden, because scikit-learn imports pandas if it is installed.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A million single examples, d = 128: the same cost at the end as at the start, and no drift."""
+"""A million single examples, d = 128: the same cost at the end as at the start, without drift."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ RIDGE = 100.0
 
 
 class Examples:
-    """A million examples made block by block, the same in every pass."""
+    """A million examples generated block by block, the same in every pass."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""How much accuracy the updates keep of a retrained forest, and how much time they save.
+"""Accuracy and training time of forest updates, relative to retraining.
 
 The protocol is that of ``everlearn reproduce forests``, on CIFAR-100 from 10 classes to 100.
 Accuracy: 50 trees. Time: CPU seconds of one thread, 10 trees; the forest is retrained at every

@@ -1,4 +1,4 @@
-"""NCM and SVM forests beside scikit-learn's random forest, and other rivals, on the same features.
+"""Compares NCM and SVM forests with scikit-learn's random forest and other rivals.
 
 All classes at once, 50 trees each, by the protocol of ``everlearn reproduce forests``: features
 whitened, the settings of rivals chosen on training examples held out. River's Mondrian forest

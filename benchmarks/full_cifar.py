@@ -1,15 +1,15 @@
 """All of CIFAR-100, one pass, class by class: 50,000 pictures to learn, 10,000 to ask.
 
-Features of EfficientNet-Lite0, signed root and length one, ReLU features ``WIDTH`` wide, ridge
-regression with an intercept. λ is chosen from the training pictures alone; test pictures are asked
-once, at the end. ``WIDTH``² numbers of memory, three times for a while.
+Features of EfficientNet-Lite0, signed root and length one, ``WIDTH`` ReLU features, ridge
+regression with an intercept. λ is chosen from the training pictures only; test pictures are used
+once, at the end. Needs memory for ``WIDTH``² numbers, three times for a while.
 
 On the host λ is chosen after the pass, from the statistics: ten training pictures of each class are
-answered without themselves, for one λ after the other, as long as they are answered better. With
+scored leave-one-out, for one λ after the other, while accuracy improves. With
 ``EVERLEARN_DEVICE=cuda`` everything is computed on that device, λ is chosen by ``"auto"`` (held-out
-training pictures), and the mean of ``SEEDS`` draws of the features is given.
+training pictures), and the mean over ``SEEDS`` draws of the features is reported.
 
-``EVERLEARN_NETWORK=best`` looks with another network, on every core, and keeps nothing.
+``EVERLEARN_NETWORK=best`` uses another network, on every core, without a cache.
 """
 
 import os
@@ -39,7 +39,7 @@ USUAL, STEP = 8.0, 3.0
 
 
 def chosen_regularization(pipeline: StreamPipeline, X: np.ndarray, y: np.ndarray) -> float:
-    """λ by leaving one out, from the statistics of the last step."""
+    """λ by leave-one-out, from the statistics of the last step."""
     learner = pipeline.named_steps["learn"]
     few = np.concatenate([np.flatnonzero(y == label)[:OF_EACH] for label in np.unique(y)])
     seen = pipeline.named_steps["wide"].transform(pipeline.named_steps["root"].transform(X[few]))
@@ -63,13 +63,13 @@ def chosen_regularization(pipeline: StreamPipeline, X: np.ndarray, y: np.ndarray
 
 
 def throughput(width: int = 10_000, rounds: int = 3) -> Line:
-    """LearnedRows learned a second, features made on the way, beside the bare product of such rows.
+    """Rows learned per second, including computing features, beside the bare product of such rows.
 
-    Random rows: nothing here depends on what they show. All cores, both alike.
+    Random rows: the content does not matter. Both use all cores.
     """
     rng = np.random.default_rng(0)
     X, y = rng.random((CHUNK, 1280)), rng.integers(0, 100, CHUNK)
-    pipeline = wide(width, 0).partial_fit(X[:100], y[:100])
+    pipeline = random_features(width, 0).partial_fit(X[:100], y[:100])
     rows, gram = np.asfortranarray(rng.random((width, CHUNK))), np.zeros((width, width), order="F")
     learned, multiplied = [], []
     for _ in range(rounds):
@@ -96,11 +96,13 @@ def lines() -> Iterator[Line]:
     order = np.argsort(data.train.y, kind="stable")
     X, y = data.train.X[order], np.asarray(data.train.y)[order]
     device = os.environ.get("EVERLEARN_DEVICE")
-    yield from elsewhere(device, width, X, y, data.test) if device else here(width, X, y, data.test)
+    yield from (
+        on_device(device, width, X, y, data.test) if device else on_host(width, X, y, data.test)
+    )
 
 
 def seen_with(word: str) -> DataSet:
-    """All pictures through a network, vectors of length one."""
+    """All pictures embedded by a network, as vectors of length one."""
     embedder, data = embedder_for(word), cifar100_pictures()
     parts = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -111,7 +113,7 @@ def seen_with(word: str) -> DataSet:
     return DataSet(f"cifar100 {word}", parts["train"], parts["test"])
 
 
-def wide(width: int, seed: int, regularization: float | str = 1.0) -> StreamPipeline:
+def random_features(width: int, seed: int, regularization: float | str = 1.0) -> StreamPipeline:
     return StreamPipeline(
         [
             ("root", PowerNormalizer()),
@@ -124,8 +126,8 @@ def wide(width: int, seed: int, regularization: float | str = 1.0) -> StreamPipe
     )
 
 
-def here(width: int, X: np.ndarray, y: np.ndarray, test: Examples) -> Iterator[Line]:
-    pipeline = wide(width, 0)
+def on_host(width: int, X: np.ndarray, y: np.ndarray, test: Examples) -> Iterator[Line]:
+    pipeline = random_features(width, 0)
     start = time.perf_counter()
     for first in range(0, len(y), CHUNK):
         pipeline.partial_fit(X[first : first + CHUNK], y[first : first + CHUNK])
@@ -140,12 +142,12 @@ def here(width: int, X: np.ndarray, y: np.ndarray, test: Examples) -> Iterator[L
     )
 
 
-def elsewhere(
+def on_device(
     device: str, width: int, X: np.ndarray, y: np.ndarray, test: Examples
 ) -> Iterator[Line]:
     shares, seconds = [], []
     for seed in range(SEEDS):
-        pipeline = wide(width, seed, regularization="auto").to(device)
+        pipeline = random_features(width, seed, regularization="auto").to(device)
         start = time.perf_counter()
         for first in range(0, len(y), CHUNK):
             pipeline.partial_fit(X[first : first + CHUNK], y[first : first + CHUNK])

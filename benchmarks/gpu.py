@@ -1,10 +1,11 @@
-"""Learners on a GPU: how fast, beside what the machine can copy and multiply, and how equal.
+"""Learners on a GPU: speed beside the limits of the machine, and agreement with the host.
 
     python benchmarks/gpu.py --out results             # one GPU, torch and CuPy; two minutes
     python benchmarks/gpu.py --out results --small     # on any machine, to see that it runs
 
-Every figure is printed as it is found and kept in ``gpu.json``; a row that fails says why and the
-others go on. Times are the best of several after a first run, with the device's work waited for.
+Every figure is printed and stored in ``gpu.json`` as it is measured; if a row fails, the reason is
+recorded and the others continue. Times are the best of several runs after a warm-up, including
+synchronisation.
 """
 
 import argparse
@@ -45,7 +46,7 @@ LEARNERS = {
 
 
 class Report:
-    """Rows of a table, printed and written as they come."""
+    """Rows of a table, printed and written as they are measured."""
 
     def __init__(self, folder: Path, device: str) -> None:
         self.file = folder / "gpu.json"
@@ -94,7 +95,7 @@ class Bench:
             torch.cuda.synchronize()
 
     def best(self, work: Callable[[], object], times: int) -> float:
-        """The shortest of several runs in seconds, after one that is not counted."""
+        """The shortest of several runs in seconds, after a warm-up."""
         found = []
         for _ in range(times + 1):
             self.wait()
@@ -244,7 +245,7 @@ class Bench:
         self.report.add("wide: right answers on rows taught", 100 * right, "%")
 
     def equal(self) -> None:
-        """The same on the host and on the device, of arrays of torch and CuPy."""
+        """Compares host and device, with arrays of torch and CuPy."""
         rng = np.random.default_rng(1)
         words = np.array([f"class {k}" for k in range(self.k_equal)])
         slots = rng.integers(0, self.k_equal, self.n_equal)
@@ -340,7 +341,7 @@ SAME: dict[str, Callable[[], Any]] = {
 
 
 def _answers(estimator: Any, X: Any, y: Any, convert: Callable[[Any], Any]) -> list[Any]:
-    """What it says after it was taught in two parts."""
+    """Answers after it was taught in two parts."""
     half, rows = len(X) // 2, convert(X[:500])
     estimator.partial_fit(convert(X[:half]), y[:half])
     estimator.partial_fit(convert(X[half:]), y[half:])

@@ -1,11 +1,11 @@
-"""What half of the classes teach about the other half: one, five and twenty examples of each.
+"""Transfer from half of the classes to the other half: one, five and twenty examples of each.
 
 A map is learned from all training examples of half of the classes, in closed form from their
-moments, and kept; then the other classes are learned behind it and asked about with test examples
-of theirs. Features as in ``quality``; three ways to halve the classes.
+moments, and fixed; then the other classes are learned behind it and tested with their test
+examples. Features as in ``quality``; three ways to halve the classes.
 
     whitened      ClassWhitening: what varies within classes counts less
-    projected     the K − 1 directions that tell the first classes apart (discriminant analysis)
+    projected     the K − 1 directions that separate the first classes (discriminant analysis)
     aligned       least squares onto their means made orthogonal, in the spirit of AnaCP
     shrunk        no map: new means moved towards the mean of all, as if by one more example there
 """

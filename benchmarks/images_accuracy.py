@@ -1,4 +1,4 @@
-"""What a Memory knows after a few photographs. Nothing is tuned on the photographs asked.
+"""Accuracy of a Memory after a few photographs, without tuning on the test photographs.
 
 The photographs are twelve classes of Caltech-101; the network was trained on ImageNet, whose
 classes overlap them, so the figures show that the chain works, not that unseen categories are easy.

@@ -1,4 +1,4 @@
-"""How fast a Memory teaches, asks and opens."""
+"""Measures how fast a Memory teaches, asks and opens."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ def session(threads: int) -> onnxruntime.InferenceSession:
 
 
 def processor_time(run: Callable[[], object], n_images: int) -> float:
-    """Milliseconds of all cores together per image; the best of some rounds."""
+    """Milliseconds of all cores together per image; the best of several rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         start = time.process_time()
@@ -129,7 +129,7 @@ def throughput() -> Iterator[Line]:
 
 
 def vectors(n: int, seed: int = 0) -> Iterator[tuple[np.ndarray, str]]:
-    """Made-up teachings: a thousand names, each a direction with noise."""
+    """Synthetic teachings: a thousand names, each a direction with noise."""
     rng = np.random.default_rng(seed)
     centres = rng.random((N_NAMES, WIDTH), dtype=np.float32)
     for index in range(n):

@@ -1,8 +1,8 @@
-"""Memory that learning a large table takes, beside scikit-learn's: each in a process of its own.
+"""Peak memory of learning a large table, beside scikit-learn's, each in a separate process.
 
-100,000 rows of 512 float32 features, 100 classes, 205 MB on disk. What can learn a part at a time
-reads 1,024 rows at a time from the file; what cannot is given the whole table. Peak is the highest
-resident memory of the process over that of the same process after a first fit of 200 rows.
+100,000 rows of 512 float32 features, 100 classes, 205 MB on disk. Estimators that learn
+incrementally read 1,024 rows at a time from the file; the others get the whole table. Peak is the
+highest resident memory of the process minus that of the same process after a first fit of 200 rows.
 """
 
 import json
@@ -44,7 +44,7 @@ def lines() -> Iterator[Line]:
 
 
 def write(path: Path) -> None:
-    """Gaussian classes that overlap, in an order of their own."""
+    """Overlapping Gaussian classes, in a fixed order."""
     with path.open("wb") as file:
         for start in range(0, ROWS + TESTED, PART):
             file.write(_part(start).tobytes())
@@ -115,7 +115,7 @@ def _peak_mb() -> float:
 def measure(name: str, path: Path) -> None:
     make, learn = SUBJECTS[name]
     estimator = make()
-    # Compiled and warm, on rows of the same width and on few of them.
+    # Compiled and warmed up, on a few rows with the same number of features.
     warm = make()
     X, y = rows(path, 0, 2 * CLASSES)
     warm.fit(X, y).predict(X)

@@ -3,9 +3,9 @@
     python -m benchmarks many_classes
     EVERLEARN_WIDTH=256 python -m benchmarks many_classes
 
-``EVERLEARN_WIDTH`` is the number of features with which examples of a million classes are learned,
-64 by default. Processor time of one thread, so that a busy machine tells the same; medians. Ratios
-are to reading all means once in double precision, and once in the form of one byte per number.
+``EVERLEARN_WIDTH`` is the number of features for learning examples of a million classes, 64 by
+default. Medians of processor time of one thread, so that other load does not matter. Ratios are to
+reading all means once in double precision, and once with one byte per number.
 """
 
 import os
@@ -91,7 +91,7 @@ def learning(width: int = LEARNED_WIDTH, many: int = 1_000_000) -> Iterator[Line
         spent = {}
         for n_classes in (1000, many):
             learner = make().partial_fit(rng.normal(size=(n_classes, width)), np.arange(n_classes))
-            # The first new class makes room for twice as many.
+            # The first new class doubles the capacity.
             learner.learn_one(rng.normal(size=width), n_classes)
             rows = rng.normal(size=(4000, width))
             known = rng.integers(n_classes, size=2000).tolist()
@@ -143,7 +143,7 @@ def asked(
     learner.partial_fit(means[:2000] + 0.02 * rng.normal(size=(2000, WIDTH)), np.arange(2000))
     chosen = rng.integers(n_classes, size=ASKED + 100)
     questions = means[chosen] + 0.02 * rng.normal(size=(len(chosen), WIDTH))
-    for x in questions[ASKED:]:  # the copy of one byte per number is made meanwhile
+    for x in questions[ASKED:]:  # the one-byte copy is built in the meantime
         learner.predict_one(x)
     spent = milliseconds(learner.predict_one, questions[:ASKED])
     whole = milliseconds(learner._scores_one, questions[:ASKED])

@@ -1,7 +1,7 @@
-"""Which classifier a Memory comes with: chosen on classes that none of its figures are about.
+"""Chooses the default classifier of a Memory, on classes that its other figures do not use.
 
 The 89 classes of Caltech-101 that the demo photographs are not from; features of EfficientNet-Lite0
-at length one. Some classes are drawn, some of their examples taught, twenty others of each asked.
+at length one. Some classes are drawn, some of their examples taught, twenty others of each tested.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ MANY, FEWEST, MOST_OF_FEW = 20, 1, 3
 
 
 class Shelf(NamedTuple):
-    """How many classes are taught, and how many examples of each (none: half few, half many)."""
+    """Number of classes, and examples of each (none: half few, half many)."""
 
     n_classes: int
     each: int | None

@@ -3,9 +3,9 @@
     python -m benchmarks memory_many_names
     EVERLEARN_NAMES=100000 EVERLEARN_FOLDER=/tmp/large python -m benchmarks memory_many_names
 
-Vectors of 512, three for each of 10,000 names, five where there are more. Processor time, so that a
-busy machine tells the same; waiting for the disk is not in it. Teaching half a million examples
-takes minutes: a Memory in ``EVERLEARN_FOLDER`` is made once and used again. Asking, teaching and
+Vectors of 512, three for each of 10,000 names, five if there are more. Processor time, so that
+other load does not matter; waiting for the disk is not included. Teaching half a million examples
+takes minutes: a Memory in ``EVERLEARN_FOLDER`` is created once and reused. Asking, teaching and
 closing are times of the calling thread, opening of the whole process.
 """
 
@@ -40,12 +40,12 @@ def asked(path: Path) -> Iterator[Line]:
                               for name in range(N_NAMES))  # fmt: skip
         memory.ask(vector(0, 9))
     memory = Memory(path)
-    for _ in range(60):  # the screen of the names is made meanwhile
+    for _ in range(60):  # the screen of the names is built in the meantime
         memory.ask(vector(1, 9))
     asks = [seconds(lambda: memory.ask(vector(2, 9))) for _ in range(20)]
     yield line("ask one vector", asks, 10)
     taught, after, new = [], [], []
-    # Numbers of parts and names that were not taught yet, also where the folder was used before.
+    # Numbers and names that were not taught yet, even if the folder was used before.
     count = memory.position
     for step in range(20):
         taught.append(seconds(partial(memory.teach, vector(step, count + step), word(step))))
@@ -78,7 +78,7 @@ def vector(name: int, part: int) -> np.ndarray:
 
 
 def seconds(action: Callable[[], object]) -> float:
-    clock = time.thread_time()  # not that of the integrity check beside it
+    clock = time.thread_time()  # excludes the integrity check in the background
     action()
     return time.thread_time() - clock
 

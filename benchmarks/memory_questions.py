@@ -1,4 +1,4 @@
-"""Why, leave-one-out, mislabelled teachings; the promise of *unknown* is in unknown.py."""
+"""Why, leave-one-out and mislabelled teachings; unknown.py has the guarantee of *unknown*."""
 
 import multiprocessing
 import os
@@ -115,8 +115,8 @@ def busy() -> Iterator[Line]:
         with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
             waiting = pool.map_async(burn, range(os.cpu_count() or 1))
             time.sleep(3)
-            # One after the other, a question waits for whoever else wants the processor; at times,
-            # as people and cameras ask, the system lets it go first.
+            # Without a pause, a question competes with other processes for the processor; at
+            # intervals, as people and cameras ask, the system schedules it first.
             without_rest = [timed(memory, question) for _ in range(1000)]
             at_times = []
             for _ in range(300):
@@ -141,7 +141,7 @@ def timed(memory: Memory, question: np.ndarray) -> tuple[float, float]:
 
 
 def folder_of_photographs(place: Path) -> list[tuple[Path, str]]:
-    """Photographs cut and turned differently, so that each is another file."""
+    """Photographs, cropped and rotated differently, so that each is a different file."""
     rng = np.random.default_rng(0)
     originals = sorted(Path(os.environ["EVERLEARN_DATA"], "demo_photos").glob("*/*.jpg"))
     files = []
@@ -178,7 +178,7 @@ def taught_and_asked() -> Iterator[Line]:
 
 
 def starting() -> Iterator[Line]:
-    """The command line, from nothing to the answer."""
+    """The command line, from start to answer."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "memory")

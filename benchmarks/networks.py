@@ -1,9 +1,9 @@
-"""The table of networks: what each weighs, takes and knows, and two side by side beside one.
+"""The table of networks: size, time and accuracy of each, and of two side by side.
 
-Times are those of the processor, the best of many rounds in which the networks take turns, so that
-ratios hold on a busy machine; a single picture goes through two networks at once where two cores
-are free, which then takes as long as the slower one. Accuracies are those of a Memory's classifier,
-mean of ten random choices, nothing tuned.
+Times are processor times, the best of many rounds in which the networks alternate, so that ratios
+hold on a busy machine; a single picture is processed by two networks in parallel if two cores are
+free, which then takes as long as the slower one. Accuracies are those of a Memory's classifier,
+mean of ten random choices, without tuning.
 """
 
 import math
@@ -85,7 +85,7 @@ def megabytes(embedder: Embedder) -> float:
 
 
 def milliseconds(embedders: dict[str, Embedder]) -> dict[str, tuple[float, float]]:
-    """For one picture, prepared and run: of the processor, and on the clock; the best of many."""
+    """For one picture, prepared and run: processor time and wall time; the best of many."""
     pixels = np.random.default_rng(0).integers(0, 256, (480, 640, 3), dtype=np.uint8)
     picture = as_picture(pixels)
     best = dict.fromkeys(embedders, (np.inf, np.inf))

@@ -1,9 +1,9 @@
 """One example at a time, d = 512 features, K = 1,000 classes, 20,000 examples.
 
-BLAS at one thread, but for the rows that say otherwise: those are processor time with its threads
-as they are by default, while other processes keep every core busy.
+BLAS with one thread, except for the rows that say otherwise: those are processor time with its
+default threads, while other processes keep every core busy.
 
-Rivals start from the same 19,000 examples and take the next ones in turn with us, in short
+Rivals start from the same 19,000 examples and process the next ones alternately with us, in short
 stretches; the best stretch of each counts.
 """
 
@@ -44,7 +44,7 @@ def stream() -> Rows:
 
 
 class Turn:
-    """The next few examples, over and over, for one contender."""
+    """Repeats the next few examples for one contender."""
 
     def __init__(self, step: Step, X: np.ndarray, y: np.ndarray, size: int) -> None:
         self.step, self.X, self.y, self.size, self.at = step, X, y.tolist(), size, 0
@@ -231,7 +231,7 @@ def processor_time(turn: Turn, rounds: int = 8) -> float:
 
 @contextlib.contextmanager
 def busy_cores() -> Iterator[None]:
-    """As many processes that only count as there are cores."""
+    """One busy process per core."""
     command = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(command) for _ in range(os.cpu_count() or 1)]
     try:
@@ -244,7 +244,7 @@ def busy_cores() -> Iterator[None]:
 
 
 def the_whole_stream(X: np.ndarray, y: np.ndarray) -> Iterator[Line]:
-    """All 20,000, asked and taught one by one from nothing; the published form on stretches."""
+    """All 20,000, asked and taught one by one from scratch; the published form on stretches."""
     for name, ours, make in (
         (
             "SLDA",
@@ -280,7 +280,7 @@ def the_whole_stream(X: np.ndarray, y: np.ndarray) -> Iterator[Line]:
 
 
 def other_libraries(start: Rows, rest: Rows) -> Iterator[Line]:
-    """Ask then learn, beside what people use today; each rival in its own best form."""
+    """Ask then learn, beside other libraries; each rival in its own best form."""
     classes = np.arange(N_CLASSES)
     ours = StreamingLDA().fit(*start)
     ours.predict_one(rest[0][0])

@@ -1,4 +1,4 @@
-"""Replicas of a Memory in PostgreSQL: their lag, their first answer, what sharing costs."""
+"""Replicas of a Memory in PostgreSQL: their lag, their first answer, the cost of sharing."""
 
 import multiprocessing
 import os
@@ -53,7 +53,7 @@ def fill(address: str) -> None:
 
 
 def lag(address: str) -> Line:
-    """The time from a teaching's acknowledgement to a replica's answer that knows it."""
+    """The time from a teaching's acknowledgement to a replica's answer that includes it."""
     with Memory(address) as memory:
         memory.teach_many((x, f"name {k % 10}") for k, x in enumerate(_rows(0, 500)))
     log, over = FORK.Queue(), FORK.Event()
@@ -120,7 +120,7 @@ def shared(address: str) -> Line:
 
 
 def _asked(address: str, count: int) -> tuple[float, float]:
-    """Questions a second of all replicas, and for each second of processor time of theirs."""
+    """Questions per second of all replicas, and per second of their processor time."""
     results, barrier = FORK.Queue(), FORK.Barrier(count)
     processes = [FORK.Process(target=_ask, args=(address, barrier, results)) for _ in range(count)]
     for process in processes:
@@ -146,7 +146,7 @@ def _ask(address: str, barrier: Any, results: Any) -> None:
 
 
 def _teach_at_rate(address: str, log: Any, over: Any) -> None:
-    """Teach so many a second, ten at a time, and note when each was acknowledged."""
+    """Teach at a fixed rate, ten at a time, and record when each was acknowledged."""
     acknowledged, sent = [], 0
     with Memory(address) as memory:
         position, started = memory.position, time.perf_counter()

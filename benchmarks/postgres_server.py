@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, for tests and measurements: private, temporary, killable."""
+"""A private, temporary PostgreSQL server for tests and measurements."""
 
 import os
 import secrets

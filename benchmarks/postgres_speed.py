@@ -1,7 +1,7 @@
-"""How fast a Memory in PostgreSQL is taught, beside one in a folder on the same machine.
+"""Speed of teaching a Memory in PostgreSQL, beside one in a folder on the same machine.
 
 Vectors of 512; both engines flush every commit to disk. Timings are ratios within one run: the two
-are measured in turn, a part of each at a time.
+are measured alternately, part by part.
 """
 
 import multiprocessing

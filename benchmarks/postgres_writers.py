@@ -100,7 +100,7 @@ def write(address: str, writer: int) -> None:
 
 
 def follow(address: str, over: Event, results: Any) -> None:
-    """Ask until the writers are done; then what was learned, and how many answers were given."""
+    """Ask until the writers are done; returns the digest of what was learned, and the answers."""
     rng, asked = np.random.default_rng(os.getpid()), 0
     with Memory(address, read_only=True) as memory:
         while not over.is_set():

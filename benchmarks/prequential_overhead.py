@@ -1,4 +1,4 @@
-"""What the prequential loop costs beside the learner inside it.
+"""The overhead of the prequential loop.
 
 The same learner, the same stream: once in a bare loop of two calls, once in ``prequential``.
 """

@@ -1,8 +1,8 @@
-"""The textbook implementations, as the papers give them, with the best routines at hand.
+"""Textbook implementations, as given in the papers, with the best available routines.
 
-Each stores what its paper stores and computes what its paper computes; only the language differs.
-LAPACK and BLAS do the heavy parts, and the rank-one Cholesky update is compiled (the authors used
-MATLAB's CHOLUPDATE), so what is compared is the method, not the loop.
+Each stores and computes what its paper does; only the language differs. LAPACK and BLAS do the
+heavy parts, and the rank-one Cholesky update is compiled (the authors used MATLAB's CHOLUPDATE), so
+that the methods are compared and not the loops.
 """
 
 import numpy as np
@@ -25,8 +25,8 @@ class PublishedSLDA:
         self.covariance = np.zeros((n_features, n_features))
         self.updates = 0
         self.shrinkage = shrinkage
-        # c/(c+1) in the place of t/(t+1), and shrinkage towards the mean variance: the same answers
-        # as StreamingLDA, for the same work.
+        # c/(c+1) instead of t/(t+1), and shrinkage towards the mean variance: the same answers as
+        # StreamingLDA, for the same work.
         self.exact = exact
         self.weights: Array | None = None
 
@@ -76,7 +76,7 @@ class PublishedRLSC:
         self.W = np.zeros((n_features, n_classes))
 
     def start(self, X: Array, labels: NDArray[np.intp]) -> None:
-        """Begin from a batch; the last example is learned, so that W is there."""
+        """Begin from a batch; the last example is learned, so that W exists."""
         for label in np.unique(labels[:-1]):
             mine = X[:-1][labels[:-1] == label]
             self.b[:, label], self.counts[label] = mine.sum(axis=0), len(mine)

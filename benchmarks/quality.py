@@ -1,21 +1,21 @@
-"""How well everything answers: packs × shots × learners × orderings, beside offline references.
+"""Accuracy over packs × shots × learners × orderings, beside offline references.
 
-One pass over features of a frozen network, signed root and length one (``PowerNormalizer``) for
-everybody, references included. Shots are examples of each class, drawn anew for every seed; "all"
-is every training example of the pack; "uneven" leaves every second class a tenth of them. Learners
-are taught class by class.
+One pass over features of a frozen network, signed root and length one (``PowerNormalizer``) for all
+methods, including references. Shots are examples per class, drawn again for every seed; "all" is
+every training example of the pack; "uneven" leaves every second class a tenth of them. Learners are
+taught class by class.
 
 References see all examples at once, as often as they like: multinomial logistic regression (L-BFGS)
 and a linear support vector machine. C of each is chosen on a fifth of the training examples, then
 they are fitted to all of them. Nothing is chosen on test examples. The support vector machine is
-asked for where there are few examples: with many, the logistic layer is the reference.
+only run with few examples; with many, the logistic layer is the reference.
 
-Ω is the mean of a learner's accuracy over that of the logistic layer taught the same, half-way and
-at the end, asked about the classes seen so far. The closed forms do not depend on the order of what
-they were taught (a test shows it to 1e-8): an ordering only says what was seen half-way.
+Ω is the mean of a learner's accuracy over that of the logistic layer trained on the same examples,
+half-way and at the end, tested on the classes seen so far. The closed forms do not depend on the
+order of the examples (a test shows it to 1e-8): an ordering only determines what was seen half-way.
 
-Every part is kept as a file in the cache folder as soon as it is there; a run that was stopped
-goes on. Remove the folder to measure anew.
+Every part is cached as a file as soon as it is measured; an interrupted run resumes. Remove the
+folder to measure again.
 """
 
 import os
@@ -53,7 +53,7 @@ ORDERINGS = ("shuffled", "class by class", "video by video")
 RARE = 10
 LEARNERS = ("nearest mean", "LDA", "ridge", "auto")
 LOGISTIC, SVM = "logistic", "SVM"
-# C, growing as long as the examples held out are answered better; the first without evidence.
+# C increases while held-out accuracy improves; the first value is used without evidence.
 CANDIDATES = {LOGISTIC: (10.0, 30.0, 100.0, 300.0, 1000.0), SVM: (1.0, 3.0, 10.0)}
 # liblinear takes half a minute for every C where there are ten times as many.
 MOST_FOR_SVM = 1200
@@ -151,7 +151,7 @@ def _reference(who: str, X: Any, y: Any, seed: int) -> Any:
 
 
 def _choose(classifier: Any, who: str, X: Any, y: Any, X_held_out: Any, y_held_out: Any) -> None:
-    """Set C: from the usual one upwards, else downwards, as long as it gets better."""
+    """Set C: from the usual value upwards, else downwards, while accuracy improves."""
 
     def right(C: float) -> float:
         return float(classifier.set_params(C=C).fit(X, y).score(X_held_out, y_held_out))
@@ -170,7 +170,7 @@ def _choose(classifier: Any, who: str, X: Any, y: Any, X_held_out: Any, y_held_o
 
 
 def _classifier(who: str) -> Any:
-    """Logistic regression begins each fit where the last one ended: the same optimum, sooner."""
+    """Logistic regression starts each fit where the last one ended: the same optimum, sooner."""
     if who == SVM:
         return LinearSVC(max_iter=3000)
     return LogisticRegression(max_iter=2000, tol=1e-5, warm_start=True)
@@ -185,7 +185,7 @@ def part(what: str, name: str, which: Any, seed: int) -> Part:
     }
     experiment, key = experiments[what]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # L-BFGS that has not come to rest after 2,000 steps
+        warnings.simplefilter("ignore")  # L-BFGS that has not converged after 2,000 steps
         return repeat(experiment, [seed], settings={"name": name, key: which}, folder=folder)[0]
 
 
@@ -197,7 +197,7 @@ def lines() -> Iterator[Line]:
         jobs += [("half-way", name, ordering, 0) for ordering in _orderings(name)]
     if not here:
         raise MissingData(f"none of the packs {', '.join(PACKS)} is here; set EVERLEARN_DATA")
-    # The long ones first, so that no core waits for one of them at the end.
+    # Long ones first, so that no core waits for one of them at the end.
     jobs.sort(key=lambda job: (str(job[2]).isdigit(), job[2] == 1))
     found = {}
     with ProcessPoolExecutor(os.cpu_count()) as pool:

@@ -1,10 +1,9 @@
-"""Things found in pictures: how well, after how few, and how fast.
+"""Finding things in pictures: accuracy, number of examples needed, and speed.
 
 Pack ``scenes``: kangaroos and raccoons (in no class of the proposer's training) and everyday things
-of COCO. What is taught are boxes of training pictures; asked are test pictures. Average precision
-is the area below the precision of all boxes sorted by score, a box being right that overlaps a
-thing of its name, not found before, by half. How pictures are taught and scored was settled on
-training pictures alone.
+of COCO. Boxes of training pictures are taught; test pictures are asked about. Average precision is
+the area below the precision of all boxes sorted by score; a box is correct if it overlaps a thing
+of its name, not found before, by half. Teaching and scoring were tuned on training pictures only.
 """
 
 import json
@@ -34,7 +33,7 @@ RIGHT = 0.5
 ANIMALS = ("kangaroo", "raccoon")
 DRAWS = {1: 10, 5: 5, 1000: 1}
 AT_LEAST = 5
-# What PicoDet calls its classes, in the order of COCO.
+# PicoDet's class names, in the order of COCO.
 COCO = (
     "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,"
     "stop sign,parking meter,bench,bird,cat,dog,horse,sheep,cow,elephant,bear,zebra,giraffe,"
@@ -53,7 +52,7 @@ Detections = list[tuple[float, bool]]
 
 @dataclass(frozen=True)
 class Scene:
-    """A picture, its things, and what was proposed in it."""
+    """A picture, its things, and the proposals in it."""
 
     file: str
     taught: bool
@@ -98,7 +97,7 @@ def scenes(folder: str) -> list[Scene]:
 
 
 def teach(memory: Memory, taught: list[Scene], names: set[str]) -> None:
-    """As ``teach_many`` would, with vectors that are there already."""
+    """As ``teach_many``, with precomputed vectors."""
     embedder = memory.embedder.name
     pairs = []
     for scene in taught:
@@ -114,14 +113,14 @@ def teach(memory: Memory, taught: list[Scene], names: set[str]) -> None:
 
 
 def found_in(memory: Memory, scene: Scene) -> list[Thing]:
-    """As ``find`` does with ``everything``, with vectors that are there already."""
+    """As ``find`` with ``everything``, with precomputed vectors."""
     return memory._finding.named(
         scene.proposed, scene.scores, scene.proposed_vectors, top=None, everything=True
     )
 
 
 def matched(things: list[tuple[float, Box]], true: np.ndarray) -> Detections:
-    """Which boxes are right, the surest first; each thing is found once."""
+    """Which boxes are correct, most confident first; each thing is found once."""
     free = np.ones(len(true), dtype=bool)
     detections = []
     for score, box in sorted(things, key=lambda pair: -pair[0]):
@@ -241,7 +240,7 @@ def everyday() -> Line:
 
 
 def speed() -> Line:
-    """``find`` on one core, 640 × 480 pixels, five boxes looked at."""
+    """``find`` on one core, 640 × 480 pixels, five boxes examined."""
     root = find("scenes")
     file = next(root.glob("coco/*.jpg"))
     image = np.asarray(Image.open(file).convert("RGB").resize((640, 480)))

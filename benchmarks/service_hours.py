@@ -1,7 +1,7 @@
-"""The service at half load for long: is its memory flat, and are its answers as quick at the end?
+"""The service at half load for a long time: its memory and its latency at the end.
 
-``EVERLEARN_SECONDS`` says how long (3,600). Half load: one teaching for every nine questions, as
-many a second as the machine answered at full load in a first short run, halved.
+``EVERLEARN_SECONDS`` is the duration (3,600). Half load: one teaching for every nine questions, at
+half the rate that the machine reached in a short first run.
 """
 
 import os

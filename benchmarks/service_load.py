@@ -1,6 +1,6 @@
 """64 writers with 1,000 teachings each and 8 askers at once, against a sequential replay.
 
-``EVERLEARN_TEACHINGS`` is how many each writer teaches (1,000).
+``EVERLEARN_TEACHINGS`` is the number of teachings per writer (1,000).
 """
 
 import os
@@ -19,11 +19,11 @@ from everlearn import Memory
 
 WRITERS, ASKERS, WIDTH, NAMES = 64, 8, 16, 20
 EACH = int(os.environ.get("EVERLEARN_TEACHINGS", "1000"))
-# So that the log ends in the middle of a window, where a live model has a part to itself.
+# The log ends in the middle of a window, where a live model has an open part.
 BEYOND = 7
 
 
-def lesson(writer: int, number: int) -> tuple[list[float], str]:
+def teaching_of(writer: int, number: int) -> tuple[list[float], str]:
     rng = np.random.default_rng((writer, number))
     vector = rng.normal(size=WIDTH).astype(np.float32)
     return [float(value) for value in vector], f"name {(writer + number) % NAMES}"
@@ -53,14 +53,14 @@ def lines() -> Iterator[Line]:
 
 
 def load(running: Running) -> tuple[int, float]:
-    """Teach everything; how many answers came meanwhile, and the memory at half of it."""
+    """Teach everything; returns the number of answers in the meantime, and the memory half-way."""
     done, taught, answered = threading.Event(), [0] * WRITERS, [0] * ASKERS
     halfway = [0.0]
 
     def write(writer: int) -> None:
         client = Hasty(running.port)
         for number in range(EACH):
-            vector, name = lesson(writer, number)
+            vector, name = teaching_of(writer, number)
             assert client.post("/v1/teach", {"vector": vector, "name": name})["new"]
             taught[writer] += 1
             if not halfway[0] and sum(taught) >= WRITERS * EACH // 2:
@@ -82,7 +82,7 @@ def load(running: Running) -> tuple[int, float]:
     askers.join()
     client = Hasty(running.port)
     for number in range(BEYOND):
-        vector, name = lesson(WRITERS, number)
+        vector, name = teaching_of(WRITERS, number)
         client.post("/v1/teach", {"vector": vector, "name": name})
     client.post("/v1/ask", {"vector": vector})
     client.close()
@@ -90,9 +90,9 @@ def load(running: Running) -> tuple[int, float]:
 
 
 def compared(served: Path, replayed: Path, live: str) -> tuple[int, int, bool]:
-    """How many were lost and doubled, and whether a replay is the same model."""
+    """How many were lost and doubled, and whether a replay gives the same model."""
     expected = {
-        np.array(lesson(w, n)[0], dtype=np.float32).tobytes(): lesson(w, n)[1]
+        np.array(teaching_of(w, n)[0], dtype=np.float32).tobytes(): teaching_of(w, n)[1]
         for w in range(WRITERS + 1)
         for n in range(EACH if w < WRITERS else BEYOND)
     }

@@ -1,4 +1,4 @@
-"""The page in Chromium with a camera that shows a film: answers and frames a second, axe-core.
+"""The page in Chromium with a fake camera: answers and frames per second, axe-core.
 
 Needs chromium and playwright. The film is made of scikit-learn's two photographs.
 """
@@ -108,7 +108,7 @@ def rate(page: Any, kind: str) -> float:
 
 
 def moving() -> Iterator[bytes]:
-    """The camera wanders over two photographs."""
+    """The camera moves over two photographs."""
     for name in ("flower.jpg", "china.jpg"):
         pixels = load_sample_image(name)
         for step in range(0, 200, 2):

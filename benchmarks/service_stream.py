@@ -1,8 +1,8 @@
-"""Frames of a camera: how often the answer changes, alone and in a session; PNG against JPEG.
+"""Camera frames: how often the answer changes, per frame and in a session; PNG against JPEG.
 
-The clip wanders between five scenes, parts of scikit-learn's two photographs, one of them never
-taught. Each frame is cut out a few pixels beside the last one, a little lighter or darker and with
-noise of two grey levels, as a camera that is held by hand gives them.
+The clip moves between five scenes, parts of scikit-learn's two photographs, one of them never
+taught. Each frame is shifted by a few pixels, slightly lighter or darker and has noise of two grey
+levels, like those of a hand-held camera.
 """
 
 import io
@@ -111,7 +111,7 @@ def wandering(seed: int) -> Iterator[tuple[NDArray[np.uint8], str | None]]:
 
 
 def shaken(scene: tuple[Any, ...], chance: np.random.Generator, far: int) -> NDArray[np.uint8]:
-    """A scene, seen from a little beside."""
+    """A scene, slightly shifted."""
     photograph, left, top, _ = scene
     pixels = load_sample_image(photograph)
     x, y = (int(v) for v in chance.integers(0, far, 2))

@@ -1,4 +1,4 @@
-"""A service in a process of its own, and clients that hurry: what the service benchmarks share."""
+"""A service in a separate process, and fast clients, shared by the service benchmarks."""
 
 import contextlib
 import http.client
@@ -35,7 +35,7 @@ class Running:
 
     @property
     def megabytes(self) -> float:
-        """What the process holds in memory."""
+        """Resident memory of the process."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) / 1024
@@ -63,7 +63,7 @@ def free_port() -> int:
 
 
 def start(folder: Path, port: int | None = None, errors: Any = subprocess.DEVNULL) -> Running:
-    """``everlearn serve`` on a folder; the seconds are those to the first page."""
+    """``everlearn serve`` on a folder; ``seconds`` is the time to the first page."""
     port = port or free_port()
     began = time.perf_counter()
     process = subprocess.Popen(
@@ -96,7 +96,7 @@ def serving(folder: Path, errors: Any = subprocess.DEVNULL) -> Iterator[Running]
 
 
 class Hasty:
-    """One connection that sends as fast as it is answered, and again where it has to wait."""
+    """One connection that sends as fast as it is answered, and retries when refused."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -121,7 +121,7 @@ class Hasty:
             time.sleep(0.05)
 
     def again(self) -> None:
-        """Connect anew, after the service was gone."""
+        """Reconnect after the service was gone."""
         self._connection.close()
         self._connection = self._connect()
 

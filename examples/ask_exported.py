@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 
 
 def opened(path: str) -> Image.Image:
-    """A picture the right way up, in RGB; what is transparent becomes white."""
+    """An upright RGB picture; transparent areas become white."""
     picture = ImageOps.exif_transpose(Image.open(path))
     if picture.has_transparency_data:
         picture = picture.convert("RGBA")
@@ -25,7 +25,7 @@ def opened(path: str) -> Image.Image:
 
 
 def centre(picture: Image.Image, size: int, crop: float) -> Image.Image:
-    """The middle of a picture, brought to the size the network looks at."""
+    """The centre of a picture, scaled to the network's input size."""
     grow = round(size / crop) / min(picture.size)
     wide, high = (round(side * grow) for side in picture.size)
     left, top = (wide - size) // 2, (high - size) // 2

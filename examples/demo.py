@@ -29,7 +29,7 @@ OUT = Path("out")
 
 @dataclass(frozen=True)
 class Step:
-    """What was measured after one class was taught."""
+    """Measurements after one class was taught."""
 
     digit: int
     n_examples: int
@@ -113,7 +113,7 @@ def teach(
 def retrain(
     X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
 ) -> tuple[float, float]:
-    """What the usual way would have: all examples kept, and trained on again for a new one."""
+    """The usual approach: keep all examples, and train again for a new class."""
     n_classes = len(np.unique(y))
     if n_classes == 1:  # scikit-learn's LDA cannot be trained on a single class
         return 1.0, float("nan")

@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Digits in a minute
-# Ten classes arrive one after the other; every example is seen once and thrown away.
+# Ten classes arrive one after the other; every example is seen once and discarded.
 
 # %%
 import numpy as np
@@ -15,7 +15,7 @@ X, X_test, y, y_test = train_test_split(X / 16.0, y, random_state=0, stratify=y)
 
 # %% [markdown]
 # Teach a class, then ask about all classes so far. Beside it, gradient descent on the same stream,
-# which was told all ten classes in advance.
+# which got all ten classes in advance.
 
 # %%
 learner, rival = StreamingLDA(), SGDClassifier(random_state=0)

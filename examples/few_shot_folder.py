@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Few-shot birds from a folder of your own
 # `python examples/few_shot_folder.py FOLDER`: one folder per species, a handful of photographs in
-# each. Five of each are taught, the others are asked about. A question mark behind an answer says
+# each. Five of each are taught, the others are asked about. A question mark after an answer means
 # that it was called unknown, with that name as the nearest.
 
 # %%
@@ -15,7 +15,7 @@ SHOTS = 5
 
 
 def few_shot(folder: Path) -> float:
-    """The share of the other photographs that are named right; called unknown is not right."""
+    """The share of the other photographs that are named correctly; unknown counts as wrong."""
     pictures = {
         place.name: sorted(p for p in place.iterdir() if p.suffix.lower() in (".jpg", ".png"))
         for place in sorted(folder.iterdir())

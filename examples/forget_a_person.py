@@ -16,7 +16,7 @@ people = {name: rng.normal(size=32) for name in ("Ann", "Bob", "Eve")}
 
 
 def photographs(name: str) -> np.ndarray:
-    """Stands for vectors of an embedder for faces."""
+    """A stand-in for vectors of a face embedder."""
     return (people[name] + 0.3 * rng.normal(size=(6, 32))).astype(np.float32)
 
 

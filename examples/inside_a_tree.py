@@ -13,7 +13,7 @@ forest = NCMForest(n_estimators=5, random_state=0).fit(X[:300], y[:300])
 print(f"accuracy on others: {forest.score(X[300:600], y[300:600]):.1%}")
 
 # %% [markdown]
-# At every node the example goes the way of the nearest of a few class means.
+# At every node the example goes to the side of the nearest of a few class means.
 
 # %%
 example = X[400]

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Repair of occluded faces by robust PCA
 # Faces are drawn here (an oval, two eyes, a mouth, light from one side), so that nothing has to be
-# fetched; `fetch_olivetti_faces` of scikit-learn gives real ones.
+# downloaded; `fetch_olivetti_faces` of scikit-learn gives real ones.
 
 # %%
 import numpy as np
@@ -14,7 +14,7 @@ rows, columns = np.mgrid[-1 : 1 : SIDE * 1j, -1 : 1 : SIDE * 1j]
 
 
 def face() -> np.ndarray:
-    """One face: who it is and where the light stands are a few numbers."""
+    """One face: identity and light are a few numbers."""
     width, mouth, light = rng.normal(size=3)
     oval = np.exp(-(((columns / (0.7 + 0.05 * width)) ** 2 + rows**2) ** 3))
     eyes = sum(np.exp(-40 * ((columns - s * 0.3) ** 2 + (rows + 0.25) ** 2)) for s in (-1, 1))
@@ -23,7 +23,7 @@ def face() -> np.ndarray:
 
 
 # %% [markdown]
-# Learn from sixty faces, a fifth of them with a dark square in front, and nobody says which.
+# Learn from sixty faces, a fifth of them with a dark square in front; which ones is not given.
 
 # %%
 truth = np.stack([face() for _ in range(70)])
@@ -35,7 +35,7 @@ eigenspace = RobustStreamingPCA(n_components=6, image_shape=(SIDE, SIDE), seed_i
 eigenspace.partial_fit(seen[:60])
 
 # %% [markdown]
-# Ten new faces, each behind a square, and what is made of them.
+# Ten new faces, each behind a square, and the repaired images.
 
 # %%
 hidden = truth[60:].copy()

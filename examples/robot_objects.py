@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A robot that learns objects one at a time
-# Each object turns before the camera for a few frames; then the robot is asked about views it has
-# not seen. The objects are drawn here, as a substitute for a turntable: put your frames in place of
-# `frame`.
+# Each object turns in front of the camera for a few frames; then the robot is asked about views it
+# has not seen. The objects are drawn here, as a substitute for a turntable: replace `frame` by your
+# own frames.
 
 # %%
 import tempfile

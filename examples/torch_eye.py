@@ -1,7 +1,7 @@
 # %% [markdown]
-# # A torch network as the eye
-# A small network is trained on three digits; behind its features a streaming learner takes the
-# other digits as they come, without touching the network.
+# # A torch network as the embedder
+# A small network is trained on three digits; a streaming learner behind its features learns the
+# other digits as they come, without changing the network.
 
 # %%
 import torch

@@ -1,4 +1,4 @@
-"""Draw the badges of the README from what the project says of itself: python scripts/badges.py
+"""Draws the badges of the README from the project's metadata: python scripts/badges.py
 
 Badges are files in docs/images, so that no page loads anything from elsewhere. Each states a fact
 that pyproject.toml or a test holds; a test compares the files with what this script draws.

@@ -1,4 +1,4 @@
-"""Every page of the site looked at as a screen reader would: python scripts/check_pages.py [NAME …]
+"""Checks every page of the site with axe-core: python scripts/check_pages.py [NAME …]
 
 axe-core reads each page of out/site (``make docs``), or those named, at phone and desktop width,
 light and dark, and everything it finds is printed. Needs chromium.
@@ -17,7 +17,7 @@ SITE = Path(__file__).parents[1] / "out" / "site"
 CHROMIUM = Path("/usr/bin/chromium")
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 LOOKS = [(scheme, width) for scheme in SCHEMES for width in (390, 1280)]
-# Nothing here is timed; a busy machine is given time.
+# Generous timeouts for a busy machine; nothing is timed here.
 SLOW_MACHINE_MS = 180_000
 
 

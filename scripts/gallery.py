@@ -1,4 +1,4 @@
-"""Run the examples and draw what they print and show: EVERLEARN_DATA=… python scripts/gallery.py
+"""Runs the examples and draws their output: EVERLEARN_DATA=… python scripts/gallery.py
 
 Writes docs/images/gallery/NAME.svg, the words of each example as on a terminal, and two pictures of
 what examples compute. docs/examples.md shows them.
@@ -29,7 +29,7 @@ EXAMPLES = (
 
 
 def printed(name: str) -> list[str]:
-    """The lines an example prints, the last ones where there are many."""
+    """The last lines an example prints."""
     command = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
     if name == "few_shot_folder":
         from everlearn_papers.data.catalogue import find
@@ -60,7 +60,7 @@ def terminal(title: str, lines: list[str]) -> str:
 
 
 def faces(found: dict[str, Any]) -> None:
-    """Six faces of repair_faces.py: behind a square, repaired, and as they are."""
+    """Six faces of repair_faces.py: occluded, repaired, and original."""
     from PIL import Image
 
     side = found["SIDE"]

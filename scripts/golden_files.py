@@ -45,7 +45,7 @@ TWO_LABELS = ("passive-aggressive", "ls-svm", "multi-kt", "trol", "trol-plus", "
 
 
 def stream() -> tuple[Any, Any, Any]:
-    """Examples of four things, and others to ask about."""
+    """Examples of four classes, and others to ask about."""
     rng = np.random.default_rng(7)
     centres = 2.0 * rng.normal(size=(4, 6))
     y = rng.permutation(np.repeat(np.arange(4), 12))
@@ -55,7 +55,7 @@ def stream() -> tuple[Any, Any, Any]:
 
 
 def learners() -> dict[str, Any]:
-    """One of every kind, in configurations that keep different things."""
+    """One learner of every kind, in configurations with different state."""
     X, y, _ = stream()
     two = np.isin(y, ["cup", "chair"])
     prior = LeastSquaresSVM().fit(X[two], y[two])
@@ -99,7 +99,7 @@ def learners() -> dict[str, Any]:
 
 
 def answers(learner: Any, X: Any) -> dict[str, Any]:
-    """What a loaded learner must say again."""
+    """The answers a loaded learner must reproduce."""
     if hasattr(learner, "predict"):
         scores = np.asarray(learner.decision_function(X), dtype=np.float64)
         return {"labels": learner.predict(X).tolist(), "scores": scores.tolist()}

@@ -1,4 +1,4 @@
-"""How everlearn is installed, said in one way on every page: python scripts/install_lines.py
+"""Keeps the install lines on all pages consistent: python scripts/install_lines.py
 
 ``PUBLISHED`` is the one switch: while it is false, pages install from a clone, since the package
 index does not have everlearn yet. Change it, run this, and every page says the other thing. A test
@@ -27,7 +27,7 @@ NOTES = {
 
 
 def pages() -> list[Path]:
-    """Everything a reader might copy an install line from."""
+    """Every file with an install line that a reader might copy."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     found += [ROOT / name / "README.md" for name in ("papers", "networks")]
     found += [*sorted((ROOT / "examples").glob("*.py")), ROOT / "scripts" / "command_line_docs.py"]
@@ -35,7 +35,7 @@ def pages() -> list[Path]:
 
 
 def rewritten(text: str, *, published: bool = PUBLISHED) -> str:
-    """The same text with install lines of one kind."""
+    """The text with install lines of one kind."""
     for clone, index in PAIRS:
         text = text.replace(*((clone, index) if published else (index, clone)))
     name = "everlearn" if published else "."

@@ -37,7 +37,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert everlearn.load(place).predict_one([0.9, 0.1]) == "pen"
 print("everlearn", everlearn.__version__, "works")
 """
-# Of the tests, those that are quick and touch every dependency.
+# Quick tests that touch every dependency.
 FAST = ("tests/statistics", "tests/test_base.py", "tests/contract/test_check_learner.py",
         "tests/test_persistence.py", "tests/golden/test_golden.py", "tests/test_pipeline.py",
         "tests/ecosystems/test_frames.py", "tests/evaluation",
@@ -55,7 +55,7 @@ TEST_TOOLS = (
 
 
 def run(*command: object, **settings: Any) -> str:
-    """Run a command; what it prints, or an end with what it printed."""
+    """Run a command and return its output; exits with the output on failure."""
     words = [str(word) for word in command]
     done = subprocess.run(words, capture_output=True, text=True, check=False, **settings)
     if done.returncode:
@@ -105,7 +105,7 @@ def sbom() -> None:
 
 
 def sizes() -> None:
-    """A table of packages for the site: whose the weight of an environment is."""
+    """A table for the site: the size of an environment by package."""
     wheel = next(DIST.glob("everlearn-[0-9]*.whl"))
     for extra in ("", "[cli]", "[cli,fast]", "[serve]", "[all]"):
         with tempfile.TemporaryDirectory() as place:
@@ -136,13 +136,13 @@ def oldest() -> None:
         lowest = "--resolution", "lowest-direct"
         run("uv", "pip", "install", "--python", binary, *lowest, *ours, *TEST_TOOLS)
         print(run("uv", "pip", "freeze", "--python", binary).strip())
-        # Old packages warn of each other; what counts here is that they work.
+        # Old packages warn about each other; only their function matters here.
         loose = "-x", "-W", "default", "--disable-warnings"
         print(run(binary, "-m", "pytest", *loose, *FAST, cwd=ROOT).splitlines()[-1])
 
 
 def environment(place: Path, python: str | None, *wanted: str) -> Path:
-    """An empty environment with this in it; its Python."""
+    """An empty environment with this installed; returns its Python."""
     binary = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if uv():
         run("uv", "venv", "--quiet", "--python", python or sys.executable, place)
@@ -173,7 +173,7 @@ def size_of(entry: Path) -> int:
 
 
 def say_what_is_next() -> None:
-    """A dry run: what would be uploaded, and how. Nothing is."""
+    """A dry run: what would be uploaded, and how."""
     print("nothing was uploaded; the workflow release.yml would upload:")
     for path in files():
         print(f"  {path.name}")

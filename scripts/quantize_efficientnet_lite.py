@@ -136,7 +136,7 @@ def input_moments(path: Path, images: NDArray[np.float32]) -> dict[str, Inputs]:
 def windows(
     value: NDArray[np.float32], node: onnx.NodeProto, kernel: Sequence[int]
 ) -> NDArray[np.float32]:
-    """What a convolution multiplies with its weights at some of its places.
+    """The windows of a convolution's input at some positions.
 
     Shape (places, weights); for a depthwise one (channels, places, weights).
     """
@@ -155,7 +155,7 @@ def windows(
 
 
 def rounded(rows: Array, second: Array, scale: NDArray[np.float32]) -> Array:
-    """Rows of weights as whole numbers, each making up for those before it."""
+    """Rows of weights as integers, each compensating the rounding of those before it."""
     n = len(second)
     damped = second + (DAMPING * np.trace(second) / n + 1e-12) * np.eye(n)
     upper = np.linalg.cholesky(np.linalg.inv(damped)).T
@@ -175,7 +175,7 @@ def saturates(stored: Array) -> NDArray[np.bool_]:
 def stored_weights(
     kernel: Array, inputs: Inputs, scale: NDArray[np.float32]
 ) -> tuple[Array, NDArray[np.float32]]:
-    """Whole numbers for a kernel, and the scales, made coarser where a pair would saturate."""
+    """Integer weights of a kernel, and scales, coarser where a pair would saturate."""
     n = len(kernel)
     rows = kernel.reshape(n, -1)
     if kernel.shape[1] == 1:
@@ -223,7 +223,7 @@ def usable(scales: Array, bias: Array, input_scale: float) -> NDArray[np.float32
 def requantised(
     model: onnx.ModelProto, float_model: onnx.ModelProto, moments: dict[str, Inputs]
 ) -> None:
-    """Put our weights and biases in the place of onnxruntime's."""
+    """Replace onnxruntime's weights and biases by ours."""
     tensors, floats = constants(model), constants(float_model)
     for node in convolutions(float_model):
         kernel = numpy_helper.to_array(floats[node.input[1]]).astype(np.float64)

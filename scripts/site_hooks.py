@@ -1,4 +1,4 @@
-"""What the documentation site adds to the files of docs/: see mkdocs.yml.
+"""Additions of the documentation site to the files of docs/: see mkdocs.yml.
 
 Pages of the project that live in the root of the repository (CONTRIBUTING, CHANGELOG, SECURITY) and
 the benchmarks' results appear on the site without being copied there. ``{{ public: PACKAGE … }}``
@@ -23,7 +23,7 @@ BORROWED = {
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pages that live elsewhere."""
+    """Add pages from outside of docs/."""
     from mkdocs.structure.files import File
 
     for place, source in BORROWED.items():
@@ -33,7 +33,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def as_page(notebook: Path) -> str:
-    """A notebook as a page: its words, and its code in blocks."""
+    """A notebook as a page: its text, and its code in blocks."""
     parts = []
     for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
         text = "".join(cell["source"])
@@ -47,7 +47,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """Our own stand-in for a search worker, and what people need who cannot see the page."""
+    """Our own replacement for a search worker, and accessibility fixes."""
     up = "../" * page.file.url.count("/")
     ours = f'<script src="{up}offline-search.js"></script>'
     output = output.replace(FOREIGN_SCRIPT, ours).replace("<th></th>", "<td></td>")
@@ -58,12 +58,12 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
 
 
 def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
-    """No page for addresses that are not there: a server has its own, and a folder needs none."""
+    """No 404 page: a server has its own, and a folder needs none."""
     return "" if template_name == "404.html" else output_content
 
 
 def borrowed(place: str, source: Path) -> str:
-    """A page of the root, its links as they have to be on the site."""
+    """A page from the root folder, with links adjusted to the site."""
     text = source.read_text("utf-8")
     up = "../" * place.count("/")
     text = re.sub(r"\]\(docs/", f"]({up}", text)
@@ -75,7 +75,7 @@ def borrowed(place: str, source: Path) -> str:
 
 
 def public_homes() -> dict[str, str]:
-    """Where each public name lives: ``StreamingLDA`` in ``learners.slda``."""
+    """The module of each public name: ``StreamingLDA`` in ``learners.slda``."""
     listed = LIST.read_text("utf-8")
     return {name: home for home, name in re.findall(r"^from \.(\S+) import (\w+) as", listed, re.M)}
 

@@ -28,12 +28,12 @@ PACKAGES = {"": ROOT / "src" / "everlearn", "everlearn_papers/": PAPERS}
 
 # numba reports calls of compiled functions to a profiler as if they were Python's.
 COMPILED = ("_kernels.py", "compiler.py", "compiled.py")
-# What is missing where a walk cannot be run here.
+# Exceptions that mean a walk cannot be run here.
 CANNOT = 77
 
 
 class Recorder:
-    """Which files of ours are entered inside a ``with`` block, in order, in every thread."""
+    """Records which of our files are entered inside a ``with`` block, in order, in every thread."""
 
     def __init__(self) -> None:
         self.entered: dict[str, None] = {}
@@ -150,7 +150,7 @@ def request(recorder: Recorder, folder: Path) -> None:
         headers = {"Authorization": "Bearer " + "x" * 32, "Content-Type": "image/png"}
         data = _photograph(folder, 9).read_bytes()
         memory.ask(_photograph(folder, 10))
-        # The service answers in threads of its own, which are recorded if they start now.
+        # The service answers in its own threads, which are recorded if they start now.
         with recorder, TestClient(app, base_url="http://127.0.0.1", headers=headers) as client:
             client.post("/v1/ask", content=data).raise_for_status()
 
@@ -272,7 +272,7 @@ def title_of(walk: Callable[..., object]) -> str:
 
 
 def entered_by(name: str) -> list[str] | None:
-    """The files a walk enters, in order; None where something it needs is not here."""
+    """The files a walk enters, in order; None if something it needs is missing."""
     done = subprocess.run(
         [sys.executable, __file__, "--walk", name], capture_output=True, text=True, check=False
     )
@@ -284,7 +284,7 @@ def entered_by(name: str) -> list[str] | None:
 
 
 def written(text: str, entered: dict[str, list[str] | None]) -> str:
-    """The page with its walks as they are; those that could not be run stay as they were."""
+    """The page with updated walks; those that could not be run are kept."""
     start, end = text.index("## Walks\n"), text.index("\n## Truth and caches")
     before = listed(text)
     parts = ["## Walks\n", INTRODUCTION]
@@ -297,7 +297,7 @@ def written(text: str, entered: dict[str, list[str] | None]) -> str:
 
 
 def listed(text: str) -> dict[str, list[str]]:
-    """The files that the page lists, by the title of their walk."""
+    """The files listed on the page, by the title of their walk."""
     walks: dict[str, list[str]] = {}
     part = text[text.index("## Walks\n") : text.index("\n## Truth and caches")]
     for section in part.split("\n### ")[1:]:

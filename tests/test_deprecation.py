@@ -53,7 +53,7 @@ def test_an_old_name_warns_and_means_the_new_one(kind, old, new, examples):
     X, y = examples
     learner = clone(kind(**old))
     assert old.items() <= learner.get_params().items()
-    with pytest.warns(FutureWarning, match=f"of {kind.__name__} is called"):
+    with pytest.warns(FutureWarning, match=f"of {kind.__name__} is now called"):
         learner.fit(X, y)
     np.testing.assert_allclose(answers(learner, X), answers(kind(**new).fit(X, y), X), rtol=1e-9)
 

@@ -297,7 +297,7 @@ def test_a_registered_name_is_the_only_one(tmp_path):
     class StreamingLDA(NearestClassMean):
         pass
 
-    with pytest.raises(InvalidParameter, match="there is a StreamingLDA already"):
+    with pytest.raises(InvalidParameter, match="there already is a StreamingLDA"):
         everlearn.register(StreamingLDA)
     with pytest.raises(InvalidParameter, match="a class that extends a learner"):
         everlearn.register(dict)

@@ -1,8 +1,7 @@
-"""everlearn: open-ended visual learning. Show it an example and a name, and it knows it at once.
+"""everlearn: open-ended visual learning. Teach it an example and a name; it recognises it at once.
 
-The public names are listed in ``__init__.pyi``, once, for people and type checkers alike. Each is
-looked up when it is first used, so importing is free and a program waits only for the packages
-it uses.
+The public names are listed in ``__init__.pyi``, for people and type checkers alike. Each is looked
+up when it is first used, so importing is fast and a program only loads the packages it uses.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
 """Whether loops are compiled: decided once, when this module is imported.
 
-They are where numba is installed, unless the environment variable ``EVERLEARN_COMPILED`` is 0.
-Elsewhere numpy and BLAS give the same results, to rounding.
+They are if numba is installed, unless the environment variable ``EVERLEARN_COMPILED`` is 0.
+Otherwise numpy and BLAS give the same results, up to rounding.
 """
 
 import os
@@ -13,7 +13,7 @@ COMPILED = os.environ.get("EVERLEARN_COMPILED", "1") != "0" and find_spec("numba
 
 
 def require_compiler(what: str) -> None:
-    """Raise ``MissingPackage`` where nothing can be compiled."""
+    """Raise ``MissingPackage`` if nothing can be compiled."""
     if not COMPILED:
         raise MissingPackage(
             f"{what} needs numba, which is not installed or was turned off by "

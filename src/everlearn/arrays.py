@@ -1,4 +1,4 @@
-"""Array types, and how a caller's values become arrays."""
+"""Array types, and conversion of a caller's values to arrays."""
 
 from typing import Any
 
@@ -14,15 +14,15 @@ AnyArray = NDArray[Any]
 
 
 class OwnedArray(np.ndarray[Any, np.dtype[Any]]):
-    """An array of a private mapping of a file: nobody else has it, so it need not be copied."""
+    """An array in a private mapping of a file: not shared, so it need not be copied."""
 
 
-# What a learner writes down: named arrays, and notes made of plain values.
+# The state of a learner: named arrays, and notes made of plain values.
 State = tuple[dict[str, AnyArray], dict[str, Any]]
 
 
 def as_numpy(values: ArrayLike) -> AnyArray:
-    """Values of any kind as a numpy array; a tensor without its gradient, wherever it lies.
+    """Values of any kind as a numpy array; tensors are detached and copied from their device.
 
     numpy has no bfloat16, so such a tensor becomes float32, which holds all of its values.
     """
@@ -41,14 +41,14 @@ def as_numpy(values: ArrayLike) -> AnyArray:
 
 
 def padded(array: AnyArray, length: int, fill: float = 0) -> AnyArray:
-    """A copy with room for so many rows; those behind the last hold ``fill``."""
+    """A copy with capacity for ``length`` rows; the additional ones hold ``fill``."""
     grown = np.full((length, *array.shape[1:]), fill, dtype=array.dtype)
     grown[: len(array)] = array
     return grown
 
 
 def lies_on_device(values: object) -> bool:
-    """Whether an array lies where numpy cannot read it."""
+    """Whether an array is on a device that numpy cannot read."""
     if isinstance(values, (np.ndarray, list, tuple, float, int)):
         return False
     array: Any = values
@@ -62,7 +62,7 @@ def lies_on_device(values: object) -> bool:
 
 
 def like(result: Any, given: object) -> Any:
-    """A result as the kind of array that was given, on the device of that."""
+    """A result as the same kind of array as ``given``, on its device."""
     if not lies_on_device(given):
         result = as_numpy(result)
     if isinstance(given, np.ndarray) or type(result) is not np.ndarray:
@@ -83,7 +83,7 @@ def like(result: Any, given: object) -> Any:
 
 
 def softmax(scores: Any, xp: Any = np) -> Any:
-    """exp(s_k) / Σ exp(s_j) along the last axis; −∞ is a share of zero."""
+    """exp(s_k) / Σ exp(s_j) along the last axis; −∞ gives zero."""
     shares = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
     return shares / xp.sum(shares, axis=-1, keepdims=True)
 

@@ -1,9 +1,9 @@
-"""Where a batch is computed with: one backend, chosen once per call from the array that came in.
+"""Selects the backend that processes a batch, once per call, from the type of the input.
 
-A learner speaks of numpy arrays and slots. What else it takes is listed in its ``_backends``, in
-order: each entry looks at the rows and returns a backend, or None. ``HOST`` takes the rest. A
-backend for sparse rows stands in ``learners/closed_form/sparse.py``, one for arrays on a GPU in
-``device/backend.py``. Single vectors are always computed with on the host.
+A learner works with numpy arrays and slots. Other kinds of input are listed in its ``_backends``,
+in order: each entry looks at the rows and returns a backend, or None. ``HOST`` takes the rest. The
+backend for sparse rows is in ``learners/closed_form/sparse.py``, that for arrays on a GPU in
+``device/backend.py``. Single vectors are always processed on the host.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,19 @@ from numpy.typing import ArrayLike
 
 from everlearn.arrays import AnyArray
 
-# So many scores are computed at a time on the host: 256 MB of them.
+# Number of scores computed at a time on the host: 256 MB.
 SCORES_AT_ONCE = 2**25
 
 
 class Backend(Protocol):
-    """Teaches and asks a learner with rows of one kind."""
+    """Trains and asks a learner with rows of one kind."""
 
     @property
     def xp(self) -> Any:
         """The array namespace of the scores."""
 
     def array(self, values: AnyArray) -> Any:
-        """A host array beside the scores."""
+        """A host array, moved to where the scores are."""
 
     def learn(
         self, learner: Any, X: Any, y: Any, sample_weight: ArrayLike | None, *, fresh: bool
@@ -34,13 +34,13 @@ class Backend(Protocol):
         """Validate a batch, then learn it."""
 
     def ask(self, learner: Any, X: Any, answer: Callable[[Any], Any]) -> Any:
-        """What ``answer`` makes of the scores, one column per class in the order of ``classes_``.
+        """Apply ``answer`` to the scores, one column per class in the order of ``classes_``.
 
         It may be called block by block.
         """
 
     def probabilities(self, learner: Any, scores: Any) -> Any:
-        """Probabilities from such scores; −∞ for classes that are not asked about."""
+        """Probabilities from such scores; −∞ marks excluded classes."""
 
 
 Offer = Callable[[Any, Any], Backend | None]
@@ -57,7 +57,7 @@ class Host:
     def learn(
         self, learner: Any, X: Any, y: Any, sample_weight: ArrayLike | None, *, fresh: bool
     ) -> None:
-        # A learner that takes blocks makes float64 of them one by one.
+        # A learner that takes blocks converts them to float64 one by one.
         rows = learner._rows(X, reset=fresh, single=learner._block_rows is not None)
         examples = learner._labelled(rows, y, sample_weight)
         learner._learn_rows(*examples, fresh=fresh)
@@ -76,7 +76,7 @@ class Host:
 
 
 def _in_order(scores: AnyArray, order: AnyArray) -> AnyArray:
-    """Columns by slot in the order of classes; the same array where that is no other."""
+    """Columns by slot reordered by class; the same array if the order is the same."""
     sorted_already = scores.shape[1] == len(order) and bool(np.all(order[1:] > order[:-1]))
     return scores if sorted_already else np.take(scores, order, axis=1)
 
@@ -85,7 +85,7 @@ HOST: Backend = Host()
 
 
 def backend_for(learner: Any, X: Any) -> Backend:
-    """The backend that computes with these rows."""
+    """The backend for these rows."""
     for offer in learner._backends:
         backend: Backend | None = offer(learner, X)
         if backend is not None:

@@ -1,19 +1,19 @@
-"""The contract of a learner, and what every learner does the same way.
+"""The contract of a learner, and the behaviour shared by all learners.
 
-A learner is a scikit-learn classifier that can be taught at any time. This file keeps the labels,
-decides the order in which things happen, and turns scores into answers; a learner itself supplies
-a handful of hooks that speak of slots and plain arrays:
+A learner is a scikit-learn classifier that can learn at any time. This file manages the labels,
+fixes the order of operations, and turns scores into answers; a learner implements a handful of
+hooks in terms of slots and plain arrays:
 
     _begin(n_features)               empty state
     _learn(X, slots, weights)        a block of examples        _learn_one(x, slot)
     _scores(X)                       one column per slot        _scores_one(x)
     _welcome(known, new)             labels are about to be learned; raise to refuse them
-    _forget, _forget_class, _merge   where they are exact
+    _forget, _forget_class, _merge   if they are exact
     _own_state, _own_restore         the state as named arrays and plain notes
 
-The order is always: validate everything, then change state. A rejected input leaves the learner
-as it was. One may ask while another thread teaches: each holds the lock (see estimator.py). Rows of
-other kinds than numpy's go through a backend (see backend.py).
+The order is always: validate everything, then change state. Rejected input leaves the learner
+unchanged. One thread may ask while another teaches: both take the lock (see estimator.py). Rows
+other than numpy arrays go through a backend (see backend.py).
 """
 
 import copy
@@ -60,15 +60,15 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     classes_ : ndarray
         The labels taught, sorted.
     registry_ : Labels
-        Which label has which slot in the learner's statistics.
+        Maps labels to slots of the learner's statistics.
     temperature_ : float
-        By what scores are divided before they become probabilities.
+        Divisor of the scores before they become probabilities.
     """
 
     registry_: Labels
-    # The most rows that ``_learn`` takes at a time; None for all rows of a batch.
+    # Maximum number of rows per call of ``_learn``; None for a whole batch.
     _block_rows: int | None = None
-    # Backends for rows that are not numpy's, the first that takes them computes with them.
+    # Backends for rows that are not numpy arrays; the first that accepts them is used.
     _backends: tuple[Offer, ...] = ()
 
     # Teaching.
@@ -83,7 +83,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         X : array-like of shape (n_examples, n_features)
             Or an iterator of batches, each a pair of rows and labels, without ``y``.
         y : array-like of shape (n_examples,)
-            Words or whole numbers.
+            Strings or integers.
         sample_weight : array-like of shape (n_examples,), optional
         """
         learn = "_learn_batches" if y is None and _are_batches(X) else "_learn_batch"
@@ -103,12 +103,12 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         Parameters
         ----------
         X : array-like of shape (n_examples, n_features)
-            Or an iterator of batches, each a pair of rows and labels, without ``y``: a
-            ``DataLoader``, say. All of them are learned, or none.
+            Or an iterator of batches, each a pair of rows and labels, without ``y``, such as a
+            ``DataLoader``. All of them are learned, or none.
         y : array-like of shape (n_examples,)
         classes : iterable of labels, optional
-            Accepted because scikit-learn's callers pass it. It is not needed: a class exists from
-            its first example on, and never before.
+            Accepted for compatibility with scikit-learn. It is not needed: a class exists from its
+            first example on, and never before.
         sample_weight : array-like of shape (n_examples,), optional
         """
         learn = "_learn_batches" if y is None and _are_batches(X) else "_learn_batch"
@@ -125,15 +125,15 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         return self
 
     def forget(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Unlearn examples: afterwards the learner is as if it had never been taught them.
+        """Unlearn examples: afterwards the learner is as if it had never learned them.
 
-        Raises ``NeverLearned``, and changes nothing, where the statistics show that the examples
-        were not learned; a learner that keeps no examples cannot notice every such mistake.
+        Raises ``NeverLearned``, and changes nothing, if the statistics show that the examples were
+        not learned; a learner that keeps no examples cannot detect every such mistake.
         """
         return self._copy_on_write(lambda changed: changed._forget_batch(X, y, sample_weight))
 
     def forget_class(self, label: Label) -> Self:
-        """Unlearn a whole class by its name."""
+        """Unlearn a whole class by its label."""
         return self._copy_on_write(lambda changed: changed._forget_label(label))
 
     def merge(self, other: "StreamingClassifier") -> Self:
@@ -144,7 +144,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
                 f"not with a {type(other).__name__}"
             )
         if other is self:
-            raise NotMergeable("a learner cannot be merged with itself; merge a copy if it must be")
+            raise NotMergeable("a learner cannot be merged with itself; merge a copy")
         with self._locks_with(other):
             return self._copy_on_write(lambda changed: changed._merge_in(other))
 
@@ -153,7 +153,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     def decision_function(self, X: ArrayLike) -> Array:
         """Scores, one column per class in the order of ``classes_``; higher is more likely.
 
-        With two classes a single column, positive for the second, as scikit-learn has it.
+        With two classes a single column, positive for the second, as in scikit-learn.
         """
         now = self._as_it_is()
         with now._lock:
@@ -181,7 +181,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             return shares
 
     def predict_log_proba(self, X: ArrayLike, *, among: Iterable[Label] | None = None) -> Array:
-        """Logarithms of :meth:`predict_proba`; −∞ where a class is not asked about."""
+        """Logarithms of :meth:`predict_proba`; −∞ for excluded classes."""
         with np.errstate(divide="ignore"):
             logarithms: Array = np.log(as_numpy(self.predict_proba(X, among=among)))
         return like(logarithms, X)
@@ -193,14 +193,14 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             return now._answer_one(x, among)
 
     def linear_head(self) -> tuple[Array, Array]:
-        """This classifier as one matrix and one vector, where it is a linear function.
+        """This classifier as one matrix and one vector, if it is linear.
 
         Returns
         -------
         weights : ndarray of shape (n_classes, n_features)
         bias : ndarray of shape (n_classes,)
-            ``X @ weights.T + bias`` differs from the classifier's scores, one column per class in
-            the order of ``classes_``, by no more than a term that all classes share.
+            ``X @ weights.T + bias`` equals the classifier's scores, one column per class in the
+            order of ``classes_``, up to a term common to all classes.
 
         Raises
         ------
@@ -214,9 +214,9 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
 
     @property
     def temperature_(self) -> float:
-        """By what scores are divided to make them differences of log-probabilities.
+        """Divisor that turns scores into differences of log-probabilities.
 
-        ``predict_proba`` is the softmax of the scores over it, unless a learner says otherwise.
+        ``predict_proba`` is the softmax of the divided scores, unless a learner overrides it.
         """
         return 1.0
 
@@ -233,17 +233,17 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     # Hooks.
 
     def _welcome(self, known: Labels, new: list[Label]) -> None:
-        """Labels are about to be learned, some of them new; raise to refuse them."""
+        """Called before labels are learned, some of them new; raise to refuse them."""
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         raise NotImplementedError
 
     def _learn_one(self, x: Array, slot: int) -> None:
-        """Learn one example of a class that is known already."""
+        """Learn one example of a known class."""
         self._learn(x[None].copy(), np.array([slot], dtype=np.intp), None)
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
-        """Unlearn examples; returns the slots of classes of which nothing is left."""
+        """Unlearn examples; returns the slots of classes without examples left."""
         raise NotForgettable(f"{type(self).__name__} does not keep what exact forgetting needs")
 
     def _forget_class(self, slot: int) -> None:
@@ -261,45 +261,45 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         return scores
 
     def _probabilities(self, scores: Array) -> Array:
-        """Probabilities from scores; classes that are not asked about have −∞."""
+        """Probabilities from scores; excluded classes have −∞."""
         shares: Array = softmax(scores / self.temperature_)
         return shares
 
     @property
     def exact_in_order(self) -> bool:
-        """Whether examples, in the same order, lead to the same bits in whatever batches they come.
+        """Whether examples in the same order lead to the same bits, however they are batched.
 
-        Batches of at most a few hundred; also with questions in between.
+        For batches of at most a few hundred; also with questions in between.
         """
         return False
 
     def _settle(self) -> None:
-        """Be as after saving and loading: nothing waits to be added."""
+        """Bring the state to that after saving and loading: no rows are left waiting."""
 
     def _as_it_is(self) -> Self:
-        """Whom to ask: the learner itself, or a picture of it that teaching leaves alone."""
+        """The object to ask: the learner itself, or a snapshot that teaching does not change."""
         return self
 
     def _changeable_registry(self) -> Labels:
-        """The registry to which a change is made: the learner's own, or a copy of it."""
+        """The registry to change: the learner's own, or a copy of it."""
         return self.registry_
 
     def _encode(self, registry: Labels, labels: AnyArray) -> tuple[Slots, list[Label]]:
-        """Slots of labels, and the labels that are new, as :meth:`Labels.encode` gives them."""
+        """Slots of labels, and the new labels, as in :meth:`Labels.encode`."""
         return registry.encode(labels)
 
-    # How teaching goes; on a copy, all but a single example of a known class.
+    # Teaching works on a copy, except for a single example of a known class.
 
     def _learn_batches(
         self, batches: Any, y: None, _: object, classes: Iterable[Label] | None, *, fresh: bool
     ) -> None:
-        """Learn one batch after the other into a copy, so that a bad one leaves nothing behind."""
+        """Learn batches into a copy, so that a bad one leaves nothing behind."""
         taught = copy.deepcopy(self)
         for batch in batches:
             if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
                 raise WrongShape(
-                    "an iterator of batches gives pairs of rows and labels, or with weights as the "
-                    f"third, not a {type(batch).__name__}"
+                    "an iterator of batches must yield pairs of rows and labels, with weights as "
+                    f"an optional third, not a {type(batch).__name__}"
                 )
             X, y, weights = (*batch, None)[:3]
             taught._learn_batch(X, y, weights, classes, fresh=fresh)
@@ -338,7 +338,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         fresh: bool,
         learn: Callable[[Any, Slots, Array | None], None] | None = None,
     ) -> None:
-        """Learn validated examples, in blocks of dense rows unless a backend has another way."""
+        """Learn validated examples, in blocks of dense rows unless a backend does otherwise."""
         self._check_parameters()
         registry = Labels() if fresh else self._changeable_registry()
         slots, new = self._encode(registry, labels)
@@ -400,15 +400,15 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     def _labelled(
         self, rows: Any, y: ArrayLike | None, sample_weight: ArrayLike | None
     ) -> tuple[Any, AnyArray, Array | None]:
-        """Rows with their labels and weights, those of weight zero left out."""
+        """Rows with their labels and weights, without those of weight zero."""
         labels, weights = checked_labelled(y, sample_weight, len(rows), type(self).__name__)
         if weights is None:
             return rows, labels, None
-        # A weight of zero means the example is not there; it must not bring a class into being.
+        # An example of weight zero must not create a class.
         counted = weights > 0
         return rows[counted], labels[counted], weights[counted]
 
-    # How asking goes.
+    # Asking.
 
     def _decide(self, X: ArrayLike) -> Any:
         return backend_for(self, X).ask(self, X, _decided)
@@ -428,7 +428,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         return backend.ask(self, X, lambda scores: backend.probabilities(self, hidden(scores)))
 
     def _hidden(self, backend: Backend, among: Iterable[Label] | None) -> Callable[[Any], Any]:
-        """Scores with −∞ for the classes that are not asked about."""
+        """Replace the scores of excluded classes by −∞."""
         if among is None:
             return lambda scores: scores
         mask = np.full(len(self.registry_), -np.inf)
@@ -453,7 +453,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         return self._first_best(None, scores)
 
     def _contenders(self, x: Array) -> tuple[Slots, Array] | None:
-        """Slots of which one has the highest score, and their scores; ``None`` for all slots."""
+        """Slots that contain the highest score, and their scores; ``None`` for all slots."""
         return None
 
     def _first_best(self, slots: Slots | None, scores: Array) -> Label:
@@ -468,7 +468,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     def _candidates(self, among: Iterable[Label]) -> Slots:
         slots = self.registry_.slots(among)
         if not len(slots):
-            raise InvalidInput("among names no class; give at least one, or leave it out")
+            raise InvalidInput("among contains no class; give at least one, or omit it")
         return slots
 
     def _label_at(self, slot: int) -> Label:
@@ -477,7 +477,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         return label
 
     def _knows(self, y: Label) -> bool:
-        """Whether a label was taught; raises ``InvalidLabel`` for what cannot be one."""
+        """Whether a label was taught; raises ``InvalidLabel`` for an invalid one."""
         return self._is_begun() and self.registry_.find(y) is not None
 
     def _is_begun(self) -> bool:
@@ -490,7 +490,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
                 "has forgotten everything. Call partial_fit or learn_one first."
             )
 
-    # What persistence asks of anything it saves.
+    # The interface persistence needs.
 
     def _state(self) -> State:
         with self._lock:
@@ -506,11 +506,11 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
 
 
 def _are_batches(X: Any) -> bool:
-    """Whether this is no array but gives batches, as a generator or a DataLoader does."""
+    """Whether this is an iterable of batches, such as a generator or a DataLoader."""
     an_array = isinstance(X, (list, tuple, str, bytes)) or sp.issparse(X)
     return not an_array and not hasattr(X, "shape") and isinstance(X, Iterable)
 
 
 def _decided(scores: Any) -> Any:
-    """Scores as scikit-learn has them: of two classes one column, positive for the second."""
+    """Scores in scikit-learn's format: one column for two classes, positive for the second."""
     return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores

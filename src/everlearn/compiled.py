@@ -1,8 +1,8 @@
 """How functions are compiled, where numba is installed; see ``acceleration.py``.
 
 Without numba the closed-form learners use ``statistics/plain_kernels.py``. Subspaces and transfer
-learning run their loops as plain Python, which is right and slow, and is logged. Forests need numba
-and say so.
+learning run their loops in plain Python, which is correct but slow, and is logged. Forests need
+numba and raise an error without it.
 """
 
 import functools
@@ -42,7 +42,7 @@ def _as_python(function: F) -> F:
 
 
 class _NeverCompiled:
-    """A name with bodies for several types, which only the compiler can tell apart."""
+    """Stands for a function with one body per type, which only the compiler can select."""
 
     def __init__(self, name: Callable[..., Any]) -> None:
         self._name = name.__name__
@@ -55,7 +55,7 @@ class _NeverCompiled:
 
 
 if COMPILED:
-    # Interrupted, the compiler would stay half imported and every later call would fail.
+    # An interrupted import of the compiler would make every later call fail.
     with deferred_interrupts():
         from everlearn.compiler import by_type, compiled, inner
 else:

@@ -4,9 +4,9 @@
 ``inner``      called from compiled code only, so it gets no Python wrapper
 ``by_type``    called from compiled code, with a body for each type of its first argument
 
-A caller holds a copy of everything it calls, optimised again in its place. So the time to compile
-is the sum over all callers of all they reach: keep entry points few, and loops that run seldom in
-Python. Lists, sorting, set functions and assignments to slices cost a tenth of a second each.
+A caller contains a copy of everything it calls, optimised in place. So the compile time is the sum
+over all callers of everything they reach: keep entry points few, and rarely executed loops in
+Python. Lists, sorting, set functions and slice assignments cost a tenth of a second each.
 """
 
 import contextlib
@@ -24,15 +24,15 @@ __all__ = ["by_type", "compiled", "inner"]
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# Reductions may be reordered (that is what makes them fast); NaN and infinity keep their meaning.
+# Reductions may be reordered, which makes them fast; NaN and infinity keep their meaning.
 OPTIONS: Any = {
     "fastmath": {"reassoc", "contract", "nsz"},
     "nogil": True,
     "no_cfunc_wrapper": True,
 }
-# Division by zero gives infinity, as in numpy: no code for an exception at every division.
+# Division by zero gives infinity, as in numpy: saves exception code at every division.
 UNWRAPPED: Any = {"no_cpython_wrapper": True, "error_model": "numpy"}
-# Rooms that compile long enough for a person to wonder.
+# Packages that compile long enough to be worth a message.
 SLOW_ROOMS = ("everlearn.forest",)
 
 logger = logging.getLogger("everlearn")
@@ -57,10 +57,10 @@ class ByType(Protocol):
 
 
 def by_type(name: Callable[..., Any]) -> ByType:
-    """A name that stands for one compiled body per type of the first argument, a named tuple.
+    """A function with one compiled body per type of its first argument, a named tuple.
 
-    As ``functools.singledispatch`` does it: ``@name.register(Type)`` gives a body. What is chosen
-    is known when the caller is compiled, so bodies for other types are never compiled.
+    Like ``functools.singledispatch``: ``@name.register(Type)`` adds a body. The body is selected
+    when the caller is compiled, so bodies for other types are never compiled.
     """
 
     def register(kind: type) -> Callable[[F], F]:
@@ -78,10 +78,10 @@ def by_type(name: Callable[..., Any]) -> ByType:
 
 
 class _Kept(FunctionCache):
-    """Compiled code on disk. Where it cannot be written or read, it is compiled in each process.
+    """Cache of compiled code on disk. If it cannot be written or read, each process compiles.
 
-    numba notices that the file of a function changed, and not that of a class among its arguments:
-    what was kept for a class that was renamed or moved cannot be loaded, and is discarded.
+    numba detects a change of a function's file, but not of a class among its arguments: code cached
+    for a renamed or moved class cannot be loaded, and is discarded.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -103,7 +103,7 @@ class _Kept(FunctionCache):
 
 
 def _kept_on_disk(dispatcher: Any) -> Any:
-    """As ``cache=True``, but a folder that cannot be written is no reason to fail."""
+    """As ``cache=True``, but without failing if the folder cannot be written."""
     if hasattr(dispatcher, "enable_caching"):
         try:
             dispatcher._cache = _Kept(dispatcher.py_func)  # type: ignore[no-untyped-call]
@@ -113,11 +113,11 @@ def _kept_on_disk(dispatcher: Any) -> Any:
 
 
 class _Compiling(event.Listener):
-    """While one of our functions is compiled, garbage collection is paused.
+    """Pauses garbage collection while one of our functions is compiled.
 
-    Compiling makes hundreds of thousands of objects that are reachable until it ends; looking
-    through them again and again takes a quarter of its time. One line on the log says when a room
-    is compiled for the first time in this process. numba's lock lets one thread compile at a time.
+    Compilation creates hundreds of thousands of objects that stay reachable until it ends;
+    scanning them repeatedly takes a quarter of the time. One log line reports the first compilation
+    of a package in this process. numba's lock lets one thread compile at a time.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class _Compiling(event.Listener):
             self._announced.add(room)
             logger.log(
                 logging.WARNING if room.startswith(SLOW_ROOMS) else logging.INFO,
-                "compiling %s for this machine; the result is kept on disk, so this happens once",
+                "compiling %s for this machine; the result is cached on disk, so this happens once",
                 room,
             )
 

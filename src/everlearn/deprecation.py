@@ -1,7 +1,7 @@
 """Old spellings of attributes and parameters, kept for one version with a ``FutureWarning``.
 
-A constructor argument under its old name has the default ``DEPRECATED``, as scikit-learn has it;
-the class lists it in ``_renamed_parameters`` with the name it has now, None where it is gone.
+A constructor argument under its old name has the default ``DEPRECATED``, as in scikit-learn; the
+class lists it in ``_renamed_parameters`` with its current name, None if it was removed.
 """
 
 import warnings
@@ -11,12 +11,12 @@ DEPRECATED = "deprecated"
 
 
 def renamed_attribute(owner: object, name: str, renamed: dict[str, str]) -> Any:
-    """The attribute an old name stands for; for use in ``__getattr__``."""
+    """The attribute with the current name; for use in ``__getattr__``."""
     new = renamed.get(name)
     if new is None:
         raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}")
     warnings.warn(
-        f"{type(owner).__name__}.{name} is called {new} now; the old name goes in the next version",
+        f"{type(owner).__name__}.{name} is now called {new}; the old name will be removed",
         FutureWarning,
         stacklevel=3,
     )
@@ -24,7 +24,7 @@ def renamed_attribute(owner: object, name: str, renamed: dict[str, str]) -> Any:
 
 
 def parameter(estimator: Any, name: str) -> Any:
-    """The value of a constructor argument, under its old name where that was given."""
+    """The value of a constructor argument, also if it was given under its old name."""
     for old, new in estimator._renamed_parameters.items():
         if new == name and not _is_left_out(getattr(estimator, old)):
             return getattr(estimator, old)
@@ -32,20 +32,20 @@ def parameter(estimator: Any, name: str) -> Any:
 
 
 def warn_of_old_parameters(estimator: Any) -> None:
-    """Warn of constructor arguments that were given under an old name."""
+    """Warn of constructor arguments given under an old name."""
     for old, new in estimator._renamed_parameters.items():
         if _is_left_out(getattr(estimator, old)):
             continue
-        what = "has no effect any more; leave it out" if new is None else f"is called {new} now"
+        what = "has no effect any more; omit it" if new is None else f"is now called {new}"
         warnings.warn(
-            f"{old} of {type(estimator).__name__} {what}; the old name goes in the next version",
+            f"{old} of {type(estimator).__name__} {what}; the old name will be removed",
             FutureWarning,
             stacklevel=3,
         )
 
 
 def under_todays_names(kind: Any, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Constructor arguments from a file of any version, under the names that they have now."""
+    """Constructor arguments from a file of any version, under their current names."""
     named, renamed = {}, getattr(kind, "_renamed_parameters", {})
     for name, value in parameters.items():
         new = renamed.get(name, name)

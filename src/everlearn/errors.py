@@ -1,4 +1,4 @@
-"""Everything that can go wrong, one named exception per cause.
+"""All exceptions, one per cause.
 
 Each is also the built-in exception a caller would expect (``ValueError`` for a bad value,
 ``OSError`` for a file that cannot be written), so code written against scikit-learn keeps working.
@@ -6,7 +6,7 @@ Each is also the built-in exception a caller would expect (``ValueError`` for a 
 
 
 class EverlearnError(Exception):
-    """The root of every exception that everlearn raises on purpose."""
+    """Base class of all exceptions that everlearn raises on purpose."""
 
 
 class InvalidInput(EverlearnError, ValueError):
@@ -46,7 +46,7 @@ class UnknownLabel(InvalidInput):
 
 
 class InvalidWeight(InvalidInput):
-    """Sample weights that are negative, all zero, or not known to the rule that should use them."""
+    """Sample weights that are negative, all zero, or not supported by the learner."""
 
 
 class InvalidParameter(InvalidInput):
@@ -106,11 +106,11 @@ class CannotSave(EverlearnError, TypeError):
 
 
 class CheckFailed(EverlearnError, AssertionError):
-    """A learner broke one of the promises that :func:`everlearn.check_learner` tests."""
+    """A learner violated a promise that :func:`everlearn.check_learner` tests."""
 
 
 class NotAnImage(InvalidInput):
-    """The bytes are in none of the image formats that are read."""
+    """The bytes are not in a supported image format."""
 
 
 class DamagedImage(InvalidInput):
@@ -218,7 +218,7 @@ class NothingToUndo(InvalidInput):
 
 
 class NotExplainable(EverlearnError, TypeError):
-    """This classifier has no formula for what a single teaching does to an answer."""
+    """This classifier has no formula for the effect of a single teaching on an answer."""
 
 
 class NotExportable(EverlearnError, TypeError):

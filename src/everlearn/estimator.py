@@ -1,10 +1,11 @@
-"""What everything that learns shares, classifiers and transformers alike.
+"""Base class of everything that learns, classifiers and transformers alike.
 
-Locking: whoever teaches or asks holds the estimator's lock, so an answer comes from before or after
-a change and never from the middle of one.
+Locking: teaching and asking take the estimator's lock, so an answer comes from before or after a
+change and never from the middle of one.
 
-Copy on write: a change is made on a shallow copy and put in place whole. What validation notes on
-the way (the number of features, their names) is discarded with the copy if the change is refused.
+Copy-on-write: a change is made on a shallow copy, which replaces the state at the end. Attributes
+set by validation (number and names of features) are discarded with the copy if the change is
+refused.
 """
 
 from collections.abc import Callable
@@ -23,12 +24,12 @@ from everlearn.errors import NotMergeable, OtherFeatures, WrongWidth
 from everlearn.statistics.stored import stored_flag, stored_whole, stored_words
 from everlearn.validation import checked_rows, checked_vector
 
-# A file that claims more features than this would only use up memory.
+# A file that claims more features than this would only exhaust memory.
 MOST_FEATURES = 10_000_000
 
 
 class Promise(StrEnum):
-    """What a learner may promise beyond the contract; ``check_learner`` tests what is promised."""
+    """Optional guarantees of a learner; ``check_learner`` tests those that are made."""
 
     BATCH_IS_LOOP = "a batch teaches the same as its rows one by one"
     ANY_ORDER = "the order of the examples does not matter"
@@ -43,11 +44,11 @@ BOUNDED = frozenset({Promise.BOUNDED_MEMORY})
 
 
 class StreamingEstimator(BaseEstimator):
-    """What everything that is taught shares: validation first, and no change on an error."""
+    """Base class: validates first, and changes nothing on an error."""
 
     n_features_in_: int
     _lock: RLock
-    # Constructor arguments of earlier versions and what they are called now; None if they are gone.
+    # Old constructor arguments and their current names; None if they were removed.
     _renamed_parameters: ClassVar[dict[str, str | None]] = {}
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
@@ -57,12 +58,12 @@ class StreamingEstimator(BaseEstimator):
 
     @staticmethod
     def _converted_parameter(name: str, value: Any) -> Any:
-        """What a value under the old name of a parameter is under the new one."""
+        """Convert a value given under the old name of a parameter."""
         return value
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """What this estimator, with these parameters, promises beyond the contract."""
+        """The guarantees of this estimator, with these parameters, beyond the contract."""
         return frozenset()
 
     # Hooks.
@@ -71,7 +72,7 @@ class StreamingEstimator(BaseEstimator):
         """Raise ``InvalidParameter`` for a constructor argument out of range."""
 
     def _is_begun(self) -> bool:
-        """Whether there is any state, be it that of a learner that has forgotten everything."""
+        """Whether there is any state, even of a learner that has forgotten everything."""
         raise NotImplementedError
 
     def _begin(self, n_features: int) -> None:
@@ -86,7 +87,7 @@ class StreamingEstimator(BaseEstimator):
         raise NotImplementedError
 
     def _own_restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
-        """Take over what :meth:`_own_state` gave; ``_begin`` was called before."""
+        """Restore from the result of :meth:`_own_state`; ``_begin`` was called before."""
         raise NotImplementedError
 
     # Locking and copy-on-write.
@@ -98,7 +99,7 @@ class StreamingEstimator(BaseEstimator):
         return copy
 
     def _copy_on_write(self, change: Callable[[Self], None]) -> Self:
-        """Make a change on a copy and put it in place; an error leaves everything as it was."""
+        """Apply a change to a copy and replace the state; an error leaves it unchanged."""
         with self._lock:
             copy = self._shallow_copy()
             change(copy)
@@ -108,7 +109,7 @@ class StreamingEstimator(BaseEstimator):
         return self
 
     def _locks_with(self, other: "StreamingEstimator") -> ExitStack:
-        """The locks of both, always taken in the same order, so that no deadlock arises."""
+        """The locks of both, always taken in the same order to avoid deadlocks."""
         locks = ExitStack()
         for estimator in sorted((self, other), key=id):
             locks.enter_context(estimator._lock)
@@ -116,7 +117,7 @@ class StreamingEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_lock", None)  # a copy has a lock of its own
+        state.pop("_lock", None)  # a copy has its own lock
         return state
 
     # Validation.
@@ -129,9 +130,9 @@ class StreamingEstimator(BaseEstimator):
         missing: bool = False,
         single: bool = False,
     ) -> Array:
-        """Rows of features as they were taught, or taken for the ones to be taught (``reset``).
+        """Validated rows with the expected features, or setting them (``reset``).
 
-        float64, or with ``single`` float32 where the caller's are.
+        float64 or, with ``single``, float32 if the input is.
         """
         if reset is None:
             self._require_fitted()
@@ -170,10 +171,10 @@ class StreamingEstimator(BaseEstimator):
                     "learners must have the same parameters to be merged"
                 )
 
-    # What persistence asks of anything it saves.
+    # The interface persistence needs.
 
     def _state(self) -> State:
-        """Everything learned, at one moment: arrays of its own, and notes of plain values."""
+        """The state at one moment: own arrays, and notes of plain values."""
         with self._lock:
             if not self._is_begun():
                 return {}, {"taught": False}
@@ -186,7 +187,7 @@ class StreamingEstimator(BaseEstimator):
             }
 
     def _restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
-        """Take over what :meth:`_state` gave."""
+        """Restore from the result of :meth:`_state`."""
         self._check_parameters()
         if not stored_flag(notes, "taught"):
             return

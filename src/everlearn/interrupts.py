@@ -1,4 +1,4 @@
-"""Ctrl-C that waits: for work that may not be left half done."""
+"""Defers Ctrl-C during work that must not be left half done."""
 
 import contextlib
 import signal
@@ -9,10 +9,10 @@ from types import FrameType
 
 @contextlib.contextmanager
 def deferred_interrupts() -> Iterator[None]:
-    """Hold an interrupt (SIGINT) back until the block is done, then raise it.
+    """Hold back an interrupt (SIGINT) until the block is done, then raise it.
 
     A large package whose import is interrupted stays half imported for the rest of the process.
-    Outside the main thread nothing has to be done: interrupts are raised in the main thread alone.
+    Outside the main thread nothing is needed: interrupts are raised in the main thread only.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is None:

@@ -1,8 +1,8 @@
-"""The public names of a package, read from the one list of public names.
+"""The public names of a package, read from the list of public names.
 
-``everlearn/__init__.pyi`` says where each public name is defined. A package that uses this offers
-those of its own files, each looked up when it is first used, so a new file needs one line in that
-list and no other.
+``everlearn/__init__.pyi`` says where each public name is defined. A package that uses this module
+offers those of its own files, each looked up when it is first used, so a new file needs only one
+line in that list.
 """
 
 import importlib

@@ -1,8 +1,8 @@
 """Learners with River's interface: a dictionary per example, ``None`` before the first.
 
-River asks with dictionaries, and before anything was learned; learners here take arrays, and raise
-then. ``OneByOne`` stands between the two, so that a learner works in River's pipelines, metrics and
-evaluation. Needs ``pip install river``.
+River uses dictionaries, and may ask before anything was learned; our learners use arrays, and raise
+an error then. ``OneByOne`` adapts between the two, so that a learner works in River's pipelines,
+metrics and evaluation. Needs ``pip install river``.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ except ImportError:
 class OneByOne(MiniBatchClassifier):  # type: ignore[misc]
     """A learner as a River classifier.
 
-    A step costs what the learner's own costs, and O(d) for the dictionary.
+    A step costs as much as the learner's own, plus O(d) for the dictionary.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class OneByOne(MiniBatchClassifier):  # type: ignore[misc]
     Attributes
     ----------
     taught : StreamingClassifier
-        The learner that was taught; save it, merge it, ask it with arrays.
+        The fitted learner; save it, merge it, ask it with arrays.
     names : tuple of str, or None
         The features, in the order of the learner's columns: those of the first example, sorted.
 
@@ -136,6 +136,6 @@ class OneByOne(MiniBatchClassifier):  # type: ignore[misc]
     def _complain(got: set[str], wanted: set[str]) -> None:
         missing, surplus = sorted(wanted - got), sorted(got - wanted)
         raise OtherFeatures(
-            f"the first example had other features: missing are {missing}, new are {surplus}; "
+            f"the first example had other features: missing: {missing}, new: {surplus}; "
             "give every example the same ones"
         ) from None

@@ -1,4 +1,4 @@
-"""How many bytes an object holds."""
+"""Measures the memory of an object."""
 
 import sys
 from types import FunctionType, MethodType, ModuleType

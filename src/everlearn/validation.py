@@ -1,9 +1,9 @@
-"""Input and constructor arguments, validated before anything is learned or asked.
+"""Validates input and constructor arguments before anything is learned or asked.
 
-Every cause has its own exception. Nothing here knows a learner. ``checked_…`` functions take what a
-caller gave and return arrays that compiled code may trust: finite, contiguous, of the right shape.
-``require_…`` functions take a constructor argument's name and value, and raise ``InvalidParameter``
-with a sentence that says what the argument is and what was given.
+Every cause has its own exception. This file does not depend on any learner. ``checked_…`` functions
+return arrays that compiled code may trust: finite, contiguous, of the right shape. ``require_…``
+functions take a constructor argument's name and value, and raise ``InvalidParameter`` with a
+message that says what was expected and what was given.
 """
 
 import math
@@ -29,9 +29,9 @@ from everlearn.errors import (
     WrongWidth,
 )
 
-# BLAS takes the product of two vectors of this length on one thread.
+# BLAS computes a product of vectors of this length on one thread.
 PART = 10_000
-# Kinds that every namespace takes as they are.
+# Types that every namespace accepts.
 DENSE_KINDS = tuple(
     np.dtype(kind) for kind in ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?"]
 )
@@ -39,9 +39,9 @@ PLAIN_NUMBERS = "features must be plain real numbers in a dense array"
 
 
 def checked_rows(X: ArrayLike, *, missing: bool = False, single: bool = False) -> Array:
-    """Rows of features: two-dimensional, not empty, finite (NaN allowed where ``missing``).
+    """Rows of features: two-dimensional, not empty, finite (NaN allowed if ``missing``).
 
-    As float64; float32 stays what it is where ``single``, so that no copy of all of it is made.
+    As float64; with ``single`` float32 is kept, so that no full copy is made.
     """
     if sp.issparse(X):
         raise WrongKind(f"Sparse data was passed, but {PLAIN_NUMBERS}; use X.toarray()")
@@ -53,7 +53,7 @@ def checked_rows(X: ArrayLike, *, missing: bool = False, single: bool = False) -
 
 
 def checked_vector(x: ArrayLike, method: str, width: int | None = None) -> Array:
-    """One vector of so many features, for a method of the fast path."""
+    """One vector with this number of features, for a method of the fast path."""
     if not (type(x) is np.ndarray and x.dtype == np.float64 and x.flags.c_contiguous):
         x = _as_numbers_of_one(x, method)
     if x.ndim != 1:
@@ -69,9 +69,9 @@ def checked_vector(x: ArrayLike, method: str, width: int | None = None) -> Array
 
 
 def checked_table(X: Any) -> Any:
-    """Rows of real numbers as they are, on the host or a device; not checked for NaN or infinity.
+    """Rows of real numbers, unchanged, on the host or a device; not checked for NaN or infinity.
 
-    A tensor stays one, and other kinds that numpy reads become numpy's.
+    A tensor stays a tensor; other types that numpy reads become numpy arrays.
     """
     if sp.issparse(X):
         raise WrongKind(f"Sparse data was passed, but {PLAIN_NUMBERS}; use X.toarray()")
@@ -86,7 +86,7 @@ def checked_table(X: Any) -> Any:
 def checked_labelled(
     y: ArrayLike | None, sample_weight: ArrayLike | None, n_rows: int, learner: str
 ) -> tuple[AnyArray, Array | None]:
-    """A label for every row, and a weight where there are any."""
+    """A label for every row, and weights if given."""
     if y is None:
         raise InvalidLabel(f"{learner} requires y to be passed, but the target y is None")
     labels = checked_labels(y)
@@ -96,7 +96,7 @@ def checked_labelled(
 
 
 def checked_labels(y: ArrayLike) -> AnyArray:
-    """``y`` as one column, without turning the number 1 into the word "1"."""
+    """``y`` as one column, without turning the number 1 into the string "1"."""
     if type(y) is np.ndarray and y.ndim == 1:
         return y
     if not hasattr(y, "__array__") and not hasattr(y, "__len__"):
@@ -134,7 +134,7 @@ def checked_weights(sample_weight: ArrayLike, n_rows: int) -> Array:
     if np.any(weights < 0):
         raise InvalidWeight(
             f"sample_weight holds {weights.min()}; weights cannot be negative, "
-            "use forget to take examples back"
+            "use forget to unlearn examples"
         )
     if not np.any(weights > 0):
         raise InvalidWeight("all sample weights are zero, so there is nothing to learn")
@@ -143,8 +143,8 @@ def checked_weights(sample_weight: ArrayLike, n_rows: int) -> Array:
 
 def squares_are_finite(x: AnyArray) -> bool:
     """Whether the sum of squares is finite in float64."""
-    # BLAS rather than numpy: overflow is what is asked about here, not something to warn of. In
-    # parts for which it wakes no threads, unless there is so much that threads are welcome.
+    # BLAS rather than numpy: an overflow is expected here and needs no warning. In parts that stay
+    # on one thread, unless there is enough work for several.
     dot = sdot if x.dtype == np.float32 else ddot
     if len(x) <= PART and math.isfinite(dot(x, x)):
         return True
@@ -155,16 +155,16 @@ def squares_are_finite(x: AnyArray) -> bool:
 
 
 def require_one_of(name: str, value: Any, allowed: Iterable[object]) -> None:
-    """One of a few words."""
+    """Require one of a few values."""
     words = tuple(allowed)
     if not any(value is word or (type(value) is type(word) and value == word) for word in words):
-        raise InvalidParameter(f"{name} is {_listed(words)}, not {_shortened(value)}")
+        raise InvalidParameter(f"{name} must be {_listed(words)}, not {_shortened(value)}")
 
 
 def require_flag(name: str, value: Any) -> None:
-    """True or false."""
+    """Require true or false."""
     if not _is_flag(value):
-        raise InvalidParameter(f"{name} is True or False, not {_shortened(value)}")
+        raise InvalidParameter(f"{name} must be True or False, not {_shortened(value)}")
 
 
 def require_whole(
@@ -175,14 +175,14 @@ def require_whole(
     most: int | None = None,
     or_none: bool = False,
 ) -> None:
-    """A whole number within limits; ``None`` too, where that means something."""
+    """Require an integer within limits, or ``None`` where allowed."""
     if or_none and value is None:
         return
     whole = isinstance(value, Integral) and not _is_flag(value)
     if not whole or int(value) < least or (most is not None and int(value) > most):
         limits = f"from {least} on" if most is None else f"from {least} to {most}"
         none = " or None" if or_none else ""
-        raise InvalidParameter(f"{name} is a whole number {limits}{none}, not {_shortened(value)}")
+        raise InvalidParameter(f"{name} must be an integer {limits}{none}, not {_shortened(value)}")
 
 
 def require_number(
@@ -196,7 +196,7 @@ def require_number(
     or_word: str | None = None,
     or_none: bool = False,
 ) -> None:
-    """A finite number within limits; or one word, or ``None``, where that means something."""
+    """Require a finite number within limits, or one word, or ``None``, where allowed."""
     if (or_none and value is None) or (or_word is not None and value == or_word):
         return
     given = [
@@ -213,33 +213,33 @@ def require_number(
         return
     limits = " and ".join(f"{word} {limit:g}" for word, limit, _ in given)
     other = f" or {or_word!r}" if or_word is not None else " or None" if or_none else ""
-    raise InvalidParameter(f"{name} is a number {limits}{other}, not {_shortened(value)}")
+    raise InvalidParameter(f"{name} must be a number {limits}{other}, not {_shortened(value)}")
 
 
 def require_positive(
     name: str, value: Any, *, or_word: str | None = None, or_none: bool = False
 ) -> None:
-    """A finite number above zero."""
+    """Require a finite number above zero."""
     require_number(name, value, above=0.0, or_word=or_word, or_none=or_none)
 
 
 def require_share(name: str, value: Any, *, or_word: str | None = None) -> None:
-    """A number between zero and one, neither of them included."""
+    """Require a number strictly between zero and one."""
     require_number(name, value, above=0.0, below=1.0, or_word=or_word)
 
 
 def _as_table(X: ArrayLike) -> AnyArray:
-    """``X`` as an array of two dimensions with at least one number in it."""
+    """``X`` as a non-empty two-dimensional array."""
     try:
         table = as_numpy(X)
     except ValueError as error:
-        raise WrongShape(f"X is no table of numbers: {error}") from None
+        raise WrongShape(f"X is not a table of numbers: {error}") from None
     _require_shape(table)
     return table
 
 
 def _require_shape(table: Any) -> None:
-    """Two dimensions, with at least one number in them."""
+    """Require two dimensions and at least one number."""
     n_dim = len(table.shape)
     if n_dim < 2:
         got = "1D array" if n_dim else "scalar array"
@@ -260,7 +260,7 @@ def _require_shape(table: Any) -> None:
 
 
 def _require_real(values: Any) -> None:
-    """Real numbers in a dense array on a device, or in a tensor."""
+    """Require real numbers in a dense array on a device, or in a tensor."""
     # The type first: the dtypes of two libraries need not be comparable.
     kind = (type(values), values.dtype, getattr(values, "layout", None))
     if kind in _FOUND_REAL:
@@ -298,7 +298,7 @@ def _require_finite(rows: Array, missing: bool) -> None:
     if squares_are_finite(rows.ravel()):
         return
     if not missing and np.isnan(rows).any():
-        raise NotFinite("Input X contains NaN; leave such rows out, or fill in what is missing")
+        raise NotFinite("Input X contains NaN; remove such rows, or impute the missing values")
     if np.isinf(rows).any():
         raise NotFinite("Input X contains infinity; features must be finite")
     if not (missing and squares_are_finite(np.nan_to_num(rows).ravel())):

@@ -63,7 +63,7 @@ def half_an_example(arrays):
     [
         (negative_direction, 200, "negative eigenvalue"),
         (too_much_rank, 6, "rank"),
-        (half_an_example, 200, "not whole"),
+        (half_an_example, 200, "not integers"),
     ],
 )
 def test_numbers_no_examples_could_give_are_refused(change, n, words):
@@ -82,7 +82,7 @@ def test_another_embedder_or_scale_is_noticed(theirs, words):
 
 
 def test_more_examples_than_there_can_be_are_refused():
-    with pytest.raises(Implausible, match="more than the 100"):
+    with pytest.raises(Implausible, match="more than the possible 100"):
         require_plausible(StreamingLDA().fit(*site(1)), most_rows=100)
 
 

@@ -57,7 +57,7 @@ def test_what_a_memory_reports_of_itself(tmp_path, rng):
         assert str(memory.verify()) == f"{told} in every bit"
         assert str(memory.correct(rng.normal(size=4), "a")) == "taught as a"
         accuracy, *advice = str(memory.report()).splitlines()
-        assert "% right, each of 7 teachings left out in turn; between" in accuracy
+        assert "% right, each of 7 teachings left out in turn; expect between" in accuracy
         assert [line[0] for line in advice] == list("abcdef")
 
 

@@ -44,7 +44,7 @@ def test_top_k_with_few_or_unknown_classes():
     assert metrics.top_k_accuracy(["b", "b"], np.array([3.0, -3.0]), ["a", "b"], 1) == 0.5
     with pytest.raises(WrongShape, match="one column per class"):
         metrics.top_k_accuracy(["a"], scores, ["a", "b"], 1)
-    with pytest.raises(InvalidParameter, match="k is 1 or more"):
+    with pytest.raises(InvalidParameter, match="k must be 1 or more"):
         metrics.top_k_accuracy(["a", "a"], scores, ["a", "b"], 0)
 
 

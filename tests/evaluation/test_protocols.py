@@ -67,7 +67,7 @@ def test_a_prequential_run_stops_where_it_is_told(digits):
         (n, NearestClassMean().fit(train.X[:n], train.y[:n]).score(test.X, test.y)) for n in stops
     ]
     assert seen == expected
-    with pytest.raises(InvalidParameter, match="between 1 and the 900"):
+    with pytest.raises(InvalidParameter, match="between 1 and 900"):
         prequential(NearestClassMean(), train.X, train.y, stops=[901])
 
 
@@ -162,7 +162,7 @@ def test_what_cannot_be_streamed_is_said(digits):
         prequential(LogisticRegression(), train.X, train.y)
     with pytest.raises(WrongShape, match="rows"):
         prequential(NearestClassMean(), train.X, train.y[:-1])
-    with pytest.raises(InvalidParameter, match="between 1 and the 10 examples"):
+    with pytest.raises(InvalidParameter, match="between 1 and 10 examples"):
         checkpointed(NearestClassMean(), train, test, np.arange(10), every=[11])
 
 
@@ -177,7 +177,7 @@ def test_memory_counts_arrays_once():
 
 
 def test_dictionaries_are_refused_not_counted_as_mistakes():
-    with pytest.raises(WrongShape, match="turn dictionaries into rows"):
+    with pytest.raises(WrongShape, match="convert dictionaries to rows"):
         prequential(NearestClassMean(), [{"a": 1.0}, {"a": 2.0}], ["cup", "chair"])
 
 

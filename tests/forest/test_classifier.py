@@ -94,17 +94,17 @@ def test_huge_values_stay_finite(rng, learner):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ({"n_estimators": 0}, "n_estimators is a whole number from 1 to"),
-        ({"n_estimators": 2.5}, "n_estimators is a whole number"),
-        ({"update": "grow"}, "update is 'uls', 'igt'"),
-        ({"update_fraction": 1.5}, "update_fraction is a number at least 0 and at most 1"),
-        ({"node_sampling": "best"}, "node_sampling is 'quality'"),
-        ({"min_samples": -1}, "min_samples is a number at least 0"),
-        ({"n_exemplars": 0}, "n_exemplars is a whole number from 1"),
-        ({"n_candidates": 0}, "n_candidates is a whole number from 1"),
-        ({"class_subset": "all"}, "class_subset is"),
-        ({"n_jobs": 0}, "n_jobs is a whole number from 1"),
-        ({"class_subset": 0.0}, "class_subset is"),
+        ({"n_estimators": 0}, "n_estimators must be an integer from 1 to"),
+        ({"n_estimators": 2.5}, "n_estimators must be an integer"),
+        ({"update": "grow"}, "update must be 'uls', 'igt'"),
+        ({"update_fraction": 1.5}, "update_fraction must be a number at least 0 and at most 1"),
+        ({"node_sampling": "best"}, "node_sampling must be 'quality'"),
+        ({"min_samples": -1}, "min_samples must be a number at least 0"),
+        ({"n_exemplars": 0}, "n_exemplars must be an integer from 1"),
+        ({"n_candidates": 0}, "n_candidates must be an integer from 1"),
+        ({"class_subset": "all"}, "class_subset must be"),
+        ({"n_jobs": 0}, "n_jobs must be an integer from 1"),
+        ({"class_subset": 0.0}, "class_subset must be"),
     ],
 )
 def test_bad_parameters_are_named(words, complaint):

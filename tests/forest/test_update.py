@@ -303,5 +303,5 @@ def test_conventional_splits_can_be_retrained_but_not_reused(rng):
     for splits in ("axis", "linear"):
         _, forest = taught(ConventionalForest, X, y, update="rtst", splits=splits)
         require_sound(forest)
-        with pytest.raises(ValueError, match="update is 'uls', 'igt', 'rtst' or 'auto'"):
+        with pytest.raises(ValueError, match="update must be 'uls', 'igt', 'rtst' or 'auto'"):
             ConventionalForest(update="rust", splits=splits).fit(X, y)

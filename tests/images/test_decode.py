@@ -117,7 +117,7 @@ def test_limits_are_kept_and_named(limits, word):
 
 
 def test_limits_themselves_are_checked():
-    with pytest.raises(InvalidParameter, match="limit of pixels is at least 1, not 0"):
+    with pytest.raises(InvalidParameter, match="limit of pixels must be at least 1, not 0"):
         Limits(pixels=0)
 
 

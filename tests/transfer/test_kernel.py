@@ -152,7 +152,7 @@ def test_a_function_is_never_written_to_a_file(make, tmp_path):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda A, B: np.ones(len(A)), "gave the shape"),
+        (lambda A, B: np.ones(len(A)), "returned shape"),
         (lambda A, B: np.full((len(A), len(B)), np.nan), "not finite"),
         (lambda A, B: "none", "not a matrix"),
     ],

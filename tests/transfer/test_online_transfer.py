@@ -102,7 +102,7 @@ def test_a_prior_that_fails_later_changes_nothing(task):
         lambda: learner.learn_one(X[0], signs[0]),
         lambda: learner.margin(X),
     ):
-        with pytest.raises(InvalidPrior, match="prior 0 answered NaN"):
+        with pytest.raises(InvalidPrior, match="prior 0 returned NaN"):
             teach()
     broken[0] = False
     np.testing.assert_array_equal(learner.margin(X), before)
@@ -112,11 +112,11 @@ def test_a_prior_that_fails_later_changes_nothing(task):
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"sources": "both"}, "sources is .mean., .each. or .multi_kt."),
-        ({"online": MultiKT()}, "online is a PassiveAggressive, not a MultiKT"),
+        ({"sources": "both"}, "sources must be .mean., .each. or .multi_kt."),
+        ({"online": MultiKT()}, "online must be a PassiveAggressive, not a MultiKT"),
         ({"online": PassiveAggressive(start=np.ones(6))}, "start"),
         ({"online": PassiveAggressive(positive=1)}, "positive"),
-        ({"online": PassiveAggressive(C=-1.0)}, "C is a number above 0"),
+        ({"online": PassiveAggressive(C=-1.0)}, "C must be a number above 0"),
     ],
 )
 def test_parameters_out_of_range_are_named(task, wrong, complaint):

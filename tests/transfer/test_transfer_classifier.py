@@ -185,7 +185,7 @@ def test_says_what_it_cannot_do(rng):
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"base": LeastSquaresSVM()}, "base is a TROL"),
+        ({"base": LeastSquaresSVM()}, "base must be a TROL"),
         ({"base": TROL(online=PassiveAggressive(kernel="rbf"))}, "linear kernel"),
         ({"base": TROL(prior_models=[np.ones(40)])}, "no prior_models"),
         ({"base": TROL(batch_C=-1.0)}, "batch_C"),

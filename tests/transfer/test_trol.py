@@ -26,7 +26,7 @@ def test_goes_on_from_multi_kt_by_passive_aggressive(task):
     np.testing.assert_allclose(learner.margin(X), X @ w + first.intercept_, rtol=1e-9, atol=1e-11)
 
 
-def test_during_the_opening_it_is_multi_kt(task):
+def test_during_the_warm_up_it_is_multi_kt(task):
     X, signs, W = task
     learner = TROL(prior_models=list(W))
     for t in range(2, 6):
@@ -37,7 +37,7 @@ def test_during_the_opening_it_is_multi_kt(task):
     assert TROL(prior_models=list(W)).fit(X, signs).waiting_for_ is None
 
 
-def test_rbf_form_keeps_the_gamma_of_the_opening(task):
+def test_rbf_form_keeps_the_gamma_of_the_warm_up(task):
     X, signs, W = task
     learner = TROL(
         prior_models=list(W), online=PassiveAggressive(kernel="rbf", fit_intercept=False)
@@ -74,7 +74,7 @@ def test_waits_for_the_other_label_and_says_so(task, caplog):
     for x in negatives[:20]:
         learner.learn_one(x, "no")
     assert learner.waiting_for_ == "an example of another label than 'no'"
-    assert "waits for the other one" in caplog.text
+    assert "waiting for the other one" in caplog.text
     assert learner.predict(X[:3]).tolist() == ["no"] * 3
     assert len(learner._core.kept) <= 10
     learner.learn_one(positives[0], "yes")
@@ -110,7 +110,7 @@ def test_waiting_is_the_same_in_a_batch_and_one_by_one(task):
     np.testing.assert_allclose(one_by_one.margin(X), batch.margin(X), rtol=1e-9, atol=1e-12)
 
 
-def test_a_saved_opening_goes_on_where_it_was(task, tmp_path):
+def test_a_saved_warm_up_resumes(task, tmp_path):
     X, signs, W = task
     learner = TROL(prior_models=list(W)).fit(X[:4], signs[:4])
     save(learner, tmp_path / "opening")

@@ -101,7 +101,7 @@ def test_killed_consolidation_goes_on(memory):
 
 def test_a_lost_picture_or_another_embedder_is_refused(memory, tmp_path):
     (tmp_path / "007.png").unlink()
-    with pytest.raises(CannotRead, match="no longer where it was"):
+    with pytest.raises(CannotRead, match="no longer at its source"):
         consolidate(memory, recipe=LONG)
     with (
         Memory(tmp_path / "other", embedder=Pixels()) as other,

@@ -1,4 +1,4 @@
-"""Checks of predict: it is pure, works row by row, and probabilities sum to one."""
+"""Checks of asking: predict is pure, works row by row, and probabilities sum to one."""
 
 from typing import Any
 

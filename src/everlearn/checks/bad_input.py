@@ -1,4 +1,4 @@
-"""Checks of bad input and aliasing: refusals change nothing, input arrays stay untouched."""
+"""Checks of bad input and aliasing: rejected input changes nothing, input arrays stay untouched."""
 
 from typing import Any
 

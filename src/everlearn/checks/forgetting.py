@@ -1,4 +1,4 @@
-"""Forgetting and merging: equal to never having learned, equal to one stream."""
+"""Checks of forgetting and merging: equal to never learned, equal to one stream."""
 
 from typing import Any
 

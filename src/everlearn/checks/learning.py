@@ -1,4 +1,4 @@
-"""Learning: new classes at any time, nothing old forgotten, labels as the caller gave them."""
+"""Checks of learning: new classes at any time, old ones kept, labels as the caller gave them."""
 
 from typing import Any
 
@@ -91,7 +91,7 @@ def accepts_whole_numbers_as_labels(learner: Any, stream: Stream) -> None:
 @check
 def labels_keep_their_type(learner: Any, stream: Stream) -> None:
     taught(learner, stream)
-    require(all(isinstance(a, str) for a in learner.predict(stream.X)), "words are no words now")
+    require(all(isinstance(a, str) for a in learner.predict(stream.X)), "strings are not strings")
 
 
 @check

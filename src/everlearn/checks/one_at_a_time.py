@@ -1,4 +1,4 @@
-"""One example at a time: the same learner as from batches, in any order."""
+"""Checks of single examples: the same learner as from batches, in any order."""
 
 from typing import Any
 

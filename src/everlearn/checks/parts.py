@@ -1,4 +1,4 @@
-"""What the checks are made of: a stream to check with, requirements, and the list of checks."""
+"""Parts of the checks: a stream of examples, requirements, and the list of checks."""
 
 import os
 import tempfile
@@ -24,12 +24,12 @@ CHECKS: list[Check] = []
 
 
 class NotApplicable(Exception):
-    """A check that this learner makes no promise about."""
+    """The learner makes no promise that this check tests."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Examples to check with: four Gaussian classes in a random order, and others to ask about."""
+    """Examples to check with: Gaussian classes in random order, and others to ask about."""
 
     X: Array
     y: NDArray[Any]
@@ -112,7 +112,7 @@ def require_raises(kinds: Any, action: Callable[..., Any], *args: Any, **words: 
     try:
         action(*args, **words)
     except kinds as error:
-        require(str(error).strip(), f"{type(error).__name__} says nothing")
+        require(str(error).strip(), f"{type(error).__name__} has no message")
         return
     raise CheckFailed(f"{action.__name__} accepted what it should have refused")
 

@@ -1,4 +1,4 @@
-"""Run every check on an estimator."""
+"""Runs every check on an estimator."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +9,13 @@ from everlearn.checks import asking, bad_input, forgetting, learning, life, one_
 from everlearn.checks.parts import CHECKS, NotApplicable, Stream, two_classes_only
 from everlearn.errors import CheckFailed
 
-# Importing a subject adds its checks to the list.
+# Importing a module registers its checks.
 SUBJECTS = (learning, one_at_a_time, asking, forgetting, bad_input, life)
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What became of one check."""
+    """The result of one check."""
 
     name: str
     status: str  # "passed", "failed" or "skipped"
@@ -31,7 +31,7 @@ def check_learner(learner: Any, *, on_fail: str = "raise", seed: int = 0) -> lis
         Anything with ``partial_fit`` and ``predict``; it is cloned, not changed. Estimators that
         classify two classes only are checked with two.
     on_fail : {"raise", "report"}, default="raise"
-        Raise ``CheckFailed`` at the first broken promise, or go on and report all.
+        Raise ``CheckFailed`` at the first broken promise, or continue and report all.
     seed : int
         For the examples to check with.
 
@@ -53,7 +53,7 @@ def check_learner(learner: Any, *, on_fail: str = "raise", seed: int = 0) -> lis
     {'passed'}
     """
     if on_fail not in ("raise", "report"):
-        raise ValueError(f"on_fail is 'raise' or 'report', not {on_fail!r}")
+        raise ValueError(f"on_fail must be 'raise' or 'report', not {on_fail!r}")
     stream = Stream.generate(seed, n_classes=2 if two_classes_only(learner) else 4)
     results = []
     for check in CHECKS:

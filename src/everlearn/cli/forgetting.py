@@ -78,7 +78,7 @@ def redo(ctx: click.Context, as_json: bool) -> None:
     memory = opened(ctx)
     meant = memory.would_redo()
     if not as_json:
-        say(f"doing again: {meant.about}", err=True)
+        say(f"redoing: {meant.about}", err=True)
     _say("redone", memory.redo(meant.id), as_json)
 
 

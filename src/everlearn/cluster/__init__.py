@@ -1,6 +1,7 @@
-"""The same fit on one machine and on many: Dask, Ray, Spark, or a pool of processes.
+"""The same fit on one machine or many: Dask, Ray, Spark, or a pool of processes.
 
-Statistics are sums, so learning from shards is a map and a tree of merges, exact up to rounding.
+Statistics are sums, so learning from shards is a map followed by a tree of merges, exact up to
+rounding.
 """
 
 import warnings
@@ -16,12 +17,12 @@ _RENAMED = {"Trained": "ShardedModel", "take_out": "unlearn"}
 
 
 def __getattr__(name: str) -> Any:
-    """Names before 0.2, for one version more."""
+    """Names from before 0.2, kept for one version."""
     if name not in _RENAMED:
         raise AttributeError(f"everlearn.cluster has no {name}")
     new = _RENAMED[name]
     warnings.warn(
-        f"everlearn.cluster.{name} is called {new} now; the old name goes in the next version",
+        f"everlearn.cluster.{name} is now called {new}; the old name will be removed",
         FutureWarning,
         stacklevel=2,
     )

@@ -1,8 +1,8 @@
-"""The scheduling loop of all engines with futures: when tasks start, and what happens to lost ones.
+"""The scheduling loop of all engines with futures: starts tasks, and restarts lost ones.
 
-Merges come before folds, and only a few tasks are under way at a time, so the parts that wait to
-be merged stay few whatever the number of shards; the driver itself sees receipts and never a part,
-except the last.
+Merges come before folds, and only a few tasks are in progress at a time, so few parts wait to be
+merged whatever the number of shards. The driver itself receives receipts and no parts, except the
+last one.
 """
 
 from collections import deque
@@ -15,8 +15,8 @@ from everlearn.cluster.shards import Shard
 from everlearn.cluster.work import FitJob, PartReceipt
 from everlearn.errors import WorkersLost
 
-# How often all tasks under way may be lost before one is finished. Workers that are killed every
-# few seconds for a minute, and need as long to start, are still worth waiting for.
+# How often all tasks in progress may be lost before one finishes. Enough for workers that are
+# killed every few seconds for a minute and take as long to start.
 MOST_FRUITLESS_ROUNDS = 20
 
 Receive = Callable[[PartReceipt], None]
@@ -24,7 +24,7 @@ Receive = Callable[[PartReceipt], None]
 
 @dataclass(frozen=True)
 class ShardOutcome:
-    """A task that has ended: with a receipt and a handle of its part, or lost for some reason."""
+    """A task that has ended: with a receipt and a handle of its part, or lost with a reason."""
 
     name: str
     receipt: PartReceipt | None = None
@@ -33,43 +33,43 @@ class ShardOutcome:
 
 
 class Engine(Protocol):
-    """What runs a plan on workers."""
+    """Runs a plan on workers."""
 
     @property
     def workers(self) -> int:
-        """How many tasks run at a time."""
+        """Number of tasks that run at a time."""
 
     def run(self, job: FitJob, plan: Plan, receive: Receive) -> bytes:
-        """Do all tasks of a plan and return the last part.
+        """Run all tasks of a plan and return the last part.
 
-        ``receive`` is told of each finished task; what it raises ends the run, and tasks under way
-        are called off.
+        ``receive`` is called for each finished task; an exception it raises ends the run and
+        cancels tasks in progress.
         """
 
     def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
-        """The shards of a collection of this engine's own."""
+        """The shards of one of this engine's own collections."""
 
 
 class Futures(Protocol):
-    """What an engine with futures has to offer the loop."""
+    """The operations the loop needs of an engine with futures."""
 
     window: int
 
     def start(self, task: Task, inputs: list[Any]) -> None:
-        """Begin a task; ``inputs`` are handles of the parts it waited for."""
+        """Start a task; ``inputs`` are handles of the parts it waited for."""
 
     def wait(self) -> list[ShardOutcome]:
-        """Wait until something has ended; at least one outcome."""
+        """Wait until at least one task has ended."""
 
     def fetch(self, part: Any) -> bytes:
-        """The bytes behind a handle."""
+        """The bytes of a part."""
 
     def release(self, part: Any) -> None:
-        """A part is not needed any more."""
+        """Discard a part that is no longer needed."""
 
 
 def drive(plan: Plan, futures: Futures, receive: Receive) -> bytes:
-    """Do all tasks of a plan and return the last part."""
+    """Run all tasks of a plan and return the last part."""
     tasks = {task.name: task for task in plan.tasks}
     parents = {name: task for task in plan.tasks for name in task.awaited}
     missing = {task.name: len(task.awaited) for task in plan.tasks}
@@ -102,7 +102,7 @@ def drive(plan: Plan, futures: Futures, receive: Receive) -> bytes:
                     ready.appendleft(parent)
         if lost >= MOST_FRUITLESS_ROUNDS * futures.window:
             raise WorkersLost(
-                f"workers end before they finish anything ({outcomes[-1].lost}); "
+                f"workers end before they finish a task ({outcomes[-1].lost}); "
                 "they may lack memory: use fewer workers, or smaller shards"
             )
     return futures.fetch(parts[plan.root])

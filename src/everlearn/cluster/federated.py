@@ -1,9 +1,9 @@
-"""One round between sites: statistics travel, images stay. What to check before and after.
+"""Checks for one round of federated learning: statistics are exchanged, images stay.
 
-A site sends what ``everlearn.save`` writes. Before it does, :func:`revealing` says which classes
-are so small that their statistics are nearly their examples. Whoever receives it asks
-:func:`require_plausible` before merging: statistics of real examples obey laws that made-up or
-damaged numbers break.
+A site sends the file written by ``everlearn.save``. Before that, :func:`revealing` lists the
+classes that are so small that their statistics nearly reveal their examples. The receiver calls
+:func:`require_plausible` before merging: statistics of real examples obey constraints that invented
+or damaged numbers violate.
 """
 
 import numpy as np
@@ -14,19 +14,19 @@ from everlearn.learners.closed_form.additive import AdditiveClassifier
 from everlearn.statistics.labels import Label
 from everlearn.statistics.moments import Moments
 
-# Rounding, relative to the largest eigenvalue.
+# Rounding tolerance, relative to the largest eigenvalue.
 ROUNDING = 1e-9
-# How far apart in standard deviations the means of a class may be at two sites, and by what factor
-# the spread: sites differ, but not like this.
+# Largest distance of a class's means at two sites, in standard deviations, and largest ratio of the
+# spreads.
 MOST_DEVIATIONS = 10.0
 MOST_SPREAD = 100.0
 
 
 def revealing(learner: AdditiveClassifier, least: int = 20) -> list[Label]:
-    """The classes with fewer than ``least`` examples, which their statistics would give away.
+    """The classes with fewer than ``least`` examples, which their statistics could reveal.
 
-    The mean of one example is the example; of a few, it is close. Merge such classes into others,
-    teach more, or forget them before the statistics are sent.
+    The mean of one example is the example; that of a few is close. Merge such classes into others,
+    teach more, or forget them before sending the statistics.
     """
     counts = learner.moments_.counts
     return [
@@ -43,23 +43,23 @@ def require_plausible(
     most_rows: float | None = None,
     whole_counts: bool = True,
 ) -> None:
-    """Raise ``Implausible`` where no examples could have given these statistics.
+    """Raise ``Implausible`` if no examples could have produced these statistics.
 
     Parameters
     ----------
-    received : a closed-form learner, loaded from what a site sent
+    received : a closed-form learner, loaded from the file of a site
     like : learner, optional
-        What is known already. The received one must have the same kind, parameters and width, and
-        its class means and spread must be of the same world.
+        The local learner. The received one must have the same type, parameters and number of
+        features, and comparable class means and spread.
     most_rows : float, optional
-        How many examples the site can have at most.
+        Maximum number of examples the site can have.
     whole_counts : bool, default=True
-        Examples were not weighted, so that counts are whole numbers.
+        Whether counts must be integers, because examples were not weighted.
 
     Notes
     -----
-    A site that wants to mislead can send the honest statistics of false examples; no check of
-    numbers notices that. Keep each site's file: what it sent can be taken out again (``unmerge``).
+    A malicious site can send the honest statistics of false examples; no check of the numbers
+    detects that. Keep each site's file: its contribution can be removed again (``unmerge``).
     """
     _require_counts(received, most_rows, whole_counts)
     if isinstance(received.moments_, Moments):
@@ -78,16 +78,16 @@ def _require_counts(
     moments = received.moments_
     if most_rows is not None and moments.total > most_rows:
         raise Implausible(
-            f"it speaks of {moments.total:.0f} examples, more than the {most_rows:.0f} there can be"
+            f"it claims {moments.total:.0f} examples, more than the possible {most_rows:.0f}"
         )
     if whole_counts and np.any(np.abs(moments.counts - np.rint(moments.counts)) > ROUNDING):
         raise Implausible(
-            "some counts are not whole; pass whole_counts=False if rows were weighted"
+            "some counts are not integers; pass whole_counts=False if rows were weighted"
         )
 
 
 def _require_scatter(moments: Moments) -> None:
-    """S is positive semi-definite, and of no higher rank than examples can give."""
+    """Require S to be positive semi-definite, with a rank that the examples allow."""
     S = moments.scatter()
     eigenvalues = eigh(S, eigvals_only=True)
     largest = max(float(eigenvalues[-1]), 0.0)
@@ -105,7 +105,7 @@ def _require_scatter(moments: Moments) -> None:
 
 
 def _require_same_world(received: AdditiveClassifier, like: AdditiveClassifier) -> None:
-    """Class means within a few standard deviations, and spread of the same order of magnitude."""
+    """Require class means within a few standard deviations, and a similar spread."""
     ours, theirs = like.moments_, received.moments_
     assert isinstance(ours, Moments)
     assert isinstance(theirs, Moments)

@@ -1,4 +1,4 @@
-"""``fit``: the same call on a laptop and on a cluster."""
+"""``fit``: one call for a laptop and for a cluster."""
 
 import secrets
 from collections.abc import Callable, Sequence
@@ -21,13 +21,13 @@ from everlearn.cluster.work import FitJob, PartReceipt, stored_part
 from everlearn.errors import BadShard, DamagedModel, InvalidParameter, NotMergeable
 from everlearn.persistence import dumps, loads
 
-# A damaged part in the checkpoint is removed when it is read, and made in the next attempt.
+# A damaged part in the checkpoint is removed when it is read, and recomputed by the next attempt.
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a fit is. ``known`` shards were found in the checkpoint and are not read again."""
+    """Progress of a fit. ``known`` shards were found in the checkpoint and are not read again."""
 
     shards: int
     of_shards: int
@@ -54,15 +54,15 @@ def fit(
     name: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ShardedModel:
-    """Teach a learner from shards, on as many machines as there are.
+    """Train a learner on shards, on one machine or many.
 
-    Each shard is read on a worker and folded into statistics there; statistics are merged in a
-    tree. The result is that of one stream over all shards, up to rounding.
+    Each shard is read on a worker and reduced to statistics there; statistics are merged in a tree.
+    The result equals that of one stream over all shards, up to rounding.
 
     Parameters
     ----------
     learner : learner that promises ``merge``
-        Gives its kind and its parameters; it is not changed, and what it knows is not used.
+        Provides class and parameters; it is not changed, and its state is not used.
     shards : address, (X, y), collection, or a list of these
         Addresses, read through fsspec: ``.npz`` files with arrays ``X`` and ``y``, ``.parquet``,
         ``.tar`` of images as WebDataset writes them, folders of any of these, folders of folders
@@ -72,36 +72,35 @@ def fit(
         ``"local"``, ``"dask"``, ``"ray"``, ``"spark"``, an address such as ``"dask://host:8786"``,
         or a client.
     workers : int, optional
-        Processes of ``"local"``; by default one per core.
+        Number of processes of ``"local"``; defaults to one per core.
     features, label : str
         Names of arrays or columns. ``features`` may be a list of columns of numbers.
     embedder : str or callable, optional
-        What turns images into vectors: ``"efficientnet-lite0"``, ``"pixels-16"``, an ONNX file, or
-        a function that makes an :class:`~everlearn.images.embedders.Embedder`.
+        Turns images into vectors: ``"efficientnet-lite0"``, ``"pixels-16"``, an ONNX file, or a
+        function that returns an :class:`~everlearn.images.embedders.Embedder`.
     checkpoint : address, optional
-        A folder or bucket for finished parts. A fit that was interrupted and is called again with
-        the same shards and checkpoint goes on where it was.
+        A folder or bucket for finished parts. An interrupted fit that is called again with the
+        same shards and checkpoint resumes.
     keep_shards : bool, default=False
-        Keep in the checkpoint what each shard has taught, so that it can be taken out again.
+        Store the statistics of each shard in the checkpoint, so that it can be unlearned.
     keep_vectors : bool, default=False
-        Keep in the checkpoint the vectors of images, so that another fit need not embed them again.
+        Store the vectors of images in the checkpoint, so that another fit need not embed them.
     deterministic : bool, default=True
-        Merge in one order, fixed by the shards: two fits agree in every bit (on processors of one
-        kind). Otherwise shards are dealt out by the number of workers, which saves a merge per
-        shard where shards are many and small, and fits agree to rounding.
+        Merge in an order determined by the shards: two fits agree in every bit (on processors of
+        one kind). Otherwise shards are distributed by the number of workers, which saves a merge
+        per shard if shards are many and small, and fits agree up to rounding.
     on_bad : "raise" or "skip", default="raise"
-        What to do with a shard, or an image, that cannot be read: end with ``BadShard``, or learn
-        the rest and list it in ``ShardedModel.bad``.
+        For a shard, or an image, that cannot be read: raise ``BadShard``, or learn the rest and
+        list it in ``ShardedModel.bad``.
     name : str, optional
-        What a collection of an engine is called in the ledger; needed to find it again in a
-        checkpoint.
+        Name of an engine's collection in the ledger; needed to find it again in a checkpoint.
     progress : callable, optional
         Called with a :class:`Progress` after each finished task.
 
     Returns
     -------
     ShardedModel
-        ``.learner``, and ``.ledger`` of what it was taught.
+        ``.learner``, and ``.ledger`` of its shards.
 
     Examples
     --------
@@ -144,10 +143,10 @@ def embed(
     on_bad: str = "raise",
     progress: Callable[[Progress], None] | None = None,
 ) -> ShardedModel:
-    """Embed shards of images and keep their vectors in the checkpoint; nothing is learned.
+    """Embed shards of images and store their vectors in the checkpoint, without learning.
 
-    Parameters are those of :func:`fit`. The ledger of the result says how many images of each
-    shard were embedded; its learner is None.
+    Parameters are those of :func:`fit`. The ledger of the result gives the number of images
+    embedded per shard; its learner is None.
     """
     _check(on_bad, True, checkpoint, True)
     job = FitJob(
@@ -192,7 +191,7 @@ def _run(
             result = loads(data) if data else _found(store, plan, job)
             if isinstance(result, ShardedModel):
                 return result
-    raise DamagedModel(f"parts in {checkpoint} are damaged again and again; use another folder")
+    raise DamagedModel(f"parts in {checkpoint} are damaged repeatedly; use another folder")
 
 
 def _found(store: CheckpointStore | None, plan: Plan, job: FitJob) -> ShardedModel | None:
@@ -201,12 +200,12 @@ def _found(store: CheckpointStore | None, plan: Plan, job: FitJob) -> ShardedMod
 
 def _check(on_bad: str, keep: bool, checkpoint: str | None, deterministic: bool) -> None:
     if on_bad not in ("raise", "skip"):
-        raise InvalidParameter(f"on_bad is 'raise' or 'skip', not {on_bad!r}")
+        raise InvalidParameter(f"on_bad must be 'raise' or 'skip', not {on_bad!r}")
     if keep and checkpoint is None:
-        raise InvalidParameter("to keep shards or vectors, give a checkpoint: where to keep them")
+        raise InvalidParameter("keep_shards and keep_vectors need a checkpoint to store them in")
     if checkpoint is not None and not deterministic:
         raise InvalidParameter(
-            "a checkpoint needs deterministic=True: parts are found again by their place in a tree "
+            "a checkpoint needs deterministic=True: parts are identified by their place in a tree "
             "that does not depend on the workers"
         )
 
@@ -215,8 +214,8 @@ def _require_mergeable(learner: Any) -> None:
     if Promise.MERGE not in getattr(learner, "promises", ()):
         raise NotMergeable(
             f"two {type(learner).__name__} learners with these parameters have no exact sum, so "
-            "they cannot be taught apart; use NearestClassMean, StreamingLDA or RecursiveRLSC with "
-            "regularization and recoding given as numbers"
+            "they cannot be trained separately; use NearestClassMean, StreamingLDA or "
+            "RecursiveRLSC with regularization and recoding given as numbers"
         )
 
 
@@ -228,7 +227,7 @@ def _shards(
     job: FitJob,
     store: CheckpointStore | None,
 ) -> list[Shard]:
-    """All shards of all sources; collections are listed by the engine they belong to."""
+    """All shards of all sources; collections are listed by their own engine."""
     several = isinstance(sources, list) and not hasattr(sources, "shape")
     plain: list[Any] = []
     for source in sources if several else [sources]:
@@ -241,7 +240,7 @@ def _shards(
             )
         elif store is not None and name is None and owner != "dask":
             raise InvalidParameter(
-                "a collection has no address of its own; give it a name to be found again by"
+                "a collection has no address; give it a name by which it can be found again"
             )
         else:
             plain += adapter.listed(source, name or secrets.token_hex(8), job)
@@ -251,7 +250,7 @@ def _shards(
 def _receiver(
     shards: Sequence[Shard], plan: Plan, job: FitJob, progress: Callable[[Progress], None] | None
 ) -> Receive:
-    """What is done with each receipt: end if a shard is bad, tell how far it is."""
+    """Handles each receipt: raises if a shard is bad, and reports progress."""
     known = len(shards) - plan.n_shards
     by_task = {task.name: task for task in plan.tasks}
     size = sum(shard.size for task in plan.tasks for shard in task.shards)
@@ -260,7 +259,7 @@ def _receiver(
     def receive(receipt: PartReceipt) -> None:
         if receipt.problems and not job.skip_bad:
             address, reason = receipt.problems[0]
-            raise BadShard(f"{address}: {reason}; repair it, leave it out, or pass on_bad='skip'")
+            raise BadShard(f"{address}: {reason}; repair it, remove it, or pass on_bad='skip'")
         for index, amount in enumerate((receipt.shards, receipt.rows, receipt.size)):
             done[index] += amount
         if progress and by_task[receipt.name].shards:

@@ -1,9 +1,9 @@
-"""From what a user names (files, folders, patterns, arrays) to a list of shards.
+"""Lists shards from the sources a user gives: files, folders, patterns, arrays.
 
-A folder may hold shards (npz, parquet, tar), or images, whose labels are the names of the folders
-they lie in (:mod:`everlearn.images.folders`); the images of one folder are dealt into shards of a
-few hundred in the order of their names. Arrays in memory are cut into blocks of rows. The list is
-sorted and free of repetitions, so that it does not depend on how it was asked for.
+A folder may hold shards (npz, parquet, tar), or images, labelled by the folders they are in
+(:mod:`everlearn.images.folders`); the images of one folder are divided into shards of a few hundred
+in the order of their names. Arrays in memory are divided into blocks of rows. The list is sorted
+and has no duplicates, so that it does not depend on the order of the sources.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ ROWS_PER_SHARD = 1 << 16
 
 
 def listed(sources: Any) -> list[Shard]:
-    """The shards of some sources, each once, in the order of their identities.
+    """The shards of some sources, each once, ordered by identity.
 
     Parameters
     ----------
@@ -49,18 +49,18 @@ def listed(sources: Any) -> list[Shard]:
     """
     found = {shard.identity: shard for source in _each(sources) for shard in _shards_of(source)}
     if not found:
-        raise InvalidInput("there are no shards to learn from; name at least one")
+        raise InvalidInput("there are no shards to learn from; give at least one")
     in_order = [found[identity] for identity in sorted(found)]
     for before, after in pairwise(in_order):
         if before.address == after.address:
             raise InvalidInput(
-                f"{after.address} changed while it was listed; list it when it is complete"
+                f"{after.address} changed while it was listed; list it again when it is complete"
             )
     return in_order
 
 
 def picture_shard(system: Any, address: str, pictures: tuple[LabelledFile, ...]) -> Shard:
-    """Image files as one shard, identified by the names, sizes and stamps of all of them."""
+    """Image files as one shard, identified by their names, sizes and timestamps."""
     digest, size = hashlib.sha256(), 0
     for picture in pictures:
         about = system.info(picture.path)
@@ -71,7 +71,7 @@ def picture_shard(system: Any, address: str, pictures: tuple[LabelledFile, ...])
 
 
 def require_unchanged(shard: Shard) -> None:
-    """Raise ``BadShard`` if a file is not the one that was listed."""
+    """Raise ``BadShard`` if a file has changed since it was listed."""
     if shard.kind is Kind.ROWS:
         return
     system, path = file_system(shard.address.split("#", 1)[0])
@@ -81,7 +81,7 @@ def require_unchanged(shard: Shard) -> None:
         about = system.info(path)
         now = identity_of(shard.address, int(about.get("size") or 0), stamp_of(about))
     if now != shard.identity:
-        raise BadShard("it changed after it was listed; call fit again to learn what is there now")
+        raise BadShard("it changed after it was listed; call fit again to use the current version")
 
 
 def _each(sources: Any) -> Iterable[Any]:
@@ -106,8 +106,8 @@ def _shards_of(source: Any) -> Iterator[Shard]:
         yield from _blocks(*source)
     else:
         raise WrongKind(
-            f"a {type(source).__name__} is no shard; shards are addresses of npz, parquet, tar "
-            "files or folders, pairs (X, y) of arrays, or the collections of the engine used"
+            f"a {type(source).__name__} is not a shard; shards are addresses of npz, parquet, tar "
+            "files or folders, pairs (X, y) of arrays, or collections of the engine in use"
         )
 
 
@@ -135,7 +135,7 @@ def _at(system: Any, about: dict[str, Any]) -> Iterator[Shard]:
     shard = _file(system, about)
     if shard is None:
         raise InvalidInput(
-            f"{about['name']} is no shard; shards end in {', '.join(KINDS)}, or are folders"
+            f"{about['name']} is not a shard; shards end in {', '.join(KINDS)}, or are folders"
         )
     yield shard
 
@@ -185,7 +185,8 @@ def _blocks(X: Any, y: Any) -> Iterator[Shard]:
     rows, labels = np.asarray(X), np.asarray(y)
     if rows.ndim != 2 or labels.ndim != 1 or len(rows) != len(labels):
         raise WrongShape(
-            f"X has shape {rows.shape} and y {labels.shape}; a pair of arrays has one label per row"
+            f"X has shape {rows.shape} and y {labels.shape}; a pair of arrays needs one label per "
+            "row"
         )
     digest = hashlib.sha256(f"{rows.dtype.str} {rows.shape} {labels.dtype.str}".encode())
     digest.update(np.ascontiguousarray(rows).data)

@@ -1,10 +1,10 @@
-"""Shards of images as blocks of vectors: decoded and embedded where they are read.
+"""Reads shards of images as blocks of vectors, decoded and embedded on the worker.
 
-A tar file is read as WebDataset writes it: files of one example stand together and share their
-name up to the first dot, ``000017.jpg`` beside ``000017.cls`` with the label in it. Where no label
-stands beside an image, the folder it lies in is its label. Nothing is unpacked to disk; no member
-is read beyond the limit on images, no header beyond a megabyte, and the files of one example hold
-together no more than two images of the largest size.
+A tar file has WebDataset's layout: the files of one example are adjacent and share their name up to
+the first dot, ``000017.jpg`` beside ``000017.cls`` with the label in it. Without a label file, the
+image's folder is its label. Nothing is unpacked to disk; no member is read beyond the limit on
+images, no header beyond a megabyte, and the files of one example together may have at most twice
+the maximum size of an image.
 """
 
 import re
@@ -28,21 +28,21 @@ from everlearn.images.by_name import embedder_called, embedder_for
 from everlearn.images.decode import DEFAULT_LIMITS, SUFFIXES
 from everlearn.images.embedders import Embedder
 
-# An embedder by name, or what makes one: an embedder itself holds a session that cannot travel.
+# An embedder by name, or a function that creates one: a session cannot be sent to workers.
 Embedding = str | Callable[[], Embedder]
 
 LABEL_BYTES = 4096
 HEADER_BYTES = 1 << 20
-# Of all files that share a name; there are rarely more than an image and its label.
+# Limit on files that share a name; there are rarely more than an image and its label.
 EXAMPLE_BYTES = 2 * DEFAULT_LIMITS.bytes
 EXAMPLE_FILES = 64
 
 
 @dataclass(frozen=True)
 class ShardImage:
-    """An image as it stands in a shard; ``data`` is None where it is too large to be read.
+    """An image in a shard; ``data`` is None if it is too large to be read.
 
-    ``word`` is the label as it is written there: a Memory's names are words, and "007" is not "7".
+    ``word`` is the label as written: a Memory's names are strings, and "007" is not "7".
     """
 
     name: str
@@ -53,7 +53,7 @@ class ShardImage:
 
 @dataclass(frozen=True)
 class EmbeddedExample:
-    """What became of an image: its vector, and what a Memory keeps beside it."""
+    """An embedded image: its vector, and what a Memory stores beside it."""
 
     name: str
     label: int | str
@@ -74,9 +74,9 @@ def embedder_of(embedding: Embedding) -> Embedder:
 def embedded(
     shard: Shard, embedder: Embedder, report: Callable[[str], None]
 ) -> Iterator[EmbeddedExample]:
-    """The images of a shard as vectors; ``report`` is told of each that is unreadable.
+    """The images of a shard as vectors; ``report`` is called for each unreadable one.
 
-    One thread embeds: an engine runs as many tasks as it has cores.
+    Uses one thread: an engine runs as many tasks as it has cores.
     """
     waiting: deque[ShardImage] = deque()
 
@@ -104,7 +104,7 @@ def embedded(
 
 
 def in_blocks(examples: Iterable[EmbeddedExample]) -> Iterator[Block]:
-    """Vectors and labels in blocks of the size all shards are read in."""
+    """Vectors and labels in blocks of the common size."""
     remaining = iter(examples)
     while part := list(islice(remaining, ROWS)):
         yield np.stack([example.vector for example in part]), [example.label for example in part]
@@ -138,7 +138,7 @@ def _in_tar(file: IO[bytes]) -> Iterator[ShardImage]:
 
 
 class _LimitedHeader(tarfile.TarInfo):
-    """Refuses long names and extended headers that would be read into memory whole."""
+    """Refuses long names and extended headers, which would be read into memory completely."""
 
     _READ_WHOLE = frozenset(
         {
@@ -152,12 +152,12 @@ class _LimitedHeader(tarfile.TarInfo):
 
     def _proc_member(self, tar: tarfile.TarFile) -> Any:
         if self.type in self._READ_WHOLE and self.size > HEADER_BYTES:
-            raise BadShard(f"a header has {self.size:,} bytes; {HEADER_BYTES:,} are read at most")
+            raise BadShard(f"a header has {self.size:,} bytes; the limit is {HEADER_BYTES:,}")
         return super()._proc_member(tar)  # type: ignore[misc]
 
 
 def _together(tar: tarfile.TarFile) -> Iterator[tuple[str, dict[str, bytes | None]]]:
-    """Neighbouring files that share their name up to the first dot."""
+    """Adjacent files that share their name up to the first dot."""
     together: dict[str, bytes | None] = {}
     before = ""
     for info in tar:
@@ -177,8 +177,9 @@ def _together(tar: tarfile.TarFile) -> Iterator[tuple[str, dict[str, bytes | Non
             held = sum(len(data or b"") for data in together.values())
             if held > EXAMPLE_BYTES or len(together) > EXAMPLE_FILES:
                 raise BadShard(
-                    f"the files called {key:.100} have over {EXAMPLE_BYTES:,} bytes together, or "
-                    f"are over {EXAMPLE_FILES}; one example has an image and its label"
+                    f"the files called {key:.100} have more than {EXAMPLE_BYTES:,} bytes "
+                    f"together, or are more than {EXAMPLE_FILES}; an example consists of an image "
+                    "and its label"
                 )
     if together:
         yield before, together
@@ -193,7 +194,7 @@ def _word(key: str, members: dict[str, bytes | None]) -> str:
         return data.decode().strip()
     folder = PurePosixPath(key).parent.name
     if not folder:
-        raise InvalidInput(f"{key} has neither a .cls file beside it nor a folder that names it")
+        raise InvalidInput(f"{key} has neither a .cls file beside it nor a folder as its label")
     return folder
 
 

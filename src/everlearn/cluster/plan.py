@@ -1,11 +1,11 @@
-"""Which parts are made of what: a tree fixed by the shards alone.
+"""Plans which parts are made of what: a tree determined by the shards alone.
 
-Rounding depends on the order of additions. So the order is fixed before anybody starts: shards in
-the order of their identities, neighbours together until they are worth a task, tasks merged eight
-at a time, left to right, level by level. Whoever does the work, and however often, the bits agree.
+Rounding depends on the order of additions. So the order is fixed beforehand: shards ordered by
+identity, neighbours grouped until they are worth a task, tasks merged eight at a time, left to
+right, level by level. Whichever worker does the work, and however often, the bits agree.
 
-A place in the tree is named by a digest of everything below it. A part found under that name in a
-store is that part, and nothing below it has to be done again.
+A node of the tree is named by a digest of everything below it. A part stored under that name is
+that part, and nothing below it has to be computed again.
 """
 
 import hashlib
@@ -17,20 +17,19 @@ from itertools import pairwise
 from everlearn.cluster.shards import Kind, Shard
 
 FAN_IN = 8
-# Small shards share a task until they have as many bytes together; reading them then outweighs it.
+# Small shards share a task until they have this many bytes together, to outweigh its overhead.
 TASK_BYTES = 64 << 20
 TASK_SHARDS = 256
-# In a tree that need not be fixed: how many tasks for every worker.
+# In a tree that need not be fixed: tasks per worker.
 TASKS_PER_WORKER = 4
 
 
 @dataclass(frozen=True)
 class Task:
-    """Make one part: by folding shards, or by merging the parts named, in this order.
+    """Makes one part: by folding shards, or by merging the named parts, in this order.
 
-    ``stored`` are those among ``inputs`` that are taken from the store. ``covers`` names the shards
-    that the part is made of, and ``inputs_cover`` those of each input: what is found in a store is
-    compared with it.
+    ``stored`` are those of ``inputs`` that are read from the store. ``covers`` identifies the
+    shards of the part, and ``inputs_cover`` those of each input: a stored part is compared with it.
     """
 
     name: str
@@ -43,13 +42,13 @@ class Task:
 
     @property
     def awaited(self) -> list[str]:
-        """The inputs that other tasks make."""
+        """The inputs that are made by other tasks."""
         return [name for name in self.inputs if name not in self.stored]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Tasks, every one after those it waits for, and early merges first; the last is the whole."""
+    """Tasks in dependency order, with early merges first; the last one makes the whole."""
 
     tasks: tuple[Task, ...]
     root: str
@@ -61,7 +60,7 @@ class Plan:
 
 
 def fixed_runs(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
-    """Neighbouring shards that share a task; depends on nothing but the shards."""
+    """Adjacent shards that share a task; depends only on the shards."""
     runs: list[list[Shard]] = []
     room = 0
     for shard in shards:
@@ -75,14 +74,14 @@ def fixed_runs(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
 
 
 def dealt_runs(shards: Sequence[Shard], workers: int) -> list[tuple[Shard, ...]]:
-    """Neighbouring shards in as many runs as keep this number of workers busy."""
+    """Adjacent shards in as many runs as keep this number of workers busy."""
     n_runs = min(len(shards), TASKS_PER_WORKER * workers)
     borders = [len(shards) * run // n_runs for run in range(n_runs + 1)]
     return [tuple(shards[a:b]) for a, b in pairwise(borders)]
 
 
 def planned(job: str, runs: Sequence[tuple[Shard, ...]], stored: Collection[str] = ()) -> Plan:
-    """The tree over some runs of shards, less what is in the store already."""
+    """The tree over some runs of shards, without what is already stored."""
     level = [_Node(_name(job, *(shard.identity for shard in run)), run) for run in runs]
     while len(level) > 1:
         groups = [level[start : start + FAN_IN] for start in range(0, len(level), FAN_IN)]
@@ -112,7 +111,7 @@ class _Node:
 
 
 def _tasks(node: _Node, stored: frozenset[str]) -> Iterator[Task]:
-    """What has to be done below a place in the tree, children before parents."""
+    """The tasks below a node, children before parents."""
     if node.name in stored:
         return
     for child in node.children:
@@ -130,7 +129,7 @@ def _tasks(node: _Node, stored: frozenset[str]) -> Iterator[Task]:
 
 
 def covering(identities: Iterable[str]) -> str:
-    """What names a set of shards."""
+    """Identifies a set of shards."""
     return _name(*sorted(identities))
 
 

@@ -1,8 +1,8 @@
-"""A shard as blocks of rows and labels, never more than a block in memory, and never any code.
+"""Reads a shard as blocks of rows and labels, one block in memory at a time, without pickle.
 
-npz files are read without numpy's loader, which would take a whole array at once: an npz file is a
-zip of arrays, each a short header and its numbers in a row. Blocks have the same borders whoever
-reads them, because rounding depends on them.
+npz files are read without numpy's loader, which would load a whole array at once: an npz file is a
+zip of arrays, each a short header followed by its numbers. Blocks always have the same boundaries,
+because rounding depends on them.
 """
 
 import zipfile
@@ -21,14 +21,14 @@ from everlearn.statistics.moments import BLOCK_ROWS
 Block = tuple[NDArray[Any], Any]
 
 ROWS = 2 * BLOCK_ROWS
-# Of one row of features, and of one label: a block of rows then has half a gigabyte at most.
+# Limits on one row of features, and on one label: a block then has at most half a gigabyte.
 ROW_BYTES = 1 << 18
 LABEL_BYTES = 1 << 14
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What the features and the label are called in files and tables.
+    """Names of the features and the label in files and tables.
 
     ``features`` is one column of vectors, or several columns of numbers.
     """
@@ -54,7 +54,7 @@ def blocks_of(shard: Shard, columns: Columns) -> Iterator[Block]:
 
 
 def arrow_block(table: Any, columns: Columns) -> Block:
-    """An Arrow table or batch as rows and labels."""
+    """Rows and labels of an Arrow table or batch."""
     labels = table.column(columns.label)
     if labels.null_count:
         raise WrongKind(f"{labels.null_count} labels in column {columns.label!r} are missing")
@@ -73,7 +73,7 @@ def _cut(X: NDArray[Any], y: Any) -> Iterator[Block]:
 
 def _npz(file: IO[bytes], columns: Columns) -> Iterator[Block]:
     if not isinstance(columns.features, str):
-        raise WrongKind("the features of an npz file are one array; give features one name")
+        raise WrongKind("the features of an npz file must be one array; give one name")
     with ExitStack() as stack:
         archive = stack.enter_context(zipfile.ZipFile(file))
         X = stack.enter_context(_StoredArray(archive, columns.features, 2, ROW_BYTES))
@@ -94,7 +94,7 @@ class _StoredArray:
             self._file = archive.open(f"{name}.npy")
         except KeyError:
             there = [member.removesuffix(".npy") for member in archive.namelist()[:8]]
-            raise BadShard(f"there is no array {name!r}, only {there}") from None
+            raise BadShard(f"there is no array {name!r}; the arrays are {there}") from None
         version = np.lib.format.read_magic(self._file)
         header = np.lib.format.read_array_header_1_0
         if version != (1, 0):
@@ -103,19 +103,21 @@ class _StoredArray:
         if len(self.shape) != dimensions:
             raise WrongShape(f"{name} has shape {self.shape}, not {dimensions} dimensions")
         if self._dtype.hasobject:
-            raise WrongKind(f"{name} holds Python objects, which are never read; save plain arrays")
+            raise WrongKind(
+                f"{name} holds Python objects, which are never loaded; save plain arrays"
+            )
         if by_column and dimensions > 1:
             raise BadShard(f"{name} is stored by columns; save np.ascontiguousarray({name})")
         self._width = int(np.prod(self.shape[1:]))
         if self._width * self._dtype.itemsize > row_bytes:
             raise BadShard(
                 f"a row of {name} has {self._width * self._dtype.itemsize:,} bytes; "
-                f"{row_bytes:,} are read at most"
+                f"the limit is {row_bytes:,}"
             )
         self._left = self.shape[0]
 
     def take(self, most: int) -> NDArray[Any]:
-        """The next rows, at most so many."""
+        """The next rows, at most ``most``."""
         count = min(most, self._left)
         wanted = count * self._width * self._dtype.itemsize
         data = self._file.read(wanted)
@@ -138,18 +140,18 @@ def _parquet(file: IO[bytes], columns: Columns) -> Iterator[Block]:
         raise MissingPackage(
             "reading parquet needs pyarrow; install it with: pip install 'everlearn[shards]'"
         ) from None
-    # Words stay in their dictionary until their length is known.
+    # Strings stay dictionary-encoded until their length is checked.
     table = ParquetFile(file, read_dictionary=[columns.label])
     missing = set(columns.names) - set(table.schema_arrow.names)
     if missing:
-        raise BadShard(f"there is no column {sorted(missing)}, only {table.schema_arrow.names}")
+        raise BadShard(f"there is no column {sorted(missing)}; found {table.schema_arrow.names}")
     _require_narrow(table, columns)
     for batch in table.iter_batches(batch_size=ROWS, columns=columns.names):
         yield arrow_block(batch, columns)
 
 
 def _require_narrow(table: Any, columns: Columns) -> None:
-    """No row group whose vectors are so wide that a block of them fills the memory."""
+    """Refuse row groups whose vectors are so long that a block would not fit in memory."""
     wanted = set(columns.names)
     for number in range(table.metadata.num_row_groups):
         group = table.metadata.row_group(number)
@@ -160,12 +162,12 @@ def _require_narrow(table: Any, columns: Columns) -> None:
             if column.num_values * 8 > ROW_BYTES * max(group.num_rows, 1):
                 raise BadShard(
                     f"vectors in {column.path_in_schema} have {column.num_values:,} numbers in "
-                    f"{group.num_rows} rows; {ROW_BYTES // 8:,} a row are read at most"
+                    f"{group.num_rows} rows; the limit is {ROW_BYTES // 8:,} per row"
                 )
 
 
 def _require_short(labels: Any, name: str) -> None:
-    """No label that is a book."""
+    """Refuse excessively long labels."""
     import pyarrow
     import pyarrow.compute
 
@@ -177,12 +179,13 @@ def _require_short(labels: Any, name: str) -> None:
             longest = pyarrow.compute.max(pyarrow.compute.binary_length(words)).as_py() or 0
             if longest > LABEL_BYTES:
                 raise BadShard(
-                    f"a label in column {name!r} has {longest:,} bytes; {LABEL_BYTES:,} at most"
+                    f"a label in column {name!r} has {longest:,} bytes; the limit is "
+                    f"{LABEL_BYTES:,}"
                 )
 
 
 def _vectors(column: Any, name: str) -> NDArray[Any]:
-    """A column of lists as a matrix; every list has the same length."""
+    """A column of lists of equal length as a matrix."""
     import pyarrow
 
     if isinstance(column, pyarrow.ChunkedArray):

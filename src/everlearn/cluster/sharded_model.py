@@ -1,10 +1,10 @@
-"""A learner and the ledger of what it was taught: the result of a fit, and every part of it.
+"""A learner with a ledger of its shards: the result of a fit, and every part of it.
 
-The parts of a sum and the sum itself are the same kind of thing, so a part that one worker made,
-a partial merge in a checkpoint and the finished model are all a ``ShardedModel``: they merge, and
-they are saved and loaded like a learner.
+The parts of a sum and the sum itself are the same kind of object: a part made by one worker, a
+partial merge in a checkpoint and the finished model are all a ``ShardedModel``. They can be merged,
+and are saved and loaded like a learner.
 
-The ledger is what makes a sum exact whatever fails: a shard that is in it is not added again.
+The ledger keeps the sum exact whatever fails: a shard that is in it is not added again.
 """
 
 import os
@@ -20,30 +20,30 @@ from everlearn.errors import AlreadyLearned, NeverLearned, NotMergeable
 
 @dataclass(frozen=True)
 class Entry:
-    """What became of a shard: how many rows were learned, and what could not be."""
+    """The number of rows learned from a shard, and its problems."""
 
     rows: int
     problems: tuple[str, ...] = ()
 
 
 class ShardedModel:
-    """What some shards have taught.
+    """What was learned from some shards.
 
     Attributes
     ----------
-    learner : the learner, taught
-        None where images were embedded and nothing was learned.
+    learner : the fitted learner
+        None if images were embedded without learning.
     ledger : dict of str to Entry
         By the identity of each shard.
     job : str
-        A digest of everything that decides what a shard teaches: the learner's parameters, the
-        names of the columns, the embedder.
+        A digest of everything that determines the contribution of a shard: the learner's
+        parameters, the names of the columns, the embedder.
 
     Notes
     -----
-    ``everlearn.save(trained, path)`` writes both to one file; ``everlearn.load`` reads it.
+    ``everlearn.save(model, path)`` writes both to one file; ``everlearn.load`` reads it.
 
-    *Cost*: that of the learner, and some 150 bytes a shard.
+    *Cost*: that of the learner, and about 150 bytes per shard.
 
     *Promises*: a shard counts once; merging two that share one raises ``AlreadyLearned`` and
     changes nothing.
@@ -74,12 +74,12 @@ class ShardedModel:
 
     @property
     def rows(self) -> int:
-        """How many examples were learned."""
+        """Number of examples learned."""
         return sum(entry.rows for entry in self.ledger.values())
 
     @property
     def addresses(self) -> list[str]:
-        """Where the shards are, sorted."""
+        """The addresses of the shards, sorted."""
         return sorted(map(address_of, self.ledger))
 
     @property
@@ -92,9 +92,9 @@ class ShardedModel:
         }
 
     def merge(self, other: "ShardedModel") -> Self:
-        """Add what other shards have taught.
+        """Add what was learned from other shards.
 
-        Raises ``AlreadyLearned``, and changes nothing, if a shard is in both, whatever its version.
+        Raises ``AlreadyLearned``, and changes nothing, if a shard is in both, in any version.
         """
         if self.job != other.job:
             raise NotMergeable(
@@ -105,9 +105,9 @@ class ShardedModel:
         both = sorted(known & set(map(address_of, other.ledger)))
         if both:
             raise AlreadyLearned(
-                f"{both[0]} and {len(both) - 1} more are part of both; take them out of one first"
+                f"{both[0]} and {len(both) - 1} more are part of both; unlearn them in one first"
                 if len(both) > 1
-                else f"{both[0]} is part of both; take it out of one first"
+                else f"{both[0]} is part of both; unlearn it in one first"
             )
         if self.learner is not None:
             self.learner.merge(other.learner)
@@ -115,10 +115,12 @@ class ShardedModel:
         return self
 
     def unmerge(self, other: "ShardedModel") -> Self:
-        """Take out what a part of the shards has taught; the inverse of :meth:`merge`."""
+        """Remove the contribution of some of the shards; the inverse of :meth:`merge`."""
         strange = sorted(other.ledger.keys() - self.ledger.keys())
         if strange:
-            raise NeverLearned(f"{address_of(strange[0])} is no part of this, in this version")
+            raise NeverLearned(
+                f"{address_of(strange[0])}, in this version, is not part of this model"
+            )
         if self.job != other.job:
             raise NotMergeable("this was made with another learner, other columns or embedder")
         self.learner.unmerge(other.learner)
@@ -127,7 +129,7 @@ class ShardedModel:
         return self
 
     def matching(self, addresses: str | Iterable[str]) -> list[str]:
-        """The identities of the shards at some addresses; a pattern may stand for several."""
+        """The identities of the shards at some addresses, which may be patterns."""
         wanted = [addresses] if isinstance(addresses, str) else list(addresses)
         found: list[str] = []
         for pattern in wanted:
@@ -139,11 +141,11 @@ class ShardedModel:
                 or any(fnmatchcase(address_of(identity), each) for each in patterns)
             ]
             if not here:
-                raise NeverLearned(f"{pattern} is no shard this was taught; see .addresses")
+                raise NeverLearned(f"{pattern} is not a shard of this model; see .addresses")
             found += here
         return list(dict.fromkeys(found))
 
-    # What persistence asks of anything it saves.
+    # The interface persistence needs.
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         return {}
@@ -159,7 +161,7 @@ class ShardedModel:
 
     def _restore(self, arrays: dict[str, Any], notes: dict[str, Any]) -> None:
         if not isinstance(notes["model"], StreamingClassifier | None):
-            raise ValueError("there is no learner in it")
+            raise ValueError("it contains no learner")
         self.learner = notes["model"]
         self.job = str(notes["job"])
         lines = zip(notes["shards"], notes["rows"], notes["problems"], strict=True)
@@ -169,5 +171,5 @@ class ShardedModel:
         }
 
 
-# The name before 0.2; files that carry it load, and so does code that imports it.
+# The name before 0.2; files and imports that use it still work.
 Trained = ShardedModel

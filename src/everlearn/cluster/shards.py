@@ -1,8 +1,8 @@
 """Shards: identified parts of the data, each learned as a whole and exactly once.
 
-A shard has an identity: its address, its size, and a stamp that changes when its contents do (the
-time of modification, the ETag of an object store, a digest of an array). Two shards of one
-identity are one shard; one address with two identities is a mistake that is reported.
+The identity of a shard consists of its address, its size, and a stamp that changes with its
+contents (the modification time, the ETag of an object store, a digest of an array). Two shards with
+the same identity are one shard; one address with two identities is an error.
 """
 
 import os
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class LabelledFile:
-    """One image file of a shard, and what it shows."""
+    """One image file of a shard, and its label."""
 
     path: str
     label: str
@@ -33,22 +33,22 @@ class LabelledFile:
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of the data, small enough to be described to any worker.
+    """A part of the data, described compactly enough to send to any worker.
 
     Attributes
     ----------
     address : str
-        Where it is, as a person would look for it.
+        Its location, as a person would write it.
     size : int
-        In bytes, as far as it is known.
+        In bytes, as far as known.
     stamp : str
-        Changes when the contents change.
+        Changes with the contents.
     kind : Kind
     pictures : tuple of LabelledFile
-        For a folder of images: which files.
+        For a folder of images: its files.
     rows : object
-        What is in memory already: a pair of arrays, an iterator of such pairs, or an engine's own
-        handle of one.
+        Data already in memory: a pair of arrays, an iterator of such pairs, or an engine's handle
+        of one.
     """
 
     address: str
@@ -68,7 +68,7 @@ def identity_of(address: str, size: int, stamp: str) -> str:
 
 
 def address_of(identity: str) -> str:
-    """The address an identity begins with."""
+    """The address contained in an identity."""
     return identity.split("\n", 1)[0]
 
 
@@ -92,12 +92,12 @@ def is_local(system: Any) -> bool:
 
 
 def address_in(system: Any, path: str) -> str:
-    """The one spelling of an address: plain and resolved if local, else with its protocol."""
+    """The canonical address: plain and resolved if local, otherwise with its protocol."""
     return os.path.realpath(path) if is_local(system) else str(system.unstrip_protocol(path))
 
 
 def stamp_of(about: dict[str, Any]) -> str:
-    """What changes with the contents of a file, of all that its file system tells about it."""
+    """A value that changes with the contents of a file, from its metadata."""
     for key in ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "created"):
         if about.get(key) is not None:
             return f"{key} {about[key]}"

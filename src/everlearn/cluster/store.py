@@ -1,8 +1,7 @@
-"""Where parts are kept between runs: a folder, or a bucket, through fsspec.
+"""Stores parts between runs in a folder or a bucket, through fsspec.
 
-A part is written in one step, and carries a digest, so whatever is found under a name is whole or
-is noticed. Object stores put a file in one step by themselves; in a local folder a temporary file
-is renamed.
+A part is written atomically and carries a digest, so a part is complete or its damage is detected.
+Object stores write a file atomically by themselves; in a local folder a temporary file is renamed.
 """
 
 import hashlib
@@ -20,8 +19,8 @@ SHARDS = "shards"
 class CheckpointStore:
     """Named parts at an address.
 
-    ``parts`` are partial merges, by the name of their place in the tree; ``shards`` is what single
-    shards have taught, where it is kept.
+    ``parts`` are partial merges, named by their node in the tree; ``shards`` are the contributions
+    of single shards, if they are kept.
     """
 
     def __init__(self, address: str) -> None:
@@ -29,7 +28,7 @@ class CheckpointStore:
         self._system, self._root = file_system(address)
 
     def names(self, folder: str = PARTS) -> set[str]:
-        """What is there."""
+        """The names of the stored parts."""
         try:
             found = self._system.ls(f"{self._root}/{folder}", detail=False)
         except FileNotFoundError:
@@ -48,7 +47,7 @@ class CheckpointStore:
             raise CannotWrite(f"a part cannot be written to {self.address}: {error}") from error
 
     def read(self, name: str, folder: str = PARTS) -> ShardedModel | None:
-        """A part, or nothing if it is not there; a damaged one is removed."""
+        """A part, or ``None`` if it is missing; a damaged one is removed."""
         data = self.read_bytes(name, folder)
         if data is None:
             return None
@@ -73,5 +72,5 @@ class CheckpointStore:
 
 
 def name_of_shard(job: str, identity: str) -> str:
-    """Under which name it is kept what a shard has taught."""
+    """The name under which the contribution of a shard is stored."""
     return hashlib.sha256(f"{job}\n{identity}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Unlearning shards of a finished model, without reading any rows."""
+"""Unlearns shards of a finished model, without reading their rows."""
 
 from typing import Any
 
@@ -14,29 +14,29 @@ NOTHING = Entry(0)
 
 
 def unlearn(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]:
-    """Take shards out of what was trained, as if they had never been there.
+    """Remove shards from a model, as if they had never been learned.
 
-    Their rows are not read again: what each taught was kept (``keep_shards=True``), and is
-    subtracted. What was kept of them is then erased from the checkpoint: what they taught, their
-    vectors, and merged parts that they are in.
+    Their rows are not read again: the contribution of each was stored (``keep_shards=True``) and is
+    subtracted. Then it is erased from the checkpoint, together with the shards' vectors and merged
+    parts that include them.
 
     Parameters
     ----------
     trained : ShardedModel
     addresses : str or list of str
-        Patterns may stand for several: ``"s3://photos/supplier-7/*"``.
+        May be patterns: ``"s3://photos/supplier-7/*"``.
     checkpoint : address
-        Where the shards were kept.
+        Where the contributions were stored.
 
     Returns
     -------
     list of str
-        The addresses taken out.
+        The addresses removed.
 
     Raises
     ------
     NotKept
-        If one of them was not kept; nothing is changed then.
+        If one of them was not stored; nothing is changed then.
     """
     store = CheckpointStore(checkpoint)
     identities = trained.matching(addresses)
@@ -45,7 +45,7 @@ def unlearn(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]
         part = store.read(name_of_shard(trained.job, identity), SHARDS)
         if part is None and trained.ledger[identity].rows:
             raise NotKept(
-                f"what {address_of(identity)} has taught was not kept in {checkpoint}; keep it "
+                f"the contribution of {address_of(identity)} was not stored in {checkpoint}; fit "
                 "with keep_shards=True, or fit again without this shard"
             )
         kept[identity] = part or ShardedModel(
@@ -63,7 +63,7 @@ def unlearn(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]
 
 
 def _remove_merged(store: CheckpointStore, gone: set[str]) -> None:
-    """Remove parts that hold these shards, and those that cannot be read."""
+    """Remove merged parts that include these shards, and those that cannot be read."""
     for name in store.names(PARTS):
         part = store.read(name, PARTS)
         if part is None or gone & part.ledger.keys():

@@ -1,10 +1,10 @@
-"""Vectors of images, cached so that each image is decoded and embedded once.
+"""Caches vectors of images, so that each image is decoded and embedded once.
 
-What a shard of images became under one embedder is one npz file of plain arrays, with the reason
-for every image that could not be read and a digest of all of it. Another fit, with another learner
-or other parameters, reads it instead of the images; a Memory is taught from it. A file that was
-altered, or holds anything but finite vectors of one width, is removed, and its images are embedded
-again. The digest guards against damage; whoever can write to the store can also compute it.
+The vectors of a shard under one embedder are one npz file of plain arrays, with the reason for
+every image that could not be read and a digest. Another fit, with another learner or other
+parameters, reads it instead of the images; a Memory is taught from it. A file that was altered, or
+holds anything but finite vectors of one length, is removed, and its images are embedded again. The
+digest protects against damage; whoever can write to the store can also compute it.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from everlearn.cluster.store import CheckpointStore
 
 VECTORS = "vectors"
 DIGEST_BYTES = 32
-# Whatever numpy raises for a file that is none of ours.
+# Exceptions of numpy for files of another kind.
 UNREADABLE = (
     ValueError,
     KeyError,
     EOFError,
     OSError,
     MemoryError,
-    NotImplementedError,  # kinds of zip files that Python does not read
+    NotImplementedError,  # zip features that Python does not support
     OverflowError,
     struct.error,
     zipfile.BadZipFile,
@@ -39,13 +39,13 @@ UNREADABLE = (
 
 
 def name_of_vectors(embedder: str, shard: Shard) -> str:
-    """Under which name the vectors of a shard are kept."""
+    """The name under which the vectors of a shard are stored."""
     return hashlib.sha256(f"{embedder}\n{shard.identity}".encode()).hexdigest() + ".npz"
 
 
 @dataclass(frozen=True)
 class KeptVectors:
-    """What a shard of images became: its examples, and why others could not be read."""
+    """The examples of a shard of images, and the problems of the others."""
 
     examples: list[EmbeddedExample]
     problems: tuple[str, ...]
@@ -58,7 +58,7 @@ def write_vectors(
     problems: Sequence[str] = (),
     shard: str = "",
 ) -> None:
-    """Keep what a shard (its identity) became, and what in it could not be read."""
+    """Store the vectors of a shard (its identity), and its problems."""
     thumbnails = b"".join(example.thumbnail for example in examples)
     digests = b"".join(example.digest for example in examples)
     arrays = {
@@ -78,7 +78,7 @@ def write_vectors(
 
 
 def read_vectors(store: CheckpointStore, name: str) -> KeptVectors | None:
-    """What a shard became, or nothing if it is not there or damaged."""
+    """The vectors of a shard, or ``None`` if missing or damaged."""
     data = store.read_bytes(name, VECTORS)
     if data is None:
         return None
@@ -95,9 +95,9 @@ def read_vectors(store: CheckpointStore, name: str) -> KeptVectors | None:
 
 
 def remove_vectors(store: CheckpointStore, shards: Collection[str]) -> None:
-    """Remove what these shards (their identities) became, and what cannot be told to be of others.
+    """Remove the vectors of these shards (their identities), and files that cannot be identified.
 
-    The files are named after embedder and shard together, so each is asked which shard it is of.
+    The files are named after embedder and shard together, so the shard is read from each file.
     """
     gone = {_digest_of_shard(shard) for shard in shards}
     for name in store.names(VECTORS):
@@ -112,17 +112,17 @@ def remove_vectors(store: CheckpointStore, shards: Collection[str]) -> None:
 
 
 def _require_arrays(arrays: dict[str, np.ndarray]) -> None:
-    """Refuse what :func:`write_vectors` cannot have written: a checksum can be forged."""
+    """Refuse content that :func:`write_vectors` cannot have written: a checksum can be forged."""
     X, ends, digests = arrays["X"], arrays["ends"], arrays["digests"]
     if X.ndim != 2 or X.dtype != np.float32 or not np.isfinite(X).all():
         raise ValueError("no vectors")
     columns = [arrays[key] for key in ("y", "words", "names")]
     if any(column.shape != (len(X),) for column in (*columns, ends)):
-        raise ValueError("not one of each a vector")
+        raise ValueError("arrays of inconsistent length")
     if any(column.dtype.kind != "U" for column in (*columns[1:], arrays["problems"])):
         raise ValueError("no words")
     if arrays["problems"].ndim != 1 or columns[0].dtype.kind not in "iufbU":
-        raise ValueError("no labels or problems")
+        raise ValueError("labels or problems of the wrong type")
     if digests.dtype != np.uint8 or digests.shape != (len(X), DIGEST_BYTES):
         raise ValueError("no digests")
     thumbnails = arrays["thumbnails"]
@@ -130,7 +130,7 @@ def _require_arrays(arrays: dict[str, np.ndarray]) -> None:
         raise ValueError("no thumbnails")
     steps = np.diff(ends.astype(object), prepend=0)
     if any(step < 0 for step in steps) or (len(ends) and int(ends[-1]) != len(thumbnails)):
-        raise ValueError("thumbnails that overlap")
+        raise ValueError("thumbnails overlap")
 
 
 def _examples(arrays: dict[str, np.ndarray]) -> Iterator[EmbeddedExample]:

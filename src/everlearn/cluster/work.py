@@ -1,7 +1,7 @@
-"""What a worker does: fold shards into a part, or merge parts into one.
+"""The work of a worker: folds shards into a part, or merges parts into one.
 
-Both are functions of their arguments and nothing else, so an engine may run them anywhere and as
-often as it likes. Parts travel as bytes of everlearn's own file format.
+Both are pure functions of their arguments, so an engine may run them anywhere and any number of
+times. Parts are sent as bytes of everlearn's own file format.
 """
 
 import hashlib
@@ -29,28 +29,28 @@ from everlearn.cluster.vectors import name_of_vectors, read_vectors, write_vecto
 from everlearn.errors import BadShard, InvalidParameter, MissingPackage
 from everlearn.persistence import dumps, loads
 
-# How many unreadable images of a shard are named one by one; the others are counted.
+# Number of unreadable images of a shard that are listed; the others are counted.
 MOST_PROBLEMS = 20
 
 
 @dataclass(frozen=True)
 class FitJob:
-    """What all tasks of a fit have in common.
+    """The settings shared by all tasks of a fit.
 
     Attributes
     ----------
     template : bytes
-        The learner, untaught; empty where images are embedded and nothing is learned.
+        The untrained learner; empty if images are embedded without learning.
     columns : Columns
     embedding : str or callable, optional
     digest : str
-        Of everything above: what decides what a shard teaches.
+        Of all the above: everything that determines the contribution of a shard.
     store : str, optional
-        Where finished parts are kept.
+        Where finished parts are stored.
     keep_shards : bool
-        Whether what each shard has taught is kept as well.
+        Whether the contribution of each shard is stored as well.
     keep_vectors : bool
-        Whether the vectors of images are kept as well.
+        Whether the vectors of images are stored as well.
     skip_bad : bool
     """
 
@@ -72,7 +72,7 @@ class FitJob:
 
 @dataclass(frozen=True)
 class PartReceipt:
-    """What a driver is told of a finished task; small, whatever the part weighs."""
+    """The driver's summary of a finished task; small, whatever the size of the part."""
 
     name: str
     shards: int = 0
@@ -84,12 +84,12 @@ class PartReceipt:
 def work(job: FitJob, task: Task, parts: Sequence[bytes] = ()) -> tuple[PartReceipt, bytes]:
     """Make the part of a task; ``parts`` are the inputs it waited for, in order.
 
-    With one thread: an engine runs as many tasks as it has cores, and how BLAS shares a sum among
-    threads shows in the last bits.
+    Uses one thread: an engine runs as many tasks as it has cores, and the way BLAS divides a sum
+    among threads affects the last bits.
 
-    A task may run again, or beside the same task of an earlier run that was called off. If its part
-    is in the store, that is it. If not, and an input is gone from the store, then the part was made
-    and has become part of a larger one in the meantime: nothing is returned, and nothing is missed.
+    A task may run again, or beside the same task of an earlier, cancelled run. If its part is in
+    the store, it is used. If not, and an input is gone from the store, then the part was already
+    made and merged into a larger one: nothing is returned, and nothing is missing.
     """
     store = CheckpointStore(job.store) if job.store else None
     before = stored_part(store, task.name, job.digest, task.covers) if store else None
@@ -102,10 +102,10 @@ def work(job: FitJob, task: Task, parts: Sequence[bytes] = ()) -> tuple[PartRece
 def stored_part(
     store: CheckpointStore, name: str, job: str, covers: str, folder: str = PARTS
 ) -> ShardedModel | None:
-    """A part from the store if it is what its place says: of this job, of these shards, whole.
+    """A stored part, if it matches its node: of this job, of these shards, complete.
 
-    A part that does not match is removed and recomputed. Statistics themselves cannot be compared
-    with anything but the data: a store has to be as trustworthy as the model that is made from it.
+    A part that does not match is removed and recomputed. The statistics themselves can only be
+    compared with the data: a store has to be as trustworthy as the model made from it.
     """
     part = store.read(name, folder)
     if part is None:
@@ -153,7 +153,7 @@ def _merged(
 
 
 def fold(job: FitJob, shard: Shard) -> ShardedModel:
-    """What one shard teaches; if it cannot be read, nothing but the reason."""
+    """The contribution of one shard; if it cannot be read, only the reason."""
     learner = _untaught(job)
     problems: list[str] = []
     rows = 0
@@ -168,7 +168,7 @@ def fold(job: FitJob, shard: Shard) -> ShardedModel:
             raise BadShard(problems[0])
     except (MissingPackage, MemoryError):
         raise
-    except Exception as error:  # whatever a parser of files from elsewhere may raise
+    except Exception as error:  # parsers of untrusted files may raise anything
         reason = str(error) or type(error).__name__
         learner, rows, problems = _untaught(job), 0, [f"not learned: {reason}"]
     more = len(problems) - MOST_PROBLEMS
@@ -185,14 +185,14 @@ def _blocks(job: FitJob, shard: Shard, problems: list[str]) -> Iterator[Block]:
     if shard.kind not in (Kind.TAR, Kind.PICTURES):
         return blocks_of(shard, job.columns)
     if job.embedding is None:
-        raise InvalidParameter("it holds images; say which embedder turns them into vectors")
+        raise InvalidParameter("it holds images; give the embedder that turns them into vectors")
     return in_blocks(_examples(job, job.embedding, shard, problems))
 
 
 def _examples(
     job: FitJob, embedding: Embedding, shard: Shard, problems: list[str]
 ) -> Iterator[EmbeddedExample]:
-    """The images of a shard as vectors, those of an earlier fit where they were kept."""
+    """The images of a shard as vectors, from an earlier fit if they were stored."""
     embedder = embedder_of(embedding)
     if not (job.store and job.keep_vectors):
         yield from embedded(shard, embedder, problems.append)
@@ -221,7 +221,7 @@ def _arrived(data: bytes) -> ShardedModel | None:
 
 
 def _receipt(task: Task, part: ShardedModel) -> PartReceipt:
-    """What the driver is told of a part; merging is no news of shards."""
+    """The driver's summary of a part; a merge reports no shards."""
     if not task.shards:
         return PartReceipt(task.name)
     problems = tuple((where, what[0]) for where, what in part.bad.items())
@@ -230,7 +230,7 @@ def _receipt(task: Task, part: ShardedModel) -> PartReceipt:
 
 
 def _finished(part: ShardedModel, task: Task, store: CheckpointStore | None) -> bytes:
-    """The bytes of a part, written to the store as well unless something is missing in it."""
+    """The bytes of a part; also written to the store unless it is incomplete."""
     data = dumps(part)
     if store and not part.bad:
         store.write(task.name, data)
@@ -238,6 +238,6 @@ def _finished(part: ShardedModel, task: Task, store: CheckpointStore | None) -> 
 
 
 def with_rows(task: Task, rows: Sequence[Any]) -> Task:
-    """A task whose shards hold these rows instead of an engine's handles of them."""
+    """A task whose shards hold these rows instead of an engine's handles."""
     shards = (replace(s, rows=r) for s, r in zip(task.shards, rows, strict=True))
     return replace(task, shards=tuple(shards))

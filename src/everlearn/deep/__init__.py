@@ -1,17 +1,17 @@
-"""Networks of one's own: the deep half of deep streaming learning. Needs torch.
+"""Deep networks: training, adaptation, export and consolidation. Needs torch.
 
 networks.py      ResNet-18 and MobileNetV2, for small pictures and for large ones
 pictures.py      folders, arrays and loaders as one array of pictures
 augment.py       crops, mirror images and cut-outs, on the device
-captured.py      a training step recorded once on a GPU, played back for every batch
-descent.py       gradient descent through augmented pictures, the loop everything here shares
-trainer.py       a network trained on base classes, with checkpoints that resume
-checkpoint.py    the file of a run that was interrupted
+captured.py      a training step as a CUDA graph
+descent.py       gradient descent on augmented pictures, shared by all training
+trainer.py       trains a network on base classes, with checkpoints
+checkpoint.py    the file of an interrupted run
 embedding.py     a network as an embedder: saved, loaded, exported to ONNX
-adapt.py         a network that exists, fitted to the first session: last block or low rank
+adapt.py         adapts an existing network to the first session: last block or low rank
 head.py          a learner as the last layer of a network
-streaming.py     images in, names out: the network in front of a streaming learner
-consolidate.py   a network trained further on kept pictures, taken only if it helps
+streaming.py     a network in front of a streaming learner
+consolidate.py   trains a network further on stored pictures, kept only if it helps
 """
 
 from everlearn.errors import MissingPackage

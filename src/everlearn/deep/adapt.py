@@ -1,20 +1,20 @@
-"""First-session adaptation: a network that exists, fitted to the first classes it meets.
+"""First-session adaptation: an existing network is adapted to the first classes of a stream.
 
 A network trained on other pictures is trained a little on the first session of the stream and then
-left as it is, so that every later vector lies in one space (the first step of RanPAC, McDonnell et
-al. 2023, after Panos et al. 2023). Training all of it on a few classes would spoil what it knows,
-so only little of it moves:
+frozen, so that all later vectors are comparable (the first step of RanPAC, McDonnell et al. 2023,
+after Panos et al. 2023). Training all of it on a few classes would destroy what it has learned, so
+only a small part is trained:
 
     "last block"   the last part of the network that has weights
-    "low rank"     to every filter bank and matrix W of shape (out, in) a product is added,
-                   W + B A with B (out, r) and A (r, in): r (out + in) numbers learn in place of
-                   out · in (LoRA, Hu et al. 2022). B begins at zero, so the network begins as it
-                   was; at the end W + B A becomes the weight, and answers cost what they did
+    "low rank"     a product is added to every filter bank and matrix W of shape (out, in),
+                   W + B A with B (out, r) and A (r, in): r (out + in) numbers are trained instead
+                   of out · in (LoRA, Hu et al. 2022). B starts at zero, so the network starts
+                   unchanged; at the end W + B A becomes the weight, at no extra cost
 
-Running statistics of batch normalisation stay as they are in both. The result is another embedder,
-under another name; the one given is not changed. On a held-out share of the session it is compared
-with the network as it was, by the nearest class mean of their vectors, and where it is not better
-the network as it was is what comes back.
+Running statistics of batch normalisation are kept in both cases. The result is a different
+embedder, under another name; the given one is not changed. On a held-out share of the session the
+two are compared by the nearest class mean of their vectors; unless the adapted network is better,
+the original is returned.
 """
 
 import copy
@@ -59,7 +59,7 @@ def adapt(
     held_out: float = 0.1,
     progress: Callable[[int, float], None] | None = None,
 ) -> DeepEmbedder:
-    """Fit a network to the first session of a stream.
+    """Adapt a network to the first session of a stream.
 
     Parameters
     ----------
@@ -69,23 +69,23 @@ def adapt(
         The first session; see :func:`everlearn.deep.pictures.gather`.
     how : {"last block", "low rank"}, default="last block"
     rank : int, default=8
-        Of the products that are added, for ``"low rank"``.
+        Of the added products, for ``"low rank"``.
     block : str, optional
-        Name of the part to train for ``"last block"``, where it is not the last one.
+        Name of the part to train for ``"last block"``, if it is not the last one.
     recipe : Recipe
     held_out : float, default=0.1
-        Share of each class by which the result is compared with the network as it was; 0 to take
-        the result whatever it is.
+        Share of each class used to compare the result with the original network; 0 to skip the
+        comparison.
     progress : callable, optional
-        Told the number of each epoch and its loss.
+        Called with the number of each epoch and its loss.
 
     Returns
     -------
     DeepEmbedder
-        Adapted; or the one given, if adapting did not make it better.
+        Adapted; or the original, if adapting did not improve it.
     """
     if how not in WAYS:
-        raise InvalidParameter(f"how is one of {', '.join(WAYS)}, not {how!r}")
+        raise InvalidParameter(f"how must be one of {', '.join(WAYS)}, not {how!r}")
     pictures = gather(images, labels, embedder.size, embedder.crop)
     require_trainable(pictures)
     held = pictures.held_out(held_out, recipe.seed)
@@ -117,7 +117,7 @@ def adapt(
 
 
 class LowRank(nn.Module):
-    """W ↦ W + B A, W read as (out, everything else)."""
+    """W ↦ W + B A, with W reshaped to (out, everything else)."""
 
     def __init__(self, weight: Tensor, rank: int) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class LowRank(nn.Module):
 
 def _add_low_rank(network: nn.Module, rank: int, seed: int) -> None:
     if rank < 1:
-        raise InvalidParameter(f"rank is at least 1, not {rank}")
+        raise InvalidParameter(f"rank must be at least 1, not {rank}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for module in list(network.modules()):
@@ -148,7 +148,7 @@ def _merge_low_rank(network: nn.Module) -> None:
 
 
 def _part(network: nn.Module, name: str | None) -> nn.Module:
-    """The part of a network with this name; by default the last block that has weights."""
+    """The part of a network with this name; defaults to the last block with weights."""
     if name is not None:
         try:
             return network.get_submodule(name)
@@ -161,7 +161,7 @@ def _part(network: nn.Module, name: str | None) -> nn.Module:
         if not weighty:
             return part
         if not any(True for _ in weighty[-1].children()):
-            # Single layers from here on: they are the block, unless they are the whole network.
+            # Single layers from here on: they form the block, unless they are the whole network.
             return weighty[-1] if part is network else part
         part = weighty[-1]
         if not isinstance(part, nn.Sequential):
@@ -183,7 +183,7 @@ def _train(
         pictures.pixels[learned], pictures.slots[learned], device, embedder.mean, embedder.scale
     )
     optimizer = optimiser(classifier, recipe)
-    # Evaluation mode keeps the running statistics of batch normalisation, and dropout out of it.
+    # Evaluation mode keeps batch normalisation's running statistics and disables dropout.
     classifier.eval()
     for number in range(recipe.epochs):
         with tuned(device), seeded(recipe.seed + number, device):
@@ -191,7 +191,7 @@ def _train(
 
 
 def _worth(embedder: DeepEmbedder, pictures: Pictures, held: NDArray[np.bool_]) -> float:
-    """The share of held-out pictures whose nearest class mean is their own."""
+    """The share of held-out pictures whose nearest class mean is that of their class."""
     learner = NearestClassMean()
     learner.partial_fit(embedder.embed(pictures.pixels[~held]), pictures.labels[~held])
     answers = learner.predict(embedder.embed(pictures.pixels[held]))

@@ -1,11 +1,11 @@
-"""Augmentation on the device: many pictures at once, no picture leaves the GPU.
+"""Augmentation of whole batches on the device.
 
-    crop      the picture is padded by its mirror image and a window of its size cut out
-    mirror    left and right change places, for every second picture
-    cut-out   a square somewhere becomes the mean colour (DeVries and Taylor 2017)
-    light     brightness and contrast, as End-to-End (Castro et al. 2018) varies them
+    crop      the picture is padded by reflection and a window of its size is cut out
+    mirror    left and right are swapped, for every second picture
+    cut-out   a random square is set to the mean colour (DeVries and Taylor 2017)
+    light     brightness and contrast are varied as in End-to-End (Castro et al. 2018)
 
-Each picture draws its own numbers from the generator, so the same seed gives the same pictures.
+Each picture uses its own random numbers, so the same seed gives the same pictures.
 """
 
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-# Brightness is moved by up to this much of the full scale, contrast by this factor (Castro et al.
+# Brightness changes by up to this share of the full scale, contrast by this factor (Castro et al.
 # 2018, Sec. 5: intensities within ±63 of 255, contrast between 0.2 and 1.8).
 BRIGHTNESS, CONTRAST = 63.0 / 255.0, 0.8
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What happens to a picture before the network sees it; the default is nothing.
+    """Settings of the augmentation; the default changes nothing.
 
     Parameters
     ----------
     padding : int
-        How far a crop may move, in pixels.
+        Largest shift of a crop, in pixels.
     mirror : bool
     cut_out : int
-        Side of the square that is covered, in pixels; 0 for none.
+        Side of the covered square, in pixels; 0 for none.
     light : bool
         Vary brightness and contrast.
     """
@@ -66,8 +66,8 @@ def augmented(
 def _channels_first(values: Tensor) -> Tensor:
     """(n, height, width, 3) as (n, 3, height, width).
 
-    On a GPU the order in memory stays, which convolutions there are fastest in. On a CPU it does
-    not: torch 2.13 corrupts its heap in the backward pass of small convolutions in that order.
+    On a GPU the memory layout is kept, which is the fastest for convolutions there. On a CPU it is
+    not: torch 2.13 corrupts its heap in the backward pass of small convolutions in that layout.
     """
     turned = values.permute(0, 3, 1, 2)
     return turned if values.device.type == "cuda" else turned.contiguous()
@@ -76,7 +76,7 @@ def _channels_first(values: Tensor) -> Tensor:
 def _windows(
     pictures: Tensor, how: Augmentation, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Which row and which column of the picture each row and column of the crop shows."""
+    """The source row and column of each row and column of the crop."""
     n, height, width, _ = pictures.shape
     down = _shifts(n, how.padding, pictures, generator)
     across = _shifts(n, how.padding, pictures, generator)
@@ -93,7 +93,7 @@ def _shifts(n: int, padding: int, like: Tensor, generator: torch.Generator) -> T
 
 
 def _reflected(positions: Tensor, length: int) -> Tensor:
-    """Positions beyond an edge, mirrored at it (the edge itself is not repeated)."""
+    """Positions beyond an edge, reflected at it (the edge itself is not repeated)."""
     positions = positions.abs()
     return torch.where(positions >= length, 2 * (length - 1) - positions, positions)
 
@@ -107,7 +107,7 @@ def _lit(values: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _covered(values: Tensor, side: int, generator: torch.Generator) -> Tensor:
-    """A square of this side around a point anywhere in the picture; parts may lie outside."""
+    """Cover a square of this side around a random point; it may extend beyond the picture."""
     n, height, width, _ = values.shape
     draw = torch.rand(2, n, 1, device=values.device, generator=generator)
     top = (draw[0] * height).floor() - side // 2

@@ -1,9 +1,9 @@
-"""A training step recorded once on a GPU, and played back for every batch of the same shape.
+"""A training step recorded once as a CUDA graph, and replayed for batches of the same shape.
 
-A step of a small network is hundreds of short kernels, and launching them one by one takes the
-host longer than the GPU needs to compute them. A CUDA graph holds forward pass, loss and backward
-pass as a whole: one launch for all of them. It reads its batch from fixed places in memory and
-writes the gradients to fixed places, which are the parameters' ``grad`` from then on.
+A step of a small network is hundreds of short kernels, and launching them one by one takes the host
+longer than the GPU needs to compute them. A CUDA graph holds forward pass, loss and backward pass
+as a whole: one launch for all of them. It reads its batch from fixed memory and writes the
+gradients to fixed memory, which is the parameters' ``grad`` from then on.
 """
 
 from typing import TYPE_CHECKING
@@ -18,19 +18,19 @@ WARM_UPS = 3
 
 
 class CapturedStep:
-    """Forward pass, loss and backward pass of one shape of batch, as a CUDA graph.
+    """Forward pass, loss and backward pass for one batch shape, as a CUDA graph.
 
-    While it is in use, the ``grad`` of the parameters must stay the tensors they are: put zeros
-    into them (``zero_grad(set_to_none=False)``), never None.
+    While it is in use, the ``grad`` tensors of the parameters must not be replaced: set them to
+    zero (``zero_grad(set_to_none=False)``), never to None.
 
     Parameters
     ----------
     classifier : nn.Module
-        On the GPU and in its training mode. Its weights and buffers are left as they are, its
-        gradients are not.
+        On the GPU and in training mode. Its weights and buffers are not changed, its gradients
+        are.
     recipe : Recipe
     pictures, slots : Tensor
-        A batch of the shape, type and memory layout of those to come.
+        A batch with the shape, type and memory layout of later ones.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class CapturedStep:
                 self.loss = self._step()
 
     def __call__(self, pictures: Tensor, slots: Tensor) -> Tensor:
-        """The loss of a batch; its gradients replace those of the batch before."""
+        """The loss of a batch; its gradients replace the previous ones."""
         self.pictures.copy_(pictures)
         self.slots.copy_(slots)
         self.graph.replay()
         return self.loss.clone()
 
     def fits(self, pictures: Tensor) -> bool:
-        """Whether a batch has the shape that was recorded."""
+        """Whether a batch has the recorded shape."""
         return pictures.shape == self.pictures.shape
 
     def _step(self) -> Tensor:
-        # A cast kept from outside the graph would be of weights that have changed since.
+        # A cast cached outside of the graph would use outdated weights.
         with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
             loss = nn.functional.cross_entropy(
                 self.classifier(self.pictures), self.slots, label_smoothing=self.label_smoothing
@@ -70,7 +70,7 @@ class CapturedStep:
         return loss.detach()
 
     def _warm_up(self, side: torch.cuda.Stream) -> None:
-        """Steps in which libraries choose their kernels, which they cannot in a recording."""
+        """Run steps in which libraries choose their kernels; impossible while recording."""
         before = [buffer.clone() for buffer in self.classifier.buffers()]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

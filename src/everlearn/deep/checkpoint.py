@@ -1,10 +1,9 @@
-"""The file of a training under way, so that a killed run goes on where it was.
+"""The checkpoint file of a training, from which an interrupted run resumes.
 
-One file in the format of :func:`everlearn.save` (no code inside, digest checked, replaced in one
-step): the weights now, the best so far, and the optimiser's momentum; beside them which network,
-which pictures and which recipe they belong to, and how many epochs are done. A file of another
-network, other pictures or another recipe is refused: going on from it would be a training that
-nobody asked for.
+One file in the format of :func:`everlearn.save` (no code inside, digest checked, replaced
+atomically): the current weights, the best so far, and the optimiser's momentum; with the network,
+pictures and recipe they belong to, and the number of epochs done. A file of another network, other
+pictures or another recipe is refused: it would silently resume a different run.
 """
 
 import dataclasses
@@ -29,7 +28,7 @@ KIND = "training"
 
 @dataclass
 class TrainingProgress:
-    """How far a training is."""
+    """The progress of a training."""
 
     epochs_done: int = 0
     best: float = -1.0
@@ -39,7 +38,7 @@ class TrainingProgress:
 
 
 class Checkpoint:
-    """A training's file.
+    """The checkpoint file of a training.
 
     Parameters
     ----------
@@ -47,7 +46,7 @@ class Checkpoint:
     classifier : the network with its output layer
     recipe : Recipe
     pictures : Pictures
-        What it is trained on.
+        The training pictures.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class Checkpoint:
     def save(
         self, classifier: nn.Module, optimizer: torch.optim.Optimizer, progress: TrainingProgress
     ) -> None:
-        """Replace the file with where the training is now."""
+        """Replace the file by the current state of the training."""
         arrays = _arrays("now.", classifier.state_dict())
         arrays |= _arrays("best.", progress.best_weights)
         arrays |= _arrays("momentum.", _momenta(optimizer))
@@ -81,14 +80,14 @@ class Checkpoint:
         save_arrays(self.path, KIND, description, arrays)
 
     def load(self, classifier: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingProgress:
-        """Bring a classifier and its optimiser to where the file says; no file is a beginning.
+        """Restore a classifier and its optimiser from the file; without a file, start from zero.
 
         Raises
         ------
         OtherNetwork
-            The file is of another network, other pictures or another recipe.
+            If the file is of another network, other pictures or another recipe.
         DamagedModel, NotAModel, NewerFormat
-            The file cannot be read; delete it to start over.
+            If the file cannot be read; delete it to start over.
         """
         if not self.path.exists():
             return TrainingProgress()
@@ -122,19 +121,19 @@ class Checkpoint:
 
 
 def digest_of(pictures: Pictures) -> str:
-    """Which pictures under which labels, in which order."""
+    """Identifies pictures, labels and their order."""
     digest = hashlib.sha256(np.ascontiguousarray(pictures.pixels).data)
     digest.update("\n".join(map(str, pictures.labels.tolist())).encode())
     return digest.hexdigest()[:16]
 
 
 def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights that further training does not change."""
+    """A copy that further training does not change."""
     return {key: value.detach().clone() for key, value in weights.items()}
 
 
 def _momenta(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The momentum of each parameter, by its place in the optimiser."""
+    """The momentum of each parameter, by its index in the optimiser."""
     found = {}
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for number, parameter in enumerate(parameters):

@@ -1,10 +1,10 @@
-"""Training a network further on kept pictures, and judging whether it helped.
+"""Trains a network further on stored pictures, and decides whether it helped.
 
 Consolidation (Hayes and Kanan 2020, Sec. 5): a share of every name's pictures is held out; a
-classifier is taught the others, once in the old vectors and once in the new, and asked about those
-held out. Where the new vectors are not better by more than chance, the old network stays: of the
-pictures on which the two differ, the new ones must be right in so many more that it is beyond one
-standard deviation of a fair coin. What becomes of a Memory is in ``workflows/consolidate.py``.
+classifier is trained on the others, once with the old vectors and once with the new, and tested on
+those held out. The new network is kept only if it is better by more than chance: among the pictures
+on which the two differ, it must be right in more cases by over one standard deviation of a fair
+coin. ``workflows/consolidate.py`` applies this to a Memory.
 """
 
 import copy
@@ -25,7 +25,7 @@ from everlearn.deep.streaming import StreamingNetwork
 from everlearn.deep.trainer import BaseTrainer, Epoch
 from everlearn.evaluation.metrics import better_than_chance
 
-# A network that knows much already is not shaken as one that knows nothing.
+# A trained network needs a gentler recipe than an untrained one.
 CONSOLIDATION = Recipe(epochs=30, batch_size=256, learning_rate=0.1, label_smoothing=0.0)
 HELD_OUT = 0.1
 
@@ -34,12 +34,12 @@ logger = logging.getLogger("everlearn")
 
 @dataclass(frozen=True)
 class Consolidation:
-    """What a consolidation came to.
+    """The result of a consolidation.
 
     Attributes
     ----------
     embedder : DeepEmbedder
-        The network trained further; the old one if the consolidation was not taken.
+        The network trained further; the old one if the consolidation was rejected.
     before, after : float
         Accuracy on held-out pictures with the old and with the new network.
     taken : bool
@@ -63,7 +63,7 @@ def consolidation(
     checkpoint: Path | None = None,
     progress: Callable[[Epoch], None] | None = None,
 ) -> Consolidation:
-    """Train a network further on kept pictures, and see whether it helps a learner.
+    """Train a network further on stored pictures, and test whether it helps a learner.
 
     Parameters
     ----------
@@ -72,15 +72,15 @@ def consolidation(
     pixels : uint8 array of shape (n, size, size, 3)
     labels : array of shape (n,)
     learner : an everlearn classifier
-        Cloned, and taught vectors of both networks.
+        Cloned, and trained on vectors of both networks.
     recipe : Recipe
     held_out : float, default=0.1
     unit : bool, default=False
-        Whether the learner is taught vectors at length one.
+        Whether vectors are normalised to length one.
     checkpoint : path-like, optional
-        Where a training that is interrupted goes on from.
+        File from which an interrupted training resumes.
     progress : callable, optional
-        Told each epoch as it ends.
+        Called with each epoch as it ends.
     """
     pictures = Pictures(pixels, np.asarray(labels))
     require_trainable(pictures)
@@ -112,7 +112,7 @@ def trained_further(
     checkpoint: Path | None = None,
     progress: Callable[[Epoch], None] | None = None,
 ) -> DeepEmbedder:
-    """A copy of an embedder whose network was trained on these pictures too."""
+    """A copy of an embedder whose network was also trained on these pictures."""
     trainer = BaseTrainer(
         copy.deepcopy(embedder.network),
         size=embedder.size,

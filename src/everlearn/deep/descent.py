@@ -1,13 +1,14 @@
-"""Gradient descent through augmented pictures: what every training here shares.
+"""Gradient descent on augmented pictures, shared by all training.
 
-The pictures lie on the device as 8-bit numbers and are varied there. One epoch is one pass over a
-permutation of them. The rate follows one cycle (Smith 2018): up in a straight line over the first
-part of the training, then down along half a cosine to nothing,
+The pictures are stored on the device as 8-bit integers and augmented there. One epoch is one pass
+over a permutation of them. The learning rate follows one cycle (Smith 2018): it rises linearly over
+the first part of the training, then falls to zero along half a cosine,
 
     p ≤ w:   rate · p / w            p > w:   rate · (1 + cos(π (p − w) / (1 − w))) / 2
 
-p being the share of all steps made. Everything random is drawn from the seed and the number of the
-epoch, and the rate is a function of the step: an interrupted training needs nothing else to go on.
+where p is the share of steps done. All random numbers are derived from the seed and the number of
+the epoch, and the rate is a function of the step: an interrupted training needs nothing else to
+resume.
 
 On a GPU, products are computed in bfloat16 and weights kept in float32.
 """
@@ -29,7 +30,7 @@ from everlearn.deep.networks import as_vectors, width_of
 from everlearn.errors import InvalidParameter, NotFinite, OutOfMemory
 
 ASKED_AT_ONCE = 1024
-# Mean and scale of a picture's channels, from 0 to 255: those ImageNet networks are trained with.
+# Mean and scale of the channels, from 0 to 255: those of ImageNet networks.
 MEAN = (123.675, 116.28, 103.53)
 SCALE = (58.395, 57.12, 57.375)
 STANDARD = Augmentation(padding=4, mirror=True, cut_out=8)
@@ -37,7 +38,7 @@ STANDARD = Augmentation(padding=4, mirror=True, cut_out=8)
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained.
+    """Hyperparameters of a training.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class Recipe:
     learning_rate : float
         The highest, reached after ``warm_up`` of all steps.
     momentum, weight_decay : float
-        Nesterov's momentum; the decay pulls weights alone, not biases and scales.
+        Nesterov's momentum; the decay applies to weights only, not to biases and scales.
     label_smoothing : float
     warm_up : float
         Share of all steps in which the rate rises.
@@ -67,15 +68,15 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
             raise InvalidParameter(
-                f"epochs and batch_size are at least 1, not {self.epochs} and {self.batch_size}"
+                f"epochs and batch_size must be at least 1, not {self.epochs} and {self.batch_size}"
             )
         if not self.learning_rate > 0:
-            raise InvalidParameter(f"learning_rate is above 0, not {self.learning_rate}")
+            raise InvalidParameter(f"learning_rate must be above 0, not {self.learning_rate}")
         if not 0.0 <= self.warm_up < 1.0:
-            raise InvalidParameter(f"warm_up is a share below 1, not {self.warm_up}")
+            raise InvalidParameter(f"warm_up must be a share below 1, not {self.warm_up}")
 
     def rate(self, share: float) -> float:
-        """The learning rate when this share of all steps is made."""
+        """The learning rate after this share of all steps."""
         if share < self.warm_up:
             return self.learning_rate * share / self.warm_up
         done = (share - self.warm_up) / (1.0 - self.warm_up)
@@ -99,14 +100,14 @@ class Classifier(nn.Module):
 
 
 def classifier_over(network: nn.Module, n_classes: int, size: int, seed: int) -> Classifier:
-    """A network with a fresh output layer, which depends on the seed alone."""
+    """A network with a new output layer, which depends only on the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Classifier(network, width_of(network, size), n_classes)
 
 
 class Shown:
-    """Labelled pictures on a device, as a network is shown them."""
+    """Labelled training pictures on a device."""
 
     def __init__(
         self,
@@ -129,10 +130,10 @@ class Shown:
         return self.pixels.device
 
     def epoch(self, number: int, recipe: Recipe) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of varied pictures and their slots, each picture once.
+        """Batches of augmented pictures and their slots, each picture once.
 
-        A last batch of a single picture is left out: batch normalisation has nothing to compare
-        it with.
+        A last batch of a single picture is left out, because batch normalisation needs at least
+        two.
         """
         generator = torch.Generator(self.device).manual_seed(recipe.seed * 1_000_003 + number)
         order = torch.randperm(len(self), device=self.device, generator=generator)
@@ -145,18 +146,18 @@ class Shown:
             yield pictures, self.slots[chosen]
 
     def steps(self, recipe: Recipe) -> int:
-        """How many batches an epoch has."""
+        """Number of batches per epoch."""
         whole, rest = divmod(len(self), recipe.batch_size)
         return whole + (rest > 1 or len(self) == 1)
 
     def plain(self, at_once: int = ASKED_AT_ONCE) -> Iterator[Tensor]:
-        """The pictures as they are, normalised, in order."""
+        """The pictures without augmentation, normalised, in order."""
         for part in self.pixels.split(at_once):
             yield normalised(part, self.mean, self.scale)
 
 
 def optimiser(module: nn.Module, recipe: Recipe) -> torch.optim.SGD:
-    """Stochastic gradient descent over what may change; decay on matrices and filters alone."""
+    """Stochastic gradient descent on trainable parameters; decay on matrices and filters only."""
     free = [p for p in module.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in free if p.ndim > 1], "weight_decay": recipe.weight_decay},
@@ -180,9 +181,9 @@ def one_epoch(
     *,
     captured: CapturedStep | None = None,
 ) -> float:
-    """Cross-entropy descent through one epoch; the mean loss, or ``NotFinite``.
+    """Cross-entropy descent through one epoch; returns the mean loss, or raises ``NotFinite``.
 
-    Batches of the shape that ``captured`` recorded are played back from it.
+    Batches of the shape recorded by ``captured`` are replayed by it.
     """
     steps = shown.steps(recipe)
     losses = []
@@ -215,7 +216,7 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 @torch.no_grad()
 def outputs(module: nn.Module, shown: Shown) -> Tensor:
-    """What a module in its evaluation mode says about every picture, in float32."""
+    """The output of a module in evaluation mode for every picture, in float32."""
     module.eval()
     rows = []
     for pictures in shown.plain():
@@ -225,12 +226,12 @@ def outputs(module: nn.Module, shown: Shown) -> Tensor:
 
 
 def hit_rate(classifier: nn.Module, shown: Shown) -> float:
-    """The share of pictures whose best class is the right one."""
+    """The accuracy on the given pictures."""
     return float((outputs(classifier, shown).argmax(1) == shown.slots).float().mean())
 
 
 def precision(device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """Products in bfloat16 on a GPU, in float32 elsewhere."""
+    """Products in bfloat16 on a GPU, in float32 otherwise."""
     if device.type == "cuda":
         return torch.autocast("cuda", torch.bfloat16)
     return contextlib.nullcontext()
@@ -238,9 +239,9 @@ def precision(device: torch.device) -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def tuned(device: torch.device) -> Iterator[None]:
-    """On a GPU, every convolution of a training is tried in several ways, and the fastest kept.
+    """On a GPU, benchmark the algorithms of every convolution and keep the fastest.
 
-    Worth it where the same shapes come again and again. What was set before is set again after.
+    Useful if the same shapes are repeated. The previous setting is restored afterwards.
     """
     if device.type != "cuda":
         yield
@@ -254,32 +255,32 @@ def tuned(device: torch.device) -> Iterator[None]:
 
 
 def on_device(module: nn.Module, device: torch.device) -> nn.Module:
-    """The module on a device, in the memory layout that convolutions there are fastest in."""
+    """The module on a device, in the memory layout that is fastest for convolutions there."""
     if device.type == "cuda":
         return module.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     return module.to(device)
 
 
 def chosen_device(device: str | None) -> torch.device:
-    """The device named, or the GPU where there is one."""
+    """The given device, or by default the GPU if there is one."""
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 @contextlib.contextmanager
 def memory_guard(recipe: Recipe) -> Iterator[None]:
-    """Running out of memory gets a name, and the advice to use smaller batches."""
+    """Translate out-of-memory errors, with the advice to use smaller batches."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise OutOfMemory(
-            f"the device has no room for batches of {recipe.batch_size}: {error}; "
+            f"batches of {recipe.batch_size} do not fit on the device: {error}; "
             f"try batch_size={max(1, recipe.batch_size // 2)}, or smaller pictures"
         ) from None
 
 
 @contextlib.contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Draws that modules make on their own (dropout) follow the seed; the caller's go on."""
+    """Seed random numbers drawn by modules (dropout); the caller's generator is restored."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)

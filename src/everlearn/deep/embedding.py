@@ -1,11 +1,11 @@
-"""A network as an embedder: used at once, saved to one file, exported to ONNX.
+"""A network as an embedder: used directly, saved to one file, exported to ONNX.
 
-DeepEmbedder     for Memory and for learners; a whole array of pictures goes through the device
+DeepEmbedder     for Memory and for learners; embeds whole arrays of pictures on the device
 save_embedder    one file in the format of :func:`everlearn.save`
 load_embedder    the same embedder again, under the same name
 export_onnx      one ONNX file that :class:`~everlearn.images.embedders.OnnxEmbedder` reads
-without torch, under the same name: a Memory taught with the one opens with
-the other
+                 without torch, under the same name: a Memory taught with one can be opened
+                 with the other
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class DeepEmbedder(TorchEmbedder):
     ----------
     network : torch.nn.Module
     architecture : str, optional
-        Its name in ``everlearn.deep.networks.NETWORKS``, by which a file of it finds the code.
+        Its name in ``everlearn.deep.networks.NETWORKS``, from which a file restores the code.
     name, size, crop, mean, scale, device
         As in :class:`~everlearn.images.torch_embedder.TorchEmbedder`.
     """
@@ -70,7 +70,7 @@ class DeepEmbedder(TorchEmbedder):
         self.architecture = architecture
 
     def embed(self, images: Any) -> Vectors:
-        """Vectors of some pictures; an array of the right size goes to the device as it is."""
+        """Vectors of pictures; an array of the right size is sent to the device unchanged."""
         side = (self.size, self.size, 3)
         fits = isinstance(images, np.ndarray) and images.shape[1:] == side and self.crop == 1.0
         if not fits or images.dtype != np.uint8:
@@ -93,7 +93,7 @@ class DeepEmbedder(TorchEmbedder):
 
 
 def save_embedder(embedder: DeepEmbedder, path: str | os.PathLike[str]) -> None:
-    """Write an embedder to one file, replacing what was there in one step."""
+    """Write an embedder to one file, atomically."""
     description = _prepared_as(embedder) | {
         "architecture": embedder.architecture,
         "network": fingerprint(embedder.network),
@@ -106,20 +106,20 @@ def save_embedder(embedder: DeepEmbedder, path: str | os.PathLike[str]) -> None:
 def load_embedder(
     path: str | os.PathLike[str], network: nn.Module | None = None, *, device: str = "cpu"
 ) -> DeepEmbedder:
-    """Read an embedder that :func:`save_embedder` wrote.
+    """Read an embedder written by :func:`save_embedder`.
 
     Parameters
     ----------
     path : path-like
     network : torch.nn.Module, optional
-        The module to put the weights into, where it is none of everlearn's own: a file holds no
+        The module for the weights, if it is not one of everlearn's own: a file contains no
         code.
     device : str, default="cpu"
 
     Raises
     ------
     OtherNetwork
-        The weights do not belong to this module.
+        If the weights do not belong to this module.
     CannotRead, NotAModel, DamagedModel, NewerFormat
     """
     kind, description, arrays = load_arrays(path)
@@ -133,27 +133,27 @@ def load_embedder(
     if network is None:
         if architecture not in NETWORKS:
             raise InvalidParameter(
-                f"{path} holds the weights of a module that is not everlearn's own; "
+                f"{path} holds the weights of a module that is not one of everlearn's; "
                 "pass it as network=..."
             )
         network = named_network(architecture)
     if fingerprint(network) != expected:
         raise OtherNetwork(
-            f"{path} holds the weights of another network than the {type(network).__name__} given"
+            f"{path} holds the weights of another network than the given {type(network).__name__}"
         )
     network.load_state_dict({key: torch.from_numpy(value) for key, value in arrays.items()})
     return DeepEmbedder(network, architecture=architecture, device=device, **settings)
 
 
 def export_onnx(embedder: DeepEmbedder, path: str | os.PathLike[str]) -> None:
-    """Write an embedder as one ONNX file, weights and preparation of the pictures included.
+    """Write an embedder as one ONNX file, including weights and preprocessing.
 
     Raises
     ------
     MissingPackage
-        torch's exporter needs onnxscript.
+        If onnxscript, which torch's exporter needs, is not installed.
     NotExportable
-        The module does something that ONNX has no words for.
+        If the module uses an operation that ONNX does not have.
     """
     try:
         import onnxscript  # noqa: F401
@@ -186,7 +186,7 @@ def export_onnx(embedder: DeepEmbedder, path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def _exporter_quiet() -> Iterator[None]:
-    """Without what torch's exporter says about its own insides and absent packages."""
+    """Suppress messages of torch's exporter about its internals and absent packages."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -199,7 +199,7 @@ def _exporter_quiet() -> Iterator[None]:
 
 
 class _Vectors(nn.Module):
-    """A network whose feature maps are averaged, as the embedder reads them."""
+    """A network with averaged feature maps, as in the embedder."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -210,7 +210,7 @@ class _Vectors(nn.Module):
 
 
 def _prepared_as(embedder: DeepEmbedder) -> dict[str, Any]:
-    """Under which name, and how a picture becomes what the network takes."""
+    """Name and preprocessing of the embedder."""
     return {
         "name": embedder.name,
         "size": embedder.size,

@@ -1,12 +1,12 @@
 """A learner as the last layer of a network.
 
-A linear learner is one matrix and one vector at every moment:
+A linear learner is at any time one matrix and one vector:
 
     logits = z Wᵀ + b,    softmax(logits) = predict_proba(z)
 
-with W and b those of ``linear_head`` over the learner's temperature. They are read off the learner
-when the layer is next used after it was taught, and gradients flow through them to whatever made
-z; the learner itself is taught by its own rule, never by gradients.
+with W and b those of ``linear_head`` divided by the learner's temperature. They are read from the
+learner at the next use after it was taught, and gradients flow through them to the layers before;
+the learner itself is trained by its own rule, never by gradients.
 """
 
 from typing import Any, Self
@@ -20,22 +20,22 @@ from everlearn.persistence import dumps, loads
 
 
 class LearnerHead(nn.Module):
-    """The last layer of a network, taught as a learner is: one example and a name at a time.
+    """The last layer of a network, trained like a learner: one example and a name at a time.
 
-    Asking costs one product of d × K; the first question after teaching also what reading W off
-    the learner costs, O(d³ + K d²) for ``StreamingLDA`` and ``RecursiveRLSC``.
+    Asking costs one product of d × K; the first question after teaching also costs computing W,
+    O(d³ + K d²) for ``StreamingLDA`` and ``RecursiveRLSC``.
 
     Parameters
     ----------
     learner : a linear everlearn classifier
-        ``StreamingLDA``, ``RecursiveRLSC``, ``NearestClassMean``, …; taught in place. Another kind
-        is refused with ``NotExportable`` when the layer is first used.
+        ``StreamingLDA``, ``RecursiveRLSC``, ``NearestClassMean``, …; trained in place. Other kinds
+        are refused with ``NotExportable`` at the first use.
 
     Notes
     -----
-    *Promises*: ``softmax`` of the output is the learner's ``predict_proba``, to the precision of
-    the features. ``state_dict`` holds the learner, as :func:`everlearn.save` writes it, without
-    code. There are no parameters, so an optimiser leaves it alone.
+    *Promises*: ``softmax`` of the output is the learner's ``predict_proba``, up to the precision of
+    the features. ``state_dict`` holds the learner, as written by :func:`everlearn.save`, without
+    code. There are no parameters, so an optimiser does not change it.
 
     Teach through :meth:`learn`; after teaching the learner itself call :meth:`refresh`.
 
@@ -59,13 +59,13 @@ class LearnerHead(nn.Module):
     def __init__(self, learner: Any) -> None:
         super().__init__()
         self.learner = learner
-        # As many rows as classes, which grow: what is kept is the learner.
+        # One row per class, a growing number: the learner is what is stored.
         self.register_buffer("weight", torch.zeros(0, 0), persistent=False)
         self.register_buffer("bias", torch.zeros(0), persistent=False)
         self._is_old = True
 
     def learn(self, features: Tensor, labels: ArrayLike | Tensor) -> Self:
-        """Teach a batch of features and their labels, new ones included; gradients end here."""
+        """Teach a batch of features and labels, new ones included; detached from gradients."""
         self.learner.partial_fit(features, labels)
         return self.refresh()
 
@@ -75,7 +75,7 @@ class LearnerHead(nn.Module):
         return self
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits, a column for each of ``classes_``."""
+        """Logits, one column for each of ``classes_``."""
         if self._is_old:
             self._read()
         return nn.functional.linear(
@@ -102,7 +102,7 @@ class LearnerHead(nn.Module):
         return torch.frombuffer(bytearray(dumps(self.learner)), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take the learner over that :meth:`get_extra_state` gave."""
+        """Restore the learner from :meth:`get_extra_state`."""
         self.learner = loads(np.asarray(state.cpu()).tobytes(), "the layer's state")
         self.refresh()
 

@@ -1,17 +1,17 @@
-"""Networks that turn pictures into vectors: the G of Hayes and Kanan, without an output layer.
+"""Networks from pictures to vectors, without an output layer: the G of Hayes and Kanan.
 
     ResNet18       He et al. 2016, Table 1       512 features, 11.2 million parameters
     MobileNetV2    Sandler et al. 2018, Table 2  1,280 features, 2.2 million parameters
 
-Each comes with two stems. ``"imagenet"`` is the published one: it halves a picture several times
-before the first block and suits 224 × 224 pixels. ``"small"`` keeps the resolution at the start, as
-is usual for pictures of 32 × 32: in ResNet-18 one 3 × 3 convolution takes the place of the 7 × 7
-with stride 2 and the pooling behind it; in MobileNetV2 the first two strides become 1.
+Each has two stems. ``"imagenet"`` is the published one: it halves a picture several times before
+the first block and suits 224 × 224 pixels. ``"small"`` keeps the resolution at the start, as is
+usual for pictures of 32 × 32: in ResNet-18 one 3 × 3 convolution replaces the 7 × 7 with stride 2
+and the pooling behind it; in MobileNetV2 the first two strides become 1.
 
-Parameters have the names that torchvision gives them, so its weights load into ours.
+Parameters have torchvision's names, so that its weights can be loaded.
 
-Any other ``torch.nn.Module`` that takes (n, 3, size, size) and gives (n, d), or a feature map whose
-average is meant, can stand wherever a network is asked for.
+Any other ``torch.nn.Module`` from (n, 3, size, size) to (n, d), or to a feature map, which is then
+averaged, can be used wherever a network is expected.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ class ResNet18(nn.Module):
         return self.stages(pictures)[-1].mean((2, 3))
 
     def stages(self, pictures: Tensor) -> list[Tensor]:
-        """The feature maps that each of the four stages gives."""
+        """The feature maps of the four stages."""
         maps = self.maxpool(torch.relu(self.bn1(self.conv1(pictures))))
         given = []
         for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
@@ -77,36 +77,35 @@ class ResNet18(nn.Module):
 
 
 class LastStages(nn.Module):
-    """The last stages of a trained network side by side, each as its root at length one.
+    """The last stages of a trained network, concatenated, each as its square root at length one.
 
-    The last stage has learned to tell the base classes apart and little else; what it has thrown
-    away, the stages before it still have. Classes that the network never saw are told apart better
-    so.
+    The last stage has learned to separate the base classes and has lost other information that
+    earlier stages still have. Together they separate unseen classes better.
 
     Parameters
     ----------
     network : ResNet18
     n : int, default=3
-        How many stages, the last ones; at most four.
+        Number of stages, counted from the last; at most four.
     """
 
     def __init__(self, network: nn.Module, n: int = 3) -> None:
         super().__init__()
         if not isinstance(network, ResNet18):
-            raise InvalidParameter(f"a ResNet18 has stages to read, not a {type(network).__name__}")
+            raise InvalidParameter(f"LastStages needs a ResNet18, not a {type(network).__name__}")
         if not 1 <= n <= N_STAGES:
-            raise InvalidParameter(f"n is from 1 to {N_STAGES}, not {n}")
+            raise InvalidParameter(f"n must be from 1 to {N_STAGES}, not {n}")
         self.network = network
         self.n = n
 
     def forward(self, pictures: Tensor) -> Tensor:
         means = [maps.float().mean((2, 3)) for maps in self.network.stages(pictures)[-self.n :]]
-        # A root has no slope at nothing.
+        # The square root has no derivative at zero.
         return torch.cat([nn.functional.normalize((mean + TINY).sqrt()) for mean in means], 1)
 
 
 class BasicBlock(nn.Module):
-    """x + F(x), F two 3 × 3 convolutions; where the size changes, x goes through a 1 × 1 one."""
+    """x + F(x), F two 3 × 3 convolutions; if the size changes, x passes a 1 × 1 convolution."""
 
     def __init__(self, channels_in: int, channels: int, stride: int) -> None:
         super().__init__()
@@ -159,7 +158,7 @@ class MobileNetV2(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    """Wider, one filter per channel, narrow again; x is added where the shape allows it."""
+    """Expand, filter each channel, project; x is added if the shape allows it."""
 
     def __init__(self, channels_in: int, channels: int, stride: int, expansion: int) -> None:
         super().__init__()
@@ -189,10 +188,10 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 
 def named_network(name: str, seed: int = 0) -> nn.Module:
-    """One of ``NETWORKS`` with fresh weights, which depend on the seed alone."""
+    """One of ``NETWORKS`` with new weights, which depend only on the seed."""
     if name not in NETWORKS:
         raise InvalidParameter(
-            f"there is no network {name!r}; there are {', '.join(NETWORKS)}, "
+            f"there is no network {name!r}; use one of {', '.join(NETWORKS)}, "
             "or pass a torch.nn.Module"
         )
     with torch.random.fork_rng(devices=[]):
@@ -201,16 +200,16 @@ def named_network(name: str, seed: int = 0) -> nn.Module:
 
 
 def as_vectors(output: Tensor) -> Tensor:
-    """What a network gives as one row each: a feature map becomes its average."""
+    """The output of a network as one row per picture: a feature map is averaged."""
     if output.ndim < 2:
         raise WrongShape(
-            f"the network gives shape {tuple(output.shape)}; it should give one row per picture"
+            f"the network returns shape {tuple(output.shape)}, expected one row per picture"
         )
     return output.flatten(2).mean(2) if output.ndim > 2 else output
 
 
 def width_of(network: nn.Module, size: int) -> int:
-    """How many features a network gives for pictures of size × size."""
+    """Number of features of a network for pictures of size × size."""
     was_training = network.training
     device = next((p.device for p in network.parameters()), torch.device("cpu"))
     network.eval()
@@ -221,7 +220,7 @@ def width_of(network: nn.Module, size: int) -> int:
 
 
 def fingerprint(network: nn.Module) -> str:
-    """Which network this is, weights aside: a digest of the names and shapes of its state."""
+    """Identifies an architecture: a digest of the names and shapes of its state."""
     lines = (f"{key} {tuple(value.shape)}" for key, value in network.state_dict().items())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
@@ -243,7 +242,7 @@ def _convolution(
 
 
 def _rounded(channels: float) -> int:
-    """The nearest multiple of eight, never more than a tenth below what was asked for."""
+    """The nearest multiple of eight, at most a tenth below the requested number."""
     near = max(ROUND_TO, int(channels + ROUND_TO / 2) // ROUND_TO * ROUND_TO)
     return near + ROUND_TO if near < 0.9 * channels else near
 
@@ -256,4 +255,4 @@ def _initialise(network: nn.Module) -> None:
 
 def _require_stem(stem: str) -> None:
     if stem not in STEMS:
-        raise InvalidParameter(f"stem is one of {', '.join(STEMS)}, not {stem!r}")
+        raise InvalidParameter(f"stem must be one of {', '.join(STEMS)}, not {stem!r}")

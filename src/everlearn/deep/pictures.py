@@ -1,9 +1,9 @@
 """Labelled pictures from folders, arrays or loaders, as one array.
 
-A folder of folders (the name of a folder is the label of what lies in it), arrays, or anything that
-yields batches of pictures and labels, a torch DataLoader for instance. Out comes what fits a GPU:
-all pictures as (n, size, size, 3), 8 bits a channel, and their labels. Nothing is trained on a
-picture that could not be read; which ones, and why, is remembered.
+Accepts a folder of folders (the name of a folder is the label of its pictures), arrays, or an
+iterable of batches of pictures and labels, such as a torch DataLoader. The result fits on a GPU:
+all pictures as (n, size, size, 3), 8 bits per channel, and their labels. Pictures that cannot be
+read are left out and listed with the reason.
 """
 
 import os
@@ -30,7 +30,7 @@ from everlearn.images.decode import RGB, opened_picture
 from everlearn.images.embedders import as_picture, centre_crop
 from everlearn.images.folders import labelled_files
 
-# Fewer pictures than this of a class cannot be divided into some to learn and one to hold out.
+# Smallest number of pictures per class: some to train on and one to hold out.
 FEWEST = 2
 
 
@@ -60,13 +60,13 @@ class Pictures:
 
     @property
     def slots(self) -> NDArray[np.int64]:
-        """Labels as their places among ``classes``."""
+        """Labels as indices into ``classes``."""
         return np.searchsorted(self.classes, self.labels).astype(np.int64)
 
     def held_out(self, share: float, seed: int) -> NDArray[np.bool_]:
-        """Which pictures to hold out: a share of every class, one at least, never all.
+        """Mask of pictures to hold out: a share of every class, at least one, never all.
 
-        Depends on the seed and on the order of the pictures alone.
+        Depends only on the seed and on the order of the pictures.
         """
         rng = np.random.default_rng(seed)
         held = np.zeros(len(self), dtype=bool)
@@ -94,13 +94,13 @@ def gather(images: Any, labels: ArrayLike | None, size: int, crop: float = 1.0) 
     Raises
     ------
     WrongShape, WrongKind, InvalidLabel
-        Pictures that are none, or labels that do not match them.
+        If these are not pictures, or the labels do not match them.
     """
     if size < 1:
-        raise InvalidParameter(f"size is at least 1, not {size}")
+        raise InvalidParameter(f"size must be at least 1, not {size}")
     if isinstance(images, (str, os.PathLike)):
         if labels is not None:
-            raise InvalidInput("a folder names its pictures itself; leave labels out")
+            raise InvalidInput("the folders give the labels; omit the argument labels")
         return _from_folder(Path(images), size, crop)
     if labels is None:
         return _from_batches(images, size, crop)
@@ -108,20 +108,19 @@ def gather(images: Any, labels: ArrayLike | None, size: int, crop: float = 1.0) 
 
 
 def require_trainable(pictures: Pictures) -> None:
-    """Refuse what no classifier can be trained on, saying what to do."""
+    """Refuse pictures on which no classifier can be trained, saying what to do."""
     classes, counts = np.unique(pictures.labels, return_counts=True)
     if len(classes) < 2:
         only = f"one class, {classes[0]}" if len(classes) else "no classes"
         raise TooFewClasses(
-            f"the pictures show {only}; a network is trained by telling classes apart, "
-            "so give it two or more"
+            f"the pictures show {only}; training a network needs at least two classes"
         )
     if counts.min() < FEWEST:
         label = classes[counts.argmin()]
         raise TooFewExamples(
-            f"class {label} has one picture; a network needs at least {FEWEST} of each class "
-            "to learn from some and be tried on another. Add pictures, or leave the class to the "
-            "stream, where one is enough"
+            f"class {label} has one picture; a network needs at least {FEWEST} of each class, to "
+            "train on some and test on another. Add pictures, or leave the class to the stream, "
+            "where one is enough"
         )
 
 
@@ -150,12 +149,12 @@ def _from_batches(batches: Iterable[Any], size: int, crop: float) -> Pictures:
         pairs = iter(batches)
     except TypeError:
         raise WrongKind(
-            f"images are a folder, arrays or batches, not {type(batches).__name__}"
+            f"images must be a folder, arrays or batches, not {type(batches).__name__}"
         ) from None
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise WrongShape(
-                "without labels, images are pairs of a batch of pictures and their labels"
+                "without labels, images must be pairs of a batch of pictures and their labels"
             )
         batch = _from_tensor(pair[0])
         pixels.append(_sized(batch, size, crop))
@@ -166,26 +165,28 @@ def _from_batches(batches: Iterable[Any], size: int, crop: float) -> Pictures:
 
 
 def _from_tensor(batch: Any) -> Any:
-    """A torch batch, channels first, as 8-bit pictures, channels last; others as they are."""
+    """A torch batch, channels first, as 8-bit pictures, channels last; others unchanged."""
     if not hasattr(batch, "detach"):
         return batch
     values = batch.detach().cpu().numpy()
     if values.ndim != 4 or values.shape[1] != 3:
-        raise WrongShape(f"a batch of tensors has shape (n, 3, height, width), not {values.shape}")
+        raise WrongShape(
+            f"a batch of tensors needs shape (n, 3, height, width), not {values.shape}"
+        )
     if values.dtype.kind == "f":
         if not (values.min() >= 0.0 and values.max() <= 1.0):
             raise WrongKind(
-                "pictures as floats lie between 0 and 1; leave normalisation to the trainer"
+                "pictures as floats must be between 0 and 1; the trainer normalises them"
             )
         values = np.rint(values * 255.0).astype(np.uint8)
     return np.ascontiguousarray(values.transpose(0, 2, 3, 1))
 
 
 def _sized(images: Any, size: int, crop: float) -> RGB:
-    """Pictures of any size as one array; those of the right size as they are."""
+    """Pictures of any size as one array; those of the right size unchanged."""
     if isinstance(images, np.ndarray) and images.shape[1:] == (size, size, 3) and crop == 1.0:
         if images.dtype != np.uint8:
-            as_picture(images[0])  # says what is wrong with it
+            as_picture(images[0])  # raises the matching error
         return images
     if not len(images):
         raise WrongShape("there are no pictures, so there is nothing to learn from")
@@ -197,5 +198,5 @@ def _labels(labels: ArrayLike, n: int) -> NDArray[Any]:
     if values.ndim != 1 or len(values) != n:
         raise WrongShape(f"there are {n} pictures and labels of shape {values.shape}")
     if values.dtype.kind not in "iuUS" and not all(isinstance(value, str) for value in values):
-        raise InvalidLabel(f"labels are whole numbers or words, not {values.dtype}")
+        raise InvalidLabel(f"labels must be integers or strings, not {values.dtype}")
     return values.astype(str) if values.dtype.kind == "O" else values

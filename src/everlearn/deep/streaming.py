@@ -1,18 +1,18 @@
-"""Deep streaming learning end to end: images in, names out, one pass (Hayes and Kanan 2020).
+"""Deep streaming learning in one pass, from images to names (Hayes and Kanan 2020).
 
-A network G, trained on base classes and then left as it is, turns each image into a vector
-z = G(x), and a streaming learner F is taught (z, y) once: streaming LDA with a plastic or a fixed
-covariance, recursive least squares, the nearest class mean. The learner begins with the base
-images, as in Sec. 4.1 of the paper ("re-start a streaming learning phase from the beginning of the
-dataset"): the first block it is taught is the base, from which a fixed covariance and the shrinkage
-of streaming LDA come.
+A network G, trained on base classes and then frozen, turns each image into a vector z = G(x), and a
+streaming learner F learns (z, y) once: streaming LDA with a plastic or a fixed covariance,
+recursive least squares, or nearest class mean. The learner begins with the base images, as in
+Sec. 4.1 of the paper ("re-start a streaming learning phase from the beginning of the dataset"): the
+first block it learns is the base, which determines a fixed covariance and the shrinkage of
+streaming LDA.
 
     embedder = train_base(base_images, base_labels)
     deep = StreamingNetwork(embedder, StreamingLDA())
     deep.partial_fit(base_images, base_labels)      # the base, as a stream
-    deep.partial_fit(image[None], ["cup"])          # from here on: any class, one at a time
+    deep.partial_fit(image[None], ["cup"])          # then any class, one image at a time
 
-No image is kept. Memory is the network's and the learner's: for LDA d² numbers and d per class.
+No image is kept. Memory is that of the network and the learner: for LDA d² numbers and d per class.
 """
 
 from typing import Any, Self
@@ -32,9 +32,9 @@ class StreamingNetwork:
     embedder : Embedder
         Trained by :func:`everlearn.deep.trainer.train_base`, or any other.
     learner : an everlearn classifier
-        Taught in place.
+        Trained in place.
     unit : bool, default=False
-        Bring vectors to length one, as a Memory does.
+        Normalise vectors to length one, as a Memory does.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class StreamingNetwork:
         return self
 
     def predict(self, images: Any) -> NDArray[Any]:
-        """The name of what each image shows."""
+        """The predicted name of each image."""
         answers: NDArray[Any] = self.learner.predict(self.vectors(images))
         return answers
 
@@ -79,7 +79,7 @@ class StreamingNetwork:
         return classes
 
     def vectors(self, images: Any) -> NDArray[np.float64]:
-        """What the learner is taught about images: one row each, in double precision."""
+        """The vectors of images as given to the learner: one row each, in double precision."""
         rows = self.embedder.embed(images).astype(np.float64)
         if not self.unit:
             return rows

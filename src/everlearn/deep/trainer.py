@@ -1,12 +1,12 @@
-"""A network trained on base classes: the base initialisation of Hayes and Kanan (2020), Sec. 4.3.
+"""Trains a network on base classes: the base initialisation of Hayes and Kanan (2020), Sec. 4.3.
 
 The network G and an output layer F are trained together with cross-entropy on the base pictures. F
-is for training alone: what comes out is G as an embedder, in front of a learner that is taught the
-stream. A share of every class is held out; the weights that did best on it are the ones kept, and
-with ``patience`` the training ends when they have not been bettered for so many epochs.
+is used for training only: the result is G as an embedder, in front of a learner that learns the
+stream. A share of every class is held out; the weights with the best result on it are kept, and
+with ``patience`` the training ends when there was no improvement for so many epochs.
 
-With ``checkpoint``, a run that is killed goes on from its last checkpoint, and on a CPU ends with
-the same weights as if nothing had happened (a GPU adds in no fixed order).
+With ``checkpoint``, an interrupted run resumes from its last checkpoint, and on a CPU ends with the
+same weights as an uninterrupted one (a GPU has no fixed order of additions).
 """
 
 import os
@@ -45,7 +45,7 @@ from everlearn.errors import InvalidParameter
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch came to: told to ``progress`` as it ends."""
+    """The result of an epoch, passed to ``progress``."""
 
     number: int
     of: int
@@ -63,12 +63,12 @@ class Trained:
     embedder : DeepEmbedder
         The network without its output layer.
     classes : ndarray
-        What the output layer tells apart.
+        The classes of the output layer.
     classifier : Classifier
         Network and output layer.
     history : list of Epoch
     held_out : float
-        The share of held-out pictures that are recognised; NaN if none were held out.
+        Accuracy on the held-out pictures; NaN if none were held out.
     unreadable : list of (path, error)
         Files that were left out.
     """
@@ -81,7 +81,7 @@ class Trained:
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
     def scores(self, images: Any) -> NDArray[np.float32]:
-        """What the output layer says about pictures, one column per class."""
+        """The scores of the output layer, one column per class."""
         device = next(self.classifier.parameters()).device
         embedder = self.embedder
         pictures = gather(images, np.zeros(len(images), int), embedder.size, embedder.crop)
@@ -90,7 +90,7 @@ class Trained:
         return scores
 
     def predict(self, images: Any) -> NDArray[Any]:
-        """The base class the output layer finds in each picture."""
+        """The base class predicted for each picture."""
         answers: NDArray[Any] = self.classes[self.scores(images).argmax(1)]
         return answers
 
@@ -102,24 +102,24 @@ class BaseTrainer:
     ----------
     network : str or torch.nn.Module, default="resnet18"
         A name (see ``everlearn.deep.networks``), or any module that takes (n, 3, size, size) and
-        gives vectors or feature maps. It is trained in place.
+        returns vectors or feature maps. It is trained in place.
     size : int, default=32
         Side of the pictures it is trained on, in pixels.
     crop : float, default=1.0
         Share of the shorter side that the centre crop of a picture keeps.
     recipe : Recipe, optional
     held_out : float, default=0.05
-        Share of every class that the network is tried on and not trained on; 0 for none.
+        Share of every class used for testing and not for training; 0 for none.
     patience : int, optional
-        End after so many epochs without a better result on the held-out pictures.
+        Stop after this many epochs without a better result on the held-out pictures.
     device : str, optional
-        By default the GPU where there is one.
+        Defaults to the GPU if there is one.
     checkpoint : path-like, optional
-        File to go on from, and to keep for the case that the run is killed.
+        File to resume from, and to write in case the run is interrupted.
     checkpoint_every : int, default=5
         Epochs between two checkpoints.
     progress : callable, optional
-        Told each :class:`Epoch` as it ends.
+        Called with each :class:`Epoch` as it ends.
 
     Examples
     --------
@@ -153,13 +153,13 @@ class BaseTrainer:
         progress: Callable[[Epoch], None] | None = None,
     ) -> None:
         if not 0.0 <= held_out < 1.0:
-            raise InvalidParameter(f"held_out is a share below 1, not {held_out}")
+            raise InvalidParameter(f"held_out must be a share below 1, not {held_out}")
         if patience is not None and (patience < 1 or not held_out):
             raise InvalidParameter(
                 f"patience={patience} needs held_out above 0 and at least one epoch"
             )
         if checkpoint_every < 1:
-            raise InvalidParameter(f"checkpoint_every is at least 1, not {checkpoint_every}")
+            raise InvalidParameter(f"checkpoint_every must be at least 1, not {checkpoint_every}")
         self.network = network
         self.size = size
         self.crop = crop
@@ -172,18 +172,18 @@ class BaseTrainer:
         self.progress = progress or (lambda epoch: None)
 
     def train(self, images: Any, labels: ArrayLike | None = None) -> Trained:
-        """Train on pictures; see :func:`everlearn.deep.pictures.gather` for what they may be.
+        """Train on pictures; :func:`everlearn.deep.pictures.gather` describes their formats.
 
         Raises
         ------
         TooFewClasses, TooFewExamples
-            One class alone, or a class with one picture.
+            If there is only one class, or a class with one picture.
         OutOfMemory
-            Batches do not fit the device.
+            If batches do not fit on the device.
         NotFinite
-            The descent ran away; try a smaller learning rate.
+            If the training diverges; use a smaller learning rate.
         OtherNetwork
-            The checkpoint is of another network, other pictures or another recipe.
+            If the checkpoint is of another network, other pictures or another recipe.
         """
         pictures = gather(images, labels, self.size, self.crop)
         require_trainable(pictures)
@@ -230,7 +230,7 @@ class BaseTrainer:
         return progress
 
     def _captured(self, classifier: Classifier, shown: Shown) -> CapturedStep | None:
-        """The step as a CUDA graph; a module of the user's may do what no graph can hold."""
+        """The step as a CUDA graph; not possible for every module of a user."""
         full = 1 < self.recipe.batch_size <= len(shown)
         if self.device.type != "cuda" or not isinstance(self.network, str) or not full:
             return None
@@ -267,7 +267,7 @@ class BaseTrainer:
 
 
 def train_base(images: Any, labels: ArrayLike | None = None, **settings: Any) -> DeepEmbedder:
-    """Train a network on base classes and give it as an embedder.
+    """Train a network on base classes and return it as an embedder.
 
     Parameters
     ----------

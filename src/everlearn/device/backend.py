@@ -1,13 +1,13 @@
 """Runs closed-form learners on the device of the data.
 
-What comes in decides where it runs: rows on a device are added up and scored there, rows on the
-host by the host; ``to`` names a device to which rows from the host are copied as well. Moments
-exist in two places. Rows learned on a device make its copy the newer one; the host's is then
-dropped from the learner, and made anew by whoever asks for ``moments_``: forgetting, merging,
-saving and everything about single vectors need not know where examples came from.
+The input decides where it runs: rows on a device are accumulated and scored there, rows on the host
+by the host; ``to`` names a device to which rows from the host are copied as well. Moments exist on
+both sides. The device copy becomes the current one when rows are learned there; the host copy is
+then dropped and recreated when ``moments_`` is read, so forgetting, merging, saving and single
+vectors work without knowing where examples came from.
 
-A learner says with ``_device_head`` how scores are read off moments on a device, or that its
-parameters need what only the host keeps.
+A learner provides scores on a device through ``_device_head``, or reports that its parameters need
+state that only the host keeps.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,23 +26,23 @@ from everlearn.validation import checked_labelled, checked_table
 
 
 class Head(Protocol):
-    """Scores read off moments."""
+    """Computes scores from moments."""
 
     def scores(self, X: Any) -> Any:
         """Scores of float64 rows, one column per slot."""
 
     def temperature(self) -> float:
-        """By what scores are divided to make them differences of log-probabilities."""
+        """Divisor that turns scores into differences of log-probabilities."""
 
 
 class Watcher(Protocol):
-    """Looks at rows while they are learned on a device."""
+    """Observes rows while they are learned on a device."""
 
     def see(self, device: Device, rows: Any, part: slice) -> None:
-        """These float64 rows of the batch are about to be added up."""
+        """Called before these float64 rows of the batch are accumulated."""
 
     def done(self) -> None:
-        """All rows were finite and are learned."""
+        """Called after all rows were found finite and learned."""
 
 
 class DeviceCopy:
@@ -63,7 +63,7 @@ class DeviceCopy:
         return DeviceCopy, (self.on_host(), None)
 
     def on_host(self) -> ClassMeans:
-        """The moments on the host, up to date."""
+        """The current moments on the host."""
         if self.moments is not None and self.is_ahead:
             self.host.restore(self.moments.state())
             self._version = self.host.version
@@ -71,7 +71,7 @@ class DeviceCopy:
         return self.host
 
     def is_of(self, device: Device, host: ClassMeans | None) -> bool:
-        """Whether this is up to date; ``host`` are the learner's moments, if not behind."""
+        """Whether this copy is current; ``host`` are the learner's moments, if they are."""
         if self.moments is None or self.moments.device != device:
             return False
         return host is None or (host is self.host and host.version == self._version)
@@ -84,7 +84,7 @@ class DeviceCopy:
         return self._head
 
     def in_order(self, scores: Any, order: Slots) -> Any:
-        """A column of scores for each sorted class, from a column for each slot."""
+        """Scores with one column per sorted class, from one column per slot."""
         assert self.moments is not None
         device = self.moments.device
         if self._ordered is not order:
@@ -121,12 +121,12 @@ class OnDevice:
         *,
         fresh: bool,
     ) -> None:
-        """Learn rows on their way to the device."""
+        """Learn rows as they arrive on the device."""
         if not fresh:
             learner._require_width(incoming.shape[1])
         name, n_rows = type(learner).__name__, incoming.shape[0]
         labels, weights = checked_labelled(y, sample_weight, n_rows, name)
-        # A row of weight zero is added up with the others, under any slot that exists.
+        # A row of weight zero is accumulated with the others, under any existing slot.
         counted = slice(None) if weights is None else weights > 0
 
         def add(incoming: Incoming, slots: Slots, _: object) -> None:
@@ -169,7 +169,7 @@ class OnDevice:
         return softmax(scores / self._copy(learner).head(learner).temperature(), self.xp)
 
     def _copy(self, learner: Any) -> Any:
-        """The moments on the device, up to date."""
+        """The current moments on the device."""
         copy: DeviceCopy | None = learner.__dict__.get("_device_copy")
         if copy is None or not copy.is_of(self.device, learner.__dict__.get("moments_")):
             moments = learner.moments_
@@ -187,20 +187,20 @@ def device_backend(learner: Any, X: Any) -> OnDevice | None:
 
 
 def send(learner: Any, device: object) -> None:
-    """Compute on a device from now on, with rows from host memory as well."""
+    """Compute on a device from now on, also for rows in host memory."""
     found = device_named(device)
     if found is not None:
         learner._check_parameters()
         if not learner._runs_on_device:
             raise InvalidParameter(
                 f"a {type(learner).__name__} with these parameters keeps statistics that only the "
-                "host adds up; leave it there"
+                "host supports; use it on the host"
             )
     learner._sent_to = found
 
 
 def table_of(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Rows as they are, wherever they lie, with the features that an estimator was taught."""
+    """Rows on their own device, with the number of features of the estimator."""
     table = checked_table(X)
     if reset:
         estimator.n_features_in_ = int(table.shape[1])

@@ -1,12 +1,11 @@
-"""Devices beside the host where arrays lie, and how rows get there.
+"""Devices other than the host, and how rows are copied there.
 
-A device is a namespace of the array API standard (https://data-apis.org/array-api, here through
-array-api-compat) and a device. What numpy reads without copying lies on the host: its own arrays,
-lists, tensors on the CPU. Everything that is done elsewhere is written once, in the standard's
-words, and asks a device for what the standard leaves out: how rows are brought over, and what a
-block of statements must be wrapped in.
+A device is a namespace of the array API standard (https://data-apis.org/array-api, through
+array-api-compat) and one of its devices. Values that numpy reads without copying are on the host:
+numpy arrays, lists, tensors on the CPU. Device code is written once against the standard; a
+``Device`` adds what the standard lacks: copying rows, and a context for computations.
 
-Rows travel in blocks, so that no float64 copy of all of them is ever made.
+Rows are copied in blocks, so that there is never a float64 copy of all of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,11 +18,11 @@ import numpy as np
 from everlearn.arrays import AnyArray, Slots, as_numpy, lies_on_device
 from everlearn.errors import InvalidParameter, MissingPackage, NotFinite, OutOfMemory, WrongKind
 
-# Numbers of a block in float64, 512 MB: enough for a GPU to be busy, little beside its memory.
+# Size of a block in float64, 512 MB: enough to keep a GPU busy, small relative to its memory.
 BLOCK_NUMBERS = 2**26
 
 NOT_FINITE = (
-    "Input X contains NaN or infinity, or numbers whose squares overflow; leave such rows out, or "
+    "Input X contains NaN or infinity, or numbers whose squares overflow; remove such rows, or "
     "scale the features"
 )
 
@@ -52,7 +51,7 @@ class Device:
 
     def computing(self) -> AbstractContextManager[Any]:
         """Context for device work; translates out-of-memory errors."""
-        # Whether numbers are finite is checked at the end.
+        # Finiteness is checked at the end.
         return np.errstate(all="ignore")
 
     def array(self, values: AnyArray) -> Any:
@@ -63,39 +62,39 @@ class Device:
         return self.xp.zeros(shape, dtype=self.xp.float64, device=self.device)
 
     def doubles(self, values: Any) -> Any:
-        """An array that lies here in float64; itself where it is."""
+        """An array on this device as float64; itself if it already is."""
         return self.xp.astype(values, self.xp.float64, copy=False)
 
     def numbers(self, *scalars: Any) -> list[float]:
-        """Scalars that lie here, brought to the host together."""
+        """Scalars on this device, copied to the host together."""
         doubles = [self.doubles(scalar) for scalar in scalars]
         found: list[float] = as_numpy(self.xp.stack(doubles)).tolist()
         return found
 
     def indices(self, where: AnyArray) -> Any:
-        """Whole numbers of the host, to index with."""
+        """Integers of the host, as an index."""
         return self.array(np.ascontiguousarray(where, dtype=np.int64))
 
     def sums_with(self, sums: Any, member: Any, rows: Any) -> Any:
-        """Sums by slot with the rows of these slots added, by a product with their indicators."""
+        """Sums by slot with these rows added, through a product with their indicators."""
         every = self.xp.arange(sums.shape[0], device=self.device)
         return sums + self.doubles(member[:, None] == every).T @ rows
 
     def width_of_sums(self, n_slots: int) -> int:
-        """How many numbers :meth:`sums_with` writes down for a row."""
+        """Numbers per row that :meth:`sums_with` allocates."""
         return n_slots
 
     def with_rows(self, matrix: Any, where: Slots, rows: Any) -> Any:
-        """A matrix with these rows in the place of others."""
+        """A matrix with some rows replaced."""
         source = np.arange(matrix.shape[0])
         source[where] = len(source) + np.arange(len(where))
         both = self.xp.concat([matrix, rows], axis=0)
         return self.xp.take(both, self.indices(source), axis=0)
 
     def blocks(self, X: Any, size: int) -> Iterator[Any]:
-        """Rows of an array that lies here or on the host, so many at a time, in its own kind.
+        """Blocks of rows of an array on this device or on the host, in its own type.
 
-        A block is good until the next one is asked for.
+        A block is valid until the next one is requested.
         """
         here = device_of(X) is not None
         n_rows = int(X.shape[0])
@@ -105,11 +104,11 @@ class Device:
 
 
 class Incoming:
-    """Rows on their way to where something is computed from them.
+    """Rows that are being copied to a device.
 
-    Iterating gives float64 blocks on a device, each as ``through`` makes it of the rows, ``width``
-    features wide. Whether all were finite is known at the end: asking for every block would wait
-    for it.
+    Iterating yields float64 blocks on a device, each transformed by ``through``, with ``width``
+    features. Whether all were finite is known at the end: checking every block would force a
+    synchronisation.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class Incoming:
         self._squares: Any = None
 
     def make_room(self, width: int) -> None:
-        """Blocks become so small that so many numbers per row fit beside them."""
+        """Reduce the block size so that this many numbers per row fit beside it."""
         self._widest = max(self._widest, width)
 
     def __iter__(self) -> Iterator[Any]:
@@ -141,7 +140,7 @@ class Incoming:
             yield rows if self._through is None else self._through(rows)
 
     def numbered(self) -> Iterator[tuple[Any, slice]]:
-        """The blocks, and which rows each of them holds."""
+        """The blocks, each with its rows."""
         start = 0
         for rows in self:
             part = slice(start, start + int(rows.shape[0]))
@@ -155,7 +154,7 @@ class Incoming:
 
 
 def mapped(device: Device, X: Any, function: Callable[[Any], Any], *, width: int) -> Any:
-    """A function of float64 rows, block by block, of rows that lie there; raises ``NotFinite``."""
+    """Apply a function to float64 rows on a device, block by block; raises ``NotFinite``."""
     with device.computing():
         incoming = Incoming(device, X, width=width, through=function)
         parts = list(incoming)
@@ -164,12 +163,12 @@ def mapped(device: Device, X: Any, function: Callable[[Any], Any], *, width: int
 
 
 def joined(device: Device, parts: list[Any]) -> Any:
-    """Blocks one below the other."""
+    """Concatenated blocks."""
     return parts[0] if len(parts) == 1 else device.xp.concat(parts, axis=0)
 
 
 def device_of(values: object) -> Device | None:
-    """Where an array lies; None for the host."""
+    """The device of an array; None for the host."""
     if not lies_on_device(values):
         return None
     array: Any = values
@@ -177,7 +176,7 @@ def device_of(values: object) -> Device | None:
 
 
 def device_named(device: object) -> Device | None:
-    """The device a caller speaks of: a word as torch takes it, or a device of some namespace."""
+    """The device meant by a caller: a name as in torch, or a device of some namespace."""
     if device is None or device == "cpu":
         return None
     if isinstance(device, Device):
@@ -193,13 +192,13 @@ def device_named(device: object) -> Device | None:
     except (ImportError, AttributeError, TypeError, RuntimeError, AssertionError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise InvalidParameter(
-            f"a device is a word such as 'cuda' or 'cpu', or a device of torch or CuPy; there is "
-            f"no {device!r} here: {reason}"
+            "a device must be a name such as 'cuda' or 'cpu', or a device of torch or CuPy; "
+            f"there is no {device!r} here: {reason}"
         ) from None
 
 
 def device_again(namespace: str, device: str) -> Device | None:
-    """The device that was pickled, or the host where there is no such thing."""
+    """The device that was pickled, or the host if it does not exist."""
     try:
         return device_named(import_module(namespace).device(device))
     except (ImportError, AttributeError, TypeError, RuntimeError, InvalidParameter):
@@ -207,7 +206,7 @@ def device_again(namespace: str, device: str) -> Device | None:
 
 
 def device_of_empty(array: Any) -> Device:
-    """The device of an array, be it the host under another namespace than numpy."""
+    """The device of an array, including the host under another namespace than numpy."""
     return _device(array, array.device)
 
 
@@ -236,8 +235,8 @@ def _new_device(array: Any, device: Any) -> Device:
 
         if device.type in ("meta", "mps"):
             raise WrongKind(
-                f"a tensor on {device.type!r} has no float64 numbers, in which statistics are "
-                "kept; use X.cpu(), or X.cuda()"
+                f"a tensor on {device.type!r} has no float64, which the statistics need; "
+                "use X.cpu(), or X.cuda()"
             )
         return TorchDevice(xp, device)
     if is_cupy_array(array):
@@ -269,5 +268,5 @@ class CupyDevice(Device):
 def out_of_memory(device: Device, error: Exception) -> OutOfMemory:
     reason = (str(error).splitlines() or [""])[0]
     return OutOfMemory(
-        f"{device} has no room left ({reason}); give fewer rows at a time, or free some of it"
+        f"{device} is out of memory ({reason}); give fewer rows at a time, or free some of it"
     )

@@ -1,16 +1,16 @@
-"""Counts, means and scatter on a device: :mod:`everlearn.statistics.moments` there.
+"""Counts, means and scatter on a device: the counterpart of :mod:`everlearn.statistics.moments`.
 
-The same numbers as on the host, float64 and centred, for a device that likes few and large
-products. Rows are measured from an *anchor* a_k of their class, its mean so far or its first
-example, so that nothing is lost where features are far from zero or classes far apart. Examples of
-class k and weight w, r = x − a_k, with n_k the weight of all of them, old and new:
+The same numbers as on the host, float64 and centred, computed by few large products. Rows are
+measured relative to an *anchor* a_k of their class, its mean so far or its first example, so that
+no precision is lost if features are far from zero or classes far apart. Examples of class k and
+weight w, r = x − a_k, with n_k the weight of all of them, old and new:
 
     s_k = Σ w r,   G = Σ w r rᵀ,     μ_k = a_k + s_k / n_k,     S ← S + G − Σ_k s_k s_kᵀ / n_k
 
-Weights n_k are known to the host, which reads the labels. Everything is written in the words of the
-array API standard. A change is computed beside the state and takes its place when all rows were
-found finite. What is rare (forgetting, merging, saving) is done by the host's moments, to which
-these are copied when they are asked for.
+The host knows the weights n_k, because it reads the labels. Everything uses the array API standard.
+A change is computed beside the state and replaces it once all rows were found finite. Rare
+operations (forgetting, merging, saving) are done by the host's moments, to which these are copied
+on demand.
 """
 
 from collections.abc import Iterable
@@ -23,12 +23,12 @@ from everlearn.device.device import Device
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import Moments
 
-# Columns of a symmetric product computed together; what lies below the diagonal is left out.
+# Columns of a symmetric product computed together; the part below the diagonal is skipped.
 PANEL = 1024
 
 
 class DeviceMoments:
-    """Class means, and where ``scatter`` the pooled within-class scatter, on one device.
+    """Class means and, with ``scatter``, the pooled within-class scatter, on one device.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class DeviceMoments:
     means, scatter : arrays on the device
         μ_k by slot, and S as a full symmetric matrix, or None.
     version : int
-        Grows with every change.
+        Increases with every change.
     """
 
     def __init__(self, device: Device, n_features: int, *, scatter: bool) -> None:
@@ -55,7 +55,7 @@ class DeviceMoments:
 
     @classmethod
     def copied(cls, device: Device, moments: ClassMeans) -> "DeviceMoments":
-        """The host's moments, brought to a device."""
+        """The host's moments, copied to a device."""
         scatter = isinstance(moments, Moments)
         copy = cls(device, moments.n_features, scatter=scatter)
         if not moments.n_slots:
@@ -81,12 +81,12 @@ class DeviceMoments:
 
     @property
     def mean(self) -> Any:
-        """The mean of everything."""
+        """The overall mean."""
         return self.sizes @ self.means / self.total
 
     @property
     def scatter_weight(self) -> float:
-        """What S is divided by to be a covariance; on a device none has a start."""
+        """Divisor that turns S into a covariance; there is no start on a device."""
         return self.total
 
     @property
@@ -103,7 +103,7 @@ class DeviceMoments:
         return square
 
     def total_trace(self) -> float:
-        """The trace of the scatter about the mean of everything."""
+        """The trace of the scatter about the overall mean."""
         xp = self.device.xp
         between = xp.sum(self.sizes[:, None] * (self.means - self.mean) ** 2)
         (apart,) = self.device.numbers(between)
@@ -119,14 +119,14 @@ class DeviceMoments:
         return matrix + ridge * eye
 
     def about(self, origin: Any) -> Any:
-        """S + Σ n_k (μ_k − o)(μ_k − o)ᵀ, a matrix of its own; an origin of None is zero."""
+        """S + Σ n_k (μ_k − o)(μ_k − o)ᵀ, a new matrix; an origin of None is zero."""
         xp = self.device.xp
         means = self.means if origin is None else self.means - origin
         rows = xp.sqrt(self.sizes)[:, None] * means
         return mirrored(xp, add_products(self.scatter + 0.0, rows))
 
     def become(self, other: "DeviceMoments") -> None:
-        """Take over other moments of the same kind."""
+        """Replace these moments by others of the same kind."""
         version = self.version + 1
         self.__dict__.update(other.__dict__)
         self.version = version
@@ -138,9 +138,9 @@ class DeviceMoments:
         weights: Array | None,
         n_slots: int,
     ) -> "DeviceMoments":
-        """Moments of what was learned and of the rows in these blocks.
+        """Moments of everything learned and of the rows in these blocks.
 
-        They are put in place with :meth:`become` once all rows were found finite.
+        Apply them with :meth:`become` once all rows were found finite.
         """
         xp, device = self.device.xp, self.device
         counts = np.zeros(n_slots)
@@ -175,7 +175,7 @@ class DeviceMoments:
         return grown
 
     def state(self) -> dict[str, Any]:
-        """What the host's moments would write down."""
+        """The state in the format of the host's moments."""
         means = as_numpy(self.means)
         total = self.total
         mean = self.counts @ means / total if total else np.zeros(self.n_features)
@@ -187,7 +187,7 @@ class DeviceMoments:
         return arrays
 
     def _room(self, n_slots: int) -> Any:
-        """A copy of the means with rows of zeros for slots that are new."""
+        """A copy of the means with rows of zeros for new slots."""
         missing = n_slots - self.means.shape[0]
         if not missing:
             return self.means + 0.0
@@ -196,7 +196,7 @@ class DeviceMoments:
 
 
 def add_products(upper: Any, rows: Any) -> Any:
-    """Upper + rowsᵀ rows, panel by panel in place; below the panels nothing is added."""
+    """Upper + rowsᵀ rows, panel by panel in place; the part below the panels is not computed."""
     for panel in _panels(upper.shape[0]):
         upper[panel, panel.start :] += rows[:, panel].T @ rows[:, panel.start :]
     return upper
@@ -221,7 +221,7 @@ def mirrored(xp: Any, upper: Any) -> Any:
 def _first_of_each(
     slots: Slots, anchored: Any, weights: Array | None, part: slice
 ) -> tuple[Slots, Slots]:
-    """Where classes without an anchor have their first example in a block, and their slots."""
+    """Positions of the first example of classes without an anchor, and their slots."""
     without = ~anchored[slots]
     if weights is not None:
         without &= weights[part] > 0

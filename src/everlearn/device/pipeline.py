@@ -1,6 +1,6 @@
-"""A pipeline of fixed transformers and a learner on a device: see :mod:`everlearn.pipeline`.
+"""A pipeline of fixed transformers and a learner on a device (:mod:`everlearn.pipeline`).
 
-Rows are brought to the device, transformed and added up there block by block, so that random
+Rows are copied to the device, transformed and accumulated there block by block, so that random
 features of all rows never exist at once.
 """
 
@@ -23,7 +23,7 @@ class StepsOnDevice:
         self.device = device
 
     def learn(self, steps: list[Any], X: Any, y: Any, sample_weight: ArrayLike | None) -> int:
-        """Teach the learner at the end what the transformers make of rows; returns how many."""
+        """Train the last step on transformed rows; returns the number of rows."""
         table = checked_table(X)
         learner = steps[-1]
         incoming = Incoming(
@@ -38,7 +38,7 @@ class StepsOnDevice:
         return incoming.shape[0]
 
     def ask(self, steps: list[Any], X: Any, ask: Callable[[Any, Any], Any]) -> Any:
-        """What the learner answers about rows, block by block."""
+        """The learner's answers, block by block."""
         table, learner = table_of(steps[0], X, reset=False), steps[-1]
         with self.device.computing():
             incoming = Incoming(
@@ -51,7 +51,7 @@ class StepsOnDevice:
             return joined(self.device, parts)
 
     def _through(self, steps: list[Any]) -> Callable[[Any], Any]:
-        """All transformers, one after the other, of float64 rows on the device."""
+        """All transformers in sequence, for float64 rows on the device."""
 
         def transformed(rows: Any) -> Any:
             for transformer in steps[:-1]:
@@ -62,19 +62,19 @@ class StepsOnDevice:
 
 
 def steps_on_device(pipeline: Any, X: Any) -> StepsOnDevice | None:
-    """The steps on the device of these rows, or on the one that the pipeline was sent to."""
+    """The steps on the device of these rows, or on the pipeline's own device."""
     device = device_of(X) or pipeline.__dict__.get("_sent_to")
     return StepsOnDevice(device) if device is not None and _runs_on_device(pipeline) else None
 
 
 def send_steps(pipeline: Any, device: object) -> None:
-    """Compute on a device from now on, with rows from host memory as well."""
+    """Compute on a device from now on, also for rows in host memory."""
     found = device_named(device)
     if found is not None and not _runs_on_device(pipeline):
         raise InvalidParameter(
-            "a pipeline runs on a device where all its transformers are fixed ones of everlearn "
-            "(PowerNormalizer, RandomFeatures) and its learner runs there; transform on the "
-            "device and give the learner what comes out"
+            "a pipeline runs on a device if all its transformers are fixed ones of everlearn "
+            "(PowerNormalizer, RandomFeatures) and its learner runs there; otherwise transform "
+            "on the device and pass the result to the learner"
         )
     pipeline._sent_to = found
 
@@ -86,7 +86,7 @@ def _runs_on_device(pipeline: Any) -> bool:
 
 
 def _width(steps: list[Any], table: Any) -> int:
-    """Tell the transformers how many features there are, and find out how many come out."""
+    """Set the number of input features of the transformers; returns the number of outputs."""
     seen = np.zeros((1, int(table.shape[1])))
     for transformer in steps[:-1]:
         seen = transformer.partial_fit(seen).transform(seen)

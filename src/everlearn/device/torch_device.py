@@ -1,9 +1,9 @@
-"""Torch on one device: rows from host memory are copied while others are computed with.
+"""Torch on one device, with copies from host memory overlapping computation.
 
-Page-locked ("pinned") memory is what a GPU reads on its own. Rows that lie there are copied
-directly; others first into one of two pinned buffers, by several threads. Copies run on a stream of
-their own. While block i is computed with, block i + 1 is copied to the device and block i + 2 into
-its buffer:
+A GPU reads page-locked ("pinned") memory directly. Rows in pinned memory are copied directly;
+others first go into one of two pinned buffers, filled by several threads. Copies run on a separate
+stream. While block i is processed, block i + 1 is copied to the device and block i + 2 into its
+buffer:
 
     host      stage 0 | stage 1 | stage 2 | …
     copies              copy 0  | copy 1  | copy 2 | …
@@ -23,7 +23,7 @@ from everlearn.device.device import Device, out_of_memory
 # Threads that fill a pinned buffer, and the fewest bytes worth one of them.
 THREADS = 8
 BYTES_A_THREAD = 2**22
-# So few numbers are copied sooner than buffers are made.
+# Fewer numbers than this are copied without buffers.
 FEW_NUMBERS = 2**16
 
 
@@ -41,7 +41,7 @@ class TorchDevice(Device):
     def numbers(self, *scalars: Any) -> list[float]:
         import torch
 
-        if len(scalars) <= 2:  # the second is there when the first was waited for
+        if len(scalars) <= 2:  # the second is ready once the first was waited for
             return [float(scalar.item()) for scalar in scalars]
         found: list[float] = torch.stack([scalar.double() for scalar in scalars]).tolist()
         return found
@@ -72,7 +72,7 @@ class TorchDevice(Device):
 
 
 class Computing:
-    """Outside of a caller's inference mode: state made there could not be changed elsewhere."""
+    """Leaves a caller's inference mode, in which created state could not be changed later."""
 
     def __init__(self, device: TorchDevice) -> None:
         self._device = device
@@ -108,7 +108,7 @@ def _staged(X: Any, size: int, device: Any) -> Iterator[Any]:
     locked = [] if pinned else [torch.empty(shape, dtype=dtype, pin_memory=True) for _ in range(2)]
     copied = [torch.cuda.Event() for _ in range(2)]
     used = [torch.cuda.Event() for _ in range(2)]
-    # The allocator may hand out memory that work queued before still reads.
+    # The allocator may return memory that queued work still reads.
     side.wait_stream(main)
     threads = ThreadPoolExecutor(min(THREADS, os.cpu_count() or 1))
     try:
@@ -130,13 +130,13 @@ def _staged(X: Any, size: int, device: Any) -> Iterator[Any]:
             used[turn].record(main)
     finally:
         threads.shutdown()
-        # Pinned rows belong to the caller again, and buffers to the allocator.
+        # Pinned rows may be changed by the caller again, and buffers reused.
         for event in copied:
             event.synchronize()
 
 
 def _as_tensor(X: Any) -> tuple[Any, bool]:
-    """Host rows as a tensor where they are one without copying, and whether they are pinned."""
+    """Host rows as a tensor if possible without copying, and whether they are pinned."""
     import torch
 
     if isinstance(X, torch.Tensor):
@@ -153,7 +153,7 @@ def _fill(block: Any, X: Any, source: Any, start: int, threads: ThreadPoolExecut
     import torch
 
     if isinstance(X, torch.Tensor):
-        block.copy_(source[start : start + len(block)])  # torch copies with threads of its own
+        block.copy_(source[start : start + len(block)])  # torch uses its own threads
         return
     target: AnyArray = block.numpy()
     parts = max(1, min(THREADS, target.nbytes // BYTES_A_THREAD))
@@ -167,7 +167,7 @@ def _fill(block: Any, X: Any, source: Any, start: int, threads: ThreadPoolExecut
 
 
 def _side_stream(device: Any) -> Any:
-    """The stream for copies to a device; one, so that a stream is not made for every batch."""
+    """The stream for copies to a device, created once."""
     import torch
 
     key = str(device)

@@ -1,4 +1,4 @@
-"""How well, how fast and how lastingly an estimator learns from a stream."""
+"""Evaluation of estimators on streams: protocols, metrics, tables, plots."""
 
 from everlearn.evaluation.protocols import Run, checkpointed, prequential
 from everlearn.evaluation.table import Table

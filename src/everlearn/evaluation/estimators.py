@@ -4,8 +4,8 @@
     scikit-learn     partial_fit(X, y, classes=…), predict(X); the classes are declared at first
     River            learn_one(dict, y), predict_one(dict)
 
-Scikit-learn's estimators want every class up front. They get them: an advantage over learners that
-do not know what is to come, which belongs into the reading of their results.
+Scikit-learn's estimators need every class up front and get them: an advantage over learners that do
+not know later classes, to be considered when comparing results.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from everlearn.errors import NotStreaming
 
 
 class Adapter(Protocol):
-    """What the protocols ask of an estimator."""
+    """The interface the protocols use."""
 
     def learn(self, X: NDArray[Any], y: NDArray[Any]) -> None: ...
     def learn_one(self, x: NDArray[Any], y: Any) -> Any: ...
@@ -31,7 +31,7 @@ class Adapter(Protocol):
 
 
 def adapted(estimator: Any, classes: Sequence[Any]) -> Adapter:
-    """Wrap an estimator; ``classes`` is told to those that want to know in advance."""
+    """Wrap an estimator; ``classes`` is passed to those that need it in advance."""
     one = hasattr(estimator, "learn_one") and hasattr(estimator, "predict_one")
     many = hasattr(estimator, "partial_fit") and hasattr(estimator, "predict")
     if one and many:
@@ -41,17 +41,17 @@ def adapted(estimator: Any, classes: Sequence[Any]) -> Adapter:
     if one:
         return _River(estimator)
     raise NotStreaming(
-        f"{type(estimator).__name__} cannot be taught in parts: it needs partial_fit and predict "
+        f"{type(estimator).__name__} cannot learn incrementally; it needs partial_fit and predict "
         "(scikit-learn), or learn_one and predict_one (River)"
     )
 
 
 def warm_up(estimator: Any, X: NDArray[Any], y: NDArray[Any]) -> None:
-    """Have a copy learn and answer: compiling at first use is no part of what learning takes."""
+    """Let a copy learn and answer, so that compilation at first use is not timed."""
     if not isinstance(estimator, StreamingClassifier):
         return
     twin = copy.deepcopy(estimator)
-    # What it refuses it will refuse again, where that is counted.
+    # What it refuses now it will refuse again, where that is counted.
     with contextlib.suppress(ValueError):
         for x, label in zip(X, y.tolist(), strict=True):
             twin.learn_one(x, label)

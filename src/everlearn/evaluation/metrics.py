@@ -1,4 +1,4 @@
-"""What is measured, as functions of labels and accuracies.
+"""Metrics as functions of labels and accuracies.
 
 Accuracies over time are arrays with one value per checkpoint; ``by_task[t, i]`` is the accuracy on
 task (or class) i after learning task t.
@@ -15,7 +15,7 @@ from everlearn.errors import InvalidParameter, WrongShape
 
 
 def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """The share of right answers; NaN if nothing was asked."""
+    """The share of correct answers; NaN if there are none."""
     truth, answers = _pair(y_true, y_pred)
     return float(np.mean(truth == answers)) if len(truth) else float("nan")
 
@@ -40,7 +40,7 @@ def top_k_accuracy(y_true: ArrayLike, scores: ArrayLike, classes: ArrayLike, k: 
             "one row per example, one column per class"
         )
     if k < 1:
-        raise InvalidParameter(f"k is 1 or more, not {k}")
+        raise InvalidParameter(f"k must be 1 or more, not {k}")
     best = np.argsort(-values, axis=1, kind="stable")[:, :k]
     return float(np.mean(np.any(names[best] == truth[:, None], axis=1)))
 
@@ -48,7 +48,7 @@ def top_k_accuracy(y_true: ArrayLike, scores: ArrayLike, classes: ArrayLike, k: 
 def per_class_accuracy(
     y_true: ArrayLike, y_pred: ArrayLike, classes: ArrayLike | None = None
 ) -> Array:
-    """The accuracy on each class; NaN for a class that was not asked about."""
+    """The accuracy on each class; NaN for a class without examples."""
     truth, answers = _pair(y_true, y_pred)
     names = np.unique(truth) if classes is None else np.asarray(classes)
     return np.array([accuracy(truth[truth == name], answers[truth == name]) for name in names])
@@ -64,7 +64,7 @@ def rare_class_accuracy(y_true: ArrayLike, y_pred: ArrayLike, rare: Any) -> tupl
 def confusion(
     y_true: ArrayLike, y_pred: ArrayLike, classes: ArrayLike | None = None
 ) -> NDArray[np.int64]:
-    """Counts: row = right class, column = answer, both in the order of ``classes``."""
+    """Counts: row = true class, column = answer, both in the order of ``classes``."""
     truth, answers = _pair(y_true, y_pred)
     both = np.concatenate([truth, answers])
     names = np.unique(both) if classes is None else np.asarray(classes)
@@ -127,9 +127,9 @@ def msre(images: ArrayLike, reconstructions: ArrayLike) -> float:
 
 
 def precision_recall(truth: ArrayLike, found: ArrayLike) -> tuple[float, float]:
-    """Of what was found, the share that is true; of what is true, the share found. Masks.
+    """Precision and recall of boolean masks.
 
-    NaN where nothing was found, or nothing is true.
+    NaN if nothing was found, or nothing is true.
     """
     true, detected = _pair(truth, found)
     right = np.sum(true.astype(bool) & detected.astype(bool))
@@ -157,17 +157,17 @@ def _tasks(by_task: ArrayLike) -> Array:
 def better_than_chance(
     before: NDArray[np.bool_], after: NDArray[np.bool_], *, deviations: float = 1.0
 ) -> bool:
-    """Whether answers became right more often than chance would have it.
+    """Whether more answers became right than wrong, beyond chance.
 
     With w answers that became right and l that became wrong, w − l is compared with √(w + l), its
-    standard deviation where neither is likelier (McNemar 1947).
+    standard deviation if both are equally likely (McNemar 1947).
 
     Parameters
     ----------
     before, after : bool arrays of shape (n_examples,)
-        Which examples are answered right, the same examples in both.
+        Which examples are answered correctly, the same examples in both.
     deviations : float, default=1.0
-        By how many standard deviations it must be better.
+        Required difference in standard deviations.
     """
     won = int(np.count_nonzero(after & ~before))
     lost = int(np.count_nonzero(before & ~after))

@@ -1,4 +1,4 @@
-"""Confusion matrices as figures, without touching matplotlib's global state."""
+"""Confusion matrices as figures, without changing matplotlib's global state."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from everlearn.errors import MissingPackage
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# A confusion matrix of more classes than this has no names, or no numbers, that could be read.
+# For more classes than this, names, or numbers, are omitted as unreadable.
 MOST_NAMED_CLASSES = 100
 MOST_NUMBERED_CLASSES = 25
 
@@ -35,9 +35,9 @@ def confusion_matrix(
     answers: Sequence[Any] | None = None,
     title: str = "",
 ) -> "Figure":
-    """Shares of each right class; the darker, the more. Counts in the cells of small tables.
+    """Shares of each true class as shades, with counts in the cells of small tables.
 
-    ``answers`` names the columns where they are not the classes, "unknown" among them, say.
+    ``answers`` names the columns if they are not the classes, for instance with "unknown".
     """
     table = np.asarray(counts, float)
     columns = classes if answers is None else answers
@@ -61,5 +61,5 @@ def confusion_matrix(
 
 
 def _plain_words(names: Sequence[Any]) -> list[str]:
-    """Names as they are: a dollar would begin a formula."""
+    """Names with dollar signs escaped, which would start a formula."""
     return [str(name).replace("$", r"\$") for name in names]

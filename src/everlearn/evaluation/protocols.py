@@ -1,11 +1,11 @@
-"""Protocols: how an estimator is taught a stream, and when it is asked.
+"""Protocols: how a stream is learned, and when the estimator is tested.
 
     prequential     ask about every example, then learn it
-    checkpointed    learn; at every n-th example, or at given positions, be asked about a test set
+    checkpointed    learn; at every n-th example, or at given positions, test on a test set
 
-Any estimator with ``partial_fit``, and any of River's classifiers, can be evaluated. One that
-rejects a class it was not told about is not the end of the run: the examples it refused are
-counted, with its own words, in ``rejected``.
+Any estimator with ``partial_fit``, and any of River's classifiers, can be evaluated. If an
+estimator rejects a class, the run continues: the rejected examples are counted in ``rejected``,
+with the error message.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,15 +25,15 @@ from everlearn.size import size_in_bytes
 from everlearn.streams.examples import Examples, Indices
 
 Progress = Callable[[int], None]
-# Progress is told of steps in portions, so that telling it costs nothing per example.
+# Progress is reported in portions, so that it costs nothing per example.
 PROGRESS_EVERY = 256
-# So many examples are shown to a copy of the estimator before the clock starts.
+# A copy of the estimator learns this many examples before timing starts.
 WARM_UP = 4
 
 
 @dataclass
 class Rejection:
-    """Examples of a class that an estimator refused to learn, and the words it used."""
+    """Examples of a class that an estimator refused to learn, with the error message."""
 
     count: int
     reason: str
@@ -41,12 +41,12 @@ class Rejection:
 
 @dataclass(repr=False)
 class Run:
-    """What a prequential run gave.
+    """The result of a prequential run.
 
     Attributes
     ----------
     truth, answers : ndarray
-        One per example. An answer is None where the estimator knew nothing yet.
+        One per example. An answer is None before the estimator has learned anything.
     asking, learning : ndarray of seconds, one per example
     n_bytes : memory of the estimator at the end
     rejected : what it refused to learn, by label
@@ -87,16 +87,16 @@ class Run:
 
 @dataclass(repr=False)
 class Curve:
-    """What a checkpointed run gave; every list has one entry per checkpoint.
+    """The result of a checkpointed run; every list has one entry per checkpoint.
 
     Attributes
     ----------
-    seen : how many examples had been learned
+    seen : number of examples learned
     accuracies : on the test set, or on its part with classes seen
-    per_class : by class in the order of ``classes``; NaN where there was nothing to ask
-    learning : seconds spent learning since the checkpoint before
+    per_class : by class in the order of ``classes``; NaN for classes not tested
+    learning : seconds of learning since the previous checkpoint
     n_bytes : memory of the estimator
-    rejected : what it refused to learn, by label
+    rejected : examples it refused to learn, by label
     """
 
     classes: NDArray[Any]
@@ -141,11 +141,11 @@ def prequential(
     ----------
     estimator : anything with ``partial_fit`` and ``predict``, or a River classifier
     X, y : the examples
-    order : positions, for instance from :mod:`everlearn.streams.orderings`; default as they come
-    classes : told to estimators that want them up front; default all there are
-    stops, at_stop : after each of these numbers of examples ``at_stop`` is called with it, for
-        instance to ask about a test set; what it takes is counted nowhere
-    progress : called with how many examples were done since the last call
+    order : positions, for instance from :mod:`everlearn.streams.orderings`; by default as given
+    classes : passed to estimators that need them up front; defaults to all classes
+    stops, at_stop : ``at_stop`` is called after each of these numbers of examples, for instance to
+        use a test set; its time is not counted
+    progress : called with the number of examples done since the last call
 
     Examples
     --------
@@ -208,7 +208,7 @@ def checkpointed(
     score: Callable[[Any, Examples], float] | None = None,
     progress: Progress | None = None,
 ) -> Curve:
-    """Teach a stream; at checkpoints, ask about a test set.
+    """Learn a stream; at checkpoints, test on a test set.
 
     Parameters
     ----------
@@ -216,12 +216,12 @@ def checkpointed(
     train, test : Examples
     order : positions in ``train``
     every : a checkpoint after every this-many examples and at the end, or a list of positions
-    base : so many examples are learned in one first call (base initialisation)
-    batch : so many at a time after that; 1 teaches one by one
-    only_seen : ask only about classes of which an example was shown
-    classes : told to estimators that want them up front; default all there are
-    score : (estimator, test examples) → number, in place of the accuracy (top-5, with task labels)
-    progress : called with how many examples were done since the last call
+    base : number of examples learned in one first call (base initialisation)
+    batch : number of examples per call after that; 1 teaches one by one
+    only_seen : test only on classes that were already learned
+    classes : passed to estimators that need them up front; defaults to all classes
+    score : (estimator, test examples) → number, instead of the accuracy (top-5, with task labels)
+    progress : called with the number of examples done since the last call
     """
     stops = _checkpoints(every, len(order))
     known = train.classes if classes is None else classes
@@ -236,7 +236,7 @@ def checkpointed(
         asked = _asked(test, train.y[order[:stop]]) if only_seen else test
         if taught:
             _examine(curve, estimator, adapter, asked, score)
-        else:  # it refused everything so far
+        else:  # everything was rejected so far
             nothing = np.full(len(asked), None)
             curve.per_class.append(per_class_accuracy(asked.y, nothing, curve.classes))
             curve.accuracies.append(0.0)
@@ -257,9 +257,9 @@ def _portions(order: Indices, position: int, stop: int, base: int, batch: int) -
 
 
 def _teach(adapter: Adapter, examples: Examples, rejected: dict[Any, Rejection]) -> bool:
-    """Learn a portion; where it is refused, its classes one by one, to know which is refused.
+    """Learn a portion; if it is rejected, class by class, to find which class is rejected.
 
-    Whether anything was learned.
+    Returns whether anything was learned.
     """
     try:
         if len(examples) == 1:
@@ -296,11 +296,11 @@ def _asked(test: Examples, seen: NDArray[Any]) -> Examples:
 def _checkpoints(every: int | Sequence[int], n: int) -> list[int]:
     if isinstance(every, int):
         if every < 1:
-            raise InvalidParameter(f"every is 1 or more, not {every}")
+            raise InvalidParameter(f"every must be 1 or more, not {every}")
         return [*range(every, n, every), n]
     stops = sorted({int(stop) for stop in every})
     if not stops or stops[0] < 1 or stops[-1] > n:
-        raise InvalidParameter(f"checkpoints lie between 1 and the {n} examples, not {stops}")
+        raise InvalidParameter(f"checkpoints must be between 1 and {n} examples, not {stops}")
     return stops
 
 
@@ -308,7 +308,7 @@ def _matched(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     rows, labels = np.asarray(X), np.asarray(y)
     if rows.ndim < 2:
         raise WrongShape(
-            "X should be a table, one row of features per example; turn dictionaries into rows "
+            "X must be a table, one row of features per example; convert dictionaries to rows "
             "first, for instance with pandas.DataFrame(X).to_numpy()"
         )
     if len(rows) != len(labels):

@@ -28,7 +28,7 @@ class Table:
         return self.to_markdown() if self.rows else "Table()"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML for notebooks."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         rows = (
             "".join(f"<td>{html.escape(_text(row.get(name)))}</td>" for name in self.columns)
@@ -47,7 +47,7 @@ class Table:
         self.rows.append(row)
 
     def to_markdown(self) -> str:
-        """A Markdown table; a value that a row lacks is left empty."""
+        """A Markdown table; missing values are empty."""
         columns = self.columns
         lines = [columns, ["---"] * len(columns)]
         lines += [[_text(row.get(name)) for name in columns] for row in self.rows]
@@ -58,7 +58,7 @@ class Table:
         )
 
     def to_csv(self) -> str:
-        """Comma-separated values with a line of names; numbers in full, what is missing empty."""
+        """Comma-separated values with a header; numbers in full, missing values empty."""
         file = io.StringIO()
         writer = csv.DictWriter(file, self.columns, restval="", lineterminator="\n")
         writer.writeheader()
@@ -66,7 +66,7 @@ class Table:
         return file.getvalue()
 
     def to_json(self) -> str:
-        """A list of objects; numbers that JSON does not have become null."""
+        """A list of objects; numbers that JSON cannot represent become null."""
         return json.dumps(
             [{name: _plain(value) for name, value in row.items()} for row in self.rows],
             ensure_ascii=False,

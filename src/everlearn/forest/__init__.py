@@ -8,10 +8,10 @@ route.py          which way examples go
 grow.py           growing leaves into subtrees                        (Sec. 3)
 answer.py         the class distributions at the leaves               (Eq. 2)
 update/           uls.py  igt.py  rtst.py  rust.py  auto.py, and node_sampling.py      (Sec. 4)
-settings.py       the one record of parameters, and the enumerations
-examples.py       the examples that leaves refer to, within a budget
+settings.py       the record of all parameters, and the enumerations
+examples.py       the stored examples that leaves refer to, within a budget
 grove.py          trees over the same examples: teach, forget, ask
-classifier.py     what all forests share as learners
+classifier.py     base class of the forests
 ncm_forest.py     NCMForest        svm_forest.py    SVMForest
 inside.py         the path of an example through a tree               (Fig. 15)
 """

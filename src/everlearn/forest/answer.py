@@ -1,9 +1,9 @@
-"""Asking trees: the class distribution at the leaf of each example, averaged over the trees.
+"""Class distributions at the leaves, averaged over the trees.
 
     κ*(x) = argmax_κ 1/T Σ_t P^t_l(x)(κ)                                                     (Eq. 2)
 
-Against the paper: an example that falls into a leaf all of whose examples were forgotten is
-answered by the nearest ancestor that has any.
+Deviation from the paper: an example in a leaf whose examples were all forgotten is answered by the
+nearest ancestor that has any.
 """
 
 from typing import Any
@@ -28,9 +28,9 @@ def add_answers(tree: Tree, split: Any, rows: TreeRows, X: Floats32, answers: Fl
 
 @compiled
 def add_leaves(tree: Tree, split: Any, rows: TreeRows, X: Floats32, answers: Floats64) -> bool:
-    """Add the distribution at the leaf of each row; says whether a leaf had none to add.
+    """Add the distribution at the leaf of each row; returns whether a leaf was empty.
 
-    Many share one table of the leaves' distributions; few find theirs on their own.
+    Many rows share one table of the leaves' distributions; few compute theirs directly.
     """
     n = X.shape[0]
     index = ints(n, 0)
@@ -54,7 +54,7 @@ def add_leaves(tree: Tree, split: Any, rows: TreeRows, X: Floats32, answers: Flo
 
 @inner
 def add_from_table(tree: Tree, rows: TreeRows, leaves: Ints, answers: Floats64) -> None:
-    """Add the distributions of many leaves, each worked out once.
+    """Add the distributions of many leaves, each computed once.
 
     The distribution at a leaf is entries ``first[leaf]`` to ``first[leaf + 1]`` of the table.
     """

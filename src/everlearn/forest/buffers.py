@@ -1,4 +1,4 @@
-"""Fresh arrays for compiled code. One function for each kind, so that each is compiled once."""
+"""Allocates arrays in compiled code, with one function per type, so that each is compiled once."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ Bytes = NDArray[np.uint8]
 
 @inner
 def ints(n: int, value: int) -> Ints:
-    """So many times the same whole number."""
+    """N copies of an integer."""
     fresh = np.empty(n, np.int32)
     for i in range(n):
         fresh[i] = value
@@ -22,7 +22,7 @@ def ints(n: int, value: int) -> Ints:
 
 @inner
 def zeros(n: int) -> Floats64:
-    """So many zeros."""
+    """N zeros."""
     fresh = np.empty(n)
     for i in range(n):
         fresh[i] = 0.0

@@ -1,12 +1,12 @@
-"""What all forests share as learners.
+"""Base class of the forests.
 
-A forest promises less than the closed-form learners: what it becomes depends on the order in which
-classes arrive, two forests have no sum, and forgetting takes an example out of the statistics but
-not out of the splitting functions it helped to choose. What holds is said in ``docs/forests.md``.
+A forest guarantees less than the closed-form learners: the result depends on the order in which
+classes arrive, two forests have no sum, and forgetting removes an example from the statistics but
+not from the splitting functions it helped to choose. ``docs/forests.md`` lists what holds.
 
-While one thread teaches, others may ask: teaching builds new trees beside the old ones and puts
-labels and trees in place in one step, so an answer comes from the forest before or after a batch,
-never from one in between.
+While one thread teaches, others may ask: teaching builds new trees beside the old ones and replaces
+labels and trees in one step, so an answer comes from the forest before or after a batch, never from
+an intermediate state.
 """
 
 import os
@@ -37,17 +37,17 @@ from everlearn.statistics.labels import Label, Labels
 from everlearn.statistics.stored import stored_whole
 from everlearn.validation import require_flag, require_number, require_one_of, require_whole
 
-# More would take hours for one tree.
+# More would take hours per tree.
 MOST_TREES = 100_000
 MOST_CANDIDATES = 1_000_000
 MOST_EPOCHS = 100_000
 MOST_STEPS = 10_000_000
-# Parameters that two forests need not share to be merged.
+# Parameters that may differ between two forests that are merged.
 PRIVATE_PARAMETERS = ("random_state", "n_jobs", "n_estimators")
 
 
 class ForestClassifier(StreamingClassifier):
-    """A forest whose leaves refer to stored examples. Its subclasses say how nodes split."""
+    """A forest whose leaves refer to stored examples; subclasses define how nodes split."""
 
     n_estimators: int
     update: str
@@ -75,7 +75,7 @@ class ForestClassifier(StreamingClassifier):
 
     @property
     def n_trees_(self) -> int:
-        """How many trees there are; more than ``n_estimators`` after a merge."""
+        """Number of trees; more than ``n_estimators`` after a merge."""
         return sum(len(grove.trees) for grove in self.groves_)
 
     @property
@@ -87,7 +87,7 @@ class ForestClassifier(StreamingClassifier):
 
     @property
     def n_stored_(self) -> int:
-        """How many examples are stored."""
+        """Number of stored examples."""
         return sum(len(grove.examples.stored) for grove in self.groves_)
 
     # Parameters.
@@ -116,11 +116,11 @@ class ForestClassifier(StreamingClassifier):
         super(ForestClassifier, mine)._require_same_parameters(twin)
 
     def _split(self, n_classes: int) -> Any:
-        """The parameters of this kind of splitting function, for so many known classes."""
+        """The parameters of the splitting functions, for a number of known classes."""
         raise NotImplementedError
 
     def _settings(self, n_classes: int, seen: Array) -> ForestSettings:
-        """All that growing and updating need to know, when so much of each class was seen."""
+        """The settings for growing and updating, given the weight seen of each class."""
         split = self._split(n_classes)
         members_per_node, vectors_per_node = split.room(len(seen))
         return ForestSettings(
@@ -145,7 +145,7 @@ class ForestClassifier(StreamingClassifier):
         # Sorted, so that slots do not depend on the order within a batch.
         try:
             order = np.argsort(labels, kind="stable")
-        except TypeError:  # labels of two kinds, which the registry is about to reject
+        except TypeError:  # labels of two types, which the registry will reject
             order = np.arange(len(labels))
         slots = np.empty(len(labels), dtype=np.intp)
         slots[order], new = registry.encode(labels[order])
@@ -183,7 +183,7 @@ class ForestClassifier(StreamingClassifier):
         )
 
     def _planted(self, batch: Batch) -> Grove:
-        """Trees that know nothing, and a whitening that suits their first batch."""
+        """Empty trees, and a whitening fitted to their first batch."""
         n_features = batch.X.shape[1]
         whitening = Whitening.none(n_features)
         if self.whiten:
@@ -203,7 +203,7 @@ class ForestClassifier(StreamingClassifier):
         children = np.random.SeedSequence([self.seed_, self.n_batches_]).spawn(self.n_estimators)
         return np.array([child.generate_state(1, np.uint64)[0] for child in children])
 
-    # Forgetting takes examples out of the leaves, exactly; splitting functions stay as they are.
+    # Forgetting removes examples from the leaves exactly; splitting functions are kept.
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
         self.groves_ = tuple(grove.forgotten(X, slots, weights) for grove in self.groves_)
@@ -219,7 +219,7 @@ class ForestClassifier(StreamingClassifier):
     # Asking.
 
     def _as_it_is(self) -> Self:
-        """This forest at this moment; teaching goes on beside it."""
+        """A snapshot of this forest; teaching continues beside it."""
         now = self._shallow_copy()
         now._lock = RLock()
         return now
@@ -230,14 +230,14 @@ class ForestClassifier(StreamingClassifier):
         for grove in self.groves_:
             if len(grove.examples.stored):
                 grove.add_answers(X, self._workers(), answers)
-        # Rounded, so that a tie is a tie in whatever order its halves were added up.
+        # Rounded, so that ties do not depend on the order of summation.
         shares: Array = np.round(answers / self.n_trees_, 12)
         return shares
 
     def _probabilities(self, scores: Array) -> Array:
         """The class distributions at the leaves, averaged over the trees (Eq. 2).
 
-        Of some classes, the shares of those alone; even shares where none of them has any.
+        For a subset of the classes, the shares among those; equal shares if all are zero.
         """
         asked = np.isfinite(scores)
         shares: Array = np.where(asked, scores, 0.0)
@@ -277,12 +277,12 @@ class ForestClassifier(StreamingClassifier):
         taught = {slot for grove in groves for slot in np.flatnonzero(grove.examples.seen).tolist()}
         named = {slot for slot, label in enumerate(self.registry_.by_slot) if label is not None}
         if taught != named:
-            raise DamagedModel("labels are not those of the classes in examples.seen")
+            raise DamagedModel("labels do not match the classes in examples.seen")
         self.groves_ = tuple(groves)
 
 
 def _canonical_order(rows: Array, slots: Slots) -> Slots:
-    """An order of the examples that depends on what they are, not on how they are listed."""
+    """An order of the examples that depends on their content, not on their order."""
     content = np.ascontiguousarray(rows).view(f"V{rows.shape[1] * rows.itemsize}").ravel()
     by_content = np.argsort(content, kind="stable")
     order: Slots = by_content[np.argsort(slots[by_content], kind="stable")]
@@ -290,7 +290,7 @@ def _canonical_order(rows: Array, slots: Slots) -> Slots:
 
 
 def _intensity(grove: Grove, batch: Batch) -> float:
-    """What a batch without new classes brings, as a share of an average class, at most one."""
+    """The weight of a batch without new classes, as a share of an average class, at most one."""
     seen = grove.examples.seen
     brought = len(batch.slots) if batch.weights is None else float(batch.weights.sum())
     return min(1.0, brought * np.count_nonzero(seen) / max(float(seen.sum()), 1.0))

@@ -1,13 +1,12 @@
-"""The examples that the leaves of a forest refer to, within a budget per class.
+"""Stores the examples that the leaves of a forest refer to, within a budget per class.
 
-Rows are float32 and whitened; a row keeps its index for as long as its example is stored, so trees
-refer to it by number. With a budget, each class keeps a uniform sample of all it was ever taught
-(a reservoir): every example draws a random key, and the highest keys stay. An example of weight w
-draws the key u^(1/w), which keeps it as likely as w examples of weight one (Efraimidis and
-Spirakis, 2006).
+Rows are float32 and whitened; a row keeps its index while its example is stored, so trees refer to
+it by number. With a budget, each class keeps a uniform sample of all its examples (a reservoir):
+every example draws a random key, and the highest keys stay. An example of weight w draws the key
+u^(1/w), which keeps it as likely as w examples of weight one (Efraimidis and Spirakis, 2006).
 
-An ``ExampleStore`` is never changed under a reader: every method returns another one. Only the
-large array is shared between them, and only rows that neither of them uses are written.
+An ``ExampleStore`` is immutable: every method returns a new one. Only the large array is shared
+between them, and only rows that neither of them uses are written.
 """
 
 from dataclasses import dataclass, replace

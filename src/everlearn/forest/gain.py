@@ -1,4 +1,4 @@
-"""The information gain of a split, and the best among many.
+"""Information gain of a split, and the best split among many.
 
     U(f) = H(S) − Σ_side |S_side|/|S| H(S_side),   H(S) = −Σ_κ P(κ|S) ln P(κ|S)              (Eq. 1)
 
@@ -17,9 +17,9 @@ from everlearn.forest.settings import NONE, Side
 from everlearn.forest.tree import TreeRows
 
 SMALLEST_GAIN = 1e-9
-# Gains that differ by less are the same: of two such ways the first counts.
+# Gains that differ by less are considered equal: the first one is used.
 SAME_GAIN = 1e-12
-# Beyond so many bits, candidates are drawn independently.
+# Beyond this many bits, candidates are drawn independently.
 MOST_BITS = 60
 
 
@@ -28,10 +28,10 @@ class AtNode(NamedTuple):
 
     Attributes
     ----------
-    rows : which they are
-    sides : the side of each, for a splitting function to fill
-    slots, weights : the classes (ascending) and how much there is of each
-    position : where each slot stands among them, or NONE
+    rows : their indices
+    sides : the side of each, filled by a splitting function
+    slots, weights : the classes (ascending) and the weight of each
+    position : the index of each slot among them, or NONE
     """
 
     rows: Ints
@@ -68,7 +68,7 @@ def total_of(values: Floats64) -> float:
 
 @inner
 def entropy_term(v: float, entropies: Floats64) -> float:
-    """f(v) = v ln v, looked up where v is a small whole number."""
+    """f(v) = v ln v, from a table if v is a small integer."""
     whole = np.int64(v)
     if whole == v and 0 <= whole < entropies.shape[0]:
         return entropies[whole]
@@ -86,10 +86,10 @@ def class_entropy(weights: Floats64, entropies: Floats64) -> float:
 
 @inner
 def assignments(n_bits: int, n_wanted: int, skip_zero: bool, random: Generator) -> Bytes:
-    """Different 0/1 rows of length ``n_bits``: all there are, or ``n_wanted`` at random.
+    """Distinct 0/1 rows of length ``n_bits``: all of them, or ``n_wanted`` at random.
 
     Random rows are consecutive numbers under a random bijection of the n-bit numbers (odd
-    multiplications and shifted exclusive-ors), so none comes twice. Beyond 60 bits they are drawn
+    multiplications and shifted exclusive-ors), so none is repeated. Beyond 60 bits they are drawn
     independently; a repetition is then less likely than one in 10¹².
     """
     if n_bits > MOST_BITS:
@@ -170,7 +170,7 @@ def best_assignment(
 
 @inner
 def rarest_first(counts: Ints) -> Ints:
-    """Places in ascending order of their counts."""
+    """Indices in ascending order of their counts."""
     order = ints(counts.shape[0], 0)
     for i in range(counts.shape[0]):
         place = i
@@ -183,12 +183,12 @@ def rarest_first(counts: Ints) -> Ints:
 
 @inner
 def best_partition(histogram: Floats64, smallest: float, entropies: Floats64) -> tuple[Any, float]:
-    """The best of all ways to send cells left and right, and its gain; the last cell stays left.
+    """The best partition of cells into left and right, and its gain; the last cell stays left.
 
     As :func:`best_assignment` over all codes in ascending order, where bit c of a code says that
-    cell c goes right; (0, 0) if there is none. The ways come in the order of a Gray code, so that
-    one cell changes sides at a time, and only the classes in that cell are counted again. Cells
-    with few classes change most often.
+    cell c goes right; (0, 0) if there is none. Codes are visited in the order of a Gray code, so
+    that one cell changes sides at a time, and only the classes in that cell are counted again.
+    Cells with few classes change most often.
     """
     k, n_classes = histogram.shape
     totals, cell_weight = zeros(n_classes), zeros(k)

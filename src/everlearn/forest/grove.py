@@ -1,9 +1,8 @@
-"""Trees over the same examples: teach, forget, ask.
+"""A grove: trees that share their examples; teach, forget, ask.
 
-A grove is a whitening, the stored examples in whitened coordinates, and trees whose leaves refer
-to them. A forest has one; merging two forests puts their groves side by side, because each has a
-whitening of its own. Like its parts, a grove is never changed under a reader: each change is
-another grove.
+A grove consists of a whitening, the stored examples in whitened coordinates, and trees whose leaves
+refer to them. A forest has one; merging two forests keeps both groves, because each has its own
+whitening. Like its parts, a grove is immutable: each change returns a new one.
 """
 
 import math
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Rows asked at a time: many, so that those that pass the same node share its vectors.
+# Rows asked at a time: many, so that rows that pass the same node share its vectors.
 ASK_ROWS = 8192
 
 
 @dataclass(frozen=True)
 class Batch:
-    """ExampleStore to be learned: those of ``X[order]``, and all else in that order already."""
+    """Examples to be learned: those of ``X[order]``; the other arrays are in that order."""
 
     X: Array
     order: Slots
@@ -51,7 +50,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Grove:
-    """Trees of one kind of split, what they were taught, and the whitening it went through."""
+    """Trees of one kind of split, their examples and their whitening."""
 
     split: Any
     whitening: Whitening
@@ -60,7 +59,7 @@ class Grove:
 
     @classmethod
     def planted(cls, split: Any, whitening: Whitening, seeds: NDArray[np.uint64]) -> "Grove":
-        """Trees that have learned nothing yet."""
+        """Empty trees."""
         from everlearn.forest.tree import planted
 
         n_features = len(whitening.mean)
@@ -75,7 +74,7 @@ class Grove:
         intensity: float,
         workers: int,
     ) -> "Grove":
-        """With these examples learned, by the update that the settings name."""
+        """A grove that has learned these examples, by the update in the settings."""
         from everlearn.forest.grow import first_grown
         from everlearn.forest.tree import own_copy, take_out
         from everlearn.forest.update import TreeBatch
@@ -102,18 +101,18 @@ class Grove:
         return replace(self, split=settings.split, examples=examples, trees=trees)
 
     def forgotten(self, X: Array, slots: Slots, weights: Array | None) -> "Grove":
-        """Without these examples; raises ``NeverLearned``."""
+        """A grove without these examples; raises ``NeverLearned``."""
         rows, taken, missing = self.examples.find(self.whitening(X), slots, weights)
         return self._lightened(rows, taken, missing)
 
     def without_class(self, slot: int) -> "Grove":
-        """Without any example of a class."""
+        """A grove without any example of a class."""
         rows = self.examples.of_class(slot)
         missing = np.zeros(self.examples.n_slots)
         return self._lightened(rows, self.examples.weight[rows], missing)
 
     def relabelled(self, slots: Slots) -> "Grove":
-        """A copy that shares nothing, in which slot i is ``slots[i]``."""
+        """An independent copy in which slot i is ``slots[i]``."""
         from everlearn.forest.tree import apart
 
         trees = []
@@ -139,7 +138,7 @@ class Grove:
         in_parallel(ask_all, list(blocks(len(X), size)), workers)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything, as named arrays; trees one after another."""
+        """Everything as named arrays; trees are concatenated."""
         arrays = {"mean": self.whitening.mean, "deviation": self.whitening.scale}
         arrays |= {f"examples.{name}": value for name, value in self.examples.arrays().items()}
         trees = [plain_arrays(tree) for tree in self.trees]
@@ -150,7 +149,7 @@ class Grove:
 
     @classmethod
     def from_state(cls, arrays: dict[str, NDArray[Any]], split: Any, n_features: int) -> "Grove":
-        """What :meth:`state` gave; ``DamagedModel`` with the name of the array that is wrong."""
+        """Inverse of :meth:`state`; ``DamagedModel`` names the array that is wrong."""
         whitening = Whitening(
             stored(arrays, "mean", n_features),
             stored(arrays, "deviation", n_features, least=math.ulp(0.0)),
@@ -174,7 +173,7 @@ class Grove:
         return cls(split, whitening, examples, tuple(trees))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For ``pickle`` and ``copy``: without the room that arrays have for more."""
+        """For ``pickle`` and ``copy``: without spare capacity."""
         return type(self).from_state, (self.state(), self.split, self.examples.X.shape[1])
 
     def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
@@ -187,7 +186,7 @@ class Grove:
         for tree in self.trees:
             copy = own_copy(tree, len(examples.slot))
             take_out(copy, gone)
-            # The slot may be given to another class one day.
+            # The slot may be reused for another class.
             members = tree.members.copy()
             members["slot"][np.isin(members["slot"], emptied)] = NONE
             trees.append(copy._replace(members=members))
@@ -209,19 +208,19 @@ def _update(settings: ForestSettings) -> "Callable[[Tree, TreeBatch, ForestSetti
 
 
 def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The arrays whose names start so, by the rest of their names."""
+    """The arrays whose names have this prefix, by the rest of their names."""
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
 def _parted(together: NDArray[Any], lengths: NDArray[np.int64], name: str) -> list[NDArray[Any]]:
-    """What belongs to each tree."""
+    """The part of each tree."""
     if not len(lengths) or lengths.sum() != len(together):
         raise DamagedModel(f"lengths.{name} does not add up to the length of trees.{name}")
     return np.split(together, np.cumsum(lengths)[:-1])
 
 
 def in_parallel(work: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]:
-    """Do the same to each; the results are in order whatever the number of workers."""
+    """Apply a function to each item; results are in order for any number of workers."""
     if workers == 1 or len(items) == 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(workers) as pool:

@@ -1,12 +1,12 @@
-"""Growing leaves into subtrees (Sec. 3).
+"""Grows leaves into subtrees (Sec. 3).
 
-A node is split by the best of some random splitting functions (Eq. 1) as long as one gains and
-leaves more than μ on both sides, depth first. What is grown depends on the examples at a node and
-on the tree's own random numbers only. Cost: one splitting function per node; a node of n examples
-costs O(n) times what its kind of split costs per example.
+A node is split by the best of several random splitting functions (Eq. 1) as long as one gains and
+leaves more than μ on both sides, depth first. The result depends only on the examples at a node and
+on the tree's own random numbers. Cost: one splitting function per node; a node of n examples costs
+O(n) times the cost per example of its kind of split.
 
-Compiled code works within the room a tree has. When that is used up it stops, and goes on where
-it was when there is more.
+Compiled code works within the capacity of a tree. When it is used up, growing stops and continues
+with more capacity.
 """
 
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ from everlearn.forest.tree import (
 PATIENCE = 8.0
 PATIENCE_SPREAD = 0.75
 LEAF_PATIENCE = 3.0
-# Room for splits is made for so many nodes at a time.
+# Capacity for splits is extended by this many nodes at a time.
 NODES_AT_A_TIME = 8
 
 
@@ -45,9 +45,9 @@ NODES_AT_A_TIME = 8
 def find_split(
     split: Any, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
-    """Give a node a splitting function and its examples their sides; a body per kind of split.
+    """Give a node a splitting function and its examples their sides; implemented per kind of split.
 
-    Returns the gain. Where none gains, returns 0 and leaves the node as it is.
+    Returns the gain. If there is none, returns 0 and leaves the node unchanged.
     """
     raise NotImplementedError
 
@@ -62,16 +62,16 @@ def extend_split(
     arriving: Ints,
     settings: ForestSettings,
 ) -> float:
-    """Extend the splitting function of a node by new classes; a body per kind of split.
+    """Extend the splitting function of a node by new classes; implemented per kind of split.
 
-    ``at.sides`` says on which side examples are, and is overwritten. Returns the gain. Where none
-    gains, returns 0 and leaves the node as it is.
+    ``at.sides`` holds the side of each example, and is overwritten. Returns the gain. If there is
+    none, returns 0 and leaves the node unchanged.
     """
     raise NotImplementedError
 
 
 class Front(NamedTuple):
-    """Leaves that are being grown: runs of ``rows``, the last of ``segments`` to be next."""
+    """Leaves to be grown: runs of ``rows``; the last of ``segments`` is next."""
 
     rows: Ints
     sides: Ints
@@ -80,10 +80,10 @@ class Front(NamedTuple):
 
 
 def first_grown(tree: Tree, rows: TreeRows, index: Ints, settings: ForestSettings) -> Tree:
-    """A tree trained on these examples, from a root without any."""
+    """A tree trained on these examples, from an empty root."""
     n_leaves = len(index) / (1.0 + 2.0 * settings.smallest)
     n_nodes, n_vectors = int(2 * n_leaves), int(n_leaves * settings.vectors_per_node)
-    # Memory that is not written to costs nothing; still no more than the examples themselves.
+    # Unwritten memory costs nothing; still no more than the examples themselves.
     tree = with_room(tree, n_nodes, 0, min(n_vectors, len(index)))
     segments = np.empty(1 + len(index), SEGMENT)
     segments[0] = (0, 0, len(index))
@@ -94,14 +94,14 @@ def first_grown(tree: Tree, rows: TreeRows, index: Ints, settings: ForestSetting
 def with_leaves_grown(
     tree: Tree, rows: TreeRows, touched: NDArray[np.bool_], settings: ForestSettings
 ) -> Tree:
-    """The tree with every touched leaf grown; what was cut makes room for it first."""
+    """The tree with every touched leaf grown; space of cut nodes is reclaimed first."""
     tree, touched = compacted(tree, touched)
     return _grown(tree, rows, opened(tree, touched), settings)
 
 
 @compiled
 def opened(tree: Tree, touched: NDArray[np.bool_]) -> Front:
-    """The touched leaves, to be grown first to last, with the examples that were in them."""
+    """The touched leaves, to be grown in order, with their examples."""
     leaves = ints(tree.used[0].nodes, NONE)
     n_leaves, n_rows = 0, 0
     for node in range(leaves.shape[0]):
@@ -138,7 +138,7 @@ def _grown(tree: Tree, rows: TreeRows, front: Front, settings: ForestSettings) -
 
 
 def with_room_for_splits(tree: Tree, settings: ForestSettings) -> Tree:
-    """The tree with room for some more splits, whatever they are."""
+    """The tree with capacity for some more splits of any kind."""
     return with_room(
         tree,
         2 * NODES_AT_A_TIME,
@@ -149,7 +149,7 @@ def with_room_for_splits(tree: Tree, settings: ForestSettings) -> Tree:
 
 @compiled
 def grow_within_room(tree: Tree, rows: TreeRows, front: Front, settings: ForestSettings) -> None:
-    """Grow what is open until nothing is, or the next split might not find room."""
+    """Grow until nothing is left to grow, or the capacity might not suffice for the next split."""
     while front.n_open[0] and has_room(tree, settings):
         front.n_open[0] -= 1
         place = front.n_open[0]
@@ -179,7 +179,7 @@ def grow_within_room(tree: Tree, rows: TreeRows, front: Front, settings: ForestS
 
 @inner
 def has_room(tree: Tree, settings: ForestSettings) -> bool:
-    """Whether one more split can be stored, whatever it is."""
+    """Whether one more split of any kind can be stored."""
     used = tree.used[0]
     return (
         used.nodes + 2 <= tree.nodes.shape[0]
@@ -192,10 +192,10 @@ def has_room(tree: Tree, settings: ForestSettings) -> bool:
 def limit_of(
     at: AtNode, weight: float, splits: bool, settings: ForestSettings, tree: Tree
 ) -> float:
-    """How heavy a node grown from these examples may become before it is worth growing again.
+    """The weight a node grown from these examples may reach before it is grown again.
 
-    The factor for splitting nodes is random, so that the trees of a forest come due in turn. A
-    leaf that was never tried, because it is too light or of one class, is due at once.
+    The factor for splitting nodes is random, so that the trees of a forest are renewed at different
+    times. A leaf that was never tried, because it is too light or of one class, is due at once.
     """
     if splits:
         power = 1.0 + PATIENCE_SPREAD * (2.0 * random_unit(tree.random) - 1.0)

@@ -1,9 +1,8 @@
 """The path of one example through a tree, as data and as a picture (Fig. 15).
 
-At every node: the classes that decide there, on which side each is, how far its centroid is from
+At every node: the classes that decide there, the side of each, the distance of its centroid from
 the example, and the stored examples nearest to that centroid in its cell. Examples are given by
-their number: 0 is the first ever taught, so a list of images in the order of teaching can be looked
-up with it.
+their ordinal, 0 = first, so they can be looked up in a list of images in the order of teaching.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 class Member:
     """A class that takes part in the decision of a node.
 
-    ``label`` is ``None`` if the class has been forgotten since. ``distance`` (in whitened
-    features) and ``examples`` are of its centroid, and are empty where a node has none.
+    ``label`` is ``None`` if the class was forgotten since. ``distance`` (in whitened features) and
+    ``examples`` refer to its centroid, and are empty if the node has none.
     """
 
     label: Label | None
@@ -39,7 +38,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Step:
-    """One node on the way: a decision, or at the end a leaf with its class distribution."""
+    """One node of the path: a decision or, at the end, a leaf with its class distribution."""
 
     depth: int
     node: int
@@ -54,16 +53,16 @@ class Step:
 def path(
     forest: ForestClassifier, x: ArrayLike, *, tree: int = 0, n_examples: int = 3
 ) -> list[Step]:
-    """The nodes that an example passes in one tree, from the root to its leaf.
+    """The nodes on the path of an example in one tree, from the root to its leaf.
 
     Parameters
     ----------
     forest : NCMForest or SVMForest
     x : array-like of shape (n_features,)
     tree : int, default=0
-        Which tree; trees of a merged forest are counted on.
+        Which tree; the trees of a merged forest are numbered consecutively.
     n_examples : int, default=3
-        How many of the nearest stored examples to name for each centroid.
+        Number of nearest stored examples listed for each centroid.
 
     Returns
     -------
@@ -98,20 +97,20 @@ def draw(
     image: NDArray[Any] | None = None,
     most_members: int = 5,
 ) -> "Figure":
-    """A picture of a path: one row per node, each centroid as its nearest examples.
+    """Draw a path: one row per node, each centroid shown as its nearest examples.
 
-    Frames are dashed where a centroid sends left and dotted where right, and thick around the
-    nearest, as in Fig. 15 of Ristin et al.
+    Frames are dashed for centroids that send left, dotted for right, and thick around the nearest,
+    as in Fig. 15 of Ristin et al.
 
     Parameters
     ----------
-    steps : what :func:`path` returned, of an NCM forest
+    steps : result of :func:`path`, of an NCM forest
     image_of : callable
         The image of an example by its number.
     image : ndarray, optional
-        The example that was asked about, shown on top.
+        The example asked about, shown on top.
     most_members : int, default=5
-        Centroids per row; the nearest to the example come first.
+        Centroids per row; those nearest to the example come first.
     """
     from matplotlib.figure import Figure
 
@@ -150,7 +149,7 @@ def _find(forest: ForestClassifier, tree: int) -> tuple[Grove, int]:
         if 0 <= number < len(grove.trees):
             return grove, number
         number -= len(grove.trees)
-    raise InvalidParameter(f"tree is a number from 0 to {forest.n_trees_ - 1}, not {tree!r}")
+    raise InvalidParameter(f"tree must be a number from 0 to {forest.n_trees_ - 1}, not {tree!r}")
 
 
 def _shares(forest: ForestClassifier, grove: Grove, rows: NDArray[Any]) -> dict[Label, float]:
@@ -173,7 +172,7 @@ def _decision(
     x: NDArray[np.float32],
     n_examples: int,
 ) -> tuple[tuple[Member, ...], int | None, float | None, bool]:
-    """Members, which of them is nearest, the margin, and where it goes."""
+    """Members, the nearest of them, the margin, and the next node."""
     record, vectors = tree.nodes[node], tree.vectors_of(node)
     slots, sides = tree.members_of(node)["slot"], tree.members_of(node)["side"]
     labels = [None if slot == NONE else forest.registry_.by_slot[slot] for slot in slots]

@@ -1,4 +1,4 @@
-"""NCM forests as a learner: its parameters. The algorithm is in split_ncm.py, grow.py and update/.
+"""The NCM forest as a learner; the algorithm is in split_ncm.py, grow.py and update/.
 
 κ*(x) = argmax of the leaves' class distributions, averaged over the trees              (Eq. 2)
 """
@@ -17,39 +17,39 @@ if TYPE_CHECKING:
 class NCMForest(ForestClassifier):
     """A random forest of nearest-class-mean nodes that grows with new classes.
 
-    Each node holds the means of a few random classes and sends an example the way of the nearest.
-    Training a tree costs O(√K d) per example and level, asking it O(√K d) per level.
+    Each node holds the means of a few random classes and sends an example to the side of the
+    nearest. Training a tree costs O(√K d) per example and level, asking it O(√K d) per level.
 
     Parameters
     ----------
     n_estimators : int, default=50
         The number of trees.
     update : {"uls", "igt", "rtst", "rust", "auto"}, default="rust"
-        What ``partial_fit`` does to trees that exist, from cheap to accurate: update the leaf
-        statistics only, also grow leaves, also reuse subtrees ("rust": new centroids join the
-        nodes drawn), also retrain subtrees ("rtst": the nodes drawn are grown again). These are
-        the paper's; "auto" grows a node again when it is several times as heavy as when it was
-        grown, and is about as accurate as "rtst" at the cost of "rust".
+        How ``partial_fit`` changes existing trees, from cheap to accurate: update only the leaf
+        statistics, also grow leaves, also reuse subtrees ("rust": new centroids join the drawn
+        nodes), also retrain subtrees ("rtst": the drawn nodes are grown again). These are the
+        paper's; "auto" grows a node again when it is several times as heavy as when it was grown,
+        and is about as accurate as "rtst" at the cost of "rust".
     update_fraction : float, default=0.05
-        π, the share of splitting nodes drawn for "rust" and "rtst": ⌈πN⌉ per call that brings a
-        new class. A call that brings only known classes draws in proportion to what it brings.
+        π, the share of splitting nodes drawn for "rust" and "rtst": ⌈πN⌉ per call with a new
+        class. A call with known classes only draws in proportion to the size of its batch.
     node_sampling : {"quality", "size", "uniform"}, default="quality"
         For "rust" and "rtst": draw nodes in inverse proportion to the information gained below
-        them (Eq. 10), in inverse proportion to the size of their subtree, or all alike.
+        them (Eq. 10), in inverse proportion to the size of their subtree, or uniformly.
     class_subset : {"sqrt", "log2"} or float, default="sqrt"
-        How many centroids a node has: the root or the logarithm of the number of known classes,
-        or a share of it; at least two, at most the number of classes at the node.
+        Number of centroids of a node: the square root or the logarithm of the number of known
+        classes, or a share of it; at least two, at most the number of classes at the node.
     n_candidates : int, default=1024
-        How many ways to send the centroids left and right are tried; all, if there are no more.
+        Number of partitions of the centroids that are tried; all, if there are no more.
     min_samples : float, default=10
-        μ: a split must leave more than this on both sides. Where an average class has fewer than
-        10 μ examples, a tenth of it takes the place of μ.
+        μ: a split must leave more than this on both sides. If an average class has fewer than 10 μ
+        examples, a tenth of it is used instead of μ.
     n_exemplars : int, optional
-        At most so many examples of a class are stored, a uniform sample of all that were taught;
-        each then counts for those it stands for. All are stored by default.
+        Maximum number of stored examples per class, a uniform sample of all that were taught; each
+        is weighted to represent the others. All are stored by default.
     whiten : bool, default=True
-        Bring features to mean zero and deviation one as the first batch has them. Give the first
-        classes in one batch, then.
+        Standardise features to mean zero and deviation one by the first batch, which should then
+        contain the first classes together.
     random_state : int, RandomState or None, default=None
         The same seed gives the same forest, whatever the number of workers.
     n_jobs : int, optional
@@ -78,18 +78,18 @@ class NCMForest(ForestClassifier):
     Notes
     -----
     *Promises*: a class exists from its first example, a rejected batch changes nothing, a file
-    holds the whole forest, and threads may ask while another teaches. Not promised: a batch is not
-    the same as its rows one by one, order matters, and ``forget`` takes examples out of the leaves
-    exactly but leaves the splitting functions they helped to choose. ``merge`` puts the trees of
-    two forests side by side; it is not the forest that all examples together would have given.
+    holds the whole forest, and threads may ask while another teaches. Not guaranteed: a batch
+    differs from its rows one by one, order matters, and ``forget`` removes examples from the leaves
+    exactly but keeps the splitting functions they helped to choose. ``merge`` combines the trees of
+    two forests; the result is not the forest trained on all examples together.
 
     Where the paper leaves a choice: the deviation is floored at a tenth of the root mean square
-    deviation; values are stored as float32, whitened, and cut off at ±10⁹; new examples are passed
+    deviation; values are stored as float32, whitened, and clipped at ±10⁹; new examples are passed
     down before nodes are drawn; the root may be drawn; several new classes at once are added to a
-    node together, and their sides chosen together by the highest gain; a leaf that is left with
-    too little is cut into its parent, which may grow again; there is no bagging; an example that
-    falls into an empty leaf is answered by the nearest ancestor that has any. The first use on a
-    machine compiles for some seconds; the result is kept on disk.
+    node together, and their sides chosen together by the highest gain; a leaf with too little
+    weight is merged into its parent, which may grow again; there is no bagging; an example in an
+    empty leaf is answered by the nearest ancestor that has any. The first use on a machine compiles
+    for some seconds; the result is cached on disk.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Random numbers for compiled code: splitmix64, its state an array of one number."""
+"""Random numbers for compiled code: splitmix64, with its state in an array of one number."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def next_random(random: Generator) -> Any:
 
 @inner
 def random_below(random: Generator, n: int) -> Any:
-    """A whole number in [0, n)."""
+    """An integer in [0, n)."""
     return next_random(random) % n
 
 
@@ -63,7 +63,7 @@ def random_subset(n: int, k: int, random: Generator) -> Ints:
 
 @inner
 def random_index(cumulative: Array, random: Generator) -> Any:
-    """A random place, each with a probability proportional to its weight."""
+    """A random index, with probability proportional to its weight."""
     u = random_unit(random) * cumulative[-1]
     low, high = 0, cumulative.shape[0] - 1
     while low < high:

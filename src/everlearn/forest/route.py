@@ -1,7 +1,8 @@
-"""Which way examples go: down a tree, to a leaf.
+"""Routes examples down a tree to their leaves.
 
 At a node f(x) ∈ {left, right} is the splitting function of its kind (Eq. 3 and 8). Rows that pass
-the same node go together, so that they share its vectors: O(rows · depth) splitting functions.
+the same node are processed together, so that they share its vectors: O(rows · depth) splitting
+functions.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ from everlearn.forest.tree import SEGMENT, Records, Tree
 
 @by_type
 def send(split: Any, tree: Tree, node: int, X: Floats32, index: Ints, sides: Ints) -> None:
-    """sides_i = f(x_i) of a splitting node, for the rows in ``index``; a body per kind of split."""
+    """sides_i = f(x_i) at a splitting node, for rows ``index``; implemented per kind of split."""
 
 
 @inner
@@ -30,7 +31,7 @@ def dot(x: Floats32, w: Floats32) -> Any:
 
 @inner
 def partition(index: Ints, sides: Ints) -> int:
-    """Move what goes left to the front, both parts in order; returns how many go left."""
+    """Move rows that go left to the front, keeping the order; returns how many go left."""
     right = ints(index.shape[0], NONE)
     n_left, n_right = 0, 0
     for i in range(index.shape[0]):

@@ -1,4 +1,4 @@
-"""How trees are grown and updated: one record, made from a forest's parameters.
+"""Settings for growing and updating trees: one record, made from a forest's parameters.
 
 Plain and compiled code read the same record and the same enumerations.
 """
@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 # No node, no row, no class; and the parent of a node that was cut.
 NONE = -1
 DEAD = -2
-# A leaf need not hold more than this share of an average class: with few examples of each class,
-# leaves of a fixed size would mix classes for no reason.
+# The minimum of a leaf is at most this share of an average class: with few examples per class,
+# leaves of a fixed size would mix classes unnecessarily.
 SMALLEST_SHARE = 0.1
 
 
 class Side(IntEnum):
-    """Where a splitting node sends an example."""
+    """The side to which a splitting node sends an example."""
 
     LEFT = 0
     RIGHT = 1
 
 
 class Update(IntEnum):
-    """What happens to trees that exist when more is taught (Sec. 4, and our own)."""
+    """How existing trees are updated (Sec. 4, and our own)."""
 
     ULS = 0
     IGT = 1
@@ -45,7 +45,7 @@ class NodeSampling(IntEnum):
 
 
 class ForestSettings(NamedTuple):
-    """What growing and updating need to know.
+    """The settings for growing and updating.
 
     Attributes
     ----------
@@ -54,11 +54,11 @@ class ForestSettings(NamedTuple):
     n_slots : int
         Classes are numbers below this.
     members_per_node, vectors_per_node : int
-        The most that one node needs to be stored.
+        The most that one node needs.
     smallest : float
         μ: both sides of a split keep more than this.
     update, node_sampling : int
-        Of the enumerations; compiled code recognises plain numbers faster.
+        Values of the enumerations; compiled code handles plain integers faster.
     update_fraction : float
         π, the share of splitting nodes that RTST and RUST draw.
     entropies : table of f(v) = v ln v for small whole numbers
@@ -76,13 +76,13 @@ class ForestSettings(NamedTuple):
 
 
 def smallest_leaf(min_samples: float, seen: NDArray[np.float64]) -> float:
-    """μ, or a tenth of an average class where that is less."""
+    """μ, or a tenth of an average class if that is less."""
     average = float(seen.sum()) / max(1, int(np.count_nonzero(seen)))
     return min(float(min_samples), average * SMALLEST_SHARE)
 
 
 def subset_size(subset: str | float, n_classes: int) -> int:
-    """|K^n|, how many centroids a node has, for so many known classes; at least two."""
+    """|K^n|, the number of centroids of a node for a number of known classes; at least two."""
     if subset == "sqrt":
         size = math.sqrt(n_classes)
     elif subset == "log2":
@@ -94,7 +94,7 @@ def subset_size(subset: str | float, n_classes: int) -> int:
 
 @lru_cache(maxsize=1)
 def entropy_table() -> NDArray[np.float64]:
-    """f(v) = v ln v for small whole numbers."""
+    """f(v) = v ln v for small integers."""
     values = np.arange(4096.0)
     table: NDArray[np.float64] = values * np.log(np.maximum(values, 1.0))
     return table

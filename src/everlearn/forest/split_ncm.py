@@ -1,4 +1,4 @@
-"""Nearest-class-mean nodes: an example goes the way of its nearest class mean.
+"""Nearest-class-mean nodes: an example goes to the side of its nearest class mean.
 
     c_κ^n = mean of the examples of class κ at node n, for κ in a random subset K^n         (Eq. 7)
     f(x) = e_κ*,  κ* = argmin over K^n of ‖x − c_κ^n‖,  e_κ ∈ {left, right} by highest gain  (Eq. 8)
@@ -7,9 +7,9 @@
 K^n are a node's members, e_κ their sides, c_κ its vectors; ‖x − c‖ is least where x·c − ½‖c‖² is
 greatest. With k = |K^n|: training O(k d) per example and O(classes) per candidate, routing O(k d).
 
-Against the paper: all 2^(k−1) ways to send the centroids are tried where there are no more than
-``n_candidates``, by a Gray code; the last centroid stays left, since a partition and its mirror
-image are the same; several new classes join a node together.
+Deviations from the paper: all 2^(k−1) partitions of the centroids are tried if there are no more
+than ``n_candidates``, by a Gray code; the last centroid stays left, since a partition and its
+mirror image are the same; several new classes join a node together.
 """
 
 from typing import Any, NamedTuple
@@ -35,12 +35,12 @@ from everlearn.forest.route import dot, send
 from everlearn.forest.settings import NONE, ForestSettings
 from everlearn.forest.tree import Records, Tree, TreeRows
 
-# 2^(k−1) has to fit its number before it is compared with the number of candidates.
+# 2^(k−1) must not overflow before it is compared with the number of candidates.
 MOST_CELLS = 40
 
 
 class NCMSplit(NamedTuple):
-    """Nodes of nearest class means: how many, and in how many ways they are tried."""
+    """Settings of nearest-class-mean nodes: number of centroids, and of partitions tried."""
 
     subset: int
     n_candidates: int
@@ -61,7 +61,7 @@ class NCMSplit(NamedTuple):
 def find_ncm_split(
     split: NCMSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
-    """Class means of a random subset of the classes, the best way to send them left and right."""
+    """Class means of a random subset of the classes, with their best partition into sides."""
     k = min(split.subset, at.slots.shape[0])
     member, vector = tree.used[0].members, tree.used[0].vectors
     chosen = random_subset(at.slots.shape[0], k, tree.random)
@@ -90,7 +90,7 @@ def find_ncm_split(
 def best_of_random(
     split: NCMSplit, tree: Tree, histogram: Floats64, member_side: Bytes, settings: ForestSettings
 ) -> float:
-    """The best of some random ways to send the centroids; the last stays left."""
+    """The best of some random partitions of the centroids; the last stays left."""
     k = member_side.shape[0]
     free = assignments(k - 1, split.n_candidates, True, tree.random)
     candidates = flags(free.shape[0], k)
@@ -105,7 +105,7 @@ def best_of_random(
 
 @inner
 def adopt_centroids(tree: Tree, node: int, at: AtNode, member_side: Bytes) -> None:
-    """Give a node the members and vectors that stand ready; turn cells into sides."""
+    """Give a node the prepared members and vectors; turn cells into sides."""
     k = member_side.shape[0]
     member = tree.used[0].members
     for i in range(k):
@@ -124,15 +124,15 @@ def adopt_centroids(tree: Tree, node: int, at: AtNode, member_side: Bytes) -> No
 def class_means(
     rows: TreeRows, index: Ints, member_of: Ints, means: Floats32, half_square: Floats32
 ) -> None:
-    """c_κ = mean of the examples of class κ (Eq. 7), and ½‖c_κ‖²; member_of[slot] is its place.
+    """c_κ = mean of the examples of class κ (Eq. 7), and ½‖c_κ‖²; member_of[slot] is its index.
 
-    One class after another, so that the sum being formed stays in the processor's nearest cache.
+    One class after another, so that the current sum stays in the processor's nearest cache.
     """
     k, d = means.shape
     begin = ints(k + 2, 0)
     for i in range(index.shape[0]):
         begin[member_of[rows.slot[index[i]]] + 2] += 1
-    begin[1] = 0  # those of no member
+    begin[1] = 0  # examples of no member
     for member in range(k):
         begin[member + 2] += begin[member + 1]
     own = ints(begin[k + 1], NONE)
@@ -141,7 +141,7 @@ def class_means(
         if member != NONE:
             own[begin[member + 1]] = index[i]
             begin[member + 1] += 1
-    # Now begin[m] and begin[m + 1] are where the examples of member m begin and end.
+    # Now begin[m] and begin[m + 1] delimit the examples of member m.
     total = zeros(d)
     for member in range(k):
         for j in range(d):
@@ -189,7 +189,7 @@ def send_to_nearest(
 def nearest_cells(
     X: Floats32, index: Ints, centroids: Floats32, half_square: Floats32, cells: Ints
 ) -> None:
-    """cells_i = argmax_k x_i·c_k − ½‖c_k‖² for the rows in ``index``; the first where none is.
+    """cells_i = argmax_k x_i·c_k − ½‖c_k‖² for the rows in ``index``; 0 if there is none.
 
     Four rows at a time, two centroids at a time: eight products for six loads.
     """
@@ -234,7 +234,7 @@ def nearest_cells(
 def keep_best(
     score: Floats32, offset: float, cell: int, best: Floats32, cells: Ints, first: int
 ) -> None:
-    """For four rows: note a centroid that is nearer than those before."""
+    """For four rows: record a centroid that is nearer than the previous ones."""
     for row in range(4):
         if score[row] - offset > best[row]:
             best[row] = score[row] - offset
@@ -243,7 +243,7 @@ def keep_best(
 
 @inner
 def nearest_cell(x: Floats32, centroids: Floats32, half_square: Floats32) -> int:
-    """argmax_k x·c_k − ½‖c_k‖² for one row, four centroids at a time; the first where none is."""
+    """argmax_k x·c_k − ½‖c_k‖² for one row, four centroids at a time; 0 if there is none."""
     k, d = centroids.shape
     best, cell = np.float32(-np.inf), 0
     whole = k - k % 4
@@ -283,9 +283,9 @@ def extend_ncm_split(
     arriving: Ints,
     settings: ForestSettings,
 ) -> float:
-    """A node's centroids with those of new classes among them.
+    """Add the centroids of new classes to those of a node.
 
-    The sides of the new centroids are those with the highest gain; the old keep theirs.
+    The sides of the new centroids maximise the gain; the old ones keep theirs.
     """
     source = reservoir(split, tree, node, at, arriving)
     k, vector = source.shape[0], tree.used[0].vectors
@@ -316,10 +316,10 @@ def extend_ncm_split(
 
 @inner
 def reservoir(split: NCMSplit, tree: Tree, node: int, at: AtNode, arriving: Ints) -> Ints:
-    """Which members a node shall have: written ready; NONE where new, else which it was.
+    """Choose the members of a node: written in place; NONE for new ones, else their old index.
 
-    A new class joins while there is room; after that it takes the place of a random member with
-    probability (members) / (classes seen so far), and is ignored otherwise.
+    A new class joins while there is room; after that it replaces a random member with probability
+    (members) / (classes seen so far), and is ignored otherwise.
     """
     size, first = tree.nodes[node].size, tree.nodes[node].member
     n_seen = at.slots.shape[0] - arriving.shape[0]
@@ -353,7 +353,7 @@ def merge_centroids(
     half_square: Floats32,
     n_slots: int,
 ) -> None:
-    """The old centroids as they are, and those of new classes from the examples at hand."""
+    """The old centroids unchanged, and those of new classes from the available examples."""
     member_of = ints(n_slots, NONE)
     n_new = 0
     for i in range(source.shape[0]):

@@ -2,15 +2,15 @@
 
     f(x) = sgn(w·x − b)                                                                     (Eq. 3)
     w = argmin λ/2 ‖w‖² + mean max(0, 1 − y (w·x − b)),  y one random meta-label per class  (Eq. 4)
-    RUST: w trained on from where it is, once for either side of a new class; the better stays
+    RUST: training of w continues, once for either side of a new class; the better one is kept
 
 w is a node's vector, b its threshold, its members are the classes at the node with their
-meta-labels. Training O(candidates · d) per step, 200 steps at least and ``max_steps`` at most;
-routing O(d).
+meta-labels. Training costs O(candidates · d) per step, at least 200 and at most ``max_steps``
+steps; routing O(d).
 
-Against the paper: hyperplanes have an intercept, the weight of one more feature that is always 1;
-q new classes at once are tried in 2q of the 2^q ways; a known class without a meta-label at a node
-takes the side on which most of its examples are.
+Deviations from the paper: hyperplanes have an intercept, the weight of an additional feature that
+is always 1; q new classes at once are tried in 2q of the 2^q ways; a known class without a
+meta-label at a node takes the side on which most of its examples are.
 """
 
 from typing import Any, NamedTuple
@@ -26,12 +26,12 @@ from everlearn.forest.route import dot, send
 from everlearn.forest.settings import NONE, ForestSettings, Side
 from everlearn.forest.tree import Records, Tree, TreeRows
 
-# Steps of stochastic gradient for one node, at least, so that small nodes converge.
+# Minimum number of gradient steps per node, so that small nodes converge.
 FEWEST_STEPS = 200
 
 
 class SVMSplit(NamedTuple):
-    """Nodes of linear SVMs: how many ways are tried, λ of Eq. 4, passes, and steps at most."""
+    """Settings of linear-SVM nodes: candidates, λ of Eq. 4, passes, and maximum steps."""
 
     n_candidates: int
     regularization: float
@@ -62,7 +62,7 @@ class Hyperplanes(NamedTuple):
 def find_svm_split(
     split: SVMSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
-    """Random meta-labels for the classes, a linear SVM for each way, the best of them."""
+    """Random meta-labels for the classes, a linear SVM for each, the best of them."""
     k, d = at.slots.shape[0], rows.X.shape[1]
     free = assignments(k - 1, split.n_candidates, True, tree.random)
     labels = flags(free.shape[0], k)
@@ -83,7 +83,7 @@ def train_and_adopt(
     planes: Hyperplanes,
     settings: ForestSettings,
 ) -> float:
-    """Train hyperplanes on from where they are, and give a node the best with its meta-labels."""
+    """Continue to train hyperplanes, and give a node the best one with its meta-labels."""
     train(split, tree, rows, at, planes)
     best, gain = best_hyperplane(rows, at, planes.W, planes.thresholds, settings)
     if best < 0:
@@ -118,8 +118,8 @@ def train(split: SVMSplit, tree: Tree, rows: TreeRows, at: AtNode, planes: Hyper
 
     Pegasos keeps w_t = z_t / (λ t) with z_{t+1} = z_t + [y w·x < 1] y x. All hyperplanes see the
     same examples, each drawn with probability proportional to its weight. t starts where the
-    step 1/(λ t) is 1/E‖x‖², so that no step overshoots. The intercept is the weight of one more
-    feature that is always 1; a threshold is its negative.
+    step 1/(λ t) is 1/E‖x‖², so that no step overshoots. The intercept is the weight of an
+    additional feature that is always 1; a threshold is its negative.
     """
     n, d = at.rows.shape[0], rows.X.shape[1]
     count = planes.W.shape[0]
@@ -164,7 +164,7 @@ def train(split: SVMSplit, tree: Tree, rows: TreeRows, at: AtNode, planes: Hyper
 def best_hyperplane(
     rows: TreeRows, at: AtNode, W: Floats32, thresholds: Floats32, settings: ForestSettings
 ) -> tuple[int, float]:
-    """The hyperplane with the highest gain, and the gain; fills in what side each example is on."""
+    """The hyperplane with the highest gain, and the gain; fills in the side of each example."""
     right = zero_table(W.shape[0], at.slots.shape[0])
     for i in range(at.rows.shape[0]):
         row = at.rows[i]
@@ -202,7 +202,7 @@ def send_by_plane(
 
 @inner
 def sides_of_plane(X: Floats32, index: Ints, w: Floats32, threshold: float, sides: Ints) -> None:
-    """On which side of a hyperplane each of several rows is; four at a time share w."""
+    """The side of a hyperplane for several rows; four at a time share w."""
     whole = index.shape[0] - index.shape[0] % 4
     for i in range(0, whole, 4):
         p, q, r, s = X[index[i]], X[index[i + 1]], X[index[i + 2]], X[index[i + 3]]
@@ -233,9 +233,9 @@ def extend_svm_split(
     arriving: Ints,
     settings: ForestSettings,
 ) -> float:
-    """A node's hyperplane trained on from where it is, new classes with meta-labels of their own.
+    """Continue to train a node's hyperplane, with meta-labels for new classes.
 
-    One new class is tried on either side (two SVMs); q new classes in 2q of the 2^q ways.
+    One new class is tried on both sides (two SVMs); q new classes in 2q of the 2^q ways.
     """
     known = known_sides(tree, node, rows, at)
     n_new, k, d = arriving.shape[0], at.slots.shape[0], rows.X.shape[1]
@@ -257,9 +257,9 @@ def extend_svm_split(
 
 @inner
 def known_sides(tree: Tree, node: int, rows: TreeRows, at: AtNode) -> Bytes:
-    """The meta-label of each class at a node: as it was trained, else where most of it goes.
+    """The meta-label of each class at a node: as trained, else the side of most of its examples.
 
-    ``at.sides`` says on which side each example is now.
+    ``at.sides`` holds the current side of each example.
     """
     lean = zeros(at.slots.shape[0])
     for i in range(at.rows.shape[0]):

@@ -1,4 +1,4 @@
-"""SVM forests as a learner: its parameters. The algorithm is in split_svm.py, grow.py and update/.
+"""The SVM forest as a learner; the algorithm is in split_svm.py, grow.py and update/.
 
 κ*(x) = argmax of the leaves' class distributions, averaged over the trees              (Eq. 2)
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class SVMForest(ForestClassifier):
     """A random forest of linear-SVM nodes that grows with new classes.
 
-    Each node sends an example to one side of a hyperplane, trained to tell a random half of the
+    Each node sends an example to one side of a hyperplane, trained to separate a random half of the
     classes from the other. Asking a tree costs O(d) per level.
 
     Parameters
@@ -24,35 +24,35 @@ class SVMForest(ForestClassifier):
     n_estimators : int, default=50
         The number of trees.
     update : {"uls", "igt", "rtst", "rust", "auto"}, default="rust"
-        What ``partial_fit`` does to trees that exist, from cheap to accurate: update the leaf
-        statistics only, also grow leaves, also reuse subtrees ("rust": the hyperplanes of the nodes
-        drawn are trained on from where they are, once for either side of a new class, and the
-        better is kept), also retrain subtrees ("rtst": the nodes drawn are grown again). These are
-        the paper's; "auto" grows a node again when it is several times as heavy as when it was
-        grown, and is about as accurate as "rtst" at the cost of "rust".
+        How ``partial_fit`` changes existing trees, from cheap to accurate: update only the leaf
+        statistics, also grow leaves, also reuse subtrees ("rust": training of the drawn nodes'
+        hyperplanes continues, once for either side of a new class, and the better one is kept),
+        also retrain subtrees ("rtst": the drawn nodes are grown again). These are the paper's;
+        "auto" grows a node again when it is several times as heavy as when it was grown, and is
+        about as accurate as "rtst" at the cost of "rust".
     update_fraction : float, default=0.05
-        π, the share of splitting nodes drawn for "rust" and "rtst": ⌈πN⌉ per call that brings a
-        new class. A call that brings only known classes draws in proportion to what it brings.
+        π, the share of splitting nodes drawn for "rust" and "rtst": ⌈πN⌉ per call with a new
+        class. A call with known classes only draws in proportion to the size of its batch.
     node_sampling : {"quality", "size", "uniform"}, default="quality"
         For "rust" and "rtst": draw nodes in inverse proportion to the information gained below
-        them (Eq. 10), in inverse proportion to the size of their subtree, or all alike.
+        them (Eq. 10), in inverse proportion to the size of their subtree, or uniformly.
     regularization : float, default=0.01
         λ of Eq. 4.
     epochs : int, default=5
-        Passes over the examples of a node, 200 steps at least.
+        Passes over the examples of a node; at least 200 steps.
     max_steps : int, default=20,000
-        At most so many steps at a node: with five passes, all of them up to 4,000 examples.
+        Maximum number of steps per node: five full passes up to 4,000 examples.
     n_candidates : int, default=20
-        How many random halves of the classes are tried at a node.
+        Number of random halves of the classes tried at a node.
     min_samples : float, default=10
-        μ: a split must leave more than this on both sides. Where an average class has fewer than
-        10 μ examples, a tenth of it takes the place of μ.
+        μ: a split must leave more than this on both sides. If an average class has fewer than 10 μ
+        examples, a tenth of it is used instead of μ.
     n_exemplars : int, optional
-        At most so many examples of a class are stored, a uniform sample of all that were taught;
-        each then counts for those it stands for. All are stored by default.
+        Maximum number of stored examples per class, a uniform sample of all that were taught; each
+        is weighted to represent the others. All are stored by default.
     whiten : bool, default=True
-        Bring features to mean zero and deviation one as the first batch has them. Give the first
-        classes in one batch, then.
+        Standardise features to mean zero and deviation one by the first batch, which should then
+        contain the first classes together.
     random_state : int, RandomState or None, default=None
         The same seed gives the same forest, whatever the number of workers.
     n_jobs : int, optional
@@ -82,18 +82,18 @@ class SVMForest(ForestClassifier):
     Notes
     -----
     *Promises*: a class exists from its first example, a rejected batch changes nothing, a file
-    holds the whole forest, and threads may ask while another teaches. Not promised: a batch is not
-    the same as its rows one by one, order matters, and ``forget`` takes examples out of the leaves
-    exactly but leaves the splitting functions they helped to choose. ``merge`` puts the trees of
-    two forests side by side; it is not the forest that all examples together would have given.
+    holds the whole forest, and threads may ask while another teaches. Not guaranteed: a batch
+    differs from its rows one by one, order matters, and ``forget`` removes examples from the leaves
+    exactly but keeps the splitting functions they helped to choose. ``merge`` combines the trees of
+    two forests; the result is not the forest trained on all examples together.
 
-    λ and epochs were chosen on held-out training examples of 50 classes of CIFAR-100; between
-    1e-4 and 1e-1 the choice hardly matters. Against the paper, hyperplanes have an intercept (the
-    weight of one more feature that is always 1), so that a forest that starts with a handful of
-    examples need not be centred; q new classes at once are tried in 2q of the 2^q ways; a known
-    class without a meta-label at a node takes the side on which most of its examples are. Where
-    the paper leaves a choice, it is made as :class:`NCMForest` says. The first use on a machine
-    compiles for some seconds; the result is kept on disk.
+    λ and epochs were chosen on held-out training examples of 50 classes of CIFAR-100; between 1e-4
+    and 1e-1 the choice hardly matters. Unlike in the paper, hyperplanes have an intercept (the
+    weight of an additional feature that is always 1), so that a forest that starts with a handful
+    of examples need not be centred; q new classes at once are tried in 2q of the 2^q ways; a known
+    class without a meta-label at a node takes the side on which most of its examples are. Other
+    choices that the paper leaves open are made as in :class:`NCMForest`. The first use on a machine
+    compiles for some seconds; the result is cached on disk.
 
     References
     ----------

@@ -1,13 +1,13 @@
-"""A tree as flat arrays over stored examples: what is where, copies, links and cuts.
+"""A tree as flat arrays over stored examples, with copies, links and cuts.
 
 Node 0 is the root; a node is a leaf when its left child is NONE. A splitting node owns ``size``
 members from ``member`` on, each a class and the side it was sent to, and vectors from ``vector``
 on: an NCM node one centroid c_κ per member with ½‖c_κ‖², a hyperplane node one w with a threshold.
-A leaf's examples are a doubly linked list over the rows; the distribution P_l(κ) is read off it.
+A leaf's examples are a doubly linked list over the rows, which gives the distribution P_l(κ).
 
 A tree is never changed under a reader. Teaching works on a copy; members and vectors, which are
-most of a tree, are shared by the copy, because they are only ever appended to: what a reader's
-``used`` counts stays as it is. A tree that two forests will teach needs an :func:`apart` copy.
+most of a tree, are shared by the copy, because they are only appended to: the part counted by a
+reader's ``used`` does not change. A tree that two forests will teach needs an :func:`apart` copy.
 """
 
 from typing import Any, NamedTuple
@@ -39,9 +39,9 @@ NODE = np.dtype(
 MEMBER = np.dtype([("slot", np.int32), ("side", np.uint8)])
 LINK = np.dtype([("leaf", np.int32), ("next", np.int32), ("previous", np.int32)])
 USED = np.dtype([("nodes", np.int64), ("members", np.int64), ("vectors", np.int64)])
-# A run of examples that is on its way down and has come to a node.
+# A run of examples that has reached a node on its way down.
 SEGMENT = np.dtype([("node", np.int32), ("begin", np.int64), ("end", np.int64)])
-# Vectors are given room for so many times those that are there.
+# Capacity of vectors, as a multiple of those in use.
 ROOM = 2
 LEAF = (NONE, NONE, NONE, NONE, NONE, 0, NONE, 0.0, 0.0, NONE, 0)
 
@@ -60,14 +60,14 @@ class Tree(NamedTuple):
     Attributes
     ----------
     nodes : NODE records
-        ``limit`` is the weight up to which a node is as good as when it was grown.
+        ``limit`` is the weight up to which a node need not be grown again.
     members : MEMBER records
     vectors, half_square : float32 arrays of shape (capacity, n_features) and (capacity,)
     links : LINK records, one per row
     used : one USED record
         How much of the arrays is in use.
     random : uint64 array of one number
-        The state of the tree's own random numbers.
+        The state of the tree's random number generator.
     """
 
     nodes: Records
@@ -89,11 +89,11 @@ class Tree(NamedTuple):
         return self.vectors[first : first + self.nodes["n_vectors"][node]]
 
 
-# Making, copying, making room.
+# Creation, copies, capacity.
 
 
 def planted(n_features: int, seed: np.uint64) -> Tree:
-    """A root without examples."""
+    """An empty root."""
     nodes = np.array([LEAF], NODE)
     return Tree(
         nodes,
@@ -107,7 +107,7 @@ def planted(n_features: int, seed: np.uint64) -> Tree:
 
 
 def own_copy(tree: Tree, n_rows: int) -> Tree:
-    """A tree to be taught without a reader of this one noticing, for so many rows."""
+    """A copy to be taught, with links for this many rows; the original is not affected."""
     links = lengthened(tree.links, len(tree.links), n_rows)
     links["leaf"][len(tree.links) :] = NONE
     return tree._replace(
@@ -119,12 +119,12 @@ def own_copy(tree: Tree, n_rows: int) -> Tree:
 
 
 def apart(tree: Tree) -> Tree:
-    """A copy that shares nothing."""
+    """An independent copy."""
     return Tree._make(array.copy() for array in tree)
 
 
 def with_room(tree: Tree, n_nodes: int, n_members: int, n_vectors: int) -> Tree:
-    """The tree with room for so many more nodes, members and vectors."""
+    """The tree with capacity for this many more nodes, members and vectors."""
     nodes, members, vectors = tree.used[0].tolist()
     tree = tree._replace(
         nodes=_longer(tree.nodes, nodes, n_nodes), members=_longer(tree.members, members, n_members)
@@ -135,9 +135,9 @@ def with_room(tree: Tree, n_nodes: int, n_members: int, n_vectors: int) -> Tree:
 
 
 def _with_vectors_moved(tree: Tree, n_more: int) -> Tree:
-    """The tree with its vectors where there is room for more.
+    """The tree with its vectors moved to a larger array.
 
-    They are most of a tree, so those that no node has any longer are left behind.
+    They are most of a tree, so vectors that no node uses any more are dropped.
     """
     nodes = tree.nodes[: tree.used["nodes"][0]]
     live = np.flatnonzero(nodes["parent"] != DEAD)
@@ -151,7 +151,7 @@ def _with_vectors_moved(tree: Tree, n_more: int) -> Tree:
 
 
 def _moved(array: NDArray[Any], places: NDArray[np.intp], length: int) -> NDArray[Any]:
-    """Some of its rows, and room for more, which costs nothing until it is written to."""
+    """Some of its rows, with spare capacity, which costs nothing until it is written to."""
     moved = np.empty((length, *array.shape[1:]), array.dtype)
     np.take(array, places, axis=0, out=moved[: len(places)], mode="clip")
     return moved
@@ -160,12 +160,12 @@ def _moved(array: NDArray[Any], places: NDArray[np.intp], length: int) -> NDArra
 def _longer(array: NDArray[Any], used: int, n_more: int) -> NDArray[Any]:
     if used + n_more <= len(array):
         return array
-    # By a factor, so that what is copied stays in proportion to what is kept.
+    # By a factor, so that copying stays in proportion to the size.
     return lengthened(array, used, max(used + n_more, used + used // 2))
 
 
 def lengthened(array: NDArray[Any], used: int, length: int) -> NDArray[Any]:
-    """A copy of so many of the first rows, with room for more behind them.
+    """A copy of the first rows, with spare capacity behind them.
 
     As bytes: numpy copies records field by field, which takes ten times as long.
     """
@@ -176,7 +176,7 @@ def lengthened(array: NDArray[Any], used: int, length: int) -> NDArray[Any]:
 
 
 def compacted(tree: Tree, marks: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.bool_]]:
-    """The tree without what was cut, once that is half of it, and the marks of its nodes.
+    """The tree without cut nodes, if those are half of it, and the marks of its nodes.
 
     Nodes are then in depth-first order.
     """
@@ -193,7 +193,7 @@ def compacted(tree: Tree, marks: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.bo
         return tree, marks
     live = subtree(tree, 0)
     nodes = tree.nodes[live]
-    place = np.full(used_nodes + 1, NONE, np.int32)  # the last for NONE itself
+    place = np.full(used_nodes + 1, NONE, np.int32)  # the last entry is for NONE itself
     place[live] = np.arange(len(live))
     for name in ("left", "right", "parent"):
         nodes[name] = place[nodes[name]]
@@ -213,7 +213,7 @@ def compacted(tree: Tree, marks: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.bo
 
 
 def _gathered(first: Ints, count: Ints) -> tuple[NDArray[np.intp], Ints]:
-    """Where runs are, one after another, and where each begins when they have been moved so."""
+    """The indices of concatenated runs, and the new beginning of each."""
     begin = np.cumsum(count) - count
     places = np.repeat(first - begin, count) + np.arange(count.sum())
     return places, begin.astype(np.int32)
@@ -236,7 +236,7 @@ def link(tree: Tree, row: int, leaf: int) -> None:
 
 @inner
 def unlink(tree: Tree, row: int) -> None:
-    """Take an example out of its leaf, if it is in one."""
+    """Remove an example from its leaf, if it is in one."""
     leaf = tree.links[row].leaf
     if leaf == NONE:
         return
@@ -252,7 +252,7 @@ def unlink(tree: Tree, row: int) -> None:
 
 @compiled
 def put_in(tree: Tree, index: Ints, leaves: Ints) -> None:
-    """Put examples into leaves, out of those they are in; first comes first in a list."""
+    """Move examples into leaves; the first comes first in a list."""
     for i in range(index.shape[0] - 1, -1, -1):
         unlink(tree, index[i])
         link(tree, index[i], leaves[i])
@@ -260,7 +260,7 @@ def put_in(tree: Tree, index: Ints, leaves: Ints) -> None:
 
 @compiled
 def take_out(tree: Tree, index: Ints) -> None:
-    """Take examples out of their leaves; the structure stays."""
+    """Remove examples from their leaves; the structure stays."""
     for i in range(index.shape[0]):
         unlink(tree, index[i])
 

@@ -1,8 +1,8 @@
-"""A tree as arrays of plain numbers, and back.
+"""Converts a tree to plain arrays, and back.
 
-Compiled code follows the numbers in a tree wherever they point. What comes from a file is therefore
-checked to be a tree, each stored example in one leaf and every number finite, before anything is
-asked of it. Errors name the array that is wrong.
+Compiled code follows the indices in a tree without checking them. Arrays from a file are therefore
+validated first: they must form a tree, with each stored example in one leaf and every number
+finite. Errors name the array that is wrong.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def plain_arrays(tree: "Tree") -> Arrays:
-    """A tree as arrays, without the room it has for more."""
+    """A tree as arrays, without spare capacity."""
     used = tree.used[0]
     nodes = tree.nodes[: used["nodes"]]
     return {
@@ -37,7 +37,7 @@ def plain_arrays(tree: "Tree") -> Arrays:
 
 
 def tree_from(parts: Arrays, split: Any, examples: ExampleStore) -> "Tree":
-    """What :func:`plain_arrays` took apart; ``DamagedModel`` if that is not a tree."""
+    """Inverse of :func:`plain_arrays`; ``DamagedModel`` if the arrays are not a tree."""
     from everlearn.forest.tree import LINK, MEMBER, NODE, USED, Tree
 
     for name in ("node.left", "link.leaf", "member_slot", "vectors"):
@@ -62,8 +62,8 @@ def tree_from(parts: Arrays, split: Any, examples: ExampleStore) -> "Tree":
         np.array([(n_nodes, n_members, n_vectors)], USED),
         stored(parts, "random", 1, dtype=np.uint64),
     )
-    _require(_within(members["slot"], NONE, examples.n_slots), "member_slot", "is of no class")
-    _require(_within(members["side"], 0, 2), "member_side", "is no side")
+    _require(_within(members["slot"], NONE, examples.n_slots), "member_slot", "is not a class")
+    _require(_within(members["side"], 0, 2), "member_side", "is not a side")
     _require_nodes(tree, split)
     _require_links(nodes, links, examples.slot)
     return tree
@@ -75,35 +75,35 @@ def _require_nodes(tree: "Tree", split: Any) -> None:
     inner = np.flatnonzero((nodes["parent"] != DEAD) & (nodes["left"] != NONE))
     splits, parent = nodes[inner], nodes["parent"]
     _require(parent[0] == NONE, "node.parent", "gives the root a parent")
-    _require(_within(parent, DEAD, n), "node.parent", "is no node")
+    _require(_within(parent, DEAD, n), "node.parent", "is not a node")
     for child in ("left", "right"):
-        _require(_within(splits[child], 1, n), f"node.{child}", "is no node")
-        # With one parent each, which agrees, children can neither be shared nor form a circle.
+        _require(_within(splits[child], 1, n), f"node.{child}", "is not a node")
+        # With one matching parent each, children can be neither shared nor circular.
         _require(np.all(parent[splits[child]] == inner), f"node.{child}", "crosses node.parent")
     _require(np.all(splits["left"] != splits["right"]), "node.right", "is node.left")
-    # Leaves too: what they own is nothing, but a count of it is followed when a tree is packed.
+    # Leaves too: they own nothing, but the count is used when a tree is packed.
     live = nodes[parent != DEAD]
     for first, count, end, name in (
         (live["member"], live["size"], len(tree.members), "node.member"),
         (live["vector"], live["n_vectors"], len(tree.vectors), "node.vector"),
     ):
         inside = (first >= 0) & (count >= 0) & (first.astype(np.int64) + count <= end)
-        _require(np.all(inside | (count == 0)), name, "points where nothing is stored")
+        _require(np.all(inside | (count == 0)), name, "points to unused entries")
     fits = np.all(split.fits(splits, tree.vectors.shape[1]))
-    _require(fits, "node.n_vectors", "is not what the nodes of this kind of forest need")
-    _require(np.all(nodes["limit"] >= 0), "node.limit", "is no weight")
+    _require(fits, "node.n_vectors", "does not match this kind of forest")
+    _require(np.all(nodes["limit"] >= 0), "node.limit", "is not a weight")
 
 
 def _require_links(nodes: NDArray[Any], links: NDArray[Any], slot: NDArray[np.int32]) -> None:
     n, n_rows = len(nodes), len(links)
     leaf, after, before = links["leaf"], links["next"], links["previous"]
     _require(n_rows <= len(slot), "link.leaf", "has more rows than there are examples")
-    _require(_within(leaf, NONE, n), "link.leaf", "is no node")
+    _require(_within(leaf, NONE, n), "link.leaf", "is not a node")
     held = np.flatnonzero(leaf != NONE)
     stored_rows = np.flatnonzero(slot != NONE)
     _require(np.array_equal(held, stored_rows), "link.leaf", "is not one leaf for each example")
     splits = (nodes["left"] != NONE) | (nodes["parent"] == DEAD)
-    _require(not splits[leaf[held]].any(), "link.leaf", "is no leaf")
+    _require(not splits[leaf[held]].any(), "link.leaf", "is not a leaf")
     _require(_within(after[held], NONE, n_rows), "link.next", CROSSING)
     _require(_within(before[held], NONE, n_rows), "link.previous", CROSSING)
     last, first = after[held] == NONE, before[held] == NONE

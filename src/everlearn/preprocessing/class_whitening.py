@@ -1,15 +1,15 @@
-"""Whitening by the within-class covariance of some classes, for classes to come.
+"""Whitening by the within-class covariance of base classes, for later classes.
 
     z = (ε I + (1 − ε) W / ν)^(−½) (x − m),    z / ‖z‖
 
 W is the covariance within the classes of the first batch, ν its mean variance tr(W) / d, m the mean
-of all its examples. What varies within classes (light, pose, background) does so in much the same
-way for classes to come: one example of a new class says little, what the others vary in says which
-differences do not matter. Directions are weighed and none is left out: those that tell the first
-classes apart need not be those that tell others apart, and projections onto them lose more than
-they gain (docs/quality.md).
+of all its examples. Variation within classes (light, pose, background) is similar for later
+classes: one example of a new class says little, but the variation of the others shows which
+differences do not matter. Directions are weighted and none is dropped: those that separate the
+first classes need not separate others, and projecting onto them loses more than it gains
+(docs/quality.md).
 
-Cost: O(n d² + d³) once, O(d²) an example. Memory d² numbers.
+Cost: O(n d² + d³) once, O(d²) per example. Memory is d² numbers.
 """
 
 from functools import partial
@@ -36,40 +36,40 @@ class ClassWhitening(
     TransformerMixin,
     StreamingEstimator,
 ):
-    """Whiten by what varies within the classes of the first batch, then length one.
+    """Whiten by the variation within the classes of the first batch, then normalise to length one.
 
-    Later batches change nothing, so that a learner behind it lives in a fixed space. Give the first
+    Later batches change nothing, so that a learner behind it works in a fixed space. Give the first
     classes in one batch: dozens of them, with dozens of examples each.
 
     Parameters
     ----------
     shrinkage : float in (0, 1], default=0.75
-        ε, the share of equal variances; 1 takes the mean away and leaves directions as they are.
+        ε, the share of equal variances; 1 only subtracts the mean.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
     matrix_ : ndarray of shape (n_features, n_features)
-        What examples, less the mean, are multiplied by.
+        Matrix by which centred examples are multiplied.
     n_features_in_ : int
 
     See Also
     --------
-    InitialWhitening : Each feature by itself, without labels.
-    PowerNormalizer : What to put before it where features come from a network.
-    StreamingLDA : Whitens by the same covariance to answer, of the classes it answers about.
+    InitialWhitening : Each feature separately, without labels.
+    PowerNormalizer : Use it first if features come from a network.
+    StreamingLDA : Uses the within-class covariance of the classes it answers about.
 
     Notes
     -----
-    Where it pays: new classes with one to five examples, beside others that are well known.
-    Learned on the classes it is used for it gains nothing.
+    Useful for new classes with one to five examples, beside others that are well known. Fitted on
+    the same classes it gains nothing.
 
-    *Cost*: O(d²) a row, and O(n d² + d³) for the first batch.
+    *Cost*: O(d²) per row, and O(n d² + d³) for the first batch.
 
-    *Promises*: the map is fixed after the first batch, which does not depend on the order in
-    it; so a learner behind it keeps its own promises from then on. In a ``StreamPipeline``, where
-    the transformer has learned from the same examples, forgetting and merging are refused: fit it
-    before, and teach the learner what ``transform`` returns.
+    *Promises*: the map is fixed after the first batch, independent of the order within it; a
+    learner behind it keeps its own promises from then on. In a ``StreamPipeline``, where the
+    transformer has learned from the same examples, forgetting and merging are refused: fit it
+    before, and train the learner on the result of ``transform``.
 
     Examples
     --------
@@ -93,13 +93,13 @@ class ClassWhitening(
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn the map from these examples and the classes they are of."""
+        """Learn the map from these examples and their classes."""
         return self._copy_on_write(lambda changed: changed._take(X, y, sample_weight))
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """The first time as ``fit``; after that nothing changes."""
+        """The first call is like ``fit``; later ones change nothing."""
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight)
         if device_of(X) is None:
@@ -135,7 +135,7 @@ class ClassWhitening(
         rows = self._rows(X if device_of(X) is None else as_numpy(X), reset=True)
         labels, weights = checked_labelled(y, sample_weight, len(rows), type(self).__name__)
         slots = Labels().encode(labels)[0]
-        if weights is not None:  # what weighs nothing was not there
+        if weights is not None:  # rows of weight zero are ignored
             there = weights > 0
             rows, weights, slots = rows[there], weights[there], slots[there]
         moments = Moments(rows.shape[1])
@@ -154,7 +154,7 @@ class ClassWhitening(
         return "matrix_" in self.__dict__
 
     def _begin(self, n_features: int) -> None:
-        """There is nothing to whiten by before the first batch."""
+        """Nothing to do before the first batch."""
 
     def _own_state(self) -> State:
         return {"mean": self.mean_, "matrix": self.matrix_}, {}
@@ -165,7 +165,7 @@ class ClassWhitening(
 
 
 def _whitening(moments: Moments, shrinkage: float) -> Array:
-    """(ε I + (1 − ε) W / ν)^(−½); I where nothing varies within classes."""
+    """(ε I + (1 − ε) W / ν)^(−½); I if nothing varies within classes."""
     if not moments.scatter_trace > 0:
         return np.eye(moments.n_features)
     variances, Q = spectrum(moments.upper_scatter())

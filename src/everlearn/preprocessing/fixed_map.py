@@ -1,8 +1,8 @@
 """Stateless transformers: a fixed function of each example.
 
-A learner behind such a transformer keeps every promise it makes on its own: what it adds up is
-measured along axes that never move, so examples come in any order, and merging and forgetting are
-exact (see :class:`everlearn.StreamPipeline`).
+A learner behind such a transformer keeps all its promises: the coordinates never change, so
+examples may come in any order, and merging and forgetting are exact (see
+:class:`everlearn.StreamPipeline`).
 """
 
 from functools import partial
@@ -19,9 +19,9 @@ from everlearn.estimator import Promise, StreamingEstimator
 
 
 class FixedMap(TransformerMixin, StreamingEstimator):
-    """What fixed transformers share; each says what it makes of rows in ``_map``."""
+    """Base class of fixed transformers; each defines ``_map``."""
 
-    # Whether every bit of a row is the same in whatever batch it comes.
+    # Whether every bit of a row is independent of its batch.
     row_by_row = False
 
     @property
@@ -36,11 +36,11 @@ class FixedMap(TransformerMixin, StreamingEstimator):
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Take note of the number of features; nothing is learned."""
+        """Set the number of features; nothing is learned."""
         return self._copy_on_write(lambda changed: changed._note(X, reset=True))
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """The first time as ``fit``; after that only a look at the number of features."""
+        """The first call is like ``fit``; later ones only check the number of features."""
         return self._copy_on_write(lambda changed: changed._note(X, reset=not changed._is_begun()))
 
     def learn_one(self, x: ArrayLike) -> Self:
@@ -51,7 +51,7 @@ class FixedMap(TransformerMixin, StreamingEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> Array:
-        """The examples as this transformer sees them, one row each."""
+        """The transformed examples, one row each."""
         device = device_of(X)
         if device is None:
             return like(self._map(self._rows(X)), X)
@@ -60,7 +60,7 @@ class FixedMap(TransformerMixin, StreamingEstimator):
         return mapped(device, rows, partial(self._map_at, device), width=self._width)
 
     def transform_one(self, x: ArrayLike) -> Array:
-        """One example as this transformer sees it."""
+        """One transformed example."""
         self._require_fitted()
         seen: Array = self._map(self._vector(x, "transform_one")[None])[0]
         return like(seen, x)
@@ -77,28 +77,28 @@ class FixedMap(TransformerMixin, StreamingEstimator):
 
     @property
     def _width(self) -> int:
-        """Features that come out."""
+        """Number of output features."""
         return int(getattr(self, "_n_features_out", self.n_features_in_))
 
     def _require_fitted(self) -> None:
         if not self._is_begun():
             name = type(self).__name__
             raise NotFittedError(
-                f"This {name} instance is not fitted yet: it does not know how many features there "
-                "are. Call fit or partial_fit first."
+                f"This {name} instance is not fitted yet: the number of features is not known. "
+                "Call fit or partial_fit first."
             )
 
     def _is_begun(self) -> bool:
         return "n_features_in_" in self.__dict__
 
     def _begin(self, n_features: int) -> None:
-        """There is no state to begin with."""
+        """Nothing to do: there is no state."""
 
     def _own_state(self) -> State:
         return {}, {}
 
     def _own_restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
-        """There is no state to take over."""
+        """Nothing to do: there is no state."""
 
 
 def in_blocks(n_rows: int, size: int) -> list[slice]:

@@ -1,11 +1,11 @@
-"""Features after a signed power, at length one.
+"""Power normalisation: a signed power of each feature, then length one.
 
     z = sign(x) |x|^p,    z / ‖z‖
 
-A network's last features are counts of how often something was seen: a few are large, most are
-small, and the large ones vary most. The power (½ is the Hellinger map of a histogram) evens the
-variances out, the length takes away how strongly the whole picture excites the network. Both are
-functions of one example, so nothing is learned and every promise of the learner behind it holds.
+A network's last features are like counts: a few are large, most are small, and the large ones vary
+most. The power (½ is the Hellinger map of a histogram) equalises the variances; normalising the
+length removes the overall activation. Both are functions of one example, so nothing is learned and
+the learner behind it keeps all its promises.
 
 Cost: O(d) per example.
 """
@@ -21,14 +21,14 @@ from everlearn.validation import require_flag, require_number
 
 
 class PowerNormalizer(OneToOneFeatureMixin, FixedMap):
-    """Raise features to a power, keeping their signs, and bring each example to length one.
+    """Raise features to a power, keeping their signs, and normalise each example to length one.
 
     Parameters
     ----------
     power : float in (0, 1], default=0.5
-        p; 1 leaves the features as they are.
+        p; 1 leaves the features unchanged.
     unit_length : bool, default=True
-        Bring every example to length one afterwards. An example of zeros stays zero.
+        Normalise every example to length one afterwards. A zero example stays zero.
 
     Attributes
     ----------
@@ -36,12 +36,12 @@ class PowerNormalizer(OneToOneFeatureMixin, FixedMap):
 
     See Also
     --------
-    InitialWhitening : Mean zero and deviation one, as the first batch had them.
-    RandomFeatures : Wide random features of what comes out of this.
+    InitialWhitening : Mean zero and deviation one, by the first batch.
+    RandomFeatures : Random features of the result.
 
     Notes
     -----
-    *Cost*: O(d) a row.
+    *Cost*: O(d) per row.
 
     *Promises*: all of them: nothing is learned, so a learner behind it keeps its own.
 

@@ -3,20 +3,20 @@
     relu       φ(x) = √(2/D) max(0, Wᵀx),            φ(x)·φ(y) → the arc-cosine kernel of order 1
     fourier    φ(x) = √(2/D) cos(√(2γ) Wᵀx + b),     φ(x)·φ(y) → exp(−γ ‖x − y‖²)
 
-W is d × D with standard normal entries, b uniform on [0, 2π). Neither depends on the data, so what
-a closed-form learner adds up behind them stays additive: any order, merging and forgetting are
+W is d × D with standard normal entries, b uniform on [0, 2π). Neither depends on the data, so the
+statistics of a closed-form learner behind them stay additive: any order, merging and forgetting are
 exact, which adaptive projections lose (McDonnell et al., *RanPAC*, NeurIPS 2023; Rahimi and Recht,
 NeurIPS 2007; Cho and Saul, NeurIPS 2009).
 
-W is never stored: its columns are made from the seed, in blocks that do not depend on D, so two
-machines make the same ones (from the same 64-bit words of PCG64, through the inverse of the normal
-distribution function: the same to rounding), a model file holds the seed alone, and the first
-columns of a wider map are those of a narrower one. A learner cannot be widened without its
-examples all the same: products of new features with old ones were never added up.
+W is never stored: its columns are generated from the seed, in blocks that do not depend on D, so
+two machines generate the same ones (from the same 64-bit words of PCG64, through the inverse of the
+normal distribution function: the same up to rounding), a model file holds only the seed, and the
+first columns of a larger map are those of a smaller one. A learner still cannot be widened without
+its examples: products of new features with old ones were never accumulated.
 
-Cost per example: 2 d D operations; memory d D numbers for W while it is used. When D exceeds the
-number of examples the Gram matrix of φ is singular and badly conditioned: use a learner that
-chooses its regularization, as ``RecursiveRLSC(regularization="auto")`` does.
+Cost per example: 2 d D operations; memory is d D numbers for W while it is used. If D exceeds the
+number of examples, the Gram matrix of φ is singular and badly conditioned: use a learner that
+chooses its regularization, such as ``RecursiveRLSC(regularization="auto")``.
 """
 
 from typing import Any
@@ -32,27 +32,27 @@ from everlearn.preprocessing.fixed_map import FixedMap, in_blocks
 from everlearn.validation import require_one_of, require_positive, require_whole
 
 KINDS = ("relu", "fourier")
-# A Gram matrix of features wider than this has no room in any machine's memory.
+# A Gram matrix of more features would not fit into memory.
 MOST_COMPONENTS = 1_000_000
-# Columns made together; part of what a seed means, so never to be changed.
+# Columns generated together; part of the meaning of a seed, so never to be changed.
 COLUMNS = 256
-# Rows mapped together: wide enough for BLAS, and never n × D at once beside the result.
+# Rows mapped together: enough for BLAS, without a temporary n × D array.
 ROWS = 512
 
 
 class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
-    """Random features of a kernel, wide and fixed by a seed.
+    """Random features of a kernel, fixed by a seed.
 
     Parameters
     ----------
     n_components : int, default=5000
-        D, the width.
+        D, the number of features.
     kind : {"relu", "fourier"}, default="relu"
-        Which features; the first are those of RanPAC, the second those of the Gaussian kernel.
+        Those of RanPAC, or those of the Gaussian kernel.
     gamma : float, default=0.5
-        γ of the Gaussian kernel; for "fourier" alone. The default suits examples of length one.
+        γ of the Gaussian kernel; for "fourier" only. The default suits examples of length one.
     random_state : int, default=0
-        The seed. Learners are merged only where it is the same, so it is a number by default where
+        The seed. Learners can be merged only if it is the same, so the default is a number where
         scikit-learn has None: shards of one data set can be merged.
 
     Attributes
@@ -62,17 +62,17 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
     See Also
     --------
     sklearn.kernel_approximation.RBFSampler : Fourier features that change with numpy's version.
-    PowerNormalizer : What to put before it where features come from a network.
+    PowerNormalizer : Use it first if features come from a network.
 
     Notes
     -----
     On EfficientNet features of CIFAR-100 (50,000 images, one pass) ridge regression reaches 64 %;
-    behind a power normalisation and ReLU features 10,000 wide 69 %, 20,000 wide 70 %. On a tenth of
-    the images the gain is below one point: width pays with data.
+    with power normalisation and 10,000 ReLU features 69 %, with 20,000 70 %. On a tenth of the
+    images the gain is below one point: more features pay off with more data.
 
     *Promises*: all of them; see :mod:`everlearn.preprocessing.fixed_map`.
 
-    *Cost*: O(d D) a row.
+    *Cost*: O(d D) per row.
 
     References
     ----------
@@ -124,7 +124,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
         return mapped
 
     def _bend(self, projected: Array, phases: Array) -> None:
-        """The kind's function of Wᵀx, in place."""
+        """Apply the nonlinearity to Wᵀx, in place."""
         if self.kind == "relu":
             np.maximum(projected, 0.0, out=projected)
         else:
@@ -136,7 +136,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
     def _map_at(self, device: Device, rows: Any) -> Any:
         weights, phases = self._drawn_at(device)
         xp, height = device.xp, float(np.sqrt(2.0 / self.n_components))
-        if self.kind == "relu":  # W is scaled already: √(2/D) max(0, Wᵀx) = max(0, √(2/D) Wᵀx)
+        if self.kind == "relu":  # W is already scaled: √(2/D) max(0, Wᵀx) = max(0, √(2/D) Wᵀx)
             return xp.maximum(rows @ weights, device.zeros())
         return height * xp.cos(rows @ weights + phases)
 
@@ -154,7 +154,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
         return weights, phases
 
     def _drawn(self) -> tuple[Array, Array]:
-        """W and b, made when first needed and whenever a parameter was changed since."""
+        """W and b, generated when first needed and after a parameter was changed."""
         key = (self.n_features_in_, int(self.n_components), int(self.random_state))
         kept = self.__dict__.get("_kept_draw")
         if kept is None or kept[0] != key:
@@ -164,13 +164,13 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
 
     def __getstate__(self) -> dict[str, object]:
         state = super().__getstate__()
-        state.pop("_kept_draw", None)  # a copy makes its own from the seed
+        state.pop("_kept_draw", None)  # a copy regenerates it from the seed
         state.pop("_kept_there", None)
         return state
 
 
 def _draw(n_features: int, n_components: int, seed: int) -> tuple[Array, Array]:
-    """W and b of a seed; columns come in blocks, each from a generator of its own."""
+    """W and b of a seed; columns come in blocks, each from its own generator."""
     weights, phases = np.empty((n_features, n_components)), np.empty(n_components)
     for block, columns in enumerate(in_blocks(n_components, COLUMNS)):
         words = np.random.PCG64(np.random.SeedSequence([seed, block]))

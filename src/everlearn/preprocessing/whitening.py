@@ -2,9 +2,9 @@
 
     x ↦ (x − m) / max(s, floor · rms(s))
 
-m and s are taken once, from the first batch: what is learned later lives in the coordinates of
-what was learned before, so they must not move. The floor keeps a feature that hardly varied among
-the first classes from drowning all others when it does vary among later ones.
+m and s are estimated once, from the first batch: later examples share the coordinates of earlier
+ones, so they must not change. The floor keeps a feature that hardly varied among the first classes
+from dominating all others when it varies among later ones.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
 from everlearn.statistics.stored import stored
 from everlearn.validation import checked_weights
 
-# A deviation below this share of the root mean square deviation is taken to be that share.
+# Lower bound of a deviation, as a share of the root mean square deviation.
 FLOOR = 0.1
-# Whitened values beyond this are set to it, so that their squares stay finite in float32.
+# Whitened values are clipped here, so that their squares stay finite in float32.
 LARGEST = 1e9
-# Rows at a time, so that what is computed in between stays in the processor's cache.
+# Rows at a time, so that temporary arrays stay in the processor's cache.
 BLOCK_ROWS = 64
 
 
@@ -41,7 +41,7 @@ class Whitening:
 
     @classmethod
     def of(cls, X: Array, weights: Array | None) -> Self:
-        """The whitening that suits these examples."""
+        """The whitening fitted to these examples."""
         total = float(len(X)) if weights is None else float(weights.sum())
         mean, variance = np.zeros(X.shape[1]), np.zeros(X.shape[1])
         for part in blocks(len(X)):
@@ -54,7 +54,7 @@ class Whitening:
 
     @classmethod
     def at(cls, device: Device, X: Any, weights: Array | None) -> Self:
-        """The whitening that suits examples on a device; raises ``NotFinite``."""
+        """The whitening fitted to examples on a device; raises ``NotFinite``."""
         n_rows, width = (int(size) for size in X.shape)
         total = float(n_rows) if weights is None else float(weights.sum())
         with device.computing():
@@ -71,8 +71,8 @@ class Whitening:
 
     @classmethod
     def from_variance(cls, mean: Array, variance: Array) -> Self:
-        """The whitening of features with this mean and variance, which is used up."""
-        # What is left of a constant by rounding is no deviation.
+        """The whitening of features with this mean and variance, which is overwritten."""
+        # The rounding error of a constant is not a deviation.
         variance[variance <= (1e-12 * np.abs(mean)) ** 2] = 0.0
         floor = FLOOR * np.sqrt(variance.mean())
         deviation = np.maximum(np.sqrt(variance), floor if floor > 0 else 1.0)
@@ -80,11 +80,11 @@ class Whitening:
 
     @classmethod
     def none(cls, n_features: int) -> Self:
-        """Leave features as they are."""
+        """The identity."""
         return cls(np.zeros(n_features), np.ones(n_features))
 
     def __call__(self, X: Array, rows: NDArray[Any] | None = None) -> Single:
-        """Whitened features of all rows, or of these."""
+        """Whitened features of all rows, or of the given ones."""
         n_rows = len(X) if rows is None else len(rows)
         whitened = np.empty((n_rows, X.shape[1]), np.float32)
         for part in blocks(n_rows):
@@ -105,28 +105,28 @@ class InitialWhitening(
     TransformerMixin,
     StreamingEstimator,
 ):
-    """Bring features to mean zero and deviation one as the first batch has them.
+    """Standardise features to mean zero and deviation one by the first batch.
 
     Later batches change nothing, so that a learner behind it in a
-    :class:`everlearn.StreamPipeline` lives in a fixed space. Give the first classes in one batch.
+    :class:`everlearn.StreamPipeline` works in a fixed space. Give the first classes in one batch.
     Forests do this on their own.
 
     Attributes
     ----------
     mean_, scale_ : ndarray of shape (n_features,)
-        What is taken from each feature, and what the rest is divided by.
+        Subtracted from each feature, and its divisor.
     n_features_in_ : int
 
     See Also
     --------
-    sklearn.preprocessing.StandardScaler : Keeps following the stream.
+    sklearn.preprocessing.StandardScaler : Keeps adapting to the stream.
 
     Notes
     -----
     A feature whose deviation is less than a tenth of the root mean square deviation is divided by
-    that tenth; if no feature varies, all are divided by one. Values are cut off at ±10⁹.
+    that tenth; if no feature varies, all are divided by one. Values are clipped at ±10⁹.
 
-    *Cost*: O(d) a row.
+    *Cost*: O(d) per row.
 
     *Promises*: the map is fixed after the first batch, so a learner behind it keeps its own
     promises from then on.
@@ -148,20 +148,20 @@ class InitialWhitening(
     scale_: Array
 
     def __init__(self) -> None:
-        """There is nothing to choose."""
+        """There are no parameters."""
 
     @property
     def promises(self) -> frozenset[Promise]:
         return BOUNDED
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Take mean and deviation from these examples."""
+        """Estimate mean and deviation from these examples."""
         return self._copy_on_write(lambda changed: changed._take(X, sample_weight))
 
     def partial_fit(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """The first time as ``fit``; after that nothing changes."""
+        """The first call is like ``fit``; later ones change nothing."""
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight)
         on_device = device_of(X) is not None
@@ -224,7 +224,7 @@ class InitialWhitening(
         return "mean_" in self.__dict__
 
     def _begin(self, n_features: int) -> None:
-        """There is nothing to whiten by before the first batch."""
+        """Nothing to do before the first batch."""
 
     def _own_state(self) -> State:
         return {"mean": self.mean_, "scale": self.scale_}, {}

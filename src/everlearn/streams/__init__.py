@@ -1,4 +1,4 @@
-"""Examples, where they come from, and the order in which they are shown."""
+"""Labelled examples, their sources, and orderings of streams."""
 
 from everlearn.streams.examples import DataSet, Examples
 from everlearn.streams.orderings import (

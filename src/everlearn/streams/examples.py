@@ -1,4 +1,4 @@
-"""Labelled examples, and data sets made of a part to learn and a part to be asked."""
+"""Labelled examples, and data sets with a training and a test part."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False)
 class Examples:
-    """Rows, their labels and, where there are any, the instances they show.
+    """Rows, their labels and, optionally, their instances.
 
     Parameters
     ----------
@@ -22,8 +22,8 @@ class Examples:
         Feature vectors, images, or the paths of image files.
     y : ndarray of shape (n_examples,)
     instances : ndarray of shape (n_examples,), optional
-        Which object, or which video, an example comes from. Examples of one instance are in the
-        order in which they were recorded.
+        The object or video an example comes from. Examples of one instance are in the order of
+        recording.
     """
 
     X: NDArray[Any]
@@ -57,7 +57,7 @@ class Examples:
         return Examples(self.X[indices], self.y[indices], instances)
 
     def batches(self, order: Indices, size: int = 1) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """A stream: (X, y) of ``size`` examples at a time, in the order given."""
+        """A stream of (X, y), ``size`` examples at a time, in the given order."""
         for start in range(0, len(order), size):
             chosen = order[start : start + size]
             yield self.X[chosen], self.y[chosen]
@@ -65,14 +65,14 @@ class Examples:
 
 @dataclass(frozen=True)
 class DataSet:
-    """Examples to learn from and examples to be asked about."""
+    """Examples for training and examples for testing."""
 
     name: str
     train: Examples
     test: Examples
 
     def only(self, classes: Any) -> "DataSet":
-        """The same with these classes alone."""
+        """The part with these classes only."""
         return DataSet(
             self.name,
             self.train.take(np.isin(self.train.y, classes)),

@@ -1,6 +1,6 @@
-"""The order in which examples are shown.
+"""Orderings of a stream.
 
-Every function takes labels (and instances) and gives positions; nothing is copied, and the same
+Every function takes labels (and instances) and returns positions; nothing is copied, and the same
 seed gives the same order.
 
     iid, class_iid, instance, class_instance     Hayes and Kanan 2020, Sec. 4.2
@@ -36,14 +36,14 @@ def class_iid(y: ArrayLike, seed: Seed = 0) -> Indices:
 
 
 def instance(y: ArrayLike, instances: ArrayLike | None, seed: Seed = 0) -> Indices:
-    """One video after another, in random order; each as it was recorded. Classes come back."""
+    """One video after another, in random order, each as recorded; classes recur."""
     rng = np.random.default_rng(seed)
     videos = _videos(y, instances)
     return _joined([videos[index] for index in rng.permutation(len(videos))])
 
 
 def class_instance(y: ArrayLike, instances: ArrayLike | None, seed: Seed = 0) -> Indices:
-    """One class after another; its videos one after another, each as it was recorded."""
+    """One class after another; its videos one after another, each as recorded."""
     rng = np.random.default_rng(seed)
     labels = np.asarray(y)
     videos = _videos(labels, instances)
@@ -64,16 +64,16 @@ def class_batches(
 ) -> list[Indices]:
     """First the examples of ``initial`` classes, then those of ``step`` more at a time.
 
-    The last batch holds what is left. Classes come in random order, or in that of ``classes``;
-    examples of a batch are shuffled.
+    The last batch holds the rest. Classes come in random order, or in that of ``classes``; examples
+    of a batch are shuffled.
     """
     labels = np.asarray(y)
     rng = np.random.default_rng(seed)
     classes = rng.permutation(np.unique(labels)) if classes is None else np.asarray(classes)
     if not 1 <= initial <= len(classes) or step < 1:
         raise InvalidParameter(
-            f"initial is between 1 and the {len(classes)} classes there are and step at least 1, "
-            f"not {initial} and {step}"
+            f"initial must be between 1 and the number of classes, {len(classes)}, and step at "
+            f"least 1, not {initial} and {step}"
         )
     starts = [0, *range(initial, len(classes), step), len(classes)]
     return [
@@ -85,7 +85,7 @@ def class_batches(
 
 @dataclass(frozen=True)
 class RareClassSplit:
-    """Positions: what is learned first, the rare class one by one, and what is chosen by."""
+    """Positions of the balanced part, the rare class one by one, and the validation part."""
 
     balanced: Indices
     rare: Indices
@@ -103,7 +103,7 @@ def balanced_then_rare(
 ) -> RareClassSplit:
     """``n_balanced`` examples of every class but one, then up to ``n_rare`` of that one.
 
-    Validation examples are of the balanced classes alone, as in Sec. VI-A, step 3.
+    Validation examples are of the balanced classes only, as in Sec. VI-A, step 3.
     """
     rng = np.random.default_rng(seed)
     labels = np.asarray(y)
@@ -128,7 +128,7 @@ def balanced_then_rare(
 
 
 def alternating(y: ArrayLike, positive: Any, seed: Seed = 0) -> Indices:
-    """An example of ``positive``, one of any other class, and so on until either runs out."""
+    """Alternate examples of ``positive`` and of other classes until either runs out."""
     rng = np.random.default_rng(seed)
     labels = np.asarray(y)
     ours = rng.permutation(np.flatnonzero(labels == positive))

@@ -1,11 +1,11 @@
-"""Where examples come from: folders of images, and loaders of batches.
+"""Sources of examples: folders of images, and loaders of batches.
 
     image_folder         one folder per class
     split_folders        train/CLASS/…, val/CLASS/…
     from_loader          a torch DataLoader, or any iterable of (X, y) batches
 
-Images of a folder stay on disk: ``X`` holds their paths, and :func:`read_images` decodes those that
-are wanted, under the limits of :mod:`everlearn.images.decode`.
+Images of a folder stay on disk: ``X`` holds their paths, and :func:`read_images` decodes the
+requested ones, under the limits of :mod:`everlearn.images.decode`.
 """
 
 from collections.abc import Iterable
@@ -65,7 +65,7 @@ def read_images(paths: Iterable[str], *, side: int, grey: bool = False) -> NDArr
 
 
 def image_files(folder: str | Path) -> list[Path]:
-    """Every file below a folder that is named like an image and not hidden, sorted."""
+    """Every image file below a folder, by suffix, without hidden ones, sorted."""
     root = Path(folder)
     if not root.is_dir():
         raise MissingData(f"{root} is not a folder; put the images there, one folder per class")

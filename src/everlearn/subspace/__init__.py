@@ -1,4 +1,4 @@
-"""Eigenspaces that learn image by image, and repair what they are shown."""
+"""Incremental eigenspaces (PCA), and a robust form that repairs occluded images."""
 
 from everlearn.public_names import public_names
 

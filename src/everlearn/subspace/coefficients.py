@@ -1,16 +1,16 @@
-"""The coefficients of every image seen, kept up to date without touching them at every step.
+"""Keeps the coefficients of every image up to date, without touching them at every step.
 
-Steps 5 and 8 of Skočaj and Leonardis (2002), Sec. 3, move all n coefficient vectors into the new
-basis whenever an image is added, which costs O(n k²) a step. Here a change of basis is only noted
-down:
+Steps 5 and 8 of Skočaj and Leonardis (2002), Sec. 3, transform all n coefficient vectors into the
+new basis whenever an image is added, which costs O(n k²) per step. Here a change of basis is only
+recorded:
 
-    c ← E (c − s)        E: the new basis in the old one,  s: where the old mean went
+    c ← E (c − s)        E: the new basis in terms of the old one,  s: the shift of the mean
 
-Blocks of rows wait in the basis they were written in; between two blocks stands the change that
-all rows before it still have to go through. When a block has grown as long as the one before it,
-the two are joined (as the digits of a binary counter carry) and the changes around them composed,
-so each row is moved O(log n) times in all: O(k³ + k² log n) a step on average, and at most
-log₂ n changes are kept.
+Blocks of rows keep the basis they were written in; between two blocks is the change that all rows
+before it still have to undergo. When a block has grown as long as the one before it, the two are
+joined (like the carry of a binary counter) and the changes around them composed, so each row is
+transformed O(log n) times in all: O(k³ + k² log n) per step on average, and at most log₂ n changes
+are kept.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ Turn = tuple[Array, Array]
 
 
 class Coefficients:
-    """Rows of coordinates in a basis that keeps changing.
+    """Coordinates of images in a changing basis.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class Coefficients:
         self._open: list[Array] = [] if rows is None or not len(rows) else [rows]
 
     def append(self, rows: Array) -> None:
-        """Coordinates of further images; their width may have grown since the last turn."""
+        """Append coordinates of further images; the basis may have grown since the last change."""
         self._open.append(rows)
 
     def turn(self, E: Array, shift: Array) -> None:
-        """The basis changed: c ← E (c − shift)."""
+        """Record a change of basis: c ← E (c − shift)."""
         self._blocks.append(_stacked(self._open, E.shape[1]))
         self._turns.append((E, E @ shift))
         self._open = []
@@ -47,7 +47,7 @@ class Coefficients:
             self._join()
 
     def read(self, width: int) -> Array:
-        """All rows in the present basis, oldest first."""
+        """All rows in the current basis, oldest first."""
         while len(self._blocks) > 1:
             self._join()
         rows = (
@@ -58,7 +58,7 @@ class Coefficients:
         return self._open[0]
 
     def _join(self) -> None:
-        """Carry the last block but one into the basis of the last."""
+        """Transform the last block but one into the basis of the last, and join them."""
         last = self._blocks.pop()
         final = self._turns.pop()
         turn = self._turns.pop()
@@ -69,7 +69,7 @@ class Coefficients:
 
 
 def _turned(rows: Array, turn: Turn) -> Array:
-    """Rows c after c ← E c − t; directions that came later are zero in them."""
+    """Rows after c ← E c − t; later directions are zero in them."""
     E, moved = turn
     turned: Array = rows @ E[:, : rows.shape[1]].T - moved
     return turned
@@ -81,7 +81,7 @@ def _composed(first: Turn, then: Turn) -> Turn:
 
 
 def _stacked(blocks: list[Array], width: int) -> Array:
-    """Blocks under each other; directions that a block did not know yet are zero in it."""
+    """Stacked blocks; directions that a block did not have are zero in it."""
     stacked = np.zeros((sum(len(block) for block in blocks), width))
     start = 0
     for block in blocks:

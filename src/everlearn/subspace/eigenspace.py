@@ -1,4 +1,4 @@
-"""An eigenspace that takes in one image after the other, or block after block.
+"""An eigenspace that is updated image by image, or block by block.
 
 Skočaj and Leonardis (2002), *Incremental approach to robust learning of eigenspaces*, Sec. 3. Their
 symbols and ours, with images as rows:
@@ -14,21 +14,20 @@ of A' enters step 6, and it follows each image by a rank-one term,
 
     S ← S + n w / (n + w) (c − m)(c − m)ᵀ,     m ← m + w / (n + w) (c − m),
 
-so the coefficients A themselves are needed only by those who want to read them.
+so the coefficients A themselves are only needed if somebody wants to read them.
 
-The published algorithm cuts after every image. Here the basis may grow by ``guard`` directions
-beyond the ones kept, and those kept are ``guard`` more than asked for; what is asked is read from
-the leading ones. Directions that look faint when they first appear so have time to prove
-themselves, and the cut, an O(k² d) rotation, is paid once per ``guard`` images. ``guard=0`` is the
-published algorithm.
+The published algorithm truncates after every image. Here the basis may grow by ``guard`` directions
+beyond those kept, and ``guard`` more than requested are kept; results use the leading ones.
+Directions that are weak when they first appear thus have time to grow, and the truncation, an
+O(k² d) rotation, is paid once per ``guard`` images. ``guard=0`` is the published algorithm.
 
-A cut says which directions stay, not how the basis lies in them. It is turned as little as possible
-against the one before, so that coordinates measured earlier stay (nearly) right: ``steady`` axes.
-The eigenvectors themselves are computed when they are read.
+A truncation determines which directions stay, not the orientation of the basis. It is rotated as
+little as possible relative to the previous one, so that coordinates measured earlier stay (nearly)
+valid: ``steady`` axes. The eigenvectors themselves are computed when they are read.
 
-Cost per image O(k d), plus O(k² d) at a cut. Memory (k + 2 guard) d numbers. Sums are exact until
-the first cut; from then on the discarded directions are lost, so the result depends (a little) on
-the order of the images, and merging is approximate.
+Cost per image O(k d), plus O(k² d) at a truncation. Memory is (k + 2 guard) d numbers. Sums are
+exact until the first truncation; from then on discarded directions are lost, so the result depends
+(a little) on the order of the images, and merging is approximate.
 """
 
 from dataclasses import dataclass
@@ -42,23 +41,23 @@ from everlearn.errors import DamagedModel
 from everlearn.statistics.stored import stored, stored_number, stored_whole
 from everlearn.subspace.coefficients import Coefficients
 
-# What a file may claim at most: numbers whose fourth powers are finite, a basis that is one.
+# Limits on the content of a file: finite fourth powers, an orthonormal basis.
 LARGEST = 1e77
 SKEWEST = 1e-6
 
 # A residual below this share of the image's distance from the origin, or of the image itself, is
-# rounding, not a direction.
+# rounding error, not a direction.
 NEGLIGIBLE_OF_DISTANCE = 1e-10
 NEGLIGIBLE_OF_IMAGE = 1e-13
-# Cuts between two polishings of the basis; each cut costs about 1e-15 of orthonormality.
+# Truncations between two re-orthonormalisations; each costs about 1e-15 of orthonormality.
 POLISH_EVERY = 64
-# Rows taken at once where no cut limits it.
+# Rows processed at once if no truncation limits it.
 BLOCK_ROWS = 64
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Orthonormal axes of the wanted subspace: an image x is at axes (x − mean) + at_mean."""
+    """Orthonormal axes of the requested subspace: x has coordinates axes (x − mean) + at_mean."""
 
     E: Array  # the axes in the basis
     axes: Array
@@ -73,13 +72,13 @@ class Eigenspace:
     ----------
     n_features : int
     n_components : int, float or None
-        How many directions are wanted: a number, a share of the energy, or all.
+        Requested number of directions: a number, a share of the energy, or all.
     guard : int
-        Spare directions carried along while learning.
+        Additional directions carried along while learning.
     opening : float
-        The smallest residual (root mean square over the pixels) that opens a new direction.
+        Smallest residual (root mean square over the pixels) that adds a direction.
     forgetting : float
-        What the weight of all earlier images is multiplied with at every new one.
+        Factor applied to the weight of all earlier images at every new one.
     keep_coefficients : bool
     """
 
@@ -115,7 +114,7 @@ class Eigenspace:
     # Learning.
 
     def add(self, X: Array, weights: Array | None = None) -> None:
-        """Take in images; as one by one, in this order."""
+        """Add images; equivalent to one by one, in this order."""
         start = 0
         if self.n_images == 0:
             self._origin = X[0].copy()
@@ -128,7 +127,7 @@ class Eigenspace:
         self._read = {}
 
     def merge(self, other: "Eigenspace") -> None:
-        """Add another eigenspace (Hall, Marshall and Martin, 2000); exact where neither was cut."""
+        """Add another eigenspace (Hall, Marshall and Martin, 2000); exact before truncation."""
         if other.n_images == 0:
             return
         if self.n_images == 0:
@@ -182,11 +181,11 @@ class Eigenspace:
             self._cut()
 
     def _coordinates(self, D: Array, *, opening: float, images: Array | None = None) -> Array:
-        """Coordinates in the basis, which grows by the directions it lacks (steps 1-5)."""
+        """Coordinates in the basis, which is extended by missing directions (steps 1-5)."""
         known = self._basis
         inside = D @ known.T
         outside = D - inside @ known
-        # Once more: what the first projection left behind by rounding (Kahan: twice is enough).
+        # Repeated, to remove the rounding error of the first projection (Kahan: twice is enough).
         slip = outside @ known.T
         outside -= slip @ known
         inside += slip
@@ -222,7 +221,7 @@ class Eigenspace:
         self._scatter = scatter
 
     def _cut(self) -> None:
-        """Keep the span of the leading eigenvectors (steps 6-11)."""
+        """Truncate to the span of the leading eigenvectors (steps 6-11)."""
         values, vectors = _eigen(self._scatter)
         wanted = self._wanted(values)
         keep = min(self.width, wanted + self.guard)
@@ -250,7 +249,7 @@ class Eigenspace:
         return kept + max(1, self.guard)
 
     def _wanted(self, values: Array) -> int:
-        """How many of the eigenvalues (descending) are asked for."""
+        """The number of requested eigenvalues, given in descending order."""
         if isinstance(self.n_components, int):
             return min(self.n_components, len(values))
         if self.n_components is None:
@@ -262,21 +261,21 @@ class Eigenspace:
 
     @property
     def width(self) -> int:
-        """How many directions are held, guards included."""
+        """Number of directions held, including guards."""
         return len(self._basis)
 
     @property
     def freedom(self) -> float:
-        """What a sum of squares is divided by for an unbiased variance: n − 1 for unit weights."""
+        """Divisor of a sum of squares for an unbiased variance: n − 1 for unit weights."""
         return max(self.weight - self.squared_weight / self.weight, 0.0)
 
     def principal(self) -> tuple[Array, Array]:
-        """The wanted eigenvectors as rows, and the scatter along each, strongest first."""
+        """The requested eigenvectors as rows, and the scatter along each, strongest first."""
         frame = self.frame("principal")
         return frame.axes, frame.scatter
 
     def frame(self, kind: str) -> "Frame":
-        """Axes of the wanted subspace: "principal" ones, or "steady" ones."""
+        """Axes of the requested subspace: "principal" or "steady"."""
         if kind not in self._read:
             values, vectors = _eigen(self._scatter)
             wanted = self._wanted(values)
@@ -292,7 +291,7 @@ class Eigenspace:
         return self._read[kind]
 
     def read_coefficients(self, kind: str) -> Array:
-        """The coefficients of every image seen, in the order taught, along these axes."""
+        """The coefficients of every image, in the order taught, along these axes."""
         assert self.coefficients is not None
         frame = self.frame(kind)
         rows: Array = (self.coefficients.read(self.width) - self._centre) @ frame.E.T
@@ -351,7 +350,7 @@ class Eigenspace:
 
 
 def _eigen(scatter: Array) -> tuple[Array, Array]:
-    """Eigenvalues, descending and not below zero, and eigenvectors as columns."""
+    """Descending, non-negative eigenvalues, and eigenvectors as columns."""
     values, vectors = np.linalg.eigh(scatter)
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 

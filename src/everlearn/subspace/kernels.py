@@ -1,4 +1,4 @@
-"""Compiled robust hypotheses of an image's coefficients."""
+"""Compiled robust estimation of an image's coefficients."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from everlearn.compiled import Array, compiled
 
 @compiled
 def _solve_in_place(G: Array, b: Array) -> None:
-    """Turn b into G⁻¹ b by Cholesky; the lower triangle of the definite matrix G is used up."""
+    """Solve G x = b by Cholesky; b becomes x, and the lower triangle of G is overwritten."""
     k = b.shape[0]
     for j in range(k):
         pivot = G[j, j]
@@ -46,8 +46,8 @@ def trimmed_fits(
     """Coefficients from each subset of pixels, by least squares and trimming.
 
     a = argmin Σ_p (δ_p − u_p·a)² + Σ_i ridge_i a_i²  over the pixels p of the subset; then up to a
-    quarter of them, those with the worst residuals above the threshold, are left out and the fit
-    is repeated, until none is left out or only ``least`` remain (Leonardis and Bischof, 2000).
+    quarter of them, those with the worst residuals above the threshold, are removed and the fit is
+    repeated, until none is removed or only ``least`` remain (Leonardis and Bischof, 2000).
     ``basis`` holds one row u_p per pixel.
     """
     n_subsets, size = subsets.shape
@@ -112,10 +112,10 @@ def explanation_costs(
     scale: float,
     threshold: float,
 ) -> Array:
-    """What each hypothesis leaves unexplained: Σ_p min(e_p², τ²) / σ² + Σ_i a_i² precision_i.
+    """The cost of each hypothesis: Σ_p min(e_p², τ²) / σ² + Σ_i a_i² precision_i.
 
-    The first term counts a pixel that is not explained as τ² / σ² and an explained one by its
-    error; the second is the prior of the coefficients. Lower is better.
+    The first term counts an unexplained pixel as τ² / σ² and an explained one by its error; the
+    second is the prior of the coefficients. Lower is better.
     """
     costs = np.empty(fits.shape[0])
     ceiling = threshold * threshold

@@ -1,19 +1,19 @@
-"""Projecting an image robustly: hypothesize, select, refine.
+"""Robust projection of an image: hypothesize, select, refine.
 
-Leonardis and Bischof (2000), *Robust recognition using eigenimages*, as Skočaj and Leonardis
-(2002), Sec. 4, use it: coefficients are computed from small subsets of the pixels, badly fitting
+Leonardis and Bischof (2000), *Robust recognition using eigenimages*, as used by Skočaj and
+Leonardis (2002), Sec. 4: coefficients are computed from small subsets of the pixels, badly fitting
 pixels are trimmed, and of several such hypotheses the one that explains most pixels best is kept.
-Pixels that it does not explain are outliers, and its reconstruction says what stood there.
+Pixels that it does not explain are outliers, and its reconstruction replaces them.
 
     hypothesis   least squares on a subset with the prior a_i ~ N(0, λ_i): ridge σ² / λ_i; trimming
     selection    lowest Σ_p min(e_p², τ²) / σ² + Σ_i a_i² / λ_i
-    refinement   least squares on all pixels explained (|e_p| ≤ τ), until these stay the same
+    refinement   least squares on all explained pixels (|e_p| ≤ τ), until these do not change
 
-Subsets are random windows of the image where its shape is known, else random pixels. Windows can
-lie clear of one large occluder, while a random set of pixels never does; and a flat occluder, which
-random pixels explain by a strange but consistent combination, cannot hide in them.
+Subsets are random windows of the image if its shape is known, otherwise random pixels. A window can
+avoid a large occluder, while a random set of pixels never does; and a flat occluder, which random
+pixels explain by an odd but consistent combination, cannot hide in windows.
 
-The same subsets serve every image, so an answer does not depend on what was asked before.
+The same subsets are used for every image, so an answer does not depend on earlier ones.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from everlearn.arrays import Array, Mask
 from everlearn.statistics.definite import definite_factor
 
 MOST_REFINEMENTS = 30
-# Pixels per unknown in a subset, and the fewest pixels it is trimmed to, per unknown.
+# Pixels per unknown in a subset, and the fewest pixels per unknown after trimming.
 PIXELS_PER_COEFFICIENT = 8
 LEAST_PER_COEFFICIENT = 2
 # Floors, as shares of the largest variance, that keep every least-squares problem definite.
@@ -36,7 +36,7 @@ LEAST_RIDGE = 1e-10
 
 @dataclass(frozen=True)
 class Explanation:
-    """An image as the eigenspace explains it.
+    """An image explained by the eigenspace.
 
     Attributes
     ----------
@@ -64,9 +64,9 @@ class RobustProjector:
     variances : ndarray of shape (n_components,)
         The prior variance of each coefficient.
     scale : float
-        The typical residual of a pixel that belongs to the scene, above zero.
+        Typical residual of a pixel that belongs to the scene, above zero.
     threshold : float
-        The residual above which a pixel is an outlier.
+        Residual above which a pixel is an outlier.
     subsets : ndarray of int, shape (n_hypotheses, n_pixels)
     image_shape : (height, width) or None
     smoothing : int
@@ -99,7 +99,7 @@ class RobustProjector:
         self._pixels = np.ascontiguousarray(components.T)
 
     def explain(self, image: Array, missing: Mask) -> Explanation:
-        """Find outliers; what is missing is known to be one."""
+        """Detect outliers; missing pixels count as outliers."""
         difference = np.where(missing, 0.0, image - self.mean)
         coefficients = self._best_hypothesis(difference, ~missing)
         outliers = missing
@@ -184,7 +184,7 @@ def random_subsets(
     window: float,
     random_state: int,
 ) -> NDArray[np.int64]:
-    """Pixels for each hypothesis: inside a random window where the shape is known, else anywhere.
+    """Pixels for each hypothesis: inside a random window if the shape is known, else anywhere.
 
     ``window`` is the window's side as a share of each side of the image.
     """

@@ -1,4 +1,4 @@
-"""An eigenspace that is learned from occluded images, and repairs them.
+"""Learns an eigenspace from occluded images, and repairs them.
 
 Skočaj and Leonardis (2002), Sec. 4. Each image is first projected robustly into the eigenspace
 learned so far (:mod:`everlearn.subspace.projection`); pixels that do not fit are replaced by the
@@ -7,8 +7,8 @@ The first images wait until there are enough of them for a robust start
 (:mod:`everlearn.subspace.seeding`).
 
 One image costs O(H m k² + d k² + H d k) for H hypotheses of m = O(k) pixels. Memory is that of the
-eigenspace, and until the start that of the waiting images. Not exact in any sense: what counts as
-an outlier depends on what was seen before.
+eigenspace plus, until the start, that of the waiting images. Nothing is exact: whether a pixel is
+an outlier depends on the images seen before.
 """
 
 from typing import Any, Self, cast
@@ -44,11 +44,11 @@ class RobustStreamingPCA(EigenspaceTransformer):
     ----------
     n_components : int, default=10
     image_shape : (height, width), optional
-        How a row is folded into an image. With it, hypotheses come from windows of the image
-        instead of scattered pixels, which is what large occluders call for.
+        Shape of the image in a row. With it, hypotheses come from windows of the image instead of
+        scattered pixels, which large occluders require.
     threshold : float, optional
-        The residual above which a pixel is an outlier. By default ``threshold_factor`` times the
-        residual that is typical of images not seen before, which is estimated all along.
+        Residual above which a pixel is an outlier. Defaults to ``threshold_factor`` times the
+        typical residual of unseen images, which is estimated continuously.
     threshold_factor : float, default=8.0
     smoothing : int, default=1
         Side of the square over which residuals are averaged before they are compared with the
@@ -58,8 +58,8 @@ class RobustStreamingPCA(EigenspaceTransformer):
     window : float, default=0.4
         Side of the windows, as a share of the image's.
     seed_images : int, default=50
-        So many images wait for a robust start. Until then the eigenspace is computed from those
-        that are there whenever it is asked.
+        Number of images collected for a robust start. Until then the eigenspace is computed from
+        those collected, whenever it is needed.
     most_outliers : float, default=0.6
         An image with a larger share of outliers is rejected: it is not learned.
     guard : int, default=8
@@ -67,7 +67,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
     half_life : float, optional
         As in :class:`StreamingPCA`.
     random_state : int, optional
-        Chooses the pixels of the hypotheses, the same for all images; None is a fixed choice.
+        Seed for the pixels of the hypotheses, the same for all images; None uses a fixed seed.
     keep_coefficients : bool, default=False
         Maintain the coefficients of every image that was accepted, k numbers each.
     forgetting : float
@@ -84,7 +84,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
     accepted_ : ndarray of bool
         Which images of the latest call were learned (or wait for the start).
     n_rejected_ : int
-        How many images were rejected so far.
+        Number of images rejected so far.
     coefficients_ : ndarray of shape (n_accepted, n_components_)
         With ``keep_coefficients=True``: those of the restored images along the present components.
         ``accepted_`` tells which images of a call have a row.
@@ -95,23 +95,23 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
     Notes
     -----
-    A start from images of one part of the sequence makes everything later an outlier: let images
-    come in an order in which the first ``seed_images`` show a bit of everything, or begin with
-    ``start`` from images known to be good.
+    A start from images of one part of the sequence makes everything later an outlier: use an order
+    in which the first ``seed_images`` show a bit of everything, or begin with ``start`` from images
+    known to be good.
 
-    ``weights`` say how reliable an image is, as in :class:`StreamingPCA`: they count in the
-    eigenspace. What is an outlier, and the threshold, are decided pixel by pixel without them, so a
-    weight of two is not the same as showing an image twice; hence they are not scikit-learn's
-    ``sample_weight``. An image of weight zero is not learned.
+    ``weights`` express the reliability of an image, as in :class:`StreamingPCA`: they count in the
+    eigenspace. Outliers and the threshold are determined per pixel without them, so a weight of two
+    is not the same as showing an image twice; hence they are not scikit-learn's ``sample_weight``.
+    An image of weight zero is not learned.
 
-    Missing pixels are NaN; other pixels are still examined. Pixels known to be outliers are given
-    by ``mask``; then the others are trusted, and nothing is looked for.
+    Missing pixels are NaN; the other pixels are still examined. Pixels known to be outliers are
+    given by ``mask``; then the others are trusted without examination.
 
-    Deviations from the papers: windows instead of scattered pixels; a prior on the coefficients;
-    a threshold that is estimated; the first images repair each other instead of being chosen
+    Deviations from the papers: windows instead of scattered pixels; a prior on the coefficients; an
+    estimated threshold; the first images repair each other instead of being chosen
     (``everlearn_papers.subspace.seeding.choose_seed`` chooses as the paper does, for ``start``).
 
-    *Cost*: O(h w k²) an image for h hypotheses from windows of w pixels, and O(k d).
+    *Cost*: O(h w k²) per image for h hypotheses from windows of w pixels, plus O(k d).
 
     *Promises*: memory is bounded. The order matters: the first images decide what is normal.
 
@@ -190,7 +190,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         mask : array-like of bool, shape (n_images, n_features), optional
             Where pixels are known to be outliers; all others are trusted.
         weights : array-like of shape (n_images,), optional
-            How much each image counts; 1 by default.
+            Weight of each image; 1 by default.
         """
         return self._copy_on_write(lambda changed: changed._learn(X, mask, weights, fresh=True))
 
@@ -214,7 +214,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
     def start(self, X: ArrayLike) -> Self:
         """Forget everything, then begin with images that are known to have no outliers.
 
-        They should show what varies: a bit of everything that will come.
+        They should show the full variation of later images.
         """
         return self._copy_on_write(lambda changed: changed._start_from(X))
 
@@ -258,11 +258,11 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.waiting_ = np.empty((0, n_features))
         self.waiting_trusted_ = np.empty(0, dtype=bool)
         self.waiting_weights_ = np.empty(0)
-        # What is derived from the rest when asked, and thrown away when that changes.
+        # Derived on demand, and discarded when the rest changes.
         self._derived: dict[str, Any] = {}
 
     def _take(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> Mask:
-        """Learn images, or let them wait for the start; False for those that are rejected."""
+        """Learn images, or collect them for the start; false for rejected ones."""
         accepted = np.ones(len(rows), dtype=bool)
         room = 0 if self.started_ else max(0, self.seed_images - len(self.waiting_))
         self._wait(rows[:room], missing[:room], trusted[:room], weights[:room])
@@ -271,7 +271,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         return accepted
 
     def _wait(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> None:
-        """Let images wait; start when there are enough."""
+        """Collect images; start when there are enough."""
         if not len(rows):
             return
         self.waiting_ = np.vstack([self.waiting_, np.where(missing, np.nan, rows)])
@@ -282,7 +282,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
             self._set_off(*self._all_waiting())
 
     def _all_waiting(self) -> tuple[Array, Mask, Mask, Array]:
-        """Images that wait: rows, which pixels are missing, which are trusted, and weights."""
+        """Collected images: rows, missing pixels, trusted pixels, and weights."""
         waiting = self.waiting_
         return waiting, np.isnan(waiting), self.waiting_trusted_, self.waiting_weights_
 
@@ -356,7 +356,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         return self.transform(row, mask=None if mask is None else np.asarray(mask)[None])[0]
 
     def restore(self, X: ArrayLike, mask: ArrayLike | None = None) -> Array:
-        """Images with outliers and missing pixels replaced by what the eigenspace expects there.
+        """Images with outliers and missing pixels replaced by the eigenspace's prediction.
 
         Parameters
         ----------
@@ -405,7 +405,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         return self._started().eigenspace_
 
     def _started(self) -> "RobustStreamingPCA":
-        """This learner; or, while images wait, one that was started from those."""
+        """This learner or, before the start, one started from the collected images."""
         if self.started_:
             return self
         if "started" not in self._derived:

@@ -1,13 +1,13 @@
-"""A robust start: an eigenspace from a handful of images of which most may be occluded.
+"""A robust start: an eigenspace from a few images, most of which may be occluded.
 
-Skočaj and Leonardis (2002), Sec. 4-5: the incremental method stands or falls with its first
-eigenspace, which should come from images that are clean and spread over the whole sequence.
+Skočaj and Leonardis (2002), Sec. 4-5: the incremental method depends on its first eigenspace, which
+should come from images that are clean and spread over the whole sequence.
 
-``robust_start`` holds that a pixel is an outlier when *other* images do not explain it. The images
-are dealt into folds; those of one fold are projected robustly into the eigenspace of the others,
-and what does not fit is replaced by its reconstruction; then the same with the repaired images, and
-with more and more components. Few components cannot imitate an occluder, and no image can vouch for
-its own.
+``robust_start`` treats a pixel as an outlier if *other* images do not explain it. The images are
+divided into folds; those of one fold are projected robustly into the eigenspace of the others, and
+pixels that do not fit are replaced by their reconstruction; then the same is repeated with the
+repaired images and an increasing number of components. Few components cannot reproduce an occluder,
+and no image is its own evidence.
 """
 
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from everlearn.subspace.projection import RobustProjector
 
 # From the median of |e| to the standard deviation of a Gaussian.
 MEDIAN_TO_SIGMA = 1.4826
-# The start: into how many folds images are dealt, in about how many steps components grow, and
-# how many further rounds there are with all of them.
+# Number of folds, approximate number of steps in which components grow, and number of further
+# rounds with all of them.
 FOLDS = 5
 GROWTH_STEPS = 8
 SETTLING_ROUNDS = 4
-# An outlier is the exception: no pixel can be one in more than this share of the images.
+# Outliers are exceptions: a pixel can be one in at most this share of the images.
 MOST_OFTEN = 0.5
 COMPLETION_ROUNDS = 30
 COMPLETION_TOLERANCE = 1e-3
 
 
 class SeedingSettings(Protocol):
-    """Makes a projector for an eigenspace."""
+    """Creates a projector for an eigenspace."""
 
     def __call__(
         self, mean: Array, components: Array, variances: Array, scale: float
@@ -41,7 +41,7 @@ class SeedingSettings(Protocol):
 
 @dataclass(frozen=True)
 class BatchFit:
-    """An eigenspace from a batch, and the images as it completes them."""
+    """An eigenspace from a batch, and the completed images."""
 
     mean: Array
     components: Array
@@ -51,7 +51,7 @@ class BatchFit:
 
 @dataclass(frozen=True)
 class Seed:
-    """Images repaired for a start, what was repaired, and the typical residual of unseen images."""
+    """Repaired images for a start, the repaired pixels, and the residual of unseen images."""
 
     completed: Array
     outliers: Mask
@@ -72,10 +72,10 @@ def batch_pca(X: Array, n_components: int) -> BatchFit:
 
 
 def complete_batch(X: Array, missing: Mask, n_components: int, scale: float) -> BatchFit:
-    """PCA of images with missing pixels: fill in, compute components, fill in again.
+    """PCA of images with missing pixels: alternate filling in and computing components.
 
-    Coefficients come from the visible pixels alone, with the prior σ² / λ_i; it stops when no
-    missing pixel moves by more than a thousandth of the images' spread.
+    Coefficients come from the visible pixels only, with the prior σ² / λ_i; it stops when no
+    missing pixel changes by more than a thousandth of the images' spread.
     """
     visible = (~missing).sum(axis=0)
     total = np.where(missing, 0.0, X).sum(axis=0)
@@ -108,9 +108,9 @@ def complete_batch(X: Array, missing: Mask, n_components: int, scale: float) -> 
 def robust_start(
     X: Array, missing: Mask, trusted: Mask, n_components: int, settings: SeedingSettings
 ) -> Seed:
-    """Repair images by each other.
+    """Repair images by means of each other.
 
-    ``trusted`` marks the images in which everything that is not missing is right.
+    ``trusted`` marks images whose visible pixels are all correct.
     """
     completed = complete_batch(X, missing, n_components, scale=0.0).completed
     outliers = missing.copy()
@@ -135,7 +135,7 @@ def robust_start(
                 outliers[i] = found.outliers
                 repaired[i] = np.where(found.outliers, found.reconstruction, X[i])
             scales.append(typical)
-        # A pixel that hardly any image gets right was learned wrongly, not occluded everywhere.
+        # A pixel that is wrong in almost every image was learned wrongly, not always occluded.
         misjudged = (outliers & ~missing).mean(axis=0) > MOST_OFTEN
         outliers[:, misjudged] = missing[:, misjudged]
         completed = np.where(misjudged & ~missing, X, repaired)
@@ -144,14 +144,14 @@ def robust_start(
 
 
 def _growing(n_components: int) -> list[int]:
-    """Numbers of components: from two to all in a few steps, then all of them for some rounds."""
+    """Numbers of components: from two to all in a few steps, then all for some rounds."""
     steps = np.geomspace(min(2, n_components), n_components, GROWTH_STEPS)
     growing = sorted(set(np.round(steps).astype(int).tolist()))
     return growing + [n_components] * SETTLING_ROUNDS
 
 
 def typical_size(residual: Array, mean: Array) -> float:
-    """The standard deviation of residuals by their median; never quite zero."""
+    """The standard deviation of residuals by their median; never exactly zero."""
     least = 1e-9 * float(np.abs(mean).max(initial=0.0)) + 1e-100
     if not residual.size:
         return least

@@ -1,10 +1,10 @@
-"""Principal components that follow a stream of images, from the very first one on.
+"""Streaming PCA of images, from the first image on.
 
 The algorithm is in :mod:`everlearn.subspace.eigenspace` (Skočaj and Leonardis 2002, Sec. 3); this
-is its scikit-learn face.
+is its scikit-learn interface.
 
-One image costs O(k d), and O(k² d / guard) on average for the rotations; memory is
-(k + 2 guard) d numbers, whatever was seen before; ``keep_coefficients`` adds k numbers an image.
+One image costs O(k d), plus O(k² d / guard) on average for the rotations; memory is
+(k + 2 guard) d numbers, independent of the number seen; ``keep_coefficients`` adds k per image.
 """
 
 from typing import Any, Self
@@ -24,32 +24,31 @@ from everlearn.validation import checked_table, checked_weights, require_number,
 class StreamingPCA(EigenspaceTransformer):
     """Principal component analysis of images that arrive one by one.
 
-    Learning one image costs O(k d), however many came before, and starts with the first one.
+    Learning one image costs O(k d), independent of the number learned, and starts with the first.
 
     Parameters
     ----------
     n_components : int, float or None, default=16
-        How many directions to keep. A number; or a share of the energy between 0 and 1, for which
-        directions are added while they matter; or None for all of them, which is exact.
+        Number of directions to keep; or a share of the energy between 0 and 1, for which directions
+        are added as needed; or None for all of them, which is exact.
     guard : int, default=8
-        Spare directions carried along while learning and cut off when reading: the eigenspace
-        comes closer to that of batch PCA. 0 is the algorithm as published.
+        Additional directions carried along while learning and dropped from results: brings the
+        eigenspace closer to that of batch PCA. 0 is the published algorithm.
     residual_threshold : float, default=0.0
-        An image opens a new direction only if its residual (root mean square over the pixels)
-        is larger than this.
+        An image adds a new direction only if its residual (root mean square over the pixels) is
+        larger than this.
     half_life : float, optional
-        After so many further images an image counts for half as much. By default all count alike.
+        The weight of an image halves after this many further images. By default all count equally.
     axes : {"principal", "steady"}, default="principal"
-        Along which axes ``transform`` measures: the components, or axes of the same subspace that
-        turn as little as possible while it is learned. Components change devices and signs, and
-        their origin is the moving mean; steady axes keep what was measured earlier (nearly)
-        right, which is what a learner behind them needs. Where they lie depends on the order
-        of the images.
+        Axes of ``transform``: the components, or axes of the same subspace that rotate as little
+        as possible during learning. Components change order and signs, and their origin is the
+        moving mean; steady axes keep earlier coordinates (nearly) valid, which a learner behind
+        them needs. Their orientation depends on the order of the images.
     keep_coefficients : bool, default=False
-        Maintain the coefficients of every image learned, so that the images can be thrown away.
-        It costs k numbers an image.
+        Maintain the coefficients of every image learned, so that the images can be discarded.
+        Costs k numbers per image.
     forgetting : float
-        Replaced by ``half_life``: f stands for a half-life of 1 / log₂(1/f).
+        Replaced by ``half_life``: f corresponds to a half-life of 1 / log₂(1/f).
 
         .. deprecated:: 0.2
 
@@ -63,7 +62,7 @@ class StreamingPCA(EigenspaceTransformer):
     n_components_ : int
         Columns of ``transform``: ``n_components``, at most the number of features.
     rank_ : int
-        How many of the components have been seen.
+        Number of components seen so far.
     n_samples_seen_ : int
     coefficients_ : ndarray of shape (n_samples_seen_, n_components_)
         With ``keep_coefficients=True``.
@@ -74,22 +73,22 @@ class StreamingPCA(EigenspaceTransformer):
 
     Notes
     -----
-    Images on a device are projected and put together there. The eigenspace itself follows the
-    images on the host, one after the other: what it turns and cuts is a few rows wide, less than a
-    device needs to be started for.
+    Images on a device are projected and reconstructed there. The eigenspace itself is updated on
+    the host, image by image: its rotations and truncations are too small to be worth a device.
 
-    Without a cut (``n_components=None``) the result equals batch PCA. With one, it depends a
-    little on the order of the images: on COIL-20 (720 images, 10 to 100 components) the squared
-    reconstruction error is 0.9 % above that of batch PCA when objects come one after the other,
-    0.6 % in random order; ``guard=0`` gives 3.3 % and 1.6 % (published: 3.1 % and 1.3 %).
+    Without truncation (``n_components=None``) the result equals batch PCA. With it, the result
+    depends slightly on the order of the images: on COIL-20 (720 images, 10 to 100 components) the
+    squared reconstruction error is 0.9 % above that of batch PCA when objects come one after the
+    other, 0.6 % in random order; ``guard=0`` gives 3.3 % and 1.5 % (published: 3.1 % and 1.3 %).
 
-    Deviations from the paper: spare directions (``guard``); the coefficients are moved to a new
-    basis only when read; weights and forgetting, which the paper announces. Weights say how
-    reliable an image is: variances are divided by Σw − Σw² / Σw, which is n − 1 for unit weights.
+    Deviations from the paper: additional directions (``guard``); coefficients are transformed to a
+    new basis only when read; weights and forgetting, which the paper announces. Weights express the
+    reliability of an image: variances are divided by Σw − Σw² / Σw, which is n − 1 for unit
+    weights.
 
-    While the eigenspace learns, its axes turn; coefficients computed earlier by ``transform``
-    belong to earlier axes. ``coefficients_`` are always those of the present ones, and
-    ``axes="steady"`` turns as little as can be (not at all as long as nothing is cut).
+    While the eigenspace learns, its axes rotate; coefficients computed earlier by ``transform``
+    refer to earlier axes. ``coefficients_`` always refer to the current ones, and
+    ``axes="steady"`` rotates as little as possible (not at all before a truncation).
 
     *Promises*: memory is bounded (without ``keep_coefficients``). Until a direction is dropped
     the order does not matter and ``merge`` is exact; afterwards both are approximate.
@@ -143,7 +142,7 @@ class StreamingPCA(EigenspaceTransformer):
     def partial_fit(
         self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn more images: as one by one, in this order."""
+        """Learn more images; equivalent to one by one, in this order."""
         fresh = not self.__sklearn_is_fitted__()
         return self._copy_on_write(lambda changed: changed._learn(X, sample_weight, fresh=fresh))
 
@@ -156,7 +155,7 @@ class StreamingPCA(EigenspaceTransformer):
         return self
 
     def transform(self, X: ArrayLike) -> Any:
-        """Coefficients of images, on the device where the images are."""
+        """Coefficients of images, on the device of the images."""
         device = device_of(X)
         if device is None:
             return like(super().transform(X), X)
@@ -165,7 +164,7 @@ class StreamingPCA(EigenspaceTransformer):
         return self._linear_at(device, X, self.mean_, axes.T, at_mean)
 
     def inverse_transform(self, X: ArrayLike) -> Any:
-        """Images from coefficients, on the device of these."""
+        """Images from coefficients, on the device of the coefficients."""
         device = device_of(X)
         if device is None:
             return like(super().inverse_transform(X), X)
@@ -186,7 +185,7 @@ class StreamingPCA(EigenspaceTransformer):
     def _linear_at(
         self, device: Device, X: Any, origin: Array, weights: Array, offset: Array
     ) -> Any:
-        """(X − origin) weights + offset, where X is."""
+        """(X − origin) weights + offset, on the device of X."""
         table = checked_table(X)
         if int(table.shape[1]) != len(origin):
             raise WrongWidth(f"got rows of {table.shape[1]} numbers, expected {len(origin)}")
@@ -249,7 +248,7 @@ class StreamingPCA(EigenspaceTransformer):
 
 
 def _named_robust(error: NotFinite) -> NotFinite:
-    """The same complaint, naming who can take missing pixels."""
+    """The same error, with the class that accepts missing pixels."""
     return NotFinite(
         f"{error}\nStreamingPCA needs every pixel; RobustStreamingPCA accepts missing ones "
         "(NaN, or mask=) and repairs them"

@@ -1,4 +1,4 @@
-"""What the two eigenspace learners share: an eigenspace read as a scikit-learn transformer."""
+"""Base class of the two eigenspace learners: an eigenspace as a scikit-learn transformer."""
 
 from typing import Any, ClassVar, Self
 
@@ -20,7 +20,7 @@ class EigenspaceTransformer(
     TransformerMixin,
     StreamingEstimator,
 ):
-    """Reads an :class:`Eigenspace`: components, projections, reconstructions."""
+    """Exposes an :class:`Eigenspace`: components, projections, reconstructions."""
 
     n_components: int | float | None
     guard: int
@@ -43,8 +43,8 @@ class EigenspaceTransformer(
     def merge(self, other: "EigenspaceTransformer") -> Self:
         """Add what another eigenspace has learned (Hall, Marshall and Martin, 2000).
 
-        Exact as long as neither has discarded a direction; otherwise approximate, because what
-        was discarded on one side may have mattered for both together.
+        Exact as long as neither has discarded a direction; otherwise approximate, because a
+        direction discarded on one side may have mattered for both together.
         """
         if type(other) is not type(self):
             raise NotMergeable(
@@ -67,8 +67,8 @@ class EigenspaceTransformer(
     def transform(self, X: ArrayLike) -> Array:
         """Coefficients of images: their projection on the components.
 
-        A direction that was not seen yet has coefficient zero, so that the number of columns
-        does not change while ``n_components`` is a number.
+        A direction that was not seen yet has coefficient zero, so that the number of columns does
+        not change if ``n_components`` is a number.
         """
         return self._project(self._rows(X))
 
@@ -98,7 +98,7 @@ class EigenspaceTransformer(
 
     @property
     def components_(self) -> Array:
-        """Orthonormal rows, strongest first; rows of zeros where nothing was seen yet."""
+        """Orthonormal rows, strongest first; rows of zeros for directions not seen yet."""
         components, _ = self._model().principal()
         return _exactly(components, self.n_components_)
 
@@ -113,7 +113,7 @@ class EigenspaceTransformer(
 
     @property
     def explained_variance_ratio_(self) -> Array:
-        """The share of all variance, discarded directions included, along each component."""
+        """The share of the total variance, including discarded directions, along each component."""
         eigenspace = self._model()
         _, scatter = eigenspace.principal()
         ratio = scatter / eigenspace.energy if eigenspace.energy > 0 else np.zeros_like(scatter)
@@ -132,12 +132,12 @@ class EigenspaceTransformer(
 
     @property
     def rank_(self) -> int:
-        """How many of the components have been seen so far."""
+        """Number of components seen so far."""
         return len(self._model().principal()[0])
 
     @property
     def n_components_(self) -> int:
-        """The number of columns that ``transform`` gives."""
+        """The number of columns of ``transform``."""
         self._require_attributes("n_components_")
         if isinstance(self.n_components, (int, np.integer)):
             return min(int(self.n_components), self.n_features_in_)
@@ -145,16 +145,16 @@ class EigenspaceTransformer(
 
     @property
     def n_samples_seen_(self) -> int:
-        """How many images were learned."""
+        """Number of images learned."""
         return self._model().n_images
 
     @property
     def coefficients_(self) -> Array:
-        """The coefficients of every image learned, one row each, in the order taught."""
+        """The coefficients of every image, one row each, in the order taught."""
         eigenspace = self._model()
         if eigenspace.coefficients is None:
             raise AttributeError(
-                "coefficients_ were not kept; construct with keep_coefficients=True"
+                "coefficients_ were not kept; create it with keep_coefficients=True"
             )
         return _exactly(eigenspace.read_coefficients(self.axes).T, self.n_components_).T
 
@@ -177,7 +177,7 @@ class EigenspaceTransformer(
             raise AttributeError(f"{type(self).__name__} has no {name} before it is taught")
 
     def _model(self) -> Eigenspace:
-        """The eigenspace as it is now."""
+        """The current eigenspace."""
         self._require_attributes("eigenspace")
         return self.eigenspace_
 
@@ -187,7 +187,7 @@ class EigenspaceTransformer(
         return coefficients
 
     def _axes(self) -> tuple[Array, Array]:
-        """Rows to project on, and where the mean lies along them."""
+        """Rows to project on, and the coordinates of the mean."""
         frame = self._model().frame(self.axes)
         width = self.n_components_
         return _exactly(frame.axes, width), _exactly(frame.at_mean[:, None], width)[:, 0]
@@ -200,11 +200,11 @@ class EigenspaceTransformer(
 
     @staticmethod
     def _converted_parameter(name: str, value: Any) -> Any:
-        """A half-life for the factor by which earlier images counted less with each image."""
+        """The half-life that corresponds to a forgetting factor per image."""
         return None if value == 1.0 else float(np.log(0.5) / np.log(value))
 
     def _forgetting(self) -> float:
-        """By what the weight of all earlier images is multiplied before each new one."""
+        """The factor applied to the weight of all earlier images before each new one."""
         if not isinstance(self.forgetting, str):
             return self.forgetting
         return 1.0 if self.half_life is None else float(0.5 ** (1.0 / self.half_life))
@@ -217,7 +217,7 @@ class EigenspaceTransformer(
             or (isinstance(n, (float, np.floating)) and 0.0 < n < 1.0)
         ):
             raise InvalidParameter(
-                f"n_components is a whole number of at least 1, a share of the energy between "
+                f"n_components must be an integer of at least 1, a share of the energy between "
                 f"0 and 1, or None for all directions, not {n!r}"
             )
         require_whole("guard", self.guard, least=0)
@@ -241,7 +241,7 @@ class EigenspaceTransformer(
 
 
 def _exactly(rows: Array, n_rows: int) -> Array:
-    """So many rows: the first of them, or all and rows of zeros."""
+    """Exactly ``n_rows`` rows: the first ones, or all followed by rows of zeros."""
     return rows[:n_rows] if len(rows) >= n_rows else padded(rows, n_rows)
 
 

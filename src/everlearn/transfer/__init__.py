@@ -1,4 +1,4 @@
-"""Learning a new class from what is already known."""
+"""Transfer learning: a new class starts from prior models."""
 
 from everlearn.public_names import public_names
 

@@ -1,9 +1,9 @@
-"""What all two-label learners share.
+"""Base class of the two-label learners.
 
-The papers speak of y ∈ {−1, +1}; users speak of two labels of any kind. Here labels become signs:
-``positive`` is +1, and by default it is the label that sorts last, as scikit-learn has it. What was
-learned lives in one object, the core, which answers with margins f(x), positive for the positive
-label: ``SolvedFromExamples`` keeps all examples, ``LearnedOnline`` sees each of them once.
+The papers use y ∈ {−1, +1}; users have two labels of any kind. Labels are mapped to signs here:
+``positive`` is +1 and defaults to the label that sorts last, as in scikit-learn. The learned state
+is one object, the core, which returns margins f(x), positive for the positive label:
+``SolvedFromExamples`` keeps all examples, ``LearnedOnline`` sees each of them once.
 """
 
 import copy
@@ -21,12 +21,12 @@ from everlearn.transfer.kernel import OF_HISTOGRAMS, Kernel, KernelFunction
 from everlearn.transfer.online import LearnedOnline
 from everlearn.transfer.solved_from_examples import SolvedFromExamples
 
-# Fitted models among the parameters: a clone forgets what it learned, not what these know.
+# Fitted models among the parameters: a clone keeps them, but not its own state.
 UNCLONED = ("prior_models", "start")
 
 
 class BinaryClassifier(StreamingClassifier):
-    """A classifier of two labels that reads its answers off one margin."""
+    """A two-label classifier based on one margin."""
 
     positive: Label | None
     kernel: str | KernelFunction
@@ -41,8 +41,8 @@ class BinaryClassifier(StreamingClassifier):
     def margin(self, X: ArrayLike) -> Array:
         """f(x) of each row: above zero for the positive label.
 
-        As ``decision_function``, which follows the sorted classes, if the positive label is the one
-        that sorts last.
+        Equals ``decision_function``, which follows the sorted classes, if the positive label sorts
+        last.
         """
         with self._lock:
             self._require_fitted()
@@ -61,12 +61,12 @@ class BinaryClassifier(StreamingClassifier):
 
     @property
     def mistakes_(self) -> int:
-        """Examples whose label was not predicted when they came; counted by online learners."""
+        """Number of examples predicted wrongly before they were learned; online learners only."""
         return int(self._core.mistakes)
 
     @property
     def waiting_for_(self) -> str | None:
-        """What an online learner's opening still needs, in words; None when it is complete."""
+        """What the warm-up of an online learner still needs, as text; None when it is complete."""
         self._require_fitted()
         missing = self._core.missing
         if missing == 0:
@@ -75,12 +75,12 @@ class BinaryClassifier(StreamingClassifier):
 
     @property
     def n_examples_(self) -> int:
-        """Examples learned so far."""
+        """Number of examples learned."""
         return int(self._core.n_examples)
 
     @property
     def gamma_(self) -> float | None:
-        """γ of the rbf or χ² kernel: as given, or as the examples have it; None for others."""
+        """γ of the rbf or χ² kernel: as given, or estimated; None for other kernels."""
         self._require_fitted()
         gamma: float | None = self._core.kernel.gamma
         return gamma
@@ -88,7 +88,7 @@ class BinaryClassifier(StreamingClassifier):
     # Hooks.
 
     def _new_core(self, n_features: int) -> SolvedFromExamples[Any] | LearnedOnline:
-        """A core that has learned nothing."""
+        """An empty core."""
         raise NotImplementedError
 
     def _kernel_name(self) -> str | KernelFunction:
@@ -102,9 +102,10 @@ class BinaryClassifier(StreamingClassifier):
         after.extend(new)
         if len(after) > 2:
             raise TooManyLabels(
-                f"Only binary classification is supported. {type(self).__name__} tells two labels "
-                f"apart, these are {len(after)}: {', '.join(map(repr, after.classes.tolist()))}; "
-                "TransferClassifier learns any number"
+                f"Only binary classification is supported. {type(self).__name__} learns two "
+                f"labels, but these are {len(after)}: "
+                f"{', '.join(map(repr, after.classes.tolist()))}; use TransferClassifier for any "
+                "number"
             )
         self.signs_ = self._signs(after)
 
@@ -112,8 +113,8 @@ class BinaryClassifier(StreamingClassifier):
         kernel = Kernel(self._kernel_name())
         kernel.require(X)
         if callable(kernel.name):
-            kernel.own(X)  # a function that fails on an example does so before it is learned
-            self._core = copy.deepcopy(self._core)  # or on the way
+            kernel.own(X)  # a user's function must fail before anything is learned
+            self._core = copy.deepcopy(self._core)  # or on a copy
         self._core.learn(X, slots, self.signs_, np.ones(len(X)) if weights is None else weights)
 
     def _learn_one(self, x: Array, slot: int) -> None:
@@ -137,7 +138,7 @@ class BinaryClassifier(StreamingClassifier):
         self._core.restore(arrays, notes, self.signs_)
 
     def _signs(self, labels: Labels) -> Array:
-        """The sign of each slot; a label on its own is +1 until the other one shows which it is."""
+        """The sign of each slot; a single label is +1 until the other one is seen."""
         positive = self.positive
         if positive is None and len(labels):
             positive = labels.classes.tolist()[-1]
@@ -146,7 +147,7 @@ class BinaryClassifier(StreamingClassifier):
             if len(labels) == 2 and positive not in labels:
                 raise InvalidLabel(
                     f"positive is {positive!r}, but the labels taught are "
-                    f"{' and '.join(map(repr, labels.classes.tolist()))}; one of two must be it"
+                    f"{' and '.join(map(repr, labels.classes.tolist()))}; it must be one of the two"
                 )
         return np.array([1.0 if label == positive else -1.0 for label in labels.by_slot])
 

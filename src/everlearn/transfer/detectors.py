@@ -13,9 +13,9 @@ NEVER_NEGATIVE = ("ages", "totals", "counts", "exemplar_weights", "exemplar_coun
 
 
 class Detectors:
-    """f_k(x) = w_k·x + b_k for every class k, and what is remembered of each class.
+    """f_k(x) = w_k·x + b_k for every class k, with the mean and exemplars of each class.
 
-    Arrays have room for more classes than there are; the public views end at the last class.
+    Arrays have spare capacity; the public views end at the last class.
     """
 
     def __init__(self, n_features: int, memory: int) -> None:
@@ -47,7 +47,7 @@ class Detectors:
 
     @property
     def average(self) -> tuple[Array, Array]:
-        """W and b as they were lately, on average."""
+        """Running averages of W and b."""
         return self._view("average_W"), self._view("average_b")
 
     @property
@@ -56,11 +56,11 @@ class Detectors:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """Examples seen of each class."""
+        """Number of examples of each class."""
         return self._view("counts")
 
     def summary_of(self, slot: int) -> tuple[Array, Array]:
-        """What is remembered of a class: its exemplars, its mean for all others, and weights."""
+        """Summary of a class: its exemplars, the mean of its other examples, and weights."""
         rooms = self._rooms
         stored = rooms["exemplar_counts"][slot]
         exemplars = rooms["exemplars"][slot, :stored]
@@ -86,7 +86,7 @@ class Detectors:
         self._mean_square += (float(x @ x) - self._mean_square) / self._n_examples
 
     def nearest(self, slot: int, most: int) -> Slots:
-        """The classes whose means are nearest to that of one class, at most so many."""
+        """The classes whose means are nearest to that of one class, at most ``most``."""
         others = np.delete(np.arange(self.n_classes), slot)
         if len(others) <= most:
             return others
@@ -94,7 +94,7 @@ class Detectors:
         return np.sort(others[np.argpartition(distances, most)[:most]])
 
     def start(self, slot: int, w: Array, b: float) -> None:
-        """Put a detector in the place of the one that was, with no past to average over."""
+        """Replace a detector, and restart its average."""
         self.W[slot] = w
         self.b[slot] = b
         self._view("ages")[slot] = 0
@@ -105,7 +105,7 @@ class Detectors:
         rival_step(self.W, self.b, x, slot, self._mean_square, C, RULES[variant])
 
     def rehearse(self, rounds: int, C: float, variant: str) -> None:
-        """Learn the next exemplars in turn once more."""
+        """Replay the next exemplars in turn."""
         if not rounds or not self._rooms["exemplars"].shape[1]:
             return
         from everlearn.transfer.rival_steps import RULES, replay
@@ -124,9 +124,9 @@ class Detectors:
         )
 
     def settle(self, average_over: float) -> None:
-        """Bring the averages up to date: a plain mean while young, a running one later.
+        """Update the averages: a plain mean at first, a running one later.
 
-        It spans as many examples as so many classes have, on average.
+        It spans about as many examples as ``average_over`` classes have.
         """
         from everlearn.transfer.rival_steps import move_average
 

@@ -4,16 +4,16 @@
     rbf           k(x, z) = exp(−γ ‖x − z‖²)
     chi2          k(x, z) = exp(−γ Σ_j (x_j − z_j)² / (x_j + z_j))        histograms
     intersection  k(x, z) = Σ_j min(x_j, z_j)                             histograms
-    precomputed   rows are kernel values already: column i belongs to the i-th example taught
+    precomputed   rows are kernel values: column i belongs to the i-th example taught
     a callable    K = kernel(A, B), one row for each row of A and one column for each of B, as
-                  scikit-learn's pairwise kernels have it; such a learner is not saved to a file,
-                  which holds no code
+                  scikit-learn's pairwise kernels; such a learner cannot be saved, because files
+                  contain no code
 
-γ is one over the mean squared distance between the examples at hand unless it is given, so that
-scaling all features changes nothing. Tommasi et al. (2012) write exp(−‖x − z‖² / δ) with δ "the
-mean of the pairwise distances"; squared ones are meant here, which have the unit of what δ divides.
-Of the χ² kernel it is the mean χ² distance. The two kernels of histograms take no negative
-features: without that they are no kernels. They cost O(d) a pair, without a matrix product.
+γ defaults to one over the mean squared distance between the available examples, so that scaling all
+features changes nothing. Tommasi et al. (2012) write exp(−‖x − z‖² / δ) with δ "the mean of the
+pairwise distances"; we use squared distances, which have the unit of what δ divides. For the χ²
+kernel it is the mean χ² distance. The two histogram kernels require non-negative features;
+otherwise they are not kernels. They cost O(d) per pair, without a matrix product.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from everlearn.validation import require_one_of, require_positive
 
 KERNELS = ("linear", "rbf", "chi2", "intersection", "precomputed")
 KernelFunction = Callable[[Array, Array], Any]
-# Those that need no example once it is learned, with a γ, and of histograms.
+# Kernels that keep no examples, kernels with γ, and histogram kernels.
 WITHOUT_EXAMPLES = ("linear", "precomputed")
 WITH_GAMMA = ("rbf", "chi2")
 OF_HISTOGRAMS = ("chi2", "intersection")
@@ -38,7 +38,7 @@ OF_HISTOGRAMS = ("chi2", "intersection")
 class Kernel:
     """A kernel by name, or a user-defined function.
 
-    ``gamma`` is None until it is known, and where there is none.
+    ``gamma`` is None until it is known, and for kernels without it.
     """
 
     name: str | KernelFunction
@@ -51,14 +51,14 @@ class Kernel:
         require_positive("gamma", gamma, or_none=True)
         if callable(name) and gamma is not None:
             raise InvalidParameter(
-                "gamma belongs to the kernels 'rbf' and 'chi2'; put that of a function of your "
-                "own into the function, with functools.partial"
+                "gamma belongs to the kernels 'rbf' and 'chi2'; bind it to your own function "
+                "with functools.partial"
             )
         return cls(name, gamma)
 
     @property
     def keeps_examples(self) -> bool:
-        """Whether scores are sums over examples, which are kept."""
+        """Whether scores are sums over stored examples."""
         return self.name not in WITHOUT_EXAMPLES
 
     @property
@@ -66,22 +66,22 @@ class Kernel:
         return self.name in WITH_GAMMA and self.gamma is None
 
     def require(self, X: Array) -> None:
-        """Refuse examples that the kernel is not made for."""
+        """Refuse examples that the kernel is not defined for."""
         if self.name in OF_HISTOGRAMS and X.size and X.min() < 0.0:
             raise InvalidInput(
                 f"the kernel {self.name!r} compares histograms, whose entries are not negative; "
-                f"the least here is {X.min():.3g}; use kernel='rbf' for such features"
+                f"the smallest here is {X.min():.3g}; use kernel='rbf' for such features"
             )
 
     def for_examples(self, X: Array, weights: Array | None = None) -> "Kernel":
-        """The same kernel, with γ taken from these examples where it was not given."""
+        """The same kernel, with γ estimated from these examples if it was not given."""
         if not self.lacks_gamma:
             return self
         mean = mean_squared_distance if self.name == "rbf" else mean_chi2_distance
         return Kernel(self.name, 1.0 / mean(X, weights))
 
     def between(self, X: Array, kept: Array) -> Array:
-        """k(x_i, z_j) of all rows with the examples kept, which came first of all."""
+        """k(x_i, z_j) of all rows with the stored examples."""
         if callable(self.name):
             return _checked_values(self.name(X, kept), len(X), len(kept))
         if self.name == "precomputed":
@@ -96,7 +96,7 @@ class Kernel:
         return rbf(X, kept, self.gamma)
 
     def own(self, X: Array) -> Array:
-        """k(x, x) of every row, for kernels that keep examples."""
+        """k(x, x) of every row, for kernels that store examples."""
         if callable(self.name):
             return np.array([self.between(x[None], x[None])[0, 0] for x in X])
         return X.sum(axis=1) if self.name == "intersection" else np.ones(len(X))
@@ -108,24 +108,24 @@ def _checked_values(values: Any, n_rows: int, n_columns: int) -> Array:
         K = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidParameter(
-            f"the kernel function gave a {type(values).__name__}, not a matrix of numbers"
+            f"the kernel function returned a {type(values).__name__}, not a matrix of numbers"
         ) from None
     if K.shape != (n_rows, n_columns):
         raise InvalidParameter(
-            f"the kernel function gave the shape {K.shape} for {n_rows} and {n_columns} examples; "
-            "it takes two matrices and gives a row for each row of the first and a column for "
+            f"the kernel function returned shape {K.shape} for {n_rows} and {n_columns} examples; "
+            "it must take two matrices and return a row for each row of the first and a column for "
             "each row of the second"
         )
     if not np.isfinite(K).all():
-        raise InvalidParameter("the kernel function gave values that are not finite")
+        raise InvalidParameter("the kernel function returned values that are not finite")
     return K
 
 
 def mean_squared_distance(X: Array, weights: Array | None = None) -> float:
     """The mean of ‖x_i − x_j‖² over pairs i ≠ j, which is 2 Σ ‖x_i − m‖² / (n − 1), in O(n d).
 
-    A weight counts as so many copies. One where the examples say nothing: fewer than two, or all
-    of them the same.
+    A weight counts as that many copies. Returns one if there are fewer than two distinct
+    examples.
     """
     total = float(len(X) if weights is None else weights.sum())
     if len(X) < 2 or total <= 1.0:
@@ -137,7 +137,7 @@ def mean_squared_distance(X: Array, weights: Array | None = None) -> float:
 
 
 def mean_chi2_distance(X: Array, weights: Array | None = None) -> float:
-    """The mean χ² distance over pairs i ≠ j, in O(n² d); weights and exceptions as above."""
+    """The mean χ² distance over pairs i ≠ j, in O(n² d); weights and special cases as above."""
     counts = np.ones(len(X)) if weights is None else weights
     total = float(counts.sum())
     if len(X) < 2 or total <= 1.0:
@@ -159,7 +159,7 @@ def chi2_distances(A: Array, B: Array) -> Array:
 
 
 def _pairs(A: Array, B: Array, one: Callable[[Array, Array], Array]) -> Array:
-    """What ``one`` gives for all rows of A with each row of B, a column each."""
+    """Apply ``one`` to all rows of A with each row of B, one column each."""
     values = np.empty((len(A), len(B)))
     for column, z in enumerate(B):
         values[:, column] = one(A, z)
@@ -168,7 +168,7 @@ def _pairs(A: Array, B: Array, one: Callable[[Array, Array], Array]) -> Array:
 
 def rbf(A: Array, B: Array, gamma: float) -> Array:
     """k(a_i, b_j) for all pairs of rows."""
-    # About a common centre, so that an offset of all features does not eat the digits.
+    # About a common centre, so that a common offset does not cost precision.
     centre = B.mean(axis=0) if len(B) else 0.0
     A, B = A - centre, B - centre
     squares = np.einsum("ij,ij->i", A, A)[:, None] + np.einsum("ij,ij->i", B, B)

@@ -1,7 +1,7 @@
-"""Σ_i c_i k(x_i, x): what each kernel keeps of the examples in a sum that grows.
+"""Growing sums Σ_i c_i k(x_i, x), in the form each kernel allows.
 
-The linear kernel keeps w = Σ c_i x_i, the precomputed one a coefficient per column, the others
-the support vectors themselves, at most ``budget`` of them.
+The linear kernel stores w = Σ c_i x_i, the precomputed one a coefficient per column, the others the
+support vectors, at most ``budget`` of them.
 """
 
 import numpy as np
@@ -68,8 +68,8 @@ class ColumnSum(LinearSum):
 class SupportSum:
     """Σ c_i k(x_i, x) over at most ``budget`` support vectors.
 
-    A full budget makes room by dropping the support vector that came first, or the one whose loss
-    changes f least, ‖c_i k(x_i, ·)‖ = |c_i| √k(x_i, x_i); of equal ones the oldest.
+    If the budget is full, the oldest support vector is dropped, or the one that changes f least,
+    ‖c_i k(x_i, ·)‖ = |c_i| √k(x_i, x_i); of equal ones the oldest.
     """
 
     def __init__(self, n_features: int, kernel: Kernel, budget: int | None, drop: str) -> None:
@@ -141,7 +141,7 @@ class SupportSum:
 def empty_sum(
     n_features: int, kernel: Kernel, budget: int | None, drop: str
 ) -> LinearSum | ColumnSum | SupportSum:
-    """The sum of no examples under a kernel."""
+    """An empty sum under a kernel."""
     if kernel.name == "linear":
         return LinearSum(n_features)
     if kernel.name == "precomputed":

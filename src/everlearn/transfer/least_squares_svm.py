@@ -1,4 +1,4 @@
-"""Least squares SVM: ridge regression on the signs of two labels, with leave-one-out for free.
+"""Least squares SVM: ridge regression on the signs of two labels, with closed-form leave-one-out.
 
 Suykens et al. (2002); in Tommasi et al. (2012) the baseline NOTR, and Multi-KT without
 prior models.
@@ -6,14 +6,14 @@ prior models.
     min_{w,b} ½ ‖w‖² + C/2 Σ s_t (y_t − w·x_t − b)²
 
 With w = Σ α_t x_t this is one linear system, and P, the top-left block of its inverse, gives both
-the solution and what it would have predicted for each example had it never seen it:
+the solution and the leave-one-out predictions:
 
     [K + diag(1/Cs)  1] [α]   [y]
     [1ᵀ              0] [b] = [0]        α = P y,    ỹ_t = y_t − α_t / P_tt
 
-(K + diag(1/Cs)) is positive definite, so P comes from its Cholesky factor and no inverse is kept.
-Learning costs nothing until the next question, which then costs O(n³ + n² d); memory is n d
-numbers. Exact in every sense.
+(K + diag(1/Cs)) is positive definite, so P comes from its Cholesky factor and no inverse is stored.
+Learning is deferred to the next question, which then costs O(n³ + n² d); memory is n d numbers.
+Everything is exact.
 """
 
 from collections.abc import Iterable
@@ -42,8 +42,8 @@ class SaddleSystem:
     def __init__(self, K: Array, C: float, weights: Array) -> None:
         self._factor = definite_factor(
             K + np.diag(1.0 / (C * weights)),
-            "the kernel matrix of the examples is not positive definite: if it is precomputed, "
-            "check that rows and columns are in the same order; else scale the features",
+            "the kernel matrix of the examples is not positive definite; if it is precomputed, "
+            "check that rows and columns are in the same order, otherwise scale the features",
         )
         self._ones = cho_solve(self._factor, np.ones(len(K)))
         self._sum = float(self._ones.sum())
@@ -65,7 +65,7 @@ class SaddleSystem:
         return diagonal
 
     def leave_one_out(self, targets: Array, alpha: Array) -> Array:
-        """ỹ = targets − α / diag P; zero for an only example, without which nothing is known."""
+        """ỹ = targets − α / diag P; zero for a single example."""
         if len(alpha) == 1:
             return np.zeros_like(targets)
         diagonal = self.diagonal()
@@ -78,7 +78,7 @@ class SaddleSystem:
 class LeastSquaresSVM(BinaryClassifier):
     """Least squares SVM for two labels, with closed-form leave-one-out predictions.
 
-    Asking after learning costs O(n³ + n² d) once; then O(d) a row (linear) or O(n d).
+    The first question after learning costs O(n³ + n² d); then O(d) per row (linear) or O(n d).
 
     Parameters
     ----------
@@ -86,10 +86,10 @@ class LeastSquaresSVM(BinaryClassifier):
         The weight of the squared errors against the norm of w.
     kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"} or callable
         "chi2" and "intersection" compare histograms. With "precomputed", rows are kernel values
-        and column i belongs to the i-th example taught. A function takes two matrices and gives
-        their kernel values, a row for each row of the first; a learner with one is not saved.
+        and column i belongs to the i-th example taught. A function takes two matrices and returns
+        their kernel values, a row for each row of the first; such a learner cannot be saved.
     gamma : float, optional
-        γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the examples.
+        γ in exp(−γ ‖x − z‖²); defaults to one over the mean squared distance of the examples.
     max_examples : int, default=5000
         The most examples to keep; one more raises ``TooManyExamples``.
     positive : label, optional
@@ -103,7 +103,7 @@ class LeastSquaresSVM(BinaryClassifier):
     dual_coef_ : ndarray of shape (n_examples,)
         α, in the order of arrival.
     leave_one_out_ : ndarray of shape (n_examples,)
-        For each example the margin it would have had if it had not been learned.
+        Leave-one-out margin of each example.
     gamma_ : float or None
     n_examples_ : int
     classes_ : ndarray
@@ -147,7 +147,7 @@ class LeastSquaresSVM(BinaryClassifier):
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Forget everything, then learn from these examples; a weight counts as so many copies."""
+        """Forget everything, then learn these examples; a weight counts as that many copies."""
         return StreamingClassifier.fit(self, X, y, sample_weight)
 
     @property
@@ -165,7 +165,7 @@ class LeastSquaresSVM(BinaryClassifier):
     @property
     def coef_(self) -> Array:
         if self.kernel != "linear":
-            raise AttributeError("only the linear kernel has weights; this one keeps examples")
+            raise AttributeError("only the linear kernel has weights; this one stores examples")
         return self._solution().w
 
     @property
@@ -222,5 +222,5 @@ class LSSVMSolution:
 
 
 def exact_unless_precomputed(kernel: str | KernelFunction) -> frozenset[Promise]:
-    """Columns of a precomputed kernel are counted by arrival, so their order matters."""
+    """With a precomputed kernel columns are numbered by arrival, so the order matters."""
     return EXACT if kernel != "precomputed" else frozenset({Promise.BATCH_IS_LOOP})

@@ -1,19 +1,19 @@
-"""Multi-KT: learn from a few examples, close to a weighted sum of what is known already.
+"""Multi-KT: learns from few examples, close to a weighted sum of prior models.
 
 Tommasi et al. (2012), Sec. 2.2. k prior models h_j(x) = ŵ_j·x are given.
 
     min_{w,b} ½ ‖w − Σ_j β_j ŵ_j‖² + C/2 Σ_t s_t (y_t − w·x_t − b)²                     (Eq. 4)
     f(x) = Σ_j β_j h_j(x) + Σ_t α_t k(x_t, x) + b                                       (Eq. 5)
 
-That is a least squares SVM on what the models leave unexplained: α = P (y − Hβ), H_tj = h_j(x_t).
-Its leave-one-out predictions ỹ = y − α / diag P are affine in β, and β makes their hinge loss least
-(``prior_weights``). A bias of a model is taken up by b and makes no difference. Cost is
-O(n³ + k n²) plus what it takes to ask k models; state is the examples, so forgetting and merging
-are exact.
+This is a least squares SVM on what the models leave unexplained: α = P (y − Hβ), H_tj = h_j(x_t).
+Its leave-one-out predictions ỹ = y − α / diag P are affine in β, and β minimises their hinge loss
+(``prior_weights``). A model's bias is absorbed by b and makes no difference. The cost is
+O(n³ + k n²) plus k questions to models; the state is the examples, so forgetting and merging are
+exact.
 
 The published constraint ‖β‖ ≤ 1 (``penalty="ball"``) is nearly always active with six examples:
-β takes all the length it may, also where no model has anything to say. ``penalty="ridge"``, the
-default, pays for length, at a price of 3 √k, since k models that say the same share the weight.
+β uses its full length, even if no model is informative. ``penalty="ridge"``, the default, penalises
+the length with a factor of 3 √k, since k models that agree share the weight.
 """
 
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ def multi_kt(
     # One column for the targets, one for each model: everything below is a sum of these.
     columns = np.column_stack([signs, H])
     alphas, biases = system.solve(columns)
-    # ỹ = y − P(y − Hβ)/diag P: what the examples alone predict, plus for each model its share.
+    # ỹ = y − P(y − Hβ)/diag P: the prediction of the examples alone, plus a term per model.
     loo = system.leave_one_out(columns, alphas)
     alone, shares = loo[:, 0], H - loo[:, 1:]
     beta = np.empty(0)
@@ -68,7 +68,7 @@ def multi_kt(
 
 @dataclass(frozen=True)
 class MultiKTSolution:
-    """f(x) = Σ_j β_j h_j(x) + Σ_t α_t k(x_t, x) + b (Eq. 5), with all it takes to ask it."""
+    """f(x) = Σ_j β_j h_j(x) + Σ_t α_t k(x_t, x) + b (Eq. 5), self-contained."""
 
     models: PriorModels
     kernel: Kernel
@@ -81,7 +81,7 @@ class MultiKTSolution:
         return margins
 
     def scores(self, X: Array) -> Array:
-        """The margins as the one column of a source."""
+        """The margins as the single column of a source."""
         return self.margins(X)[:, None]
 
     def state(self) -> dict[str, AnyArray]:
@@ -96,7 +96,7 @@ class MultiKTSolution:
 
 @dataclass(frozen=True)
 class MultiKTRules:
-    """How Multi-KT learns, from which models; for the learners that begin with it too."""
+    """Settings and prior models of Multi-KT; also for learners that begin with it."""
 
     models: PriorModels
     C: float
@@ -108,7 +108,7 @@ class MultiKTRules:
         X, H = examples.X, self.models.scores(examples.X)
         K, s = kernel.between(X, X), examples.weights
         found = multi_kt(K, signs, s, H, C=self.C, penalty=self.penalty, ridge=self.ridge)
-        # With a precomputed kernel an example is a column: nothing to keep but its place.
+        # With a precomputed kernel an example is a column: only its index is stored.
         supports = X if kernel.name != "precomputed" else X[:, :0]
         return MultiKTSolution(self.models, kernel, supports, found)
 
@@ -124,10 +124,10 @@ class MultiKTRules:
         return MultiKTSolution(self.models, kernel, supports, found)
 
 
-def check_opening(
+def check_warm_up(
     prior_models: Any, n_first: int, batch_C: float, penalty: str, ridge: float | None
 ) -> None:
-    """The parameters of those who begin with Multi-KT."""
+    """Validate the parameters of learners that begin with Multi-KT."""
     check_prior_models(prior_models)
     require_whole("n_first", n_first, least=2)
     require_positive("batch_C", batch_C)
@@ -135,31 +135,31 @@ def check_opening(
 
 
 class MultiKT(BinaryClassifier):
-    """Learn two labels from few examples and the weighted knowledge of prior models.
+    """Learn two labels from few examples and weighted prior models.
 
-    Asking after learning costs O(n³ + k n²) once, for n examples and k prior models.
+    The first question after learning costs O(n³ + k n²), for n examples and k prior models.
 
     Parameters
     ----------
     prior_models : list, default=()
-        What is known already: weight vectors, pairs (vector, bias), fitted estimators with a
-        decision function, or functions of X. Without any this is a ``LeastSquaresSVM``.
+        Weight vectors, pairs (vector, bias), fitted estimators with a decision function, or
+        functions of X. Without any this is a ``LeastSquaresSVM``.
     C : float, default=1.0
         The weight of the squared errors against the distance from the prior models.
     kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"} or callable
         "chi2" and "intersection" compare histograms. With "precomputed", rows are kernel values
-        and column i belongs to the i-th example taught. A function takes two matrices and gives
-        their kernel values, a row for each row of the first; a learner with one is not saved.
+        and column i belongs to the i-th example taught. A function takes two matrices and returns
+        their kernel values, a row for each row of the first; such a learner cannot be saved.
     gamma : float, optional
-        γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the examples.
+        γ in exp(−γ ‖x − z‖²); defaults to one over the mean squared distance of the examples.
     penalty : {"ridge", "ball"}, default="ridge"
-        What keeps β small: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
+        Penalty on β: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
     ridge : float, optional
-        ρ in ρ/2 ‖β‖²; by default 3 √k.
+        ρ in ρ/2 ‖β‖²; defaults to 3 √k.
     max_examples : int, default=5000
         The most examples to keep; one more raises ``TooManyExamples``.
     positive : label, optional
-        The label the prior models speak of; by default the one that sorts last.
+        The label the prior models score positively; defaults to the one that sorts last.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class MultiKT(BinaryClassifier):
     dual_coef_ : ndarray of shape (n_examples,)
     intercept_ : float
     leave_one_out_ : ndarray of shape (n_examples,)
-        For each example the margin it would have had if it had not been learned, at these β.
+        Leave-one-out margin of each example, at these β.
     gamma_ : float or None
     n_examples_ : int
     classes_ : ndarray
@@ -176,7 +176,7 @@ class MultiKT(BinaryClassifier):
 
     See Also
     --------
-    TROL : Goes on from here online, at a fixed cost per example.
+    TROL : Continues online from here, at a fixed cost per example.
 
     Notes
     -----
@@ -189,7 +189,7 @@ class MultiKT(BinaryClassifier):
 
     Examples
     --------
-    A vertical edge is known to tell two labels apart; two examples show that it does here.
+    A vertical edge is known to separate two labels; two examples confirm it.
 
     >>> from everlearn import MultiKT
     >>> learner = MultiKT(prior_models=[[1.0, 0.0]], C=0.1)
@@ -221,7 +221,7 @@ class MultiKT(BinaryClassifier):
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Forget everything, then learn from these examples; a weight counts as so many copies."""
+        """Forget everything, then learn these examples; a weight counts as that many copies."""
         return StreamingClassifier.fit(self, X, y, sample_weight)
 
     @property

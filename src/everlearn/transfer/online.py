@@ -1,10 +1,10 @@
 """Online learners: a warm-up on the first examples, then one step per example.
 
-Some things can only be known from the first few examples: γ of an rbf kernel, the weights of prior
-models, which of two labels they speak of. So a learner may begin with an opening: the first
-examples are kept, and the model is refitted on the buffer each time one more
-arrives. When the opening is complete they are let go, and from then on every example costs the same
-and is seen once. A batch teaches exactly what its rows teach one by one.
+Some quantities are estimated from the first few examples: γ of an rbf kernel, the weights of prior
+models, which of two labels these score. So a learner may begin with a warm-up: the first examples
+are stored, and the model is refitted on them each time one more arrives. When the warm-up is
+complete they are dropped, and from then on every example costs the same and is seen once. A batch
+teaches exactly what its rows teach one by one.
 """
 
 import copy
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StepRules:
-    """How to step under which kernel, and how much of it to keep."""
+    """Step rule, kernel and budget."""
 
     kernel: Kernel
     C: float
@@ -41,14 +41,14 @@ class StepRules:
 
 
 class Known(Protocol):
-    """What is known of an example before it is learned; each thing known has a column."""
+    """Scores of an example from prior knowledge, one column per source."""
 
     def scores(self, X: Array) -> Array: ...
     def state(self) -> dict[str, AnyArray]: ...
 
 
 class Source(Protocol):
-    """Where it comes from: from models as they are given, or also from ``n_first`` examples."""
+    """Provides prior knowledge: from given models, or also from ``n_first`` examples."""
 
     @property
     def n_first(self) -> int: ...
@@ -57,24 +57,24 @@ class Source(Protocol):
 
 
 class Hypothesis:
-    """f(x) of an online learner: what was known before, and steps of its own."""
+    """f(x) of an online learner: prior knowledge plus its own steps."""
 
     def __init__(self, known: Known, steps: "Steps") -> None:
         self.known, self.steps = known, steps
 
     def given(self, X: Array) -> Array:
-        """What is known of each row; the only thing that can fail."""
+        """The prior scores of each row; the only step that can fail."""
         return self.known.scores(X)
 
     def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
-        """Learn one example; returns f(x) as it was before."""
+        """Learn one example; returns f(x) before it."""
         raise NotImplementedError
 
     def margins(self, X: Array, given: Array) -> Array:
         raise NotImplementedError
 
-    def learn_opening(self, opening: KeptExamples, signs: Array, *, is_known: bool) -> None:
-        """Learn the first examples, unless what is known was learned from them."""
+    def learn_warm_up(self, opening: KeptExamples, signs: Array, *, is_known: bool) -> None:
+        """Learn the first examples, unless the prior knowledge was learned from them."""
         if is_known:
             self.steps.pass_over(len(opening))
             return
@@ -90,7 +90,7 @@ class Hypothesis:
 
 
 class GoneOnFrom(Hypothesis):
-    """f(x) = w_1·x plus what Passive-Aggressive has added to it (Eq. 2-3)."""
+    """f(x) = w_1·x plus the Passive-Aggressive updates (Eq. 2-3)."""
 
     def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
         w_1 = float(given[0]) if len(given) else 0.0
@@ -101,7 +101,7 @@ class GoneOnFrom(Hypothesis):
 
 
 class LearnedOnline:
-    """The core of an online learner: examples kept while the opening lasts, and a hypothesis."""
+    """The core of an online learner: examples stored during the warm-up, and a hypothesis."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class LearnedOnline:
 
     @property
     def missing(self) -> int | None:
-        """How many examples the opening still lacks, 0 if only one of the other label; or None."""
+        """Examples the warm-up still lacks, 0 if only one of the other label; None if complete."""
         return None if self.kept is None else max(0, self._length - len(self.kept))
 
     def margins(self, X: Array) -> Array:
@@ -136,10 +136,10 @@ class LearnedOnline:
 
     def learn(self, X: Array, slots: Slots, signs: Array, weights: Array) -> None:
         require_column(self._rules.kernel, self._n_features, self.n_examples, len(X))
-        # On a twin: a prior model may fail, and a kernel that is none is noticed when factorised.
+        # On a copy: a prior model may fail, and an invalid kernel is noticed when it is factorised.
         twin = copy.copy(self)
-        n_opening = twin._open(X, slots, signs, weights)
-        twin._go_on(X[n_opening:], slots[n_opening:], signs, weights[n_opening:])
+        n_warm_up = twin._open(X, slots, signs, weights)
+        twin._go_on(X[n_warm_up:], slots[n_warm_up:], signs, weights[n_warm_up:])
         self.__dict__.update(twin.__dict__)
 
     def learn_one(self, x: Array, slot: int, signs: Array) -> None:
@@ -170,7 +170,7 @@ class LearnedOnline:
         self.hypothesis.restore(arrays)
 
     def _open(self, X: Array, slots: Slots, signs: Array, weights: Array) -> int:
-        """Add rows to the opening until it is complete; returns how many it took."""
+        """Add rows to the warm-up until it is complete; returns how many it took."""
         room = max(self._length, GAMMA_EXAMPLES)
         for row in range(len(X)):
             if self.kept is None:
@@ -183,15 +183,15 @@ class LearnedOnline:
             self._settle(kept, signs)
             self._count(margin, signs[slots[row]])
             if lacked == 1 and self.missing == 0:
-                log.warning("%d examples, all of one label: it waits for the other one", len(kept))
+                log.warning("%d examples, all of one label: waiting for the other one", len(kept))
         return len(X)
 
     def _settle(self, kept: KeptExamples, signs: Array) -> None:
-        """Work out what to believe from the opening, and let it go when it is complete."""
+        """Fit the hypothesis to the warm-up, and drop its examples when it is complete."""
         self.kernel = self._rules.kernel.for_examples(kept.X)
         y = signs[kept.slots]
         self.hypothesis = self._begun_with(self._source.learned(self.kernel, kept, y))
-        self.hypothesis.learn_opening(kept, y, is_known=self._source.n_first > 0)
+        self.hypothesis.learn_warm_up(kept, y, is_known=self._source.n_first > 0)
         self.kept = None if self._is_complete(kept) else kept
         self._first_sign = signs[0] if len(signs) else 1.0
 
@@ -211,8 +211,8 @@ class LearnedOnline:
             return
         given = self.hypothesis.given(X)
         if self.n_examples and signs[0] != self._first_sign:
-            # A label on its own was taken for +1, and the second shows that it is −1. Only where
-            # nothing was known: what is known waits until it is clear of which label it speaks.
+            # A single label was taken as +1, and the second label shows that it is −1. Only without
+            # prior knowledge: otherwise the warm-up waits until both labels are seen.
             self.hypothesis.steps.flip()
         self._first_sign = signs[0]
         for row, sign in enumerate(signs[slots]):

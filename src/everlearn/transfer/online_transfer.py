@@ -1,4 +1,4 @@
-"""Online transfer: a learner of its own beside prior models, and weights that follow who is right.
+"""Online transfer: a learner beside prior models, weighted by their past accuracy.
 
 OTL (Zhao and Hoi 2010), and M-OTL and TR-OTL of Tommasi et al. (2012), Sec. 2.3. The learner's own
 f_t is Passive-Aggressive. With Π(v) = max(0, min(1, (v + 1) / 2)):
@@ -7,9 +7,9 @@ f_t is Passive-Aggressive. With Π(v) = max(0, min(1, (v + 1) / 2)):
     σ ← σ s(h) / (σ s(h) + τ s(f)),  τ likewise,  s(g) = exp(−½ (Π(g(x_t)) − Π(y_t))²)   (Eq. 7)
     one weight σ_j for each model, σ_{j,1} = 1/2k                                        (Eq. 8)
 
-σ_1 = τ_1 = ½. ``sources`` says what h is: the mean of the prior models (OTL), each of them with a
-weight of its own (M-OTL), or the Multi-KT hypothesis of the first n examples, which f also learns
-(TR-OTL). Cost per example is one Passive-Aggressive step and k questions to prior models.
+σ_1 = τ_1 = ½. ``sources`` determines h: the mean of the prior models (OTL), each of them with its
+own weight (M-OTL), or the Multi-KT hypothesis of the first n examples, which f also learns
+(TR-OTL). The cost per example is one Passive-Aggressive step and k questions to prior models.
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ from everlearn.statistics.labels import Label
 from everlearn.statistics.stored import stored
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import KernelFunction
-from everlearn.transfer.multi_kt import MultiKTRules, check_opening
+from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
 from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
@@ -33,38 +33,38 @@ from everlearn.validation import require_one_of
 if TYPE_CHECKING:
     from everlearn.transfer.steps import Steps
 
-# How many weights to remember, for a plot.
+# Number of weights remembered, for a plot.
 HISTORY = 1000
 
 
 class OnlineTransfer(BinaryClassifier):
-    """Learn two labels online, mixed with prior models by how right each has been.
+    """Learn two labels online, mixed with prior models by their past accuracy.
 
     Parameters
     ----------
     prior_models : list, default=()
-        What is known already: weight vectors, pairs (vector, bias), fitted estimators with a
-        decision function, or functions of X.
+        Weight vectors, pairs (vector, bias), fitted estimators with a decision function, or
+        functions of X.
     sources : {"mean", "each", "multi_kt"}, default="mean"
-        What to mix with: the mean of the prior models (OTL), each of them with a weight of its own
+        What to mix with: the mean of the prior models (OTL), each of them with its own weight
         (M-OTL), or the Multi-KT hypothesis of them and of the first examples (TR-OTL).
     prior_intercepts : bool, default=True
-        Ask prior models with their intercepts; False for ŵ_j·x alone, as the paper defines them.
-        With ``sources="multi_kt"`` they make no difference.
+        Use prior models with their intercepts; False for ŵ_j·x alone, as in the paper. With
+        ``sources="multi_kt"`` it makes no difference.
     n_first : int, default=6
-        How many examples choose the weights of the prior models, with ``sources="multi_kt"``.
+        Number of examples that choose the weights of the prior models, for "multi_kt".
     batch_C : float, default=1.0
         The weight of the first examples' squared errors against the distance from the prior models.
     penalty : {"ridge", "ball"}, default="ridge"
-        What keeps β small: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
+        Penalty on β: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
     ridge : float, optional
-        ρ in ρ/2 ‖β‖²; by default 3 √k.
+        ρ in ρ/2 ‖β‖²; defaults to 3 √k.
     online : PassiveAggressive, optional
-        How its own hypothesis f steps (C, variant, fit_intercept, budget, drop) and with which
-        kernel (kernel, gamma); by default ``PassiveAggressive()``. Its ``start`` and ``positive``
-        stay None.
+        Step rule (C, variant, fit_intercept, budget, drop) and kernel (kernel, gamma) of its own
+        hypothesis f; defaults to ``PassiveAggressive()``. Its ``start`` and ``positive`` must be
+        None.
     positive : label, optional
-        The label the prior models speak of; by default the one that sorts last.
+        The label the prior models score positively; defaults to the one that sorts last.
 
     Attributes
     ----------
@@ -76,9 +76,9 @@ class OnlineTransfer(BinaryClassifier):
     beta_ : ndarray of shape (n_prior_models,)
         The weight of each prior model in Multi-KT, with ``sources="multi_kt"``.
     waiting_for_ : str or None
-        What the opening still needs.
+        What the warm-up still needs.
     mistakes_ : int
-        Examples whose label was not predicted when they came.
+        Number of examples predicted wrongly before they were learned.
     n_examples_ : int
     gamma_ : float or None
     classes_ : ndarray
@@ -88,7 +88,7 @@ class OnlineTransfer(BinaryClassifier):
     -----
     ``margin`` is 2 (σΠ(h) + τΠ(f)) − 1, between −1 and 1. Without prior models τ is 1.
 
-    *Cost*: O(k d) an example for k prior models, and that of the learner of its own.
+    *Cost*: O(k d) per example for k prior models, plus that of its own learner.
 
     *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
     forgotten (``NotMergeable``, ``NotForgettable``).
@@ -148,12 +148,12 @@ class OnlineTransfer(BinaryClassifier):
     def beta_(self) -> Array:
         self._require_fitted()
         if self.sources != "multi_kt":
-            raise AttributeError("without a Multi-KT opening no prior model has β")
+            raise AttributeError("prior models have a β only with sources='multi_kt'")
         beta: Array = self._core.hypothesis.known.found.beta
         return beta
 
     def online_part(self) -> PassiveAggressive:
-        """``online``, or what stands for it if it is not given."""
+        """``online``, or its default."""
         return PassiveAggressive() if self.online is None else self.online
 
     def _kernel_name(self) -> str | KernelFunction:
@@ -161,7 +161,7 @@ class OnlineTransfer(BinaryClassifier):
 
     def _check_parameters(self) -> None:
         require_one_of("sources", self.sources, ("mean", "each", "multi_kt"))
-        check_opening(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
+        check_warm_up(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
         check_online(self.online_part())
 
     def _new_core(self, n_features: int) -> LearnedOnline:
@@ -184,7 +184,7 @@ class Mixture(Hypothesis):
         super().__init__(known, steps)
         self.mean = mean
         k = n_sources
-        # Where there is nothing to mix with, τ is 1.
+        # If there is nothing to mix with, τ is 1.
         first = np.array([0.5 / k] * k + [0.5]) if k else np.ones(1)
         self._history = np.zeros((HISTORY, len(first)))
         self._n_weights = 0
@@ -208,9 +208,9 @@ class Mixture(Hypothesis):
         margins: Array = 2.0 * (answers @ self.weights) - 1.0
         return margins
 
-    def learn_opening(self, opening: KeptExamples, signs: Array, *, is_known: bool) -> None:
+    def learn_warm_up(self, opening: KeptExamples, signs: Array, *, is_known: bool) -> None:
         if not is_known:
-            super().learn_opening(opening, signs, is_known=False)
+            super().learn_warm_up(opening, signs, is_known=False)
             return
         # TR-OTL: the online learner also learns what Multi-KT learned; weights are not updated yet.
         for x, sign, weight in zip(opening.X, signs, opening.weights, strict=True):
@@ -237,5 +237,5 @@ class Mixture(Hypothesis):
 
 
 def _normalised(scores: Array) -> Array:
-    """Π of Eq. 6: scores cut to [−1, 1] and moved to [0, 1]."""
+    """Π of Eq. 6: scores clipped to [−1, 1] and mapped to [0, 1]."""
     return np.clip(0.5 * (scores + 1.0), 0.0, 1.0)

@@ -1,15 +1,15 @@
-"""Passive-Aggressive learning: update only where the margin is too small.
+"""Passive-Aggressive learning: updates only if the margin is too small.
 
 Crammer et al. (2006); Tommasi et al. (2012), Sec. 2.1. After each example (x, y), y = ±1:
 
     w ← argmin_w' ½ ‖w' − w‖² + C ξ   with   max(0, 1 − y w'·x) ≤ ξ, ξ ≥ 0              (Eq. 2)
     w ← w + γ y x,   γ = min(C, ℓ / ‖x‖²),   ℓ = max(0, 1 − y w·x)                       (Eq. 3)
 
-That is PA-I; PA has no bound on γ, PA-II has γ = ℓ / (‖x‖² + 1/2C). w may begin anywhere: ``start``
-is the hypothesis w_1. One example costs O(d) with the linear kernel and O(S d) with the rbf one, S
-being the number of support vectors, at most ``budget``. The result depends on the order of the
-examples, so two learners cannot be merged and nothing can be forgotten exactly. The steps
-themselves are in ``steps``.
+This is PA-I; PA has no bound on γ, PA-II has γ = ℓ / (‖x‖² + 1/2C). w may begin anywhere: ``start``
+is the hypothesis w_1. One example costs O(d) with the linear kernel and O(S d) with the rbf kernel,
+where S is the number of support vectors, at most ``budget``. The result depends on the order of the
+examples, so two learners cannot be merged and nothing can be forgotten exactly. The steps are in
+``steps``.
 """
 
 from typing import Any
@@ -31,33 +31,32 @@ DROPS = ("oldest", "smallest")
 class PassiveAggressive(BinaryClassifier):
     """Learn two labels online by Passive-Aggressive steps.
 
-    One example costs O(d) (linear) or O(budget · d) (rbf), whatever was learned before.
+    One example costs O(d) (linear) or O(budget · d) (rbf), independent of the number learned.
 
     Parameters
     ----------
     C : float, default=1.0
-        The most that one example may move the hypothesis (PA-I), or how little its loss is forgiven
-        (PA-II).
+        Bound on the step of one example (PA-I), or weight of its loss (PA-II).
     variant : {"pa1", "pa", "pa2"}, default="pa1"
     kernel : {"linear", "rbf", "chi2", "intersection", "precomputed"} or callable
         "chi2" and "intersection" compare histograms. With "precomputed", rows are kernel values
-        and column i belongs to the i-th example taught. A function takes two matrices and gives
-        their kernel values, a row for each row of the first; a learner with one is not saved.
+        and column i belongs to the i-th example taught. A function takes two matrices and returns
+        their kernel values, a row for each row of the first; such a learner cannot be saved.
     gamma : float, optional
-        γ in exp(−γ ‖x − z‖²); by default one over the mean squared distance between the first ten
+        γ in exp(−γ ‖x − z‖²); defaults to one over the mean squared distance of the first ten
         examples.
     start : prior model, optional
-        The hypothesis to begin with: a weight vector, a pair (vector, bias), a fitted estimator or
-        a function; default is zero. It speaks of ``positive``; where that is not given, the first
-        examples wait (ten at most are kept) until the second label shows which one it is.
+        The initial hypothesis: a weight vector, a pair (vector, bias), a fitted estimator or a
+        function; defaults to zero. It scores ``positive``; if that is not given, the first examples
+        wait (at most ten are stored) until the second label is seen.
     fit_intercept : bool, optional
-        Learn a bias, as the weight of one more feature that is always 1. By default only with the
-        linear kernel: an rbf one has no need of it, and a run of one label would push it far.
+        Learn a bias, as the weight of an additional feature that is always 1. By default only with
+        the linear kernel: an rbf kernel does not need it, and a run of one label would push it far.
     budget : int, optional
-        The most support vectors an rbf learner keeps; default is no limit.
+        Maximum number of support vectors; unlimited by default.
     drop : {"oldest", "smallest"}, default="oldest"
-        Which support vector makes room in a full budget: the one that came first, or the one with
-        the smallest coefficient.
+        Which support vector is dropped from a full budget: the oldest, or the one with the
+        smallest coefficient.
     positive : label, optional
         The label with the sign +1; by default the one that sorts last.
 
@@ -67,7 +66,7 @@ class PassiveAggressive(BinaryClassifier):
         The weights w − w_1, with the linear kernel.
     intercept_ : float
     mistakes_ : int
-        Examples whose label was not predicted when they came (a margin of zero is a mistake).
+        Number of examples predicted wrongly before they were learned (a zero margin is wrong).
     n_examples_ : int
     gamma_ : float or None
     classes_ : ndarray
@@ -75,17 +74,16 @@ class PassiveAggressive(BinaryClassifier):
 
     See Also
     --------
-    TROL : Starts from what other classes taught.
+    TROL : Starts from prior models.
 
     Notes
     -----
     A weight m of an example multiplies its loss in Eq. 2; for PA-I it equals m copies in a row.
-    scikit-learn's ``PassiveAggressiveClassifier`` leaves the intercept out of ‖x‖², here it is a
-    feature like any other; without it the two agree to rounding.
+    scikit-learn's ``PassiveAggressiveClassifier`` excludes the intercept from ‖x‖²; here it is a
+    feature like any other. Without an intercept the two agree up to rounding.
 
     *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
-    forgotten (``NotMergeable``, ``NotForgettable``). Memory is
-    bounded (rbf: with ``budget``).
+    forgotten (``NotMergeable``, ``NotForgettable``). Memory is bounded (rbf: with ``budget``).
 
     References
     ----------
@@ -125,14 +123,14 @@ class PassiveAggressive(BinaryClassifier):
     @property
     def promises(self) -> frozenset[Promise]:
         loop = frozenset({Promise.BATCH_IS_LOOP})
-        # Such a kernel without a budget keeps every example that taught it something.
+        # Such a kernel without a budget stores every example that caused an update.
         keeps = Kernel(self.kernel).keeps_examples
         return loop if keeps and self.budget is None else loop | BOUNDED
 
     @property
     def coef_(self) -> Array:
         if self.kernel != "linear":
-            raise AttributeError("only the linear kernel has weights; this one keeps examples")
+            raise AttributeError("only the linear kernel has weights; this one stores examples")
         return self._core.hypothesis.steps.total.coefficients
 
     @property
@@ -140,7 +138,7 @@ class PassiveAggressive(BinaryClassifier):
         return self._core.hypothesis.steps.intercept
 
     def step_rules(self) -> StepRules:
-        """How this learner steps, for others that go on in the same way."""
+        """The step rule of this learner, for learners that use it as a part."""
         intercept = self.kernel == "linear" if self.fit_intercept is None else self.fit_intercept
         return StepRules(
             Kernel(self.kernel, self.gamma),
@@ -168,12 +166,12 @@ class PassiveAggressive(BinaryClassifier):
 
 
 def check_online(online: object) -> None:
-    """Refuse what cannot be the online part of another learner."""
+    """Require a valid online part of another learner."""
     if not isinstance(online, PassiveAggressive):
-        raise InvalidParameter(f"online is a PassiveAggressive, not a {type(online).__name__}")
+        raise InvalidParameter(f"online must be a PassiveAggressive, not a {type(online).__name__}")
     online._check_parameters()
     if online.start is not None or online.positive is not None:
         raise InvalidParameter(
-            "online has a start or a positive label of its own; both belong to the learner it is "
-            "part of, so leave them out"
+            "online must not have its own start or positive label; set them on the learner it is "
+            "part of"
         )

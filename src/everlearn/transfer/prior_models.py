@@ -1,4 +1,4 @@
-"""Prior models: anything that scores examples, positive for what it knows.
+"""Prior models: anything that scores examples, positive for what it has learned.
 
 A prior model is one of
 
@@ -8,8 +8,8 @@ A prior model is one of
     any fitted estimator          h(x) = its decision_function, one value per row
     a function                    h(X) = one value per row
 
-Tommasi et al. (2012), Sec. 2.2, define h_j(x) = ŵ_j·x. ``intercepts=False`` reads every model that
-way: a pair loses its b, a learner or estimator its ``intercept_``; a function is taken as it is.
+Tommasi et al. (2012), Sec. 2.2, define h_j(x) = ŵ_j·x. ``intercepts=False`` uses every model that
+way: a pair loses its b, a learner or estimator its ``intercept_``; a function is not changed.
 """
 
 from collections.abc import Sequence
@@ -22,22 +22,23 @@ from everlearn.errors import InvalidPrior
 
 
 def check_prior_models(models: Any) -> None:
-    """Refuse what is not a list of prior models; looks at their kind, not at what they answer."""
+    """Require a list of prior models; checks their types, not their answers."""
     if not isinstance(models, (list, tuple, np.ndarray)):
         raise InvalidPrior(
-            f"prior_models is a list, not a {type(models).__name__}; put one in a list"
+            f"prior_models must be a list, not a {type(models).__name__}; put one in a list"
         )
     for index, model in enumerate(models):
         if _linear_form(model) is None and _scorer(model) is None:
             raise InvalidPrior(
-                f"prior {index} is a {type(model).__name__}: a prior model is a weight vector, a "
+                f"prior {index} is a {type(model).__name__}; a prior model must be a weight "
+                "vector, a "
                 "pair of a vector and a bias, a fitted estimator with a decision function, or a "
                 "function"
             )
 
 
 class PriorModels:
-    """Models for examples of one width; those that are vectors answer together, in one product."""
+    """Models for one number of features; weight vectors are evaluated together, in one product."""
 
     n_first = 0  # they are given, not learned from the first examples
 
@@ -81,8 +82,7 @@ class PriorModels:
         finite = np.isfinite(columns).all(axis=0)
         if not finite.all():
             raise InvalidPrior(
-                f"prior {int(np.argmin(finite))} answered NaN or infinity; "
-                "leave it out or repair it"
+                f"prior {int(np.argmin(finite))} returned NaN or infinity; remove or repair it"
             )
         return columns
 
@@ -95,9 +95,9 @@ class PriorModels:
             values = values[:, 0]
         if values.shape != (len(X),):
             raise InvalidPrior(
-                f"prior {index} answered an array of shape {values.shape} for {len(X)} rows; a "
-                "prior model gives one score per row, so of a learner of many classes use one "
-                "class's detector"
+                f"prior {index} returned an array of shape {values.shape} for {len(X)} rows; a "
+                "prior model must return one score per row: of a classifier of many classes use "
+                "the detector of one class"
             )
         return values if self._intercepts else values - _intercept(index, model)
 
@@ -124,14 +124,14 @@ def _scorer(model: Any) -> Any:
 
 
 def _intercept(index: int, model: Any) -> float:
-    """B of an estimator's decision function; none for a plain function, which has no such thing."""
+    """The intercept of an estimator's decision function; zero for a plain function."""
     if not hasattr(model, "decision_function"):
         return 0.0
     try:
         return float(np.asarray(model.intercept_, dtype=np.float64).reshape(()))
     except (AttributeError, ValueError):
         raise InvalidPrior(
-            f"prior {index} is a {type(model).__name__}, which has no intercept_ to leave out; "
+            f"prior {index} is a {type(model).__name__}, which has no intercept_ to remove; "
             "use prior_intercepts=True, or give it as a function without one"
         ) from None
 

@@ -1,4 +1,4 @@
-"""How much to trust each prior model: the weights β of Multi-KT.
+"""The weights β of prior models in Multi-KT.
 
 The leave-one-out prediction of example i is affine in β (see ``least_squares_svm``), so its hinge
 loss is convex, and β solves
@@ -8,9 +8,9 @@ loss is convex, and β solves
 
 with c_i = 1 − y_i a_i and D_i = y_i B_i for predictions a + Bβ; s_i are the examples' weights. The
 second is solved in its dual, a quadratic in one variable λ_i ∈ [0, s_i] per example, by a
-primal-dual interior-point method, and β = Dᵀλ / ρ. The first is the second at that ρ at which
-‖β‖ = 1, which is found as the root of a falling function. Both come with a certificate: the
-dual value is a lower bound of the minimum.
+primal-dual interior-point method, and β = Dᵀλ / ρ. The first is the second at the ρ for which
+‖β‖ = 1, found as the root of a decreasing function. Both have a certificate: the dual value is a
+lower bound of the minimum.
 """
 
 import numpy as np
@@ -22,12 +22,12 @@ from everlearn.statistics.definite import definite_factor
 from everlearn.validation import require_one_of, require_positive
 
 PENALTIES = ("ridge", "ball")
-# Below this share of the largest useful ρ the ball does not bind.
+# Below this share of the largest useful ρ the ball constraint is not active.
 SMALLEST_RIDGE = 1e-7
 MOST_STEPS = 100
 TOLERANCE = 1e-13
 ROUNDING = 1e-13
-# What is added to λ is taken from s − λ.
+# A step of λ is the negative step of s − λ.
 AWAY = np.array([[1.0], [-1.0]])
 
 
@@ -37,7 +37,7 @@ def check_penalty(penalty: str, ridge: float | None) -> None:
 
 
 def prior_weights(c: Array, D: Array, s: Array, penalty: str, ridge: float | None) -> Array:
-    """β under either penalty; a ridge of None is 3 √k."""
+    """β under either penalty; a ridge of None means 3 √k."""
     if penalty == "ball":
         return ball_weights(c, D, s)
     return ridge_weights(c, D, s, 3.0 * np.sqrt(D.shape[1]) if ridge is None else ridge)
@@ -51,7 +51,7 @@ def ridge_weights(c: Array, D: Array, s: Array, ridge: float) -> Array:
 
 def ball_weights(c: Array, D: Array, s: Array) -> Array:
     """β of least hinge loss with ‖β‖ ≤ 1."""
-    # ‖β‖ = ‖Dᵀλ‖ / ρ ≤ Σ s_i ‖D_i‖ / ρ, so at this ρ the ball cannot bind.
+    # ‖β‖ = ‖Dᵀλ‖ / ρ ≤ Σ s_i ‖D_i‖ / ρ, so at this ρ the ball constraint cannot be active.
     largest = float(s @ np.linalg.norm(D, axis=1))
     if largest == 0.0:
         return np.zeros(D.shape[1])
@@ -75,9 +75,9 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
     """
     n = len(c)
     Q = D @ D.T / ridge
-    # Steps may be inexact, their matrix must not be: with fewer models than examples Q is singular.
+    # Steps may be inexact, but not their matrix: with fewer models than examples Q is singular.
     regular = Q + ROUNDING * float(Q.diagonal().max(initial=0.0)) * np.eye(n)
-    # (λ, s − λ), each kept on its own so that neither rounds to zero, and their prices (z, t).
+    # (λ, s − λ), stored separately so that neither rounds to zero, and their multipliers (z, t).
     room = np.stack([0.5 * s, 0.5 * s])
     losses = max(1.0, float(np.abs(c).max()))
     scale = max(losses, float(np.abs(Q @ room[0]).max()))
@@ -89,10 +89,10 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
             break
         factor = definite_factor(
             regular + np.diag((price / room).sum(axis=0)),
-            "how much to trust each prior model cannot be worked out: their scores on the examples "
+            "the weights of the prior models cannot be computed: their scores on the examples "
             "are too large; scale the features",
         )
-        # First where a full step would lead, then a step corrected for what that one overlooks.
+        # Predictor-corrector: a full step first, then a step corrected for its error.
         step, change = _newton(factor, gradient, room, price, 0.0)
         length = _longest(room, price, step, change, 1.0)
         ahead = float(((room + length * step) * (price + length * change)).mean())
@@ -107,14 +107,14 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
 def _newton(
     factor: tuple[Array, bool], gradient: Array, room: Array, price: Array, target: Array | float
 ) -> tuple[Array, Array]:
-    """The steps of (λ, s − λ) and of their prices towards room · price = target."""
+    """The steps of (λ, s − λ) and of their multipliers towards room · price = target."""
     ends = target / room - price
     step = AWAY * cho_solve(factor, ends[0] - ends[1] - gradient, check_finite=False)
     return step, ends - price / room * step
 
 
 def _longest(room: Array, price: Array, step: Array, change: Array, share: float) -> float:
-    """The longest step, at most 1, that keeps everything positive, and a share of it."""
+    """The longest step, at most 1, that keeps everything positive, times a share."""
     values, changes = np.stack([room, price]), np.stack([step, change])
     shrinking = changes < 0
     if not shrinking.any():

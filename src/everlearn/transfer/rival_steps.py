@@ -15,11 +15,11 @@ IntArray = NDArray[np.int64]
 def rival_step(
     W: Array, b: Array, x: Array, slot: int, constant: float, C: float, rule: int
 ) -> bool:
-    """One example of many classes: the true class k against its best rival r.
+    """One step for an example of many classes: the true class k against its best rival r.
 
     f_j = w_j·x + b_j,  ℓ = max(0, 1 − f_k + f_r),  γ as in :func:`step_size` with the norm
     2 (‖x‖² + constant);  w_k += γ x,  w_r −= γ x,  b_k += γ constant,  b_r −= γ constant.
-    C is in units of 1 / ‖x‖². True if something was learned.
+    C is in units of 1 / ‖x‖². Returns whether something was learned.
     """
     norm = 0.0
     for j in range(x.shape[0]):
@@ -66,9 +66,9 @@ def replay(
     C: float,
     rule: int,
 ) -> int:
-    """A :func:`rival_step` for each of the next ``rounds`` exemplars, in turn; the new cursor.
+    """A :func:`rival_step` for each of the next ``rounds`` exemplars, in turn; returns the cursor.
 
-    Place p of the cycle is exemplar p // K of class p mod K; places without one are passed over.
+    Position p of the cycle is exemplar p // K of class p mod K; empty positions are skipped.
     """
     n_classes = W.shape[0]
     places = n_classes * exemplars.shape[1]

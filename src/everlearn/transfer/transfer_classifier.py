@@ -1,23 +1,23 @@
-"""Transfer for any number of classes: a new class starts from the detectors of those known.
+"""Transfer for any number of classes: a new class starts from the detectors of known classes.
 
-Beyond Tommasi et al. (2012), whose learners tell two labels apart. One linear detector per class,
-f_k(x) = w_k·x + b_k; the greatest wins. An example (x, k) teaches in three steps:
+An extension of Tommasi et al. (2012), whose learners have two labels. One linear detector per
+class, f_k(x) = w_k·x + b_k; the largest score wins. An example (x, k) is learned in three steps:
 
-1. While class k has few examples (``opening``), its detector is the Multi-KT hypothesis (Eq. 4-5)
-   of its exemplars, and of its mean for all its other examples, against the means of the nearest
-   other classes, with their detectors as prior models.
+1. While class k has few examples (``warm_up``), its detector is the Multi-KT hypothesis (Eq. 4-5)
+   of its exemplars, and of the mean of its other examples, against the means of the nearest other
+   classes, with their detectors as prior models.
 2. Passive-Aggressive, true class against best rival (Crammer et al. 2006, Sec. 8):
    ℓ = max(0, 1 − f_k(x) + f_r(x)),  γ = min(C / ‖x‖², ℓ / 2(‖x‖² + c)),
    w_k += γ x,  w_r −= γ x,  b_k += γ c,  b_r −= γ c.
-3. The same step for some stored exemplars, a few of each class, in turn: what keeps old classes
+3. The same step for some stored exemplars, a few of each class, in turn, which prevents old classes
    from being forgotten when a stream shows one class after the other.
 
-Answers come from a running average of the detectors: single steps are jumpy, their mean is not.
+Answers use a running average of the detectors, which is more stable than the latest ones.
 
-c is the mean of ‖x‖² over everything seen, so that the constant feature is as long as an example
-and scaling all features changes no answer. One example costs O(r d K + n³) for r replayed exemplars
-and n rivals; memory is (m + 3) K d numbers for m exemplars a class. Sequential: the result depends
-on the order of the stream, so it is neither mergeable nor forgettable.
+c is the mean of ‖x‖² over all examples, so that the constant feature is as long as an example and
+scaling all features changes no answer. One example costs O(r d K + n³) for r replayed exemplars and
+n rivals; memory is (m + 3) K d numbers for m exemplars per class. The result depends on the order
+of the stream, so it is neither mergeable nor forgettable.
 """
 
 from typing import Any, ClassVar
@@ -38,30 +38,28 @@ LEAST = {"warm_up": 1, "n_exemplars": 0, "replay": 0, "max_rivals": 1}
 
 
 class TransferClassifier(StreamingClassifier):
-    """Learn any number of classes online; a new one starts from what is known of the others.
+    """Learn any number of classes online; a new one starts from the detectors of the others.
 
-    One example costs the same however many were learned before; it grows with the number of
-    classes.
+    The cost of an example grows with the number of classes, not with the number of examples.
 
     Parameters
     ----------
     base : TROL or PassiveAggressive, optional
         How a detector begins and learns: ``TROL`` (the default) starts a new class by Multi-KT from
-        the detectors known, ``PassiveAggressive`` from zero. Used are C and variant, of TROL those
+        the known detectors, ``PassiveAggressive`` from zero. C and variant are used, of TROL those
         of its ``online`` part and batch_C, penalty and ridge; both C are in units of 1/‖x‖².
     warm_up : int, default=20
-        For how many examples of a class its detector is refitted from what is remembered of it;
-        afterwards it only learns on.
+        Number of examples of a class during which its detector is refitted from its summary;
+        afterwards it is only updated.
     n_exemplars : int, default=5
         Exemplars kept of each class, its first examples. Zero keeps none, and replays none.
     replay : int, default=50
         Exemplars replayed after each example.
     max_rivals : int, default=50
-        The most classes a new detector is told apart from, the nearest ones.
+        Maximum number of classes, the nearest ones, that a new detector is trained against.
     average_over : float, default=20
-        Answers come from an average of the detectors over the latest examples, about as many as
-        so many classes have; that is steadier than the detectors after the last one. Zero for no
-        average.
+        Answers use an average of the detectors over about as many of the latest examples as this
+        number of classes has; more stable than the latest detectors. Zero for no average.
     opening, memory : int
         The old names of ``warm_up`` and ``n_exemplars``.
 
@@ -77,7 +75,7 @@ class TransferClassifier(StreamingClassifier):
 
     See Also
     --------
-    NearestClassMean : Exact in every sense, and as good where classes are round.
+    NearestClassMean : Exact, and as good if classes are round.
     TROL : For two labels, with any prior models and kernels.
 
     Notes
@@ -147,27 +145,27 @@ class TransferClassifier(StreamingClassifier):
         base = self._base()
         if not isinstance(base, (TROL, PassiveAggressive)):
             raise InvalidParameter(
-                f"base is a TROL or a PassiveAggressive, not a {type(base).__name__}"
+                f"base must be a TROL or a PassiveAggressive, not a {type(base).__name__}"
             )
         base._check_parameters()
         if self._steps().kernel != "linear" or _knows_something(base):
             raise InvalidParameter(
-                "base has a linear kernel and no prior_models or start of its own: detectors are "
-                "linear, and what a new one starts from are the other detectors"
+                "base must have a linear kernel and no prior_models or start: detectors are "
+                "linear, and a new one starts from the other detectors"
             )
         warn_of_old_parameters(self)
         for name, least in LEAST.items():
             require_whole(name, parameter(self, name), least=least, most=2**31 - 1)
         if not (np.isfinite(self.average_over) and self.average_over >= 0):
             raise InvalidParameter(
-                f"average_over is a number, zero or more, not {self.average_over!r}"
+                f"average_over must be a number, zero or more, not {self.average_over!r}"
             )
 
     def _base(self) -> TROL | PassiveAggressive:
         return TROL() if self.base is None else self.base
 
     def _steps(self) -> PassiveAggressive:
-        """How detectors go on once they have begun."""
+        """The step rule of detectors after their start."""
         base = self._base()
         return base.online_part() if isinstance(base, TROL) else base
 
@@ -227,7 +225,7 @@ class TransferClassifier(StreamingClassifier):
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         self._detectors.restore(arrays, notes)
         if self._detectors.n_classes != self.registry_.n_slots:
-            raise ValueError("there is not one detector for each label")
+            raise ValueError("the numbers of detectors and labels differ")
 
 
 def _knows_something(base: TROL | PassiveAggressive) -> bool:

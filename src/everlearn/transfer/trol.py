@@ -1,19 +1,19 @@
-"""TROL: transfer initialises online learning.
+"""TROL: online learning initialised by transfer.
 
 Tommasi et al. (2012), Sec. 2.4. The first n examples (n = 6 in the paper) and the prior models give
 the Multi-KT hypothesis
 
     w_1 = Σ_j β_j ŵ_j + Σ_i α_i x_i                                                      (Eq. 4-5)
 
-and from the next example on Passive-Aggressive goes on from it (Eq. 2-3 with this w_1). A start
+and from the next example on Passive-Aggressive continues from it (Eq. 2-3 with this w_1). A start
 near the best hypothesis u makes the bound on mistakes small:
 
     M ≤ 2 max(1, 1/C) (½ ‖u − w_1‖² + C Σ ℓ(u·x_t, y_t))                                 (Eq. 10)
 
-The opening costs O(n³ + k n²) once; then an example costs a Passive-Aggressive step, n kernel
-values and k questions to prior models. Sequential: not mergeable, not forgettable.
+The warm-up costs O(n³ + k n²) once; then an example costs a Passive-Aggressive step, n kernel
+values and k questions to prior models. Not mergeable, not forgettable.
 
-The bias b of Multi-KT belongs to w_1 here; the paper's Eq. 12 leaves it out.
+The bias b of Multi-KT is part of w_1 here; the paper's Eq. 12 omits it.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from everlearn.base import Promise
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import KernelFunction
-from everlearn.transfer.multi_kt import MultiKTRules, check_opening
+from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
 from everlearn.transfer.online import GoneOnFrom, LearnedOnline
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
@@ -35,33 +35,33 @@ class TROL(BinaryClassifier):
     Parameters
     ----------
     prior_models : list, default=()
-        What is known already: weight vectors, pairs (vector, bias), fitted estimators with a
-        decision function, or functions of X. Their intercepts make no difference, since Multi-KT
-        has one of its own.
+        Weight vectors, pairs (vector, bias), fitted estimators with a decision function, or
+        functions of X. Their intercepts make no difference, since Multi-KT has its own.
     n_first : int, default=6
-        How many examples choose the weights of the prior models. The learner waits for more if they
-        are all of one label, see ``waiting_for_``.
+        Number of examples that choose the weights of the prior models. The learner waits for more
+        if they all have one label, see ``waiting_for_``.
     batch_C : float, default=1.0
         The weight of the first examples' squared errors against the distance from the prior models.
     penalty : {"ridge", "ball"}, default="ridge"
-        What keeps β small: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
+        Penalty on β: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
     ridge : float, optional
-        ρ in ρ/2 ‖β‖²; by default 3 √k.
+        ρ in ρ/2 ‖β‖²; defaults to 3 √k.
     online : PassiveAggressive, optional
-        How it goes on after the first examples (C, variant, fit_intercept, budget, drop), and the
-        kernel of both parts (kernel, gamma); by default ``PassiveAggressive()``. γ is that of the
-        first ``n_first`` examples unless given. Its ``start`` and ``positive`` stay None.
+        Step rule after the first examples (C, variant, fit_intercept, budget, drop), and the
+        kernel of both parts (kernel, gamma); defaults to ``PassiveAggressive()``. γ is estimated
+        from the first ``n_first`` examples unless given. Its ``start`` and ``positive`` must be
+        None.
     positive : label, optional
-        The label the prior models speak of; by default the one that sorts last.
+        The label the prior models score positively; defaults to the one that sorts last.
 
     Attributes
     ----------
     beta_ : ndarray of shape (n_prior_models,)
         The weight of each prior model.
     waiting_for_ : str or None
-        What the opening still needs.
+        What the warm-up still needs.
     mistakes_ : int
-        Examples whose label was not predicted when they came.
+        Number of examples predicted wrongly before they were learned.
     n_examples_ : int
     gamma_ : float or None
     classes_ : ndarray
@@ -69,12 +69,12 @@ class TROL(BinaryClassifier):
 
     See Also
     --------
-    TROLPlus : Also goes on weighing what it began with.
-    MultiKT : The hypothesis of the opening, for any number of examples.
+    TROLPlus : Also continues to learn the weight of its start.
+    MultiKT : The hypothesis of the warm-up, for any number of examples.
 
     Notes
     -----
-    *Cost*: O(n³) once for the ``n_first`` examples, then O(d) an example (linear).
+    *Cost*: O(n³) once for the ``n_first`` examples, then O(d) per example (linear).
 
     *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
     forgotten (``NotMergeable``, ``NotForgettable``).
@@ -124,14 +124,14 @@ class TROL(BinaryClassifier):
         return beta
 
     def online_part(self) -> PassiveAggressive:
-        """``online``, or what stands for it if it is not given."""
+        """``online``, or its default."""
         return PassiveAggressive() if self.online is None else self.online
 
     def _kernel_name(self) -> str | KernelFunction:
         return self.online_part().kernel
 
     def _check_parameters(self) -> None:
-        check_opening(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
+        check_warm_up(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
         check_online(self.online_part())
 
     def _new_core(self, n_features: int) -> LearnedOnline:

@@ -1,4 +1,4 @@
-"""TROL+: what was known becomes one more feature, and its weight goes on being learned.
+"""TROL+: prior knowledge becomes an additional feature, whose weight continues to be learned.
 
 Tommasi et al. (2012), Sec. 2.4.1. With w_1 the Multi-KT hypothesis of the first n examples (TROL):
 
@@ -8,10 +8,10 @@ Tommasi et al. (2012), Sec. 2.4.1. With w_1 the Multi-KT hypothesis of the first
     x'_t = (x_t, v_{1,t}, …, v_{k,t}),  v_{j,t} = max(−1, min(1, ŵ_j·x_t))                (Eq. 13)
 
 Eq. 12 in print lacks its first term, which comes from w'_1; and ‖x'‖² = k(x, x) + v². With one
-feature per prior model (``sources="each"``, "TROL+ (priors)") there is no opening, and the paper
-does not say where the weights begin: here f begins as the mean of the models. By default each
-feature is divided by √k, so that together they weigh no more than one, and has the first weight
-1/√k; ``scale_sources=False`` takes the features as printed, with the first weight 1/k.
+feature per prior model (``sources="each"``, "TROL+ (priors)") there is no warm-up, and the paper
+does not specify the initial weights: here f begins as the mean of the models. By default each
+feature is divided by √k, so that together they weigh no more than one, and has the initial weight
+1/√k; ``scale_sources=False`` uses the features as printed, with the initial weight 1/k.
 """
 
 from functools import partial
@@ -24,7 +24,7 @@ from everlearn.base import Promise
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import KernelFunction
-from everlearn.transfer.multi_kt import MultiKTRules, check_opening
+from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
 from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
@@ -35,45 +35,45 @@ if TYPE_CHECKING:
 
 
 class TROLPlus(BinaryClassifier):
-    """Learn two labels online, with what was known as a feature whose weight is learned too.
+    """Learn two labels online, with prior knowledge as a feature whose weight is learned too.
 
     Parameters
     ----------
     prior_models : list, default=()
-        What is known already: weight vectors, pairs (vector, bias), fitted estimators with a
-        decision function, or functions of X.
+        Weight vectors, pairs (vector, bias), fitted estimators with a decision function, or
+        functions of X.
     sources : {"multi_kt", "each"}, default="multi_kt"
         One feature for the Multi-KT hypothesis of the first examples, or one for each prior model.
     scale_sources : bool, default=True
         With ``sources="each"``, divide each of k features by √k; False for Eq. 13 as printed.
     prior_intercepts : bool, default=True
-        With ``sources="each"``, ask prior models with their intercepts; False for ŵ_j·x alone, as
-        the paper defines them. With "multi_kt" they make no difference.
+        With ``sources="each"``, use prior models with their intercepts; False for ŵ_j·x alone, as
+        in the paper. With "multi_kt" it makes no difference.
     n_first : int, default=6
-        How many examples choose the weights of the prior models, with ``sources="multi_kt"``.
+        Number of examples that choose the weights of the prior models, for "multi_kt".
     batch_C : float, default=1.0
         The weight of the first examples' squared errors against the distance from the prior models.
     penalty : {"ridge", "ball"}, default="ridge"
-        What keeps β small: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
+        Penalty on β: ``ridge``/2 ‖β‖², or ‖β‖ ≤ 1 as published.
     ridge : float, optional
-        ρ in ρ/2 ‖β‖²; by default 3 √k.
+        ρ in ρ/2 ‖β‖²; defaults to 3 √k.
     online : PassiveAggressive, optional
-        How it steps (C, variant, fit_intercept, budget, drop) and with which kernel (kernel,
-        gamma); by default ``PassiveAggressive()``. The extra features enter an rbf or precomputed
-        kernel as a sum: k(x, z) + v·v'. Its ``start`` and ``positive`` stay None.
+        Step rule (C, variant, fit_intercept, budget, drop) and kernel (kernel, gamma); defaults to
+        ``PassiveAggressive()``. The extra features enter an rbf or precomputed kernel as a sum:
+        k(x, z) + v·v'. Its ``start`` and ``positive`` must be None.
     positive : label, optional
-        The label the prior models speak of; by default the one that sorts last.
+        The label the prior models score positively; defaults to the one that sorts last.
 
     Attributes
     ----------
     source_weights_ : ndarray
-        The weight of each extra feature by now.
+        The current weight of each extra feature.
     beta_ : ndarray of shape (n_prior_models,)
-        The weight of each prior model in the opening, with ``sources="multi_kt"``.
+        The weight of each prior model in the warm-up, with ``sources="multi_kt"``.
     waiting_for_ : str or None
-        What the opening still needs.
+        What the warm-up still needs.
     mistakes_ : int
-        Examples whose label was not predicted when they came.
+        Number of examples predicted wrongly before they were learned.
     n_examples_ : int
     gamma_ : float or None
     classes_ : ndarray
@@ -81,11 +81,11 @@ class TROLPlus(BinaryClassifier):
 
     See Also
     --------
-    TROL : Begins in the same place, and adds to it.
+    TROL : Has the same start, and adds to it.
 
     Notes
     -----
-    *Cost*: O(n³) once for the ``n_first`` examples, then O(d) an example (linear), O(k d) with
+    *Cost*: O(n³) once for the ``n_first`` examples, then O(d) per example (linear), O(k d) with
     ``sources="each"``.
 
     *Promises*: a batch equals its rows one by one; the order matters, so nothing is merged or
@@ -143,12 +143,12 @@ class TROLPlus(BinaryClassifier):
     def beta_(self) -> Array:
         self._require_fitted()
         if self.sources != "multi_kt":
-            raise AttributeError("without a Multi-KT opening no prior model has β")
+            raise AttributeError("prior models have a β only with sources='multi_kt'")
         beta: Array = self._core.hypothesis.known.found.beta
         return beta
 
     def online_part(self) -> PassiveAggressive:
-        """``online``, or what stands for it if it is not given."""
+        """``online``, or its default."""
         return PassiveAggressive() if self.online is None else self.online
 
     def _kernel_name(self) -> str | KernelFunction:
@@ -156,7 +156,7 @@ class TROLPlus(BinaryClassifier):
 
     def _check_parameters(self) -> None:
         require_one_of("sources", self.sources, ("multi_kt", "each"))
-        check_opening(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
+        check_warm_up(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
         check_online(self.online_part())
 
     def _new_core(self, n_features: int) -> LearnedOnline:
@@ -180,7 +180,7 @@ class TROLPlus(BinaryClassifier):
 
 
 class Augmented(Hypothesis):
-    """f(x) = w'·x' with x' = (1, v, x): the steps learn a weight for what is known too."""
+    """f(x) = w'·x' with x' = (1, v, x): also learns a weight for the prior knowledge."""
 
     def __init__(self, known: Known, steps: "Steps", scale: float = 1.0) -> None:
         super().__init__(known, steps)

@@ -1,1 +1,1 @@
-"""What needs a Memory, a cluster and a network together."""
+"""Workflows that combine a Memory, a cluster and a network: ingest, consolidate."""

@@ -1,15 +1,15 @@
-"""Consolidation of a Memory: its network trained further on what the Memory was taught.
+"""Consolidates a Memory: trains its network further on the taught pictures.
 
-A Memory is taught in one pass and answers at once; its network stays as it is. Consolidation trains
-the network on the pictures the Memory has kept, or that are still where they were taught from,
-embeds everything anew, and teaches the classifier the new vectors. Where a picture is gone nothing
-is changed, because embedding anew would lose what it taught.
+A Memory is taught in one pass and answers at once; its network does not change. Consolidation
+trains the network on the pictures that are stored in the Memory or still at their source, embeds
+everything again, and trains the classifier on the new vectors. If a picture is missing nothing
+changes, because its teaching would be lost.
 
-Nothing half-done is left behind, whenever the power fails:
+An interruption leaves nothing half-done:
 
     training        resumes from its checkpoint in the Memory's folder
-    new network     is written under a name of its own before anything refers to it
-    new vectors     replace the old ones by the Memory's own ``reembed``, in one step
+    new network     is written under a new name before anything refers to it
+    new vectors     replace the old ones through the Memory's ``reembed``, in one step
     old networks    are removed after that
 """
 
@@ -41,34 +41,34 @@ def consolidate(
     held_out: float = HELD_OUT,
     progress: Callable[[Epoch], None] | None = None,
 ) -> Consolidation:
-    """Let a Memory's network learn from what the Memory was taught; taken only if it helps.
+    """Train a Memory's network on its taught pictures; kept only if it helps.
 
-    Interrupted, it goes on where it was when it is called again, provided that nothing was taught
-    in between; otherwise it begins anew.
+    After an interruption it resumes when it is called again, provided that nothing was taught in
+    between; otherwise it starts over.
 
     Parameters
     ----------
     memory : Memory
-        Opened to be taught, with a :class:`~everlearn.deep.embedding.DeepEmbedder`.
+        Writable, with a :class:`~everlearn.deep.embedding.DeepEmbedder`.
     recipe : Recipe
     held_out : float, default=0.1
-        Share of every name's pictures by which the consolidation is judged.
+        Share of every name's pictures used to judge the consolidation.
     progress : callable, optional
-        Told each epoch as it ends.
+        Called with each epoch as it ends.
 
     Raises
     ------
     WrongEmbedder
-        The Memory's embedder is no network that could be trained here.
+        If the Memory's embedder cannot be trained here.
     CannotRead
-        A picture that was taught is gone, or a vector was taught; nothing was changed.
+        If a taught picture is missing, or a vector was taught; nothing was changed.
     TooFewClasses, TooFewExamples
-        One name alone, or a name with one picture.
+        If there is only one name, or a name with one picture.
 
     Returns
     -------
     Consolidation
-        Open the Memory with ``embedder_of(folder, memory.info()["embedder"])`` from then on.
+        From then on open the Memory with ``embedder_of(folder, memory.info()["embedder"])``.
     """
     embedder = memory.embedder
     if not isinstance(embedder, DeepEmbedder):
@@ -95,7 +95,7 @@ def consolidate(
     try:
         result = run()
     except OtherNetwork as error:
-        logger.warning("a consolidation that was interrupted begins anew: %s", error)
+        logger.warning("an interrupted consolidation starts over: %s", error)
         checkpoint.unlink()
         result = run()
     if result.taken:
@@ -107,12 +107,12 @@ def consolidate(
 
 
 def network_file(folder: Path, name: str) -> Path:
-    """Where the network of this name is, beside the journal of its Memory."""
+    """The file of the network with this name, beside the journal of its Memory."""
     return folder / f"network-{_short(name)}.safetensors"
 
 
 def embedder_of(folder: Path, name: str, **settings: Any) -> DeepEmbedder:
-    """The network that a Memory's last consolidation left; ``settings`` as in ``load_embedder``."""
+    """The network of a Memory's last consolidation; ``settings`` as in ``load_embedder``."""
     return load_embedder(network_file(Path(folder), name), **settings)
 
 
@@ -124,15 +124,13 @@ def _kept(memory: Memory, embedder: DeepEmbedder) -> tuple[NDArray[Any], NDArray
         names.append(teaching.name)
         pixels.append(_picture(memory, teaching, embedder))
     if not names:
-        raise NeverLearned(
-            "nothing was taught yet, so there is nothing to learn in a consolidation"
-        )
+        raise NeverLearned("nothing was taught yet, so there is nothing to consolidate")
     return np.array(names), np.stack(pixels)
 
 
 def _picture(memory: Memory, teaching: Any, embedder: DeepEmbedder) -> NDArray[np.uint8]:
-    """The picture a teaching came from, or the part of it that its box shows."""
-    reason = "it was not kept, and is no longer where it was"
+    """The picture of a teaching, or the part of it given by its box."""
+    reason = "it was not stored, and is no longer at its source"
     try:
         data = memory.image(teaching.id)
         if data is not None:
@@ -144,13 +142,13 @@ def _picture(memory: Memory, teaching: Any, embedder: DeepEmbedder) -> NDArray[n
     except (EverlearnError, ValueError) as error:
         reason = str(error)
     raise CannotRead(
-        f"teaching {teaching.id} of {teaching.name!r} cannot be embedded anew: {reason}; put its "
+        f"teaching {teaching.id} of {teaching.name!r} cannot be embedded again: {reason}; put its "
         "picture back, or forget that teaching"
     )
 
 
 def _checkpoint_of(folder: Path, name: str) -> Path:
-    """The checkpoint of a consolidation from this network; those of others are removed."""
+    """The checkpoint of a consolidation of this network; those of others are removed."""
     file = folder / f"night-{_short(name)}.training"
     for other in folder.glob("night-*.training"):
         if other != file:

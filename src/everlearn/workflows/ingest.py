@@ -1,8 +1,8 @@
-"""Images of any number into a Memory: embedded by many workers, taught by one.
+"""Teaches a Memory any number of images: many workers embed, one process teaches.
 
-Each image is decoded and embedded once, on the engine; its vector is kept in the checkpoint, so an
-interrupted run goes on where it was. The Memory is then taught from the vectors, in the order of
-the shards. Every readable image is taught; every file that is left out is named with its reason.
+Each image is decoded and embedded once, on the engine; its vector is stored in the checkpoint, so
+an interrupted run can resume. The Memory is then taught from the vectors, in the order of the
+shards. Every readable image is taught; every file that is left out is listed with its reason.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +24,12 @@ from everlearn.memory.storage.rows import Example
 
 @dataclass(frozen=True)
 class Ingested:
-    """What became of the images.
+    """The result of an ingest.
 
     Attributes
     ----------
     taught, repeated : int
-        How many were new to the Memory, and how many it had been taught before.
+        How many were new to the Memory, and how many were already taught.
     shards : int
     left_out : tuple of (str, str)
         Each file or shard that was not taught, and why.
@@ -57,18 +57,18 @@ def ingest(
     Parameters
     ----------
     memory : Memory
-        Open to be taught.
+        Writable.
     sources : addresses of shards, as for :func:`everlearn.cluster.fit`
     embedder, checkpoint, engine, workers, progress
         As for :func:`everlearn.cluster.embed`.
     on_bad : "raise" or "skip", default="raise"
-        What to do with an image that cannot be read: end with ``BadShard`` and teach nothing, or
-        teach all others and list it in ``left_out``.
+        For an image that cannot be read: raise ``BadShard`` and teach nothing, or teach all others
+        and list it in ``left_out``.
     """
     if memory.regions != "whole":
         raise InvalidParameter(
-            f"{memory.path} is taught parts of images (regions={memory.regions!r}), and these are "
-            "embedded whole; teach them with teach_many, or change it with reembed(regions='whole')"
+            f"{memory.path} is taught parts of images (regions={memory.regions!r}), but ingest "
+            "embeds whole images; use teach_many, or change it with reembed(regions='whole')"
         )
     shards = image_shards(sources)
     found = embed(
@@ -111,7 +111,7 @@ def _examples(
     bad: dict[str, tuple[str, ...]],
     left_out: list[tuple[str, str]],
 ) -> Iterator[tuple[Example, str]]:
-    """Everything that was embedded, as a Memory is taught it; the rest goes to ``left_out``."""
+    """All embedded images as examples for a Memory; the rest goes to ``left_out``."""
     for shard in shards:
         vectors = read_vectors(store, name_of_vectors(embedder.name, shard))
         reasons = bad.get(shard.address)
@@ -119,7 +119,7 @@ def _examples(
             left_out.extend((shard.address, reason) for reason in reasons)
             continue
         if vectors is None:
-            # Damaged or removed after the shard was found to be done.
+            # Damaged or removed after the shard was found complete.
             vectors = _embedded_again(store, shard, embedder)
         left_out.extend((shard.address, reason) for reason in vectors.problems)
         for example in vectors.examples:

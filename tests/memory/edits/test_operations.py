@@ -94,4 +94,4 @@ def test_the_command_names_the_operation_before_it_acts(tmp_path, vectors):
     assert result.stderr == "undoing: teach, 6 teachings (cup)\n"
     assert result.stdout == "undone: teach, 6 teachings (cup)\n"
     result = CliRunner().invoke(app, ["-m", str(tmp_path / "m"), "redo"])
-    assert result.stderr == "doing again: teach, 6 teachings (cup)\n"
+    assert result.stderr == "redoing: teach, 6 teachings (cup)\n"

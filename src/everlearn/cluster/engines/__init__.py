@@ -10,7 +10,7 @@ from everlearn.errors import InvalidParameter, MissingPackage
 
 @contextmanager
 def opened(engine: Any, workers: int | None = None) -> Iterator[Engine]:
-    """The adapter of an engine; what was started for it is ended, what was there stays.
+    """The adapter of an engine; closes what it started, leaves the rest running.
 
     Parameters
     ----------
@@ -19,11 +19,13 @@ def opened(engine: Any, workers: int | None = None) -> Iterator[Engine]:
         ``"ray://host:10001"``, ``"spark://host:7077"``); a ``distributed.Client``, the ``ray``
         module, a ``SparkSession``.
     workers : int, optional
-        How many processes ``"local"`` starts; by default one per core.
+        Number of processes of ``"local"``; defaults to one per core.
     """
     kind = kind_of(engine)
     if workers is not None and kind != "local":
-        raise InvalidParameter("workers is for engine='local'; other engines know their own")
+        raise InvalidParameter(
+            "workers is for engine='local'; other engines have their own setting"
+        )
     with _context(kind, engine, workers) as adapter:
         yield adapter
 
@@ -50,19 +52,19 @@ def _context(kind: str, engine: Any, workers: int | None) -> AbstractContextMana
 
 
 def kind_of(engine: Any) -> str:
-    """Which engine a word, an address or a client belongs to."""
+    """The engine of a word, an address or a client."""
     word = engine if isinstance(engine, str) else _package(engine)
     kind = {"distributed": "dask", "pyspark": "spark"}.get(word, word.split(":", 1)[0])
     if kind in ("local", "dask", "ray", "spark"):
         return kind
     raise InvalidParameter(
-        f"{engine!r} is no engine; give 'local', 'dask', 'ray', 'spark', an address such as "
+        f"{engine!r} is not an engine; use 'local', 'dask', 'ray', 'spark', an address such as "
         "'dask://host:8786', or a client"
     )
 
 
 def engine_of(collection: Any) -> str | None:
-    """The engine whose own collection this is, if it is one."""
+    """The engine a collection belongs to, or ``None``."""
     if isinstance(collection, tuple) and len(collection) == 2:
         collection = collection[0]
     return {"dask": "dask", "ray": "ray", "pyspark": "spark"}.get(_package(collection))

@@ -1,6 +1,6 @@
-"""Dask: parts stay where they were made, and the scheduler sees to what is lost.
+"""The Dask engine: parts stay on their workers, and the scheduler recomputes lost ones.
 
-A task gives a receipt and a part; a second, tiny task takes the receipt alone, so that the driver
+A task returns a receipt and a part; a second, tiny task extracts the receipt, so that the driver
 can fetch it and leave the part on its worker.
 """
 
@@ -19,11 +19,11 @@ from everlearn.cluster.shards import Kind, Shard
 from everlearn.cluster.work import FitJob, PartReceipt, with_rows, work
 from everlearn.errors import InvalidInput
 
-# Tasks under way per thread of a worker: those that wait hide the way to the scheduler and back.
+# Tasks in progress per worker thread: waiting ones hide the latency of the scheduler.
 AHEAD = 3
 RETRIES = 3
-# Dask has workers give memory back at once, and each block of rows would allocate its pages again:
-# twice the time of a fold. Where the workers are ours they keep them.
+# By default Dask's workers return memory at once, so that each block of rows allocates its pages
+# again, which doubles the time of a fold. Our own workers keep them.
 NANNY = "distributed.nanny.pre-spawn-environ"
 KEEP_PAGES = {
     f"{NANNY}.MALLOC_TRIM_THRESHOLD_": 1 << 28,
@@ -33,7 +33,7 @@ KEEP_PAGES = {
 
 @contextmanager
 def opened_dask(engine: Any) -> Iterator["DaskEngine"]:
-    """A client's engine; ``"dask"`` alone is the client in use, or a cluster of this machine."""
+    """A client's engine; ``"dask"`` uses the current client, or a local cluster."""
     if isinstance(engine, Client):
         yield DaskEngine(engine)
         return
@@ -45,7 +45,7 @@ def opened_dask(engine: Any) -> Iterator["DaskEngine"]:
             address = None
     else:
         address = engine.replace("dask://", "tcp://", 1)
-    # What the variables say counts when workers start; a cluster that runs already has its own.
+    # The variables take effect when workers start; a running cluster has its own.
     with config.set(KEEP_PAGES), Client(address, set_as_default=False) as client:
         yield DaskEngine(client)
 
@@ -68,7 +68,7 @@ class DaskEngine:
             futures.call_off()
 
     def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
-        """The blocks of rows of two dask arrays, X and y, cut at the same rows."""
+        """The row blocks of two dask arrays, X and y, with the same chunks."""
         X, y = collection
         if X.ndim != 2 or y.ndim != 1 or X.chunks[0] != y.chunks[0]:
             raise InvalidInput(

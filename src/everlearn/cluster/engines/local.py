@@ -1,9 +1,9 @@
-"""The embedded engine: processes of this machine, parts as files in a temporary folder.
+"""The local engine: processes on this machine, parts as files in a temporary folder.
 
-The pool is joblib's, which scikit-learn brings along: unlike the standard library's it works in a
-script without a ``__main__`` guard. When a process is killed, the whole pool ends; what it had
-finished is in the folder, a new pool does the rest. Processes that have nothing to do stay for a
-while, because starting them takes longer than a small fit.
+The pool is joblib's, a dependency of scikit-learn: unlike the standard library's it works in a
+script without a ``__main__`` guard. When a process is killed, the whole pool ends; finished parts
+are in the folder, and a new pool does the rest. Idle processes are kept for a while, because
+starting them takes longer than a small fit.
 """
 
 import os
@@ -23,7 +23,7 @@ from everlearn.cluster.shards import Shard
 from everlearn.cluster.work import FitJob, PartReceipt, work
 from everlearn.errors import InvalidParameter
 
-# Tasks under way per worker: one that runs, and one that is at hand when it is done.
+# Tasks in progress per worker: one that runs, and one ready to follow.
 AHEAD = 2
 IDLE_SECONDS = 60
 
@@ -33,7 +33,7 @@ _idle: dict[int, ProcessPoolExecutor] = {}
 @contextmanager
 def opened_local(workers: int | None) -> Iterator["LocalEngine"]:
     if workers is not None and workers < 1:
-        raise InvalidParameter(f"workers is at least 1, not {workers}")
+        raise InvalidParameter(f"workers must be at least 1, not {workers}")
     yield LocalEngine(workers or os.cpu_count() or 1)
 
 

@@ -1,4 +1,4 @@
-"""Ray: parts stay in its object store, and what is lost is made again from its lineage."""
+"""The Ray engine: parts stay in its object store, and lost ones are recomputed from lineage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,13 +14,13 @@ from everlearn.cluster.shards import Kind, Shard
 from everlearn.cluster.work import FitJob, PartReceipt, with_rows, work
 from everlearn.errors import EverlearnError, InvalidParameter
 
-# Tasks under way per core: those that wait hide the way to the worker and back.
+# Tasks in progress per core: waiting ones hide the latency to the worker.
 AHEAD = 3
 
 
 @contextmanager
 def opened_ray(engine: Any) -> Iterator["RayEngine"]:
-    """The cluster this process is connected to; ``"ray"`` alone starts one if there is none."""
+    """The cluster this process is connected to; ``"ray"`` starts one if there is none."""
     if ray.is_initialized():
         yield RayEngine()
         return
@@ -50,7 +50,9 @@ class RayEngine:
         """The blocks of a ``ray.data.Dataset``."""
         columns = job.columns
         if not isinstance(columns.features, str):
-            raise InvalidParameter("the features of a Ray dataset are one column; give one name")
+            raise InvalidParameter(
+                "the features of a Ray dataset must be one column; give one name"
+            )
         blocks = collection.materialize().to_numpy_refs(column=columns.names)
         return [
             Shard(f"ray:{name}#{index:08d}", 0, "", Kind.ROWS, rows=block)
@@ -63,7 +65,7 @@ class _RayFutures:
         self.window = window
         self._job = ray.put(job)
         self._under_way: dict[Any, tuple[str, Any]] = {}
-        # Without end: a worker that is killed is none of the task's fault.
+        # Unlimited retries: a killed worker is not an error of the task.
         self._work = ray.remote(_work).options(num_returns=2, num_cpus=1, max_retries=-1)
 
     def start(self, task: Task, inputs: list[Any]) -> None:
@@ -80,7 +82,7 @@ class _RayFutures:
         return bytes(ray.get(part))
 
     def release(self, part: Any) -> None:
-        """Nothing to do: the store drops what no reference is left to."""
+        """Nothing to do: the store drops objects without references."""
 
     def call_off(self) -> None:
         for receipt in self._under_way:

@@ -1,8 +1,8 @@
-"""Spark: one job, a stage per level of the tree; parts go from stage to stage by its shuffle.
+"""The Spark engine: one job with a stage per level of the tree; parts move by its shuffle.
 
 Spark has no futures, so the tree is not driven task by task: each level is a map over the parts of
-the one below, grouped by whom they belong to. Receipts come back through an accumulator while the
-job runs in another thread.
+the level below, grouped by their parent. Receipts come back through an accumulator while the job
+runs in another thread.
 """
 
 import os
@@ -29,7 +29,7 @@ POLL_SECONDS = 0.1
 
 @contextmanager
 def opened_spark(engine: Any) -> Iterator["SparkEngine"]:
-    """A session's engine; ``"spark"`` alone is the session in use, or one of this machine."""
+    """A session's engine; ``"spark"`` uses the current session, or a local one."""
     if isinstance(engine, SparkContext):
         engine = SparkSession(engine)
     if isinstance(engine, SparkSession):
@@ -101,7 +101,7 @@ class SparkEngine:
         ]
 
     def _tree(self, job: FitJob, plan: Plan) -> Any:
-        """An RDD with the last part alone."""
+        """An RDD that holds only the last part."""
         receipts = self._receipts
         made: Any = None
         places: dict[str, int] = {}
@@ -115,7 +115,7 @@ class SparkEngine:
         return made
 
     def _alone(self, job: FitJob, tasks: list[Task]) -> Any:
-        """Parts of the tasks that wait for no other."""
+        """Parts of the tasks without inputs."""
         receipts = self._receipts
         alone = [
             (place, task)
@@ -151,7 +151,7 @@ def _work(job: FitJob, task: Task, parts: Iterable[bytes], receipts: Any) -> byt
 def _merged(
     job: FitJob, tasks: list[Task], below: Any, places_below: dict[str, int], receipts: Any
 ) -> Any:
-    """Parts merged from those of the level below, in the order the tasks name them."""
+    """Parts merged from the level below, in the order given by the tasks."""
     belongs = {
         places_below[child]: (place, position)
         for place, task in enumerate(tasks)
@@ -172,8 +172,8 @@ def _merged(
 def _folded_partitions(frame: Any, name: str, job: FitJob, receipts: Any) -> Any:
     """An RDD of the part of each partition of a DataFrame, with its number.
 
-    The number is that of the task, which is that of the partition only in a stage of its own: hence
-    the shuffle, without which a union with other parts would count on.
+    The number is that of the Spark task, which equals that of the partition only in a separate
+    stage: hence the shuffle, without which a union with other parts would shift the numbers.
     """
     columns = job.columns
 
@@ -195,12 +195,12 @@ def _folded_partitions(frame: Any, name: str, job: FitJob, receipts: Any) -> Any
 
 
 def _column(frame: Any, name: str) -> Any:
-    """A column; vectors of Spark's own kind as plain arrays."""
+    """A column; Spark's own vectors are converted to plain arrays."""
     from pyspark.ml.functions import vector_to_array
     from pyspark.ml.linalg import VectorUDT
 
     if name not in frame.columns:
-        raise InvalidParameter(f"there is no column {name!r}, only {frame.columns}")
+        raise InvalidParameter(f"there is no column {name!r}; the columns are {frame.columns}")
     is_vector = isinstance(frame.schema[name].dataType, VectorUDT)
     return vector_to_array(frame[name]).alias(name) if is_vector else frame[name]
 
@@ -210,13 +210,13 @@ def _partition(name: str, index: int, rows: Any) -> Shard:
 
 
 def _is_partition(task: Task) -> bool:
-    """Whether the rows of a task are a partition of a DataFrame, folded where it is."""
+    """Whether the rows of a task are a partition of a DataFrame, folded on its worker."""
     rows = task.shards[0].rows if task.shards else None
     return isinstance(rows, tuple) and hasattr(rows[0], "getNumPartitions")
 
 
 def _partitions_among(tasks: list[Task]) -> Iterator[Any]:
-    """For each DataFrame among the tasks, an RDD of its parts under the places of the tasks."""
+    """For each DataFrame among the tasks, an RDD of its parts keyed by task index."""
     frames: dict[int, tuple[Any, dict[int, int]]] = {}
     for place, task in enumerate(tasks):
         if _is_partition(task):

@@ -1,11 +1,11 @@
-"""Teaching a tree that exists (Sec. 4). Each file is one way, from cheap to accurate.
+"""Updates of an existing tree (Sec. 4), one file each, from cheap to accurate.
 
 uls.py    update leaf statistics            igt.py    also grow leaves
 rust.py   also reuse subtrees               rtst.py   also retrain subtrees
-auto.py   grow again what is outgrown       node_sampling.py   which nodes RTST and RUST take
+auto.py   regrow outgrown nodes             node_sampling.py   which nodes RTST and RUST take
 
-All have one function, ``taught(tree, batch, settings)``, which may change ``tree`` and returns
-the tree after the batch.
+Each has one function, ``taught(tree, batch, settings)``, which may change ``tree`` and returns the
+updated tree.
 """
 
 from typing import NamedTuple
@@ -19,10 +19,10 @@ class TreeBatch(NamedTuple):
 
     Attributes
     ----------
-    rows : everything stored, the new examples among it
-    arrived : where the new examples are
+    rows : all stored examples, including the new ones
+    arrived : the indices of the new examples
     intensity : float
-        1 for a batch that brings a new class; for others, what it brings as a share of a class.
+        1 for a batch with a new class; otherwise its weight as a share of a class.
     """
 
     rows: TreeRows

@@ -1,12 +1,12 @@
 """``update="auto"``, our own: a node is grown again when it has been outgrown.
 
-A splitting function that was the best for w examples is kept while no more than w·p have come to
-its node; when more come, the node and all below it are grown again, from all of them. A leaf that
-could not be split is tried again when it is q times as heavy. (p and q: ``PATIENCE``,
-``LEAF_PATIENCE`` in grow.py, where each node is given its ``limit``.) Between two renewals of a
-node the examples that pay for the second arrive, so an example costs O(p / (p − 1)) growths of each
-node it passes, however many came before it and however small the batches are. Drawing a share of
-all nodes at every call, as RTST and RUST do, costs in proportion to what was learned before.
+A splitting function that was the best for w examples is kept until more than w·p have reached its
+node; then the node and everything below it are grown again, from all of them. A leaf that could not
+be split is tried again when it is q times as heavy. (p and q: ``PATIENCE``, ``LEAF_PATIENCE`` in
+grow.py, where each node gets its ``limit``.) Between two renewals of a node the examples that pay
+for the second arrive, so an example costs O(p / (p − 1)) growths of each node it passes, however
+many came before it and however small the batches are. Drawing a share of all nodes at every call,
+as RTST and RUST do, costs in proportion to everything learned before.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ from everlearn.forest.update import TreeBatch
 
 
 def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
-    """The tree with new examples passed down, and what they outgrow grown again."""
+    """The tree with new examples passed down, and outgrown nodes grown again."""
     touched = np.zeros(len(tree.nodes), np.bool_)
     pass_down_or_renew(tree, batch.rows, batch.arrived.copy(), touched, settings)
     return with_leaves_grown(tree, batch.rows, touched, settings)
@@ -54,7 +54,7 @@ def node_weights(tree: Tree, rows: TreeRows) -> Floats64:
 def pass_down_or_renew(
     tree: Tree, rows: TreeRows, index: Ints, touched: NDArray[np.bool_], settings: ForestSettings
 ) -> None:
-    """Pass new examples down to leaves; a node they make too heavy is cut to a leaf with them all.
+    """Pass new examples down to leaves; a node that becomes too heavy is cut to a leaf.
 
     Leaves that are due to be grown are marked as touched. ``index`` is reordered.
     """

@@ -1,6 +1,6 @@
-"""IGT, incrementally grow tree (Sec. 4.2): leaves that received examples grow on.
+"""IGT, incrementally grow tree (Sec. 4.2): leaves that received examples are grown.
 
-Splitting functions that were there stay. ULS, and the growth of the leaves reached.
+Existing splitting functions stay. This is ULS followed by growing the leaves reached.
 """
 
 from everlearn.forest.grow import with_leaves_grown

@@ -7,8 +7,8 @@
 ⌈πN⌉ nodes without replacement: those with the smallest −ln(u)/p, u uniform. Cost: O(examples ·
 depth) for quality, O(nodes) for the others.
 
-Against the paper: a call that brings no new class draws in proportion to what it brings, its
-``intensity``, and rounds at random.
+Deviation from the paper: a call without a new class draws in proportion to the size of its batch,
+its ``intensity``, and rounds at random.
 """
 
 import math
@@ -27,7 +27,7 @@ SMALLEST_QUALITY = 1e-6
 
 
 def nodes_to_update(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Ints:
-    """The splitting nodes whose turn it is, a parent always before its children."""
+    """The splitting nodes to update, a parent always before its children."""
     n_nodes = np.count_nonzero(tree.nodes["parent"][: tree.used["nodes"][0]] != DEAD)
     n_splits = n_nodes // 2  # one less than there are leaves
     wanted = settings.update_fraction * n_splits * batch.intensity
@@ -55,7 +55,7 @@ def drawn_nodes(tree: Tree, rows: TreeRows, n_wanted: int, settings: ForestSetti
 
 @compiled
 def subtree_sizes(tree: Tree, nodes: Ints) -> Ints:
-    """How many nodes are at and below each of ``nodes``, which are a whole tree in its order."""
+    """The number of nodes at and below each of ``nodes``, which are a whole tree in its order."""
     by_node, sizes = ints(tree.used[0].nodes, 0), ints(nodes.shape[0], 1)
     for i in range(nodes.shape[0] - 1, -1, -1):
         node = nodes[i]

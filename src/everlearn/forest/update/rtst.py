@@ -1,10 +1,10 @@
-"""RTST, retrain subtree (Sec. 4.3): some nodes become leaves again and grow anew, from all classes.
+"""RTST, retrain subtree (Sec. 4.3): drawn nodes become leaves again and are grown from all classes.
 
-π of the splitting nodes are drawn (Sec. 4.5). π = 0 is IGT; a draw of the root is a new tree. The
-examples below a node that is drawn pay for its growth, however long ago they came.
+π of the splitting nodes are drawn (Sec. 4.5). π = 0 is IGT; drawing the root gives a new tree. The
+cost of growing a drawn node depends on all examples below it, however old.
 
-Against the paper: new examples are passed down before nodes are drawn, so that the quality of a
-node speaks of all classes; the root may be drawn.
+Deviations from the paper: new examples are passed down before nodes are drawn, so that the quality
+of a node includes all classes; the root may be drawn.
 """
 
 from everlearn.forest.grow import with_leaves_grown
@@ -16,10 +16,10 @@ from everlearn.forest.update.uls import pass_down
 
 
 def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
-    """The tree with new examples in its leaves, and nodes drawn and leaves reached grown."""
+    """The tree with new examples in its leaves; drawn nodes and reached leaves are grown."""
     touched = pass_down(tree, batch, settings)
     for node in nodes_to_update(tree, batch, settings).tolist():
-        # A node below one that was drawn before it is gone.
+        # A node below one that was drawn before it no longer exists.
         if tree.nodes["parent"][node] != DEAD and tree.nodes["left"][node] != NONE:
             collapse(tree, node)
             touched[node] = True

@@ -1,16 +1,16 @@
-"""RUST, reuse subtree (Sec. 4.4): splitting functions of some nodes take up new classes.
+"""RUST, reuse subtree (Sec. 4.4): splitting functions of drawn nodes are extended by new classes.
 
     for π of the splitting nodes n (Sec. 4.5), a parent before its children:
         f^n → f'^n, extended by the classes that are new at n       NCM: Eq. 9   SVM: Sec. 4.4.2
         examples with f'^n(x) ≠ f^n(x) pass through the subtree on the other side
         leaves left with μ or less are cut into their parents
 
-What is below a node stays, so RUST costs one splitting function and the examples that change sides
-where RTST costs a subtree.
+The subtree below a node stays, so RUST costs one splitting function and the examples that change
+sides where RTST costs a subtree.
 
-Against the paper: new examples are passed down before nodes are drawn; several new classes are
-added to a node together; a node that became a leaf by a cut may grow again. As in the paper, a node
-where no class is new, or where no extension gains, stays as it is.
+Deviations from the paper: new examples are passed down before nodes are drawn; several new classes
+are added to a node together; a node that became a leaf by a cut may grow again. As in the paper, a
+node without new classes, or where no extension gains, is not changed.
 """
 
 import numpy as np
@@ -42,12 +42,12 @@ from everlearn.forest.update.uls import pass_down
 
 
 def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
-    """The tree with nodes drawn extended, and leaves reached grown."""
+    """The tree with drawn nodes extended, and reached leaves grown."""
     touched = pass_down(tree, batch, settings)
     new = np.zeros(len(batch.rows.slot), np.uint8)
     new[batch.arrived] = 1
     nodes = nodes_to_update(tree, batch, settings)
-    # A node keeps what it has, also where a node grown today would have less.
+    # A node keeps its members, even if a node grown now would have fewer.
     roomy = settings._replace(
         members_per_node=int(tree.nodes["size"][nodes].max(initial=settings.members_per_node)),
         vectors_per_node=int(tree.nodes["n_vectors"][nodes].max(initial=settings.vectors_per_node)),
@@ -69,11 +69,11 @@ def reuse_within_room(
     touched: NDArray[np.bool_],
     settings: ForestSettings,
 ) -> int:
-    """Extend nodes, one after another, while there is room; returns how many it went through."""
+    """Extend nodes, one after another, while there is capacity; returns how many were processed."""
     for i in range(nodes.shape[0]):
         if not has_room(tree, settings):
             return i
-        # A node below a cut is gone.
+        # A node below a cut no longer exists.
         if tree.nodes[nodes[i]].parent != DEAD and tree.nodes[nodes[i]].left != NONE:
             reuse(tree, nodes[i], rows, new, touched, settings)
     return nodes.shape[0]
@@ -88,7 +88,7 @@ def reuse(
     touched: NDArray[np.bool_],
     settings: ForestSettings,
 ) -> None:
-    """Extend the splitting function of one node, and put its examples where that sends them."""
+    """Extend the splitting function of one node, and move its examples accordingly."""
     index, n_left = rows_by_side(tree, node)
     sides = ints(index.shape[0], 0)
     for i in range(index.shape[0]):
@@ -103,7 +103,7 @@ def reuse(
 
 @inner
 def rows_by_side(tree: Tree, node: int) -> tuple[Ints, int]:
-    """The examples below a splitting node, and how many of them, which come first, are left."""
+    """The examples below a splitting node, left ones first, and the number of left ones."""
     nodes = subtree(tree, node)
     index, counts = rows_of(tree, nodes)
     n_left, i = 0, 0
@@ -125,7 +125,7 @@ def move(
     touched: NDArray[np.bool_],
     settings: ForestSettings,
 ) -> None:
-    """Pass those of some examples that are now on another side through the subtree there."""
+    """Pass the examples that changed sides through the subtree on the other side."""
     moving = ints(index.shape[0], NONE)
     count = 0
     for i in range(index.shape[0] - 1, -1, -1):
@@ -169,7 +169,7 @@ def extend_node(
 def cut_small_leaves(
     tree: Tree, rows: TreeRows, top: int, smallest: float, touched: NDArray[np.bool_]
 ) -> None:
-    """Cut leaves at or below ``top`` that hold too little into their parents, until none is left.
+    """Merge leaves at or below ``top`` with too little weight into their parents, repeatedly.
 
     A node that becomes a leaf is marked as touched: it may grow again.
     """

@@ -19,7 +19,7 @@ def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
 
 
 def pass_down(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> NDArray[np.bool_]:
-    """Put new examples into the leaves they fall into; says which nodes those are."""
+    """Put new examples into their leaves; returns a mask of these leaves."""
     leaves = leaves_of(tree, settings.split, 0, batch.rows.X, batch.arrived)
     put_in(tree, batch.arrived, leaves)
     touched = np.zeros(len(tree.nodes), np.bool_)
