@@ -4,9 +4,7 @@ import contextlib
 import http.client
 import http.server
 import io
-import os
 import re
-import shutil
 import threading
 from pathlib import Path
 
@@ -16,9 +14,9 @@ from PIL import Image
 
 from everlearn.service import app
 from tests.service.conftest import TOKEN, listening, picture
+from tests.service.page.conftest import CHROMIUM
 
 PAGE = Path(app.__file__).parent / "page"
-CHROMIUM = os.environ.get("EVERLEARN_CHROMIUM") or shutil.which("chromium")
 
 browser_only = pytest.mark.skipif(
     CHROMIUM is None, reason="no chromium here, so the page was not tried in a browser"
@@ -43,57 +41,6 @@ def see(locator):
 
     expect.set_options(timeout=60_000)
     return expect(locator)
-
-
-def moving_picture(path: Path) -> None:
-    """A red scene with a stripe that moves: concatenated JPEGs."""
-    frames = []
-    for shift in range(0, 300, 12):
-        pixels = np.full((240, 320, 3), (190, 40, 30), dtype=np.uint8)
-        pixels[:, shift : shift + 40] = (250, 240, 60)
-        stream = io.BytesIO()
-        Image.fromarray(pixels).save(stream, "JPEG", quality=90)
-        frames.append(stream.getvalue())
-    path.write_bytes(b"".join(frames))
-
-
-@pytest.fixture
-def browse(tmp_path):
-    """Open a browser; ``camera`` is what it sees, or None for no camera at all."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    film = tmp_path / "film.mjpeg"
-    moving_picture(film)
-    with playwright.sync_playwright() as driver:
-        browsers = []
-
-        def start(*, camera=True, allowed=True, **context):
-            options = ["--no-sandbox"]
-            if allowed:
-                options.append("--use-fake-ui-for-media-stream")
-            if camera:
-                options += [
-                    "--use-fake-device-for-media-stream",
-                    f"--use-file-for-fake-video-capture={film}",
-                ]
-            browser = driver.chromium.launch(executable_path=CHROMIUM, args=options)
-            browsers.append(browser)
-            page = browser.new_context(**context).new_page()
-            page.set_default_timeout(60_000)
-            page.problems = []
-            page.requested = []
-            page.on("pageerror", lambda error: page.problems.append(str(error)))
-            page.on(
-                "console",
-                lambda said: page.problems.append(said.text) if said.type == "error" else None,
-            )
-            page.on("request", lambda request: page.requested.append(request.url))
-            return page
-
-        start.another = lambda page: page.context.new_page()
-
-        yield start
-        for browser in browsers:
-            browser.close()
 
 
 @browser_only

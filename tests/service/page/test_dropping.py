@@ -4,9 +4,7 @@ import json
 
 from everlearn.images.folders import survey
 from tests.service.conftest import TOKEN, picture
-from tests.service.page.test_app import accessible, browse, browser_only, drop, see
-
-__all__ = ["browse"]
+from tests.service.page.test_app import accessible, browser_only, drop, see
 
 
 def outcomes(page):

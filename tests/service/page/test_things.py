@@ -10,10 +10,7 @@ from everlearn import Memory, Pixels
 from everlearn.regions import looking
 from tests.memory.test_finding import COLOURS, SquareFinder, SquareProposer, scene, square
 from tests.service.conftest import TOKEN
-from tests.service.page import test_app
-from tests.service.page.test_app import accessible, browse, browser_only, see
-
-__all__ = ["browse"]
+from tests.service.page.test_app import accessible, browser_only, see
 
 
 @pytest.fixture(autouse=True)
@@ -74,24 +71,22 @@ def test_boxes_are_drawn_tapped_and_dragged(browse, live, memories, tmp_path):
     assert page.problems == []
 
 
-@pytest.fixture
-def squares_before_the_camera(monkeypatch):
-    def film(path):
-        frames = []
-        for step in range(20):
-            pixels = scene(7, ("red", 20 + step, 40)).repeat(4, axis=0).repeat(4, axis=1)
-            stream = io.BytesIO()
-            Image.fromarray(pixels).save(stream, "JPEG", quality=95, subsampling=0)
-            frames.append(stream.getvalue())
-        path.write_bytes(b"".join(frames))
-
-    monkeypatch.setattr(test_app, "moving_picture", film)
+@pytest.fixture(scope="module")
+def film(tmp_path_factory):
+    """What the camera sees: a red square that moves."""
+    frames = []
+    for step in range(20):
+        pixels = scene(7, ("red", 20 + step, 40)).repeat(4, axis=0).repeat(4, axis=1)
+        stream = io.BytesIO()
+        Image.fromarray(pixels).save(stream, "JPEG", quality=95, subsampling=0)
+        frames.append(stream.getvalue())
+    path = tmp_path_factory.mktemp("camera") / "squares.mjpeg"
+    path.write_bytes(b"".join(frames))
+    return path
 
 
 @browser_only
-def test_before_the_camera_boxes_are_tracks_over_one_socket(
-    squares_before_the_camera, browse, live, memories
-):
+def test_before_the_camera_boxes_are_tracks_over_one_socket(browse, live, memories):
     page = browse()
     sockets = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
