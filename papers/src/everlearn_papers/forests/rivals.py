@@ -37,7 +37,7 @@ from everlearn_papers.forests.protocol import ClassStream, data_set
 from everlearn_papers.repeat import Result
 
 LEAST_SQUARES = (1e-5, 1e-4, 1e-3, 1e-2)
-SVM_PASSES = 100
+SVM_PASSES = 1000  # at most; a hundred are just too few on features of a network
 MONDRIAN_TREES = 10  # at most: one takes a second
 LINEAR_CANDIDATES = 20  # as many random directions at a node as an SVM forest has hyperplanes
 NOT_WHITENED = "NCM, not whitened"
