@@ -159,7 +159,7 @@ SETTINGS_IN_WORDS = {
     | {"turntable_figures", "update_time"},
     "forests": {*(f"fig{n}" for n in range(4, 16)), "table1", "table2", "leaf", "fifty", "memory"},
     "slda": {"table1", "table2", "table3", "fig1", "compute"},
-    "subspace": {"table1", "fig3", "drift"},
+    "subspace": {"table1", "fig3"},
     "transfer": {"fig1", "fig2", "domains", "cost"},
 }
 
