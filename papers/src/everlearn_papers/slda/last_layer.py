@@ -31,6 +31,9 @@ MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
 # rate of 0 leaves the layer as the base made it, so that none lower is left to try. All of them,
 # and the offline layer's 1 / weight decay, go on where the best is at an end.
 RATES, BASE_RATES = (0.001, 0.01, 0.1), (0.01, 0.1, 1.0)
+# Beyond it epochs over the base do not settle: what is best there on examples held out is not best
+# on others.
+LARGEST_BASE_RATE = 10.0
 STREAM_RATES = (0.0, 0.000001, 0.00001, 0.0001, 0.001, 0.01)
 STRENGTHS, MAX_ITERATIONS = (0.01, 0.1, 1.0), 1000
 # To choose a learning rate, every this-many-th training example is held out; ExStream, which is
@@ -218,5 +221,5 @@ def fine_tuning_rates(
         streams[base_rate] = search(STREAM_RATES, at)
         return max(streams[base_rate].tried.values())
 
-    found = search(BASE_RATES, worth)
+    found = search(BASE_RATES, worth, most=LARGEST_BASE_RATE)
     return found, streams[found.best]

@@ -33,6 +33,7 @@ from everlearn_papers.slda.last_layer import (
     CHOOSING_CLASSES,
     EPOCHS,
     HOLD_OUT_EVERY,
+    LARGEST_BASE_RATE,
     RATES,
     STREAM_RATES,
     STRENGTHS,
@@ -83,8 +84,8 @@ def table1(setting: Setting) -> Section:
         f"{_listed(RATES)}. The offline layer is trained to convergence by L-BFGS, 1 / its weight "
         f"decay of {_listed(STRENGTHS)} chosen on held-out training examples at every checkpoint. "
         "Where the best is at an end of its grid, the grid goes on by tens until it is not "
-        "(*tried*). Top-1 on the turntable, top-5 on CIFAR-100, where "
-        "rates and weight decay are chosen by top-5 too.",
+        f"(*tried*), for the base up to {LARGEST_BASE_RATE:g}. Top-1 on the turntable, top-5 on "
+        "CIFAR-100, where rates and weight decay are chosen by top-5 too.",
         table,
     )
 
