@@ -4,6 +4,7 @@ Needs chromium and playwright. The film is made of scikit-learn's two photograph
 """
 
 import io
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -70,6 +71,7 @@ def lines() -> Iterator[Line]:
             page.goto(f"{running.address}/?token={TOKEN}")
             violations = len(Axe().run(page).response["violations"])
             page.evaluate(WATCH)
+            browser.start_tracing(page=page, categories=["toplevel"])
             page.get_by_role("button", name="Use the camera").click()
             page.locator("#name").fill("garden")
             page.locator("#verdict.unknown").wait_for()
@@ -79,7 +81,7 @@ def lines() -> Iterator[Line]:
             page.mouse.up()
             page.locator("#bars button").first.wait_for()
             answered = rate(page, "ask")
-            stood = page.evaluate("window.counted.stood")
+            stood, busy = page.evaluate("window.counted.stood"), longest(browser.stop_tracing())
             violations += len(Axe().run(page).response["violations"])
             page.get_by_role("button", name="Why?").click()
             page.locator("#why-list li").first.wait_for()
@@ -88,17 +90,47 @@ def lines() -> Iterator[Line]:
             page.get_by_role("button", name="Find things").click()
             page.locator("#boxes .box").first.wait_for()
             page.evaluate("window.counted.stood = 0")
+            browser.start_tracing(page=page, categories=["toplevel"])
             boxes, paused = rate(page, "find"), page.evaluate("window.counted.stood")
+            busy_drawing = longest(browser.stop_tracing())
             violations += len(Axe().run(page).response["violations"])
             browser.close()
     foreign = [url for url in elsewhere if not url.startswith((running.address, "blob:", "data:"))]
     yield Line("live camera page", f"{answered:.1f} answers a second", "≥ 5")
     yield Line("teaching by holding", f"{taught:.1f} frames a second", "≥ 5")
-    yield Line("the interface stood still at most", f"{stood:.0f} ms", "never blocked")
+    yield Line(
+        "the interface stood still at most; its longest task, processor time",
+        f"{stood:.0f} ms; {busy:.0f} ms",
+        "≤ 50 ms",
+    )
     yield Line("live page with boxes drawn", f"{boxes:.1f} frames a second", "≥ 4")
-    yield Line("and it stood still at most", f"{paused:.0f} ms", "≤ 50 ms")
+    yield Line(
+        "and it stood still at most; its longest task, processor time",
+        f"{paused:.0f} ms; {busy_drawing:.0f} ms",
+        "≤ 50 ms",
+    )
     yield Line("requests to elsewhere", str(len(foreign)), "0")
     yield Line("axe-core in four states", f"{violations} violations", "0")
+
+
+def longest(trace: bytes) -> float:
+    """Milliseconds of processor time of the longest task of the page's main thread.
+
+    By the clock a page also stands still while the service, the camera's film and this program
+    have both cores.
+    """
+    events = json.loads(trace)["traceEvents"]
+    main = {
+        (event["pid"], event["tid"])
+        for event in events
+        if event.get("name") == "thread_name" and event["args"].get("name") == "CrRendererMain"
+    }
+    tasks = [
+        event.get("tdur", 0)
+        for event in events
+        if event.get("name", "").endswith("RunTask") and (event["pid"], event["tid"]) in main
+    ]
+    return max(tasks) / 1000
 
 
 def rate(page: Any, kind: str) -> float:

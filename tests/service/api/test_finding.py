@@ -107,3 +107,37 @@ def test_the_client_speaks_of_boxes(memories) -> None:
         assert client.why(picture, box=square(10, 70)).effects == (
             memory.why(picture, box=square(10, 70)).effects
         )
+
+
+def test_those_who_listen_are_told_where_a_track_is(api, memories) -> None:
+    """Webhooks and MQTT follow the same events."""
+    told = []
+    api.service.follow(lambda memory, kind, facts: told.append((memory, kind, facts)))
+    taught(memories["home"])
+    with api.websocket_connect("ws://127.0.0.1:8737/v1/find/stream") as stream:
+        for _ in range(4):
+            stream.send_bytes(png(scene(40, ("red", 10, 60))))
+            stream.receive_json()
+    (event,) = [facts for _, kind, facts in told if kind == "track" and facts["name"] == "red"]
+    assert event["before"] is None
+    assert event["box"] == pytest.approx(np.array(square(10, 60)) / 120, abs=1e-5)
+
+
+def test_what_is_unknown_is_kept_where_it_is_asked_for(api, memories) -> None:
+    memory = taught(memories["home"])
+    frame, headers = png(scene(40, ("green", 40, 40))), {"content-type": "image/png"}
+    api.post("/v1/find", content=frame, headers=headers)
+    for address in ("find/stream", "find/stream?remember=true"):
+        assert not memory.unknowns()
+        with api.websocket_connect(f"ws://127.0.0.1:8737/v1/{address}") as stream:
+            for _ in range(4):
+                stream.send_bytes(frame)
+                stream.receive_json()
+    (group,) = api.get("/v1/strangers").json()
+    assert api.post("/v1/strangers/name", json={"group": group["id"], "name": "green"}).is_success
+    (row,) = api.get("/v1/teachings?name=green").json()
+    assert row["box"] == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3], abs=1e-5)
+    other = png(scene(41, ("green", 0, 0)))
+    memory.forget(name="green")
+    api.post("/v1/find?remember=true", content=other, headers=headers)
+    assert [group["count"] for group in api.get("/v1/strangers").json()] == [1]

@@ -90,7 +90,8 @@ def _followed_by(served: Served, *, remember: bool) -> Answer:
         at = time.monotonic() - start
         seen = await served.question(partial(_followed, following, frame, at))
         for event in seen.events:
-            served.tell("track", track=event.track, name=event.name, before=event.before)
+            facts = {"track": event.track, "name": event.name, "before": event.before}
+            served.tell("track", **facts, box=list(event.box))
         views = seen.unknown_views
         if remember and views:
             await served.change(lambda kept: kept.keep_unknowns(views))
