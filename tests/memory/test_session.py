@@ -47,6 +47,22 @@ def test_a_new_thing_is_told_once_and_soon_however_long_the_old_one_was_seen():
         assert unknown[-1].probability > 0.9
 
 
+def test_three_sure_frames_change_the_answer_however_long_another_was_told():
+    for before in (3, 300):
+        session = Session()
+        for _ in range(before):
+            session.add(seen("cup", 0.95))
+        three = [session.add(seen("bowl", 0.99)) for _ in range(3)]
+        assert [one.name for one in three] == ["cup", "cup", "bowl"]
+        assert three[-1].probability > 0.5
+
+
+def test_two_frames_now_and_then_change_nothing():
+    session = Session()
+    names = ["cup"] * 3 + ["bowl", "bowl", "cup", "cup"] * 20
+    assert {session.add(seen(name, 0.95)).name for name in names} == {"cup"}
+
+
 def test_before_it_is_settled_the_best_so_far_is_told():
     session = Session()
     first = session.add(seen("cup", 0.6))

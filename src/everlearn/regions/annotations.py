@@ -66,11 +66,11 @@ def read_annotations(path: str | os.PathLike[str], images: Path | None = None) -
     InvalidAnnotations, CannotRead
     """
     path = Path(path)
-    if path.suffix.lower() == ".json":
-        return list(_from_coco(path, images))
-    if path.suffix.lower() == ".xml":
-        return [_from_voc(path, images)]
     if not path.is_dir():
+        if path.suffix.lower() == ".json":
+            return list(_from_coco(path, images))
+        if path.suffix.lower() == ".xml":
+            return [_from_voc(path, images)]
         raise CannotRead(f"{path} is not a JSON or XML file, or a folder of annotations")
     documents = sorted(path.glob("*.xml")) or sorted(path.glob("Annotations/*.xml"))
     if documents:

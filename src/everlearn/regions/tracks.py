@@ -41,6 +41,19 @@ SETTLED = 3.0
 DOUBT = 0.1
 
 
+def votes(shares: Mapping[str, float], *, unknown: bool) -> dict[str | None, float]:
+    """What one frame says for each name and for unknown, in nats: from 0 to ``CAP``.
+
+    Log-probabilities above the floor ``CAP`` below the best, times the probability of the best.
+    """
+    known = DOUBT if unknown or not shares else 1.0 - DOUBT
+    frame: dict[str | None, float] = {n: math.log(known * p + 1e-12) for n, p in shares.items()}
+    frame[None] = math.log(1.0 - known)
+    best = max(frame.values())
+    least, weight = best - CAP, math.exp(best)
+    return {name: weight * max(value - least, 0.0) for name, value in frame.items()}
+
+
 class Evidence:
     """The name of a track, from all of its frames: a sum of log-probabilities per name.
 
@@ -71,16 +84,11 @@ class Evidence:
 
     def add(self, shares: Mapping[str, float], *, unknown: bool) -> None:
         """Add one frame: probabilities of the names, and whether it was called unknown."""
-        known = DOUBT if unknown or not shares else 1.0 - DOUBT
-        frame: dict[str | None, float] = {n: math.log(known * p + 1e-12) for n, p in shares.items()}
-        frame[None] = math.log(1.0 - known)
-        best = max(frame.values())
-        least, weight = best - CAP, math.exp(best)
+        frame = votes(shares, unknown=unknown)
         fewest = min(self._sums.values(), default=0.0)
         # A name that was added later, or removed, counts like the least likely one.
         self._sums = {
-            name: self._fade * self._sums.get(name, fewest)
-            + weight * max(frame.get(name, least) - least, 0.0)
+            name: self._fade * self._sums.get(name, fewest) + frame.get(name, 0.0)
             for name in self._sums.keys() | frame.keys()
         }
         self.frames += 1
