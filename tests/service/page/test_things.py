@@ -27,6 +27,12 @@ def memories(tmp_path):
         yield {"home": memory}
 
 
+def middle(view):
+    """Left edge and side of a square picture, all of which is shown in a view of four by three."""
+    side = view["height"]
+    return view["x"] + (view["width"] - side) / 2, side
+
+
 @browser_only
 def test_boxes_are_drawn_tapped_and_dragged(browse, live, memories, tmp_path):
     file = tmp_path / "both.png"
@@ -42,9 +48,8 @@ def test_boxes_are_drawn_tapped_and_dragged(browse, live, memories, tmp_path):
     red = page.locator(".box", has_text="red").first
     red.wait_for()
     view, box = page.locator("#view").bounding_box(), red.bounding_box()
-    # The picture is a square that covers a view of four by three.
-    side = view["width"]
-    shown = np.array([box["x"] - view["x"], box["width"]]) / side
+    left, side = middle(view)
+    shown = np.array([box["x"] - left, box["width"]]) / side
     assert shown == pytest.approx(np.array([70, 40]) / 120, abs=0.03)
 
     unknown = page.locator(".box.unknown").first
@@ -59,10 +64,10 @@ def test_boxes_are_drawn_tapped_and_dragged(browse, live, memories, tmp_path):
     assert taught.box == pytest.approx(np.array(square(10, 20)) / 120, abs=0.02)
 
     page.locator("#name").fill("corner")
-    start = view["x"] + 0.8 * view["width"], view["y"] + 0.1 * view["height"]
+    start = left + 0.8 * side, view["y"] + 0.1 * side
     page.mouse.move(*start)
     page.mouse.down()
-    page.mouse.move(start[0] + 0.15 * view["width"], start[1] + 0.2 * view["height"], steps=4)
+    page.mouse.move(start[0] + 0.15 * side, start[1] + 0.2 * side, steps=4)
     page.mouse.up()
     page.locator(".called", has_text="corner").wait_for()
     (drawn,) = memories["home"].teachings("corner")
@@ -158,9 +163,9 @@ def test_boxes_are_tapped_and_dragged_with_a_finger(browse, live, memories, tmp_
     assert taught.box == pytest.approx(np.array(square(10, 20)) / 120, abs=0.02)
 
     page.locator("#name").fill("corner")
-    across, down, scrolled = view["width"], view["height"], page.evaluate("window.scrollY")
-    start = view["x"] + 0.8 * across, view["y"] + 0.1 * down
-    steps = [(start[0] + 0.03 * i * across, start[1] + 0.04 * i * down) for i in range(6)]
+    (left, side), scrolled = middle(view), page.evaluate("window.scrollY")
+    start = left + 0.8 * side, view["y"] + 0.1 * side
+    steps = [(start[0] + 0.03 * i * side, start[1] + 0.04 * i * side) for i in range(6)]
     touch(page, *steps)
     page.locator(".called", has_text="corner").wait_for()
     (drawn,) = memories["home"].teachings("corner")

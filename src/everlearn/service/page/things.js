@@ -22,12 +22,12 @@ const state = {
 export const on = () => state.on;
 export const chosen = () => state.chosen !== null && state.shown !== null;
 
-// Where the picture lies in the view: it covers all of it, so that its edges may be outside.
+// Where the picture lies in the view: all of it is shown, so that every box can be reached.
 function placed(source) {
   const view = $("view").getBoundingClientRect();
   const width = source.videoWidth || source.naturalWidth;
   const height = source.videoHeight || source.naturalHeight;
-  const scale = Math.max(view.width / width, view.height / height);
+  const scale = Math.min(view.width / width, view.height / height);
   return {
     left: (view.width - width * scale) / 2,
     top: (view.height - height * scale) / 2,
@@ -121,6 +121,12 @@ function endStream() {
   state.stream = null;
 }
 
+// Names in the order of things, each once: "raccoon (2), cup".
+function counted(names) {
+  const each = [...new Set(names)].map((name) => [name, names.filter((one) => one === name).length]);
+  return each.map(([name, count]) => (count > 1 ? `${name} (${count})` : name)).join(", ");
+}
+
 export async function look(source) {
   if (state.chosen !== null) return; // the picture stands still while its box is being named
   const picture = await camera.wholeFrame(source);
@@ -131,7 +137,7 @@ export async function look(source) {
   state.source = source;
   show(things);
   const known = things.filter((thing) => !thing.unknown).map((thing) => thing.answers[0].name);
-  const words = known.length ? known.join(", ") : "Nothing that was taught.";
+  const words = known.length ? counted(known) : "Nothing that was taught.";
   if ($("verdict").textContent !== words) $("verdict").textContent = words;
   $("verdict").classList.toggle("unknown", known.length === 0);
 }
@@ -230,6 +236,7 @@ export function connect(changed) {
     state.on = !state.on;
     $("find").setAttribute("aria-pressed", String(state.on));
     $("boxes").hidden = $("draw").hidden = !state.on;
+    $("view").classList.toggle("whole", state.on);
     stop();
     changed();
   });
