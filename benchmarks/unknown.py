@@ -61,7 +61,8 @@ def model_of(U: np.ndarray, y: np.ndarray, accept: float) -> Model:
     known = Acceptance(chosen.known, chosen.known_nearest)
     noticed = known.refused(chosen.strangers, chosen.strangers_nearest, accept)
     blend = chosen.blend.coefficients * [1.0, 1.0, len(y) ** -0.5, 1.0]
-    near = familiarity.near_left_out(familiarity.near(U), U, y)
+    near = familiarity.near(U)
+    near[np.arange(len(U)), y] = familiarity.near_own_left_out(near, U, y)
     by_cosine = Acceptance(near.max(axis=1), near.argmax(axis=1))
     return Model(familiarity, learner.coef_.T, known, noticed, blend, by_cosine)
 

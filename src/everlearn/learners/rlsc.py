@@ -218,6 +218,12 @@ class RecursiveRLSC(AdditiveClassifier):
             z, offset, scale = solution.question(np.asarray(x, dtype=np.float64))
             return z, offset, self.moments_.total**solution.recoding * scale
 
+    def inverse_times(self, rows: Array) -> Array:
+        """A⁻¹ applied to every row, for what was learned until now."""
+        with self._lock:
+            self._require_fitted()
+            return self._current().solve(np.ascontiguousarray(rows, dtype=np.float64))
+
     @property
     def _chooses(self) -> bool:
         return isinstance(self.regularization, str) or isinstance(self.recoding, str)

@@ -18,8 +18,9 @@ from scipy.linalg import lapack
 from everlearn.arrays import Array
 from everlearn.device.moments import DeviceMoments
 from everlearn.statistics.factor import Factor
-from everlearn.statistics.moments import Moments
+from everlearn.statistics.moments import BLOCK_ROWS, Moments
 from everlearn.statistics.products import products, products_one
+from everlearn.statistics.waiting_rows import add_outer_products
 
 # Lower bound of the residual variance: a handful of examples is always fitted too well.
 LEAST_NOISE = 1e-3
@@ -142,6 +143,11 @@ class LeastSquares:
             self._scale = self.moments.counts ** (1.0 - self.recoding)
         return z, offset, self._scale
 
+    def solve(self, rows: Array) -> Array:
+        """A⁻¹ applied to every row."""
+        self.catch_up()
+        return self._factor.solve(rows)
+
     def coefficients(self) -> Array:
         """The recoded weights by slot."""
         return self.recoded_counts()[:, None] * self._solve_all()
@@ -166,11 +172,10 @@ class LeastSquares:
         """
         counts = self._target_weights()
         total = float(counts.sum())
-        W = counts[:, None] * self._solve_all()
-        b = counts[:, None] * (self.moments.means - self.origin()[0])
         targets = counts * (1.0 - counts / total) if self.intercept else counts
-        ridge = self._ridge * np.einsum("ij,ij->", W, W)
-        residual = float(targets.sum() - np.einsum("ij,ij->", W, b) - ridge) / self.moments.unit
+        explained, squares = self._explained(counts)
+        residual = float(targets.sum()) - explained - self._ridge * squares
+        residual /= self.moments.unit
         total /= self.moments.unit
         free = max(total - self._degrees_of_freedom(), 1.0)
         known = self.moments.counts[self.moments.counts > 0]
@@ -178,6 +183,19 @@ class LeastSquares:
         if self.rebalance:
             return variance
         return variance * float(np.exp(self.recoding * np.log(self.moments.total / known).mean()))
+
+    def _explained(self, counts: Array) -> tuple[float, float]:
+        """Σ_k w_k·b_k and Σ_k ‖w_k‖², which are tr(A⁻¹B) and tr(A⁻¹BA⁻¹) with B = Σ_k b_k b_kᵀ.
+
+        B is d × d; W would be a second copy of all class means.
+        """
+        self.catch_up()
+        origin, B = self.origin()[0], np.zeros((self.moments.n_features,) * 2)
+        for start in range(0, len(counts), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            add_outer_products(B, counts[part, None] * (self.moments.means[part] - origin))
+        solved = self._factor.solve(np.triu(B) + np.triu(B, 1).T)
+        return float(solved.trace()), float(self._factor.solve(solved.T.copy()).trace())
 
     def system(self) -> Array:
         """A without λ I, its upper triangle."""

@@ -77,14 +77,18 @@ def recoded(scores: Array, slots: Slots, weights: Array, counts: Array, recoding
 
     −∞ for a class that would be empty.
     """
-    total = counts.sum()
-    left = np.broadcast_to(counts, scores.shape).copy()
-    left[np.arange(len(scores)), slots] -= weights
-    gone = left <= GONE * total
+    total, own = counts.sum(), np.arange(len(scores))
+    left = counts[slots] - weights
+    known, gone = counts > GONE * total, left <= GONE * total
     if recoding:
-        left[gone] = 1.0
-        scores *= ((total - weights)[:, None] / left) ** recoding
-    scores[gone] = -np.inf
+        # A factor per row times one per class, but for an example's own class.
+        by_class = np.where(known, counts, 1.0) ** -recoding
+        mine = scores[own, slots] * np.where(gone, 1.0, left) ** -recoding
+        scores *= by_class
+        scores[own, slots] = mine
+        scores *= np.maximum(total - weights, 0.0)[:, None] ** recoding
+    scores[:, ~known] = -np.inf
+    scores[own[gone], slots[gone]] = -np.inf
     return scores
 
 

@@ -13,15 +13,16 @@ alike; it is omitted where effects are compared, or every teaching would affect 
 little.) Removing a set S of teachings solves a system with |S| unknowns:
 A'⁻¹x = z + U (I − X_S U)⁻¹ X_S z with U = A⁻¹X_Sᵀ.
 
-Leverages of n teachings cost one triangular solve, O(n d²), and are cached; then a question costs
-two products with the n × d matrix of teachings.
+Leverages of n teachings cost two triangular solves, O(n d²), and are kept; then a question costs
+two products with the n × d matrix of what was taught. A⁻¹ is that of the classifier's own factor,
+and no weights of all classes are made: with many names that would take longer than the questions.
 """
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from everlearn.arrays import Array
 from everlearn.errors import NotExplainable
@@ -31,6 +32,8 @@ from everlearn.learners.rlsc import RecursiveRLSC
 Classes = NDArray[np.intp]
 
 BLOCK = 2048
+# Scores that are looked at together, at most.
+NUMBERS = 1 << 23
 
 
 class Ridge:
@@ -45,44 +48,46 @@ class Ridge:
     def __init__(self, classifier: Any) -> None:
         require_ridge(classifier)
         moments, order = classifier.moments_, classifier.registry_.order
+        in_order = bool(np.array_equal(order, np.arange(moments.n_slots)))
         self.recoding = float(classifier.recoding)
         self.counts: Array = moments.counts[order]
-        # b_k, one row per class.
-        self.sums: Array = self.counts[:, None] * moments.means[order]
-        A = moments.gram()
-        A.flat[:: len(A) + 1] += float(classifier.regularization)
-        self._factor = cho_factor(A, lower=False, overwrite_a=True)
-        # w_k = A⁻¹ b_k, one row per class.
-        self.weights: Array = cho_solve(self._factor, self.sums.T).T
+        self._means: Array = moments.means if in_order else moments.means[order]
+        # A⁻¹ applied to every row.
+        self.solve: Callable[[Array], Array] = classifier.inverse_times
 
     def scores(self, x: Array) -> Array:
         """The score of every class, without the factor N^α that all classes share."""
-        return self.recoded(1.0, self.counts) * (self.weights @ x)
+        return self.recoded(1.0, self.counts) * self.counts * (self._means @ self.solve(x[None])[0])
+
+    def sums(self, target: int) -> Array:
+        """b_k of one class."""
+        found: Array = self.counts[target] * self._means[target]
+        return found
+
+    def fits(self, solved: Array) -> Array:
+        """Plain scores x·A⁻¹b_k of rows of which A⁻¹x is given, a column per class."""
+        found = solved @ self._means.T
+        found *= self.counts
+        return found
 
     def leverages(self, rows: Array) -> Array:
         """x·A⁻¹x of every row."""
         found = np.empty(len(rows))
         for start in range(0, len(rows), BLOCK):
             part = slice(start, start + BLOCK)
-            half = solve_triangular(self._factor[0], rows[part].T, trans=1, lower=False)
-            found[part] = np.einsum("ij,ij->j", half, half)
+            found[part] = np.einsum("ij,ij->i", rows[part], self.solve(rows[part]))
         return found
 
-    def leave_one_out(
-        self, rows: Array, y: Classes, leverages: Array | None = None, fits: Array | None = None
-    ) -> Array:
-        """Leave-one-out scores of training examples, one row each.
+    def leave_one_out(self, rows: Array, y: Classes) -> Array:
+        """The scores of taught examples under the model that was not taught them, a row each."""
+        solved = self.solve(rows)
+        return self.left_out(rows, y, solved, self.fits(solved))
 
-        ``fits``, the plain scores of the rows, are overwritten.
-        """
-        h = self.leverages(rows) if leverages is None else leverages
-        fits = rows @ self.weights.T if fits is None else fits
-        return leave_one_out_scores(fits, h, y, np.ones(len(y)), self.counts, self.recoding)
-
-    def solve(self, columns: Array) -> Array:
-        """A⁻¹ times some columns."""
-        solved: Array = cho_solve(self._factor, columns)
-        return solved
+    def left_out(self, rows: Array, y: Classes, solved: Array, fits: Array) -> Array:
+        """The same where A⁻¹x and the plain scores are known; these are overwritten."""
+        leverages = np.einsum("ij,ij->i", rows, solved)
+        alone = np.ones(len(y))
+        return leave_one_out_scores(fits, leverages, y, alone, self.counts, self.recoding)
 
     def recoded(self, total: float, counts: Array) -> Array:
         """(total / n_k)^α of every class; zero for an empty one."""
@@ -108,18 +113,24 @@ class Influence(Ridge):
         self.y = y
         self.h = self.leverages(X)
 
-    def all_leave_one_out(self) -> Array:
-        """Leave-one-out scores of every teaching, one row each."""
-        return self.leave_one_out(self.X, self.y, self.h)
+    def all_leave_one_out(self) -> Iterator[tuple[slice, Array]]:
+        """The scores of every teaching under the model that was not taught it, a row each.
+
+        In blocks, each with the rows that it is of: all of them would be n × K numbers.
+        """
+        size = max(1, NUMBERS // len(self.counts))
+        for start in range(0, len(self.X), size):
+            part = slice(start, min(len(self.X), start + size))
+            yield part, self.leave_one_out(self.X[part], self.y[part])
 
     def without_each(self, x: Array, target: int) -> Array:
         """The score of one class for x, without each teaching in turn."""
-        z: Array = cho_solve(self._factor, x)
+        z, w = self.solve(np.stack([x, self.sums(target)]))
         along = self.X @ z
-        fits = self.X @ self.weights[target]
+        fits = self.X @ w
         own = self.y == target
         room = 1.0 - self.h
-        plain = float(self.sums[target] @ z)
+        plain = float(self.sums(target) @ z)
         moved = plain + fits * along / room
         moved[own] = (plain - along + (fits - self.h) * along / room)[own]
         counts = np.where(own, self.counts[target] - 1.0, self.counts[target])
@@ -128,13 +139,13 @@ class Influence(Ridge):
         return without
 
     def without(self, x: Array, gone: NDArray[np.intp]) -> Array:
-        """The score of every class for x, without some teachings; −∞ for an empty class."""
+        """The score of every class for x, without some teachings; −∞ where nothing is left."""
         rows = self.X[gone]
-        z = cho_solve(self._factor, x)
-        U = cho_solve(self._factor, rows.T)
+        z = self.solve(x[None])[0]
+        U = self.solve(rows).T
         z = z + U @ np.linalg.solve(np.eye(len(gone)) - rows @ U, rows @ z)
         counts = self.counts - np.bincount(self.y[gone], minlength=len(self.counts))
-        plain = self.sums @ z
+        plain = self.counts * (self._means @ z)
         np.subtract.at(plain, self.y[gone], rows @ z)
         scores: Array = self.recoded(1.0, counts) * plain
         return np.where(counts > 0, scores, -np.inf)

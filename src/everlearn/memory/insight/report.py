@@ -12,9 +12,11 @@ from math import sqrt
 from statistics import median
 
 import numpy as np
+from numpy.typing import NDArray
 
-from everlearn.arrays import softmax
+from everlearn.arrays import Array, softmax
 from everlearn.memory.insight.image_quality import ImageQuality, looked_at
+from everlearn.memory.insight.influence import Influence
 from everlearn.memory.insight.taught import TaughtMatrix
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.words import counted, listed, teachings
@@ -178,14 +180,13 @@ def report_on(
         Called with the number of teachings examined and the total.
     """
     influence, names = taught.influence, taught.names
-    scores = influence.all_leave_one_out()
-    answers = scores.argmax(axis=1)
+    answers, own, surest = _left_out(influence, temperature)
     right = answers == influence.y
-    likely = softmax(np.where(np.isfinite(scores), scores, -1e300) / temperature)
-    own = likely[np.arange(len(right)), influence.y]
+    taught_each = np.bincount(influence.y, minlength=len(names))
+    right_each = np.bincount(influence.y[right], minlength=len(names))
     per_name = {
-        names[k]: Accuracy(int(right[influence.y == k].sum()), int((influence.y == k).sum()))
-        for k in range(len(names))
+        name: Accuracy(int(known), int(of))
+        for name, known, of in zip(names, right_each, taught_each, strict=True)
     }
     confused = Counter(
         (names[k], names[a]) for k, a in zip(influence.y[~right], answers[~right], strict=True)
@@ -197,7 +198,7 @@ def report_on(
             names[influence.y[i]],
             taught.sources[i],
             names[answers[i]],
-            float(likely[i, answers[i]]),
+            float(surest[i]),
         )
         # The only example of a name is always taken for another.
         for i in order
@@ -215,7 +216,10 @@ def report_on(
         [name for name, found in per_name.items() if found.of < FEW],
         ranking=[taught.ids[i] for i in order],
     )
-    report.advice = {name: _advice(name, report) for name in names}
+    mistaken: dict[str, tuple[str, int]] = {}
+    for true, said, count in report.confused_pairs:
+        mistaken.setdefault(true, (said, count))  # the most frequent comes first
+    report.advice = {name: _advice(per_name[name], mistaken.get(name)) for name in names}
     shown = {s.id for s in suspects[:60]} | {*report.blurred[:30], *report.dark[:30]}
     shown |= {number for pair in report.near_duplicates[:30] for number in pair[:2]}
     report.thumbnails = {n: jpeg for n in shown if (jpeg := journal.thumbnail(n)) is not None}
@@ -235,27 +239,38 @@ def _pictures(
     return found
 
 
+def _left_out(influence: Influence, temperature: float) -> tuple[NDArray[np.intp], Array, Array]:
+    """Answers by the model without each teaching; p of its own name, and of the answer."""
+    n = len(influence.y)
+    answers, own, surest = np.empty(n, dtype=np.intp), np.empty(n), np.empty(n)
+    for part, scores in influence.all_leave_one_out():
+        rows = np.arange(len(scores))
+        answers[part] = scores.argmax(axis=1)
+        likely = softmax(np.where(np.isfinite(scores), scores, -1e300) / temperature)
+        own[part], surest[part] = likely[rows, influence.y[part]], likely[rows, answers[part]]
+    return answers, own, surest
+
+
 def _duplicates(taught: TaughtMatrix) -> list[tuple[int, int, float]]:
     """Pairs of one name that are almost identical, most similar first."""
     X, y = taught.influence.X, taught.influence.y
     found: list[tuple[int, int, float]] = []
-    for k in range(len(taught.names)):
-        rows = np.flatnonzero(y == k)[:MOST_COMPARED]
+    by_name = np.argsort(y, kind="stable")
+    for members in np.split(by_name, np.flatnonzero(np.diff(y[by_name])) + 1):
+        rows = members[:MOST_COMPARED]
         alike = np.triu(X[rows] @ X[rows].T, 1)
         for i, j in zip(*np.nonzero(alike >= ALIKE), strict=True):
             found.append((taught.ids[rows[i]], taught.ids[rows[j]], float(alike[i, j])))
     return sorted(found, key=lambda pair: -pair[2])
 
 
-def _advice(name: str, report: Report) -> str:
-    """What to show next."""
-    found = report.per_name[name]
+def _advice(found: Accuracy, mistaken: tuple[str, int] | None) -> str:
+    """What to show next of a name; ``mistaken`` is what it is taken for most often."""
     if found.of < FEW:
         more = FEW - found.of
         return f"show {more} more picture{'s' if more > 1 else ''}, from other sides"
-    mistaken = [(said, n) for true, said, n in report.confused_pairs if true == name]
-    if mistaken and mistaken[0][1] >= max(2, OFTEN * found.of):
-        said, times = mistaken[0]
+    if mistaken is not None and mistaken[1] >= max(2, OFTEN * found.of):
+        said, times = mistaken
         return (
             f"{times} of {found.of} look like {said}: show more of both, above all where they "
             "differ, and look through the ones listed as mislabelled"

@@ -34,8 +34,10 @@ from everlearn.memory.storage.journal import Journal
 # At most this many teachings are used for the temperature, and for familiarity.
 SAMPLE = 512
 RANKED = 2048
-# Budget in multiplications, K d per teaching; at least SAMPLE teachings are used.
-MOST_PRODUCTS = 2e10
+# What that may cost with many names, however many: multiplications, K d per teaching, and scores,
+# K per teaching of the temperature; at least so many teachings are used.
+MOST_PRODUCTS, FEWEST_RANKED = 1e10, 128
+MOST_SCORES, FEWEST_SAMPLED = 4e6, 32
 # Number of scores kept of examples treated as strangers.
 REMEMBERED = 1024
 # Recalibrate when this many times as much has been taught as at the last calibration.
@@ -161,15 +163,17 @@ def _live_products(model: Model, before: CalibratedModel | None) -> LiveProducts
 
 def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict[str, Any]:
     """Temperature, blend and leave-one-out scores, learned from a sample of the journal."""
-    affordable = int(MOST_PRODUCTS / max(1, familiarity.directions.size))
-    vectors, names = journal.sample(min(RANKED, max(SAMPLE, affordable)), model.position)
+    n_names, width = familiarity.directions.shape
+    ranked = min(RANKED, max(FEWEST_RANKED, int(MOST_PRODUCTS / (n_names * width))))
+    sampled = min(SAMPLE, max(FEWEST_SAMPLED, int(MOST_SCORES / n_names)))
+    vectors, names = journal.sample(ranked, model.position)
     sample = unit(vectors)
     known = model.means.classes_
     power, learner = power_and_learner(model.classifier)
     ridge = ridge_of(learner)
     mapped = mapped_features(power, sample)
     chosen = choose(familiarity, sample, mapped, np.searchsorted(known, names), ridge)
-    some = np.linspace(0, len(sample) - 1, min(SAMPLE, len(sample))).astype(np.intp)
+    some = np.linspace(0, len(sample) - 1, min(sampled, len(sample))).astype(np.intp)
     few = np.linspace(0, len(chosen.strangers) - 1, min(REMEMBERED, len(chosen.strangers)))
     strangers = few.astype(np.intp)
     return {

@@ -58,9 +58,11 @@ def temperature_of(learner: Any, sample: Array, names: Names, ridge: Ridge | Non
     if not scores:
         return prior
 
+    into = [np.empty_like(others) for _, others in scores]
+
     def cost(log_ratio: float) -> float:
         T = prior * np.exp(log_ratio)
-        surprise = sum(_surprise(own / T, others / T) for own, others in scores)
+        surprise = sum(_surprise(*each, T, room) for each, room in zip(scores, into, strict=True))
         return surprise + 0.5 * PRIOR_EXAMPLES * log_ratio**2 / np.log(WIDEST)
 
     widest = np.log(WIDEST)
@@ -113,7 +115,10 @@ def _held_out_scores(
     return scores[np.arange(len(own)), own], scores
 
 
-def _surprise(own: Array, scores: Array) -> float:
-    """− log p of the own class, summed over rows."""
+def _surprise(own: Array, scores: Array, T: float, into: Array) -> float:
+    """− log p of the own class at a temperature, summed over rows; ``into`` is overwritten."""
     top = scores.max(axis=1)
-    return float(np.sum(top + np.log(np.exp(scores - top[:, None]).sum(axis=1)) - own))
+    np.subtract(scores, top[:, None], out=into)
+    into /= T
+    np.exp(into, out=into)
+    return float(np.sum((top - own) / T + np.log(into.sum(axis=1))))

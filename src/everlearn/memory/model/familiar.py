@@ -137,9 +137,10 @@ def scored(
     for rows in _whole_classes(classes, len(familiarity.counts)):
         part, own = sample[rows], classes[rows]
         near = familiarity.near(part)
-        nearest[rows], known[rows, :2] = _of_names(familiarity.near_left_out(near, part, own))
-        near[np.arange(len(rows)), own] = -np.inf
-        stranger_nearest[rows], strangers[rows, :2] = _of_names(near)
+        without = familiarity.near_own_left_out(near, part, own)
+        nearest[rows], known[rows, :2] = _of_names(near, own, without)
+        nobody = np.full(len(rows), -np.inf)
+        stranger_nearest[rows], strangers[rows, :2] = _of_names(near, own, nobody)
         if ridge is not None:
             found = _ridge_scores(ridge, mapped[rows], own, playing[rows])
             known[rows, 2], strangers[rows, 2] = found
@@ -147,12 +148,19 @@ def scored(
     return unseen, Scored(strangers[playing], stranger_nearest[playing])
 
 
-def _of_names(near: Array) -> tuple[Classes, Array]:
-    """The nearest class of each row, the likeness to it, and the mean over all classes."""
+def _of_names(near: Array, classes: Classes, own: Array) -> tuple[Classes, Array]:
+    """The nearest class of each row; likeness to it, and to all on average.
+
+    ``own`` replaces the likeness to the class of each row, in place; −∞ is no class at all.
+    """
+    rows = np.arange(len(near))
+    near[rows, classes] = 0.0
+    there = np.isfinite(own)
+    average = near.sum(axis=1) + np.where(there, own, 0.0)
+    average /= np.maximum(near.shape[1] - 1 + there, 1)
+    near[rows, classes] = own
     nearest = near.argmax(axis=1)
-    there = np.isfinite(near)
-    average = np.where(there, near, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
-    return nearest, np.column_stack([near[np.arange(len(near)), nearest], average])
+    return nearest, np.column_stack([near[rows, nearest], average])
 
 
 def _playing(classes: Classes) -> NDArray[np.bool_]:
@@ -169,18 +177,17 @@ def _ridge_scores(
     ridge: Ridge, rows: Array, classes: Classes, playing: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
     """The best score of each row, without it and without its class; without the factor N^α."""
-    fits = rows @ ridge.weights.T
-    solved = ridge.solve(rows.T)
-    leverages = np.einsum("ij,ji->i", rows, solved)
+    solved = ridge.solve(rows)
+    fits = ridge.fits(solved)
     scale = ridge.recoded(1.0, ridge.counts)
     strangers = np.zeros(len(rows))
     for name in np.unique(classes):
         members = np.flatnonzero((classes == name) & playing)
-        left = _without(rows[members] @ solved[:, members], ridge.counts[name]) @ fits[members]
+        left = _without(rows[members] @ solved[members].T, ridge.counts[name]) @ fits[members]
         left *= scale
         left[:, name] = -np.inf
         strangers[members] = left.max(axis=1)
-    known = ridge.leave_one_out(rows, classes, leverages, fits).max(axis=1)
+    known = ridge.left_out(rows, classes, solved, fits).max(axis=1)
     return known / (ridge.counts.sum() - 1.0) ** ridge.recoding, strangers
 
 

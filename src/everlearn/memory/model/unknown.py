@@ -54,27 +54,28 @@ class Familiarity:
         likeness: Array = unit @ self.directions.T
         return likeness
 
-    def near_left_out(self, near: Array, sample: Array, classes: NDArray[np.intp]) -> Array:
-        """Leave-one-out likeness of taught examples; −∞ for the only one of a class.
+    def near_own_left_out(self, near: Array, sample: Array, classes: NDArray[np.intp]) -> Array:
+        """Likeness of taught examples to their own class had they not been taught.
+
+        −∞ for the only one of a class.
 
         Parameters
         ----------
         near : ndarray
-            The result of :meth:`near` for them; not modified.
+            What :meth:`near` gives for them; it is left as it is.
         sample : ndarray
             Some of the taught examples at length one.
         classes : ndarray
             The class of each, a row of ``means``.
         """
-        rows, counts = np.arange(len(sample)), self.counts[classes]
+        counts = self.counts[classes]
         own = np.einsum("ij,ij->i", sample, sample)
-        along = near[rows, classes] * self.lengths[classes] * counts
+        along = near[np.arange(len(sample)), classes] * self.lengths[classes] * counts
         left = counts - 1.0
         squares = self._squares[classes] - 2.0 * along + own
         lengths = _lengths(left, squares - left, self._overall)
-        without = near.copy()
         several = np.where(left > 0, left, 1.0)
-        without[rows, classes] = np.where(left > 0, (along - own) / several / lengths, -np.inf)
+        without: Array = np.where(left > 0, (along - own) / several / lengths, -np.inf)
         return without
 
 
