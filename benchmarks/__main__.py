@@ -34,6 +34,7 @@ BY_NAME: tuple[str, ...] = (
     "forest_rivals",
     "forest_incremental",
     "forest_many_classes",
+    "ten_thousand_classes",
     "images_accuracy",
     "images_speed",
     "regions_find",

@@ -150,7 +150,7 @@ class Moments(ClassMeans):
 
     def gram(self) -> Array:
         """G = S + Σ n_k μ_k μ_kᵀ = Σ w_i x_i x_iᵀ, its upper triangle."""
-        return self._with_between(np.zeros(self.n_features))
+        return self._with_between(None)
 
     def weighted_scatter(self, class_weights: Array, origin: Array) -> Array:
         """Σ γ_k (S_k + n_k (μ_k − o)(μ_k − o)ᵀ), its upper triangle; needs ``class_scatter``."""
@@ -391,13 +391,14 @@ class Moments(ClassMeans):
             self._peak = 0.0
         self._note_trace()
 
-    def _with_between(self, origin: Array) -> Array:
+    def _with_between(self, origin: Array | None) -> Array:
         upper = self.upper_scatter().copy()
         roots = np.sqrt(self.counts)
         # In blocks that fit the cache: a second copy of all means would cost more.
         for start in range(0, self.n_slots, BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
-            add_outer_products(upper, roots[part, None] * (self.means[part] - origin))
+            means = self.means[part] if origin is None else self.means[part] - origin
+            add_outer_products(upper, roots[part, None] * means)
         return upper
 
 

@@ -62,6 +62,31 @@ def test_a_forget_reaches_the_other(two, erase):
     assert counts(b) == {"cup": 4, "pen": 3}
 
 
+@pytest.mark.parametrize("looks", [0, 10**9])
+def test_a_small_memory_merges_alike_however_its_pictures_are_looked_up(two, looks, monkeypatch):
+    """One by one (0), or by reading everything that counts."""
+    monkeypatch.setattr("everlearn.memory.edits.merging.SINGLE_LOOKS", looks)
+    a, b = two
+    teach(a, range(30), "cup")
+    teach(a, range(40, 43), "pen")
+    b.merge(a)
+    b.forget(name="pen")
+    teach(b, range(60, 62), "lamp")
+    b.teach(vector(3), "mug", source="/3", also=True)
+    read = []
+    rows = a._opened.journal.db.rows
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            a._opened.journal.db, "rows", lambda *q: (found := rows(*q), read.append(len(found)))[0]
+        )
+        done = a.merge(b)
+    assert (done, done.forgotten) == (3, 3)
+    assert counts(a) == {"cup": 30, "lamp": 2, "mug": 1}
+    assert counts(a) == counts(b)
+    # Read one by one, no look finds more than the names of one picture.
+    assert (max(read) >= 30) == (looks > 0)
+
+
 def test_a_tombstone_travels_on_to_a_third(two, tmp_path):
     a, b = two
     teach(a, range(3), "cup")

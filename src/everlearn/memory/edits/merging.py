@@ -14,6 +14,9 @@ from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import Tombstones, adopt, counting
 
+# Looking up one picture takes as long as reading so many in one go.
+SINGLE_LOOKS = 10
+
 
 @dataclass(frozen=True)
 class Conflict:
@@ -99,8 +102,12 @@ def require_resolution(conflicts: str) -> None:
 
 def merge(journal: Journal, other: Journal, done: Callable[[], None]) -> Merged:
     """Bring a journal up to date with another; ``done`` is called after every transaction."""
-    ours, theirs = counting(journal), counting(other)
+    theirs = counting(other)
     buried, buried_there = Tombstones(journal), Tombstones(other)
+    # A tombstone names no picture, so all of ours are looked at; else, if they are fewer, theirs.
+    known_there = {digest for digest, _ in theirs} | buried_there.forgotten_pictures
+    few = not buried_there.erased and SINGLE_LOOKS * len(known_there) < journal.last_position
+    ours = counting(journal, known_there if few else None)
     names_there: dict[bytes, set[str]] = {}
     for digest, name in theirs:
         names_there.setdefault(digest, set()).add(name)

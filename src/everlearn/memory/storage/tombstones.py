@@ -22,13 +22,21 @@ SALT = "tombstone_salt"
 Pair = tuple[bytes, str]
 
 
-def counting(journal: Journal) -> dict[Pair, float]:
-    """The latest time at which each counting pair of picture and name was taught."""
-    rows = journal.db.rows(
+def counting(journal: Journal, pictures: Iterable[bytes] | None = None) -> dict[Pair, float]:
+    """The latest time at which each counting pair of picture and name was taught.
+
+    Of some pictures, by their digests, or of all.
+    """
+    query = (
         "SELECT digest, names.name, MAX(time) FROM teachings "
-        "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL "
+        "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL{} "
         "GROUP BY digest, names.name"
     )
+    if pictures is None:
+        rows = journal.db.rows(query.format(""))
+    else:
+        one = query.format(" AND digest = ?")
+        rows = [row for digest in pictures for row in journal.db.rows(one, digest)]
     return {(bytes(digest), name): float(when) for digest, name, when in rows}
 
 
@@ -58,6 +66,11 @@ class Tombstones:
             _, salt, digest = key.split(" ")
             self.erased[salt, digest] = float(journal.fact(key) or 0.0)
         self._salts = {salt for salt, _ in self.erased}
+
+    @property
+    def forgotten_pictures(self) -> set[bytes]:
+        """Digests of what was forgotten and not erased."""
+        return {digest for digest, _ in self._forgotten}
 
     def since(self, pair: Pair) -> float | None:
         """Time at which a picture under a name was forgotten or erased; ``None`` if neither."""
