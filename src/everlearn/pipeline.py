@@ -1,14 +1,13 @@
-"""Transformers and a final learner, taught as one.
+"""Transformers and a final learner, trained incrementally as one.
 
-Scikit-learn's Pipeline has no ``partial_fit``. In this one every step has it: each transformer
-learns from a block, then passes the block, transformed, to the next step; the learner at the end
-gets the labels. It is a learner itself: what the final one can be asked, the whole can.
+Scikit-learn's Pipeline has no ``partial_fit``. Here every step has it: each transformer learns from
+a block, then passes the transformed block to the next step; the last step, a learner, gets the
+labels. The pipeline is itself a learner with the methods of its last step.
 
-A transformer that keeps learning keeps changing what it says about the same example, while the
-learner behind it remembers what it said before. A scaler settles soon; the axes of an eigenspace
-turn, and change devices, for a long time, unless they are asked to be steady. ``freeze_after`` ends
-the transformers' learning once they have seen enough; from then on the learner behind them lives in
-a fixed space.
+A transformer that keeps learning changes its output for the same example, while the learner behind
+it was trained on earlier outputs. A scaler settles soon; the axes of an eigenspace rotate and
+change order for a long time, unless they are set to be steady. ``freeze_after`` ends the
+transformers' learning after a number of examples; from then on the learner works in a fixed space.
 """
 
 import copy
@@ -38,15 +37,15 @@ from everlearn.validation import checked_labels, checked_weights
 
 Step = tuple[str, Any]
 
-# Behind transformers that learn nothing, so many rows at a time: as many as moments take at once.
+# Behind fixed transformers, rows are processed in blocks of this size, as by the moments.
 BLOCK_ROWS = 1024
-# Features of numbers beyond this might overflow.
+# Features of larger numbers might overflow.
 LARGE = 1e100
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _where_learner_has(method: str) -> Callable[[Method], Method]:
-    """Give the pipeline a method only where its last step has it."""
+    """Give the pipeline a method only if its last step has it."""
 
     def check(pipeline: "StreamPipeline") -> bool:
         return hasattr(pipeline._steps_now()[-1][1], method)
@@ -55,25 +54,25 @@ def _where_learner_has(method: str) -> Callable[[Method], Method]:
 
 
 class StreamPipeline(_BaseComposition, StreamingClassifier):
-    """A chain of transformers and a learner, each taught by ``partial_fit``.
+    """A chain of transformers and a learner, each trained by ``partial_fit``.
 
     Parameters
     ----------
     steps : list of (name, estimator)
         The last is the learner, the others are transformers. All have ``partial_fit``.
     freeze_after : int, optional
-        After so many examples the transformers stop learning. By default they never do.
+        Transformers stop learning after this many examples; never by default.
 
     Attributes
     ----------
     steps_ : list of (name, estimator)
-        The steps as taught; those in ``steps`` are never changed.
+        The fitted steps; those in ``steps`` are never changed.
     named_steps : dict
-        The steps as taught, by name.
+        The fitted steps, by name.
     classes_ : ndarray
     n_features_in_ : int
     n_seen_ : int
-        How many examples were learned.
+        Number of examples learned.
 
     See Also
     --------
@@ -81,20 +80,20 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
 
     Notes
     -----
-    Behind transformers that learn nothing (``PowerNormalizer``, ``RandomFeatures``) the learner
-    keeps all its promises, and a large batch goes through in blocks: random features of all
-    examples never stand in memory together. Behind transformers that learn, ``forget``,
-    ``forget_class`` and ``merge`` are refused: they have learned from the same examples, and what
-    the learner has added up was measured along axes that moved since.
+    Behind fixed transformers (``PowerNormalizer``, ``RandomFeatures``) the learner keeps all its
+    promises, and a large batch is processed in blocks: random features of all examples are never in
+    memory together. Behind transformers that learn, ``forget``, ``forget_class`` and ``merge`` are
+    refused: they have learned from the same examples, and the learner's statistics refer to axes
+    that have changed since.
 
-    A transformer that adapts moves the ground under the learner: let an eigenspace measure along
+    A transformer that adapts changes the learner's coordinates: use an eigenspace with
     ``axes="steady"``, or freeze it after a while.
 
-    A batch that the learner refuses leaves the transformers as they were.
+    A batch that the learner refuses leaves the transformers unchanged.
 
     *Cost*: the sum over its steps.
 
-    *Promises*: those of its learner, behind transformers that learn nothing.
+    *Promises*: those of its learner, behind fixed transformers.
 
     Examples
     --------
@@ -116,7 +115,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
     # Parameters of steps, as name__parameter.
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, those of the steps included."""
+        """Parameters, including those of the steps."""
         return dict(self._get_params("steps", deep=deep))
 
     def set_params(self, **parameters: Any) -> Self:
@@ -130,14 +129,14 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
 
     @property
     def promises(self) -> frozenset[Promise]:
-        """What every step promises; fixed transformers promise all, those that learn little."""
+        """The guarantees of every step; fixed transformers keep all of them, others few."""
         promises = frozenset(Promise)
         for _, step in self.steps:
             promises &= getattr(step, "promises", frozenset())
         return promises if self._is_fixed() else promises & BOUNDED
 
     def to(self, device: object) -> Self:
-        """Compute on a device from now on, with rows from host memory as well.
+        """Compute on a device from now on, also for rows in host memory.
 
         As :meth:`StreamingLDA.to`; for pipelines of fixed transformers and a learner that runs on
         devices.
@@ -146,7 +145,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
             send_steps(self, device)
         return self
 
-    # Asking; teaching goes through the doors of every learner.
+    # Asking; teaching uses the methods of the base class.
 
     @_where_learner_has("decision_function")
     def decision_function(self, X: ArrayLike) -> Array:
@@ -160,7 +159,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
 
     @property
     def temperature_(self) -> float:
-        """That of the learner; one for a learner that is not everlearn's."""
+        """The learner's temperature; one for a learner of another library."""
         return float(getattr(self._taught("temperature_")[-1][1], "temperature_", 1.0))
 
     @property
@@ -183,14 +182,14 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         last = self.steps[-1][1] if self.steps else None
         if is_classifier(last):
             tags.classifier_tags.multi_class = get_tags(last).classifier_tags.multi_class
-        # What the first step takes, the whole takes.
+        # The pipeline accepts what its first step accepts.
         tags.input_tags.sparse = bool(self.steps) and get_tags(self.steps[0][1]).input_tags.sparse
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._is_begun()
 
-    # What persistence asks of anything it saves.
+    # The interface persistence needs.
 
     def _state(self) -> State:
         with self._lock:
@@ -198,7 +197,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
                 return {}, {"taught": False}
             for _, estimator in self.steps_:
                 if hasattr(estimator, "_state"):
-                    estimator._state()  # settles caches, so that a file answers bit for bit alike
+                    estimator._state()  # settles caches, so that a file gives the same bits
             learners = [copy.deepcopy(estimator) for _, estimator in self.steps_]
             return {}, {"taught": True, "learners": learners, "n_seen": self.n_seen_}
 
@@ -210,11 +209,11 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         kinds = [type(step) for _, step in self.steps]
         learners = notes["learners"]
         if not isinstance(learners, list) or [type(step) for step in learners] != kinds:
-            raise DamagedModel("learners are not of the kinds that steps names")
+            raise DamagedModel("learners do not match the steps")
         self.steps_ = list(zip(names, learners, strict=True))
         self.n_seen_ = int(notes["n_seen"])
 
-    # How the doors of a learner lead through the steps.
+    # Hooks of the base class, applied to the steps.
 
     def _learn_batch(
         self,
@@ -225,10 +224,10 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         *,
         fresh: bool,
     ) -> None:
-        """First the transformers, then the learner.
+        """Train the transformers, then the learner.
 
-        ``classes`` is given to learners other than everlearn's, which may want to know all labels
-        up front; weights to the learner, and to the transformers that know them.
+        ``classes`` is passed to learners of other libraries, which may need all labels up front;
+        weights are passed to the learner, and to transformers that accept them.
         """
         if fresh:
             self._check_parameters()
@@ -268,7 +267,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
     def _learn_in_blocks(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, n_rows: int
     ) -> None:
-        """A large batch behind fixed transformers; nothing is learned unless all of it can be."""
+        """Learn a large batch behind fixed transformers; all of it or nothing."""
         transformers, learner = self.steps_[:-1], self.steps_[-1][1]
         seen = rows = transformers[0][1].partial_fit(X)._rows(X)
         for _, transformer in transformers:
@@ -280,7 +279,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         registry = learner.registry_ if learner._is_begun() else Labels()
         learner._check_parameters()
         learner._welcome(registry, registry.encode(labels)[1])
-        # Numbers so large that their features might overflow are looked at all together.
+        # Numbers so large that their features might overflow are checked together.
         size = BLOCK_ROWS if np.abs(rows).max() < LARGE else n_rows
         for part in in_blocks(n_rows, size):
             share = None if weights is None else weights[part]
@@ -289,7 +288,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         self.n_seen_ += n_rows
 
     def _seen(self, rows: Any) -> Any:
-        """Rows as the learner sees them."""
+        """Rows after the transformers."""
         for _, transformer in self.steps_[:-1]:
             rows = transformer.transform(rows)
         return rows
@@ -353,9 +352,9 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         assert isinstance(other, StreamPipeline)
         if not self._is_fixed():
             raise NotMergeable(
-                "two pipelines with transformers that learn cannot be merged: each learner counts "
-                "along axes of its own; fit one set of transformers first and merge learners "
-                "behind it"
+                "two pipelines with transformers that learn cannot be merged, because their "
+                "learners use different axes; fit one set of transformers first and merge the "
+                "learners behind it"
             )
         self._require_alike(other)
         if not other._is_begun():
@@ -368,7 +367,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         self.n_seen_ += other.n_seen_
 
     def _require_alike(self, other: "StreamPipeline") -> None:
-        """The same steps with the same parameters, for as many features."""
+        """Require the same steps with the same parameters and number of features."""
         ours, theirs = (_plain_parameters(pipeline) for pipeline in (self, other))
         for name in sorted(ours.keys() | theirs.keys()):
             here: Any = ours.get(name)
@@ -386,7 +385,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
             )
 
     def _is_fixed(self) -> bool:
-        """Whether no transformer learns, so that what the last step promises, the whole does."""
+        """Whether no transformer learns, so that the pipeline keeps its learner's promises."""
         transformers = [transformer for _, transformer in self.steps[:-1]]
         return bool(transformers) and all(isinstance(step, FixedMap) for step in transformers)
 
@@ -400,7 +399,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         return self._asked(X, lambda learner, rows: learner.predict_proba(rows, **_words(among)))
 
     def _asked(self, X: Any, ask: Callable[[Any, Any], NDArray[Any]]) -> NDArray[Any]:
-        """What the learner answers, block by block behind fixed transformers."""
+        """The learner's answers, block by block behind fixed transformers."""
         self._require_fitted()
         on_device = steps_on_device(self, X)
         if on_device is not None:
@@ -426,7 +425,7 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         return first
 
     def _room(self) -> int | float:
-        """From how many further examples the transformers will learn."""
+        """Number of further examples from which the transformers will learn."""
         return np.inf if self.freeze_after is None else max(0, self.freeze_after - self.n_seen_)
 
     def _steps_now(self) -> list[Step]:
@@ -442,7 +441,9 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
 
     def _check_parameters(self) -> None:
         if not isinstance(self.steps, (list, tuple)) or len(self.steps) == 0:
-            raise InvalidParameter("steps is a list of (name, estimator) with at least a learner")
+            raise InvalidParameter(
+                "steps must be a list of (name, estimator) with at least a learner"
+            )
         names = [name for name, _ in self.steps]
         self._validate_names(names)
         for name, transformer in self.steps[:-1]:
@@ -461,12 +462,12 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
             isinstance(self.freeze_after, (int, np.integer)) and self.freeze_after >= 1
         ):
             raise InvalidParameter(
-                f"freeze_after is a whole number of at least 1, or None, not {self.freeze_after!r}"
+                f"freeze_after must be an integer of at least 1, or None, not {self.freeze_after!r}"
             )
 
 
 def _plain_parameters(pipeline: StreamPipeline) -> dict[str, Any]:
-    """All parameters but the steps themselves, which are named by their classes."""
+    """All parameters except the steps themselves, which are given by their classes."""
     found = {key: value for key, value in pipeline.get_params().items() if key != "steps"}
     return {
         key: type(value).__name__ if hasattr(value, "get_params") else value
@@ -486,7 +487,7 @@ def _copied_transformers(steps: list[Step]) -> list[Step]:
 
 
 def _words(among: Iterable[Label] | None) -> dict[str, Any]:
-    """Learners other than everlearn's know no ``among``; they are not asked about it."""
+    """Keyword arguments for ``among``, which learners of other libraries do not have."""
     return {} if among is None else {"among": among}
 
 
@@ -507,4 +508,4 @@ def _number_of_rows(X: Any) -> int:
     try:
         return int(_num_samples(X))
     except TypeError as error:
-        raise WrongShape(f"X should be rows of features: {error}") from None
+        raise WrongShape(f"X must be rows of features: {error}") from None

@@ -23,7 +23,7 @@ from everlearn.transfer.kernel import Kernel
 
 
 def require_column(kernel: Kernel, n_columns: int, n_taught: int, n_new: int) -> None:
-    """A precomputed kernel has a column for each example that can be taught, and no more."""
+    """Require a column of a precomputed kernel for each example."""
     if kernel.name == "precomputed" and n_taught + n_new > n_columns:
         raise TooManyExamples(
             f"a precomputed kernel with {n_columns} columns has room for {n_columns} examples; "
@@ -32,7 +32,7 @@ def require_column(kernel: Kernel, n_columns: int, n_taught: int, n_new: int) ->
 
 
 class MarginFunction(Protocol):
-    """What follows from the examples kept."""
+    """A function determined by the stored examples."""
 
     def margins(self, X: Array) -> Array: ...
 
@@ -42,10 +42,10 @@ Solve = Callable[[Kernel, KeptExamples, Array], S]
 
 
 class SolvedFromExamples(Generic[S]):
-    """The core of a learner that is a function of the examples it keeps.
+    """The core of a learner that is a function of its stored examples.
 
-    ``solve`` makes the solution of the kernel, the examples and their signs; ``ask`` is asked about
-    new rows before they are kept, and raises to refuse them.
+    ``solve`` computes the solution from the kernel, the examples and their signs; ``ask`` is called
+    with new rows before they are stored, and raises to refuse them.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class SolvedFromExamples(Generic[S]):
         require_column(self._kernel, self.examples.X.shape[1], len(self.examples), len(X))
         if len(self.examples) + len(X) > self._max_examples:
             raise TooManyExamples(
-                f"this learner keeps its examples, {len(self.examples)} so far; {len(X)} more are "
-                f"above max_examples={self._max_examples}; raise it, or use TROL or "
-                "PassiveAggressive, which need no room"
+                f"this learner keeps its examples, {len(self.examples)} so far; {len(X)} more "
+                f"exceed max_examples={self._max_examples}; increase it, or use TROL or "
+                "PassiveAggressive, which store none"
             )
         self._ask(X)
         examples = self.examples.followed_by(X, slots, weights)
@@ -100,7 +100,7 @@ class SolvedFromExamples(Generic[S]):
         self.learn(x[None], np.array([slot], dtype=np.intp), signs, np.ones(1))
 
     def forget(self, X: Array, slots: Slots, weights: Array | None) -> list[int]:
-        """Take examples back; returns the slots of which none is left."""
+        """Remove examples; returns the slots without examples left."""
         self._require_own_kernel()
         weights = np.ones(len(X)) if weights is None else weights
         self._replace(self.examples.without(X, slots, weights), self._signs)
@@ -136,7 +136,7 @@ class SolvedFromExamples(Generic[S]):
     def _require_own_kernel(self) -> None:
         if self._kernel.name == "precomputed":
             raise NotForgettable(
-                "columns of a precomputed kernel are counted by arrival and cannot be taken out; "
+                "columns of a precomputed kernel are numbered by arrival and cannot be removed; "
                 "fit again without the examples"
             )
 
@@ -145,6 +145,6 @@ def _require_definite(K: Array, C: float) -> None:
     lowest = float(np.linalg.eigvalsh(K).min())
     if lowest <= -1.0 / C:
         raise LostDefiniteness(
-            f"the precomputed kernel has the eigenvalue {lowest:.3g}; a kernel has none below "
-            "zero, so check that rows and columns are in the same order"
+            f"the precomputed kernel has the eigenvalue {lowest:.3g}, but a kernel has none below "
+            "zero; check that rows and columns are in the same order"
         )

@@ -2,9 +2,9 @@
 
     f(x, e) = Σ_i c_i k(x_i, x) + u·e
 
-e are a few extra features beside x: a constant (the intercept), and in TROL+ what prior models say.
-They enter the inner product as plain numbers, so that K(x, e; x', e') = k(x, x') + e·e'. How the
-sum over examples is kept depends on the kernel, see ``kernel_sums``.
+e are a few extra features beside x: a constant (the intercept), and in TROL+ the scores of prior
+models. They enter the inner product as plain numbers, so that K(x, e; x', e') = k(x, x') + e·e'.
+The representation of the sum over examples depends on the kernel, see ``kernel_sums``.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ RULES = {"pa": 0, "pa1": 1, "pa2": 2}
 
 @compiled
 def step_size(loss: float, norm: float, C: float, rule: int) -> float:
-    """How far to go along y x (Crammer et al. 2006):
+    """The step size along y x (Crammer et al. 2006):
 
     PA (rule 0)  γ = ℓ / ‖x‖²,   PA-I (1)  γ = min(C, ℓ / ‖x‖²),   PA-II (2)  γ = ℓ / (‖x‖² + 1/2C)
 
-    Zero where there is nothing to gain: no loss, or no direction.
+    Zero without a loss, or without a direction.
     """
     if not loss > 0.0 or not norm > 0.0:
         return 0.0
@@ -72,7 +72,7 @@ class Steps:
         self, n_features: int, kernel: Kernel, rules: StepRules, first_weights: Sequence[float]
     ) -> None:
         self.total = empty_sum(n_features, kernel, rules.budget, rules.drop)
-        # The extra feature that carries the intercept, or no feature.
+        # Index of the extra feature that carries the intercept, or none.
         self.constant = np.ones(int(rules.fit_intercept))
         self._u = np.concatenate([np.zeros(len(self.constant)), first_weights])
         self._C = rules.C
@@ -94,8 +94,8 @@ class Steps:
     def learn(self, x: Array, extra: Array, sign: float, offset: float, weight: float) -> float:
         """Learn one example, its extra features with the constant first; returns f(x) + offset.
 
-        ``weight`` multiplies the loss ξ in Eq. 2, so a whole number counts as that many copies of
-        the example, one after the other.
+        ``weight`` multiplies the loss ξ in Eq. 2, so an integer counts as that many copies of the
+        example in a row.
         """
         C = self._C * weight
         if type(self.total) is LinearSum:
@@ -110,12 +110,12 @@ class Steps:
         return score
 
     def pass_over(self, n_examples: int) -> None:
-        """Leave out the first examples: their columns, if they have any, belong to another."""
+        """Skip the first examples: their columns, if any, belong to another part."""
         if isinstance(self.total, ColumnSum):
             self.total.n_taught = n_examples
 
     def flip(self) -> None:
-        """Turn f into −f: as if the two labels had had each other's sign."""
+        """Turn f into −f: swaps the signs of the two labels."""
         self.total.coefficients = -self.total.coefficients
         self._u = -self._u
 

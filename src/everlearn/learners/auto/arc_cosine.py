@@ -29,11 +29,11 @@ from everlearn.learners.closed_form.leave_one_out import LearnedRows, leave_one_
 from everlearn.preprocessing.fixed_map import in_blocks
 from everlearn.statistics.slices import Work, factored, parts
 
-# Rows of K made together, at most: what is computed on the way to them stays small beside K.
+# Maximum number of rows of K computed together: temporary arrays stay small beside K.
 ROWS = 256
-# A cosine, its arc and its sine cost as much as so many products.
+# Cost of a cosine, its arc and its sine, in multiplications.
 ARC = 100.0
-# Room for so many more examples, and for a share of those there are, is made at once.
+# Spare capacity: this many examples, and a share of those there are.
 ROOM, MORE = 64, 8
 
 
@@ -51,9 +51,9 @@ def arc_cosine(A: Array, B: Array) -> Array:
 
 
 class SymmetricKernel:
-    """K of examples with themselves, beside it the factor of K + λ diag(1/w) for one λ.
+    """K of examples with themselves, and the factor of K + λ diag(1/w) for one λ.
 
-    Empty until :meth:`fill` has run to its end.
+    Empty until :meth:`fill` has finished.
     """
 
     def __init__(self, rows: LearnedRows, piece: float) -> None:
@@ -62,7 +62,7 @@ class SymmetricKernel:
         self._both = np.zeros((n, n), order="F")
         self._diagonal = np.zeros(n)
         self._factored: float | None = None
-        # Σ w ‖φ(x) − mean‖², the scatter of the features behind K about their mean, all of them.
+        # Σ w ‖φ(x) − mean‖², the total scatter of the features behind K about their mean.
         self.total_variance = 0.0
 
     def fill(self) -> Work[None]:
@@ -80,7 +80,7 @@ class SymmetricKernel:
         yield float(n * n)
 
     def factor(self, regularization: float) -> Work[Array]:
-        """L; what is above its diagonal is not part of it, and another λ overwrites it."""
+        """L in the lower triangle; overwritten by the next λ."""
         if regularization != self._factored:
             yield from self._mirror()
             ridge = regularization / self._rows.weights
@@ -90,7 +90,7 @@ class SymmetricKernel:
         return self._both
 
     def _mirror(self) -> Work[None]:
-        """Copy what is above the diagonal below it; the diagonal is K's again."""
+        """Copy the upper triangle to the lower one; restores the diagonal of K."""
         self._factored = None
         for part in in_blocks(len(self._both), ROWS):
             square = np.triu(self._both[part, part], 1)
@@ -101,9 +101,9 @@ class SymmetricKernel:
 
 
 class KernelPath:
-    """Leave-one-out scores of examples, for any λ; ``rows`` are all there are.
+    """Leave-one-out scores of examples for any λ; ``rows`` are all examples.
 
-    To be used when :meth:`begin` has run to its end.
+    Ready when :meth:`begin` has finished.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class KernelPath:
         yield from self._kernel.fill()
 
     def squares(self, regularization: float, recoding: float) -> "Work[KernelSquares]":
-        """The solution; this path is used up. Nothing is left to do where λ was the last asked."""
+        """The solution; this path cannot be used afterwards. Free if λ is the last one scored."""
         return kernel_squares(
             self._rows,
             len(self._counts),
@@ -176,7 +176,7 @@ def kernel_squares(
 class KernelSquares:
     """The solution for one λ and α, which can be extended by one example at a time.
 
-    With V = L⁻¹ (1, Y) and u = L⁻¹ k(x), a question needs no more than one triangular solve:
+    With V = L⁻¹ (1, Y) and u = L⁻¹ k(x), a question needs only one triangular solve:
 
         score_k(x) = V_k·u + b_k (1 − V_1·u),      b_k = V_k·V_1 / V_1·V_1
 
@@ -190,15 +190,15 @@ class KernelSquares:
         self._recoding = recoding
         self._X, self._lower, self._V = rows.X, lower, V
         self._counts = np.bincount(rows.slots, rows.weights, V.shape[1] - 1)
-        # Examples that came later, and the rows of L that they add; with room for more.
+        # Later examples, and the rows of L that they add, with spare capacity.
         self._n_more = 0
         self._later, self._R, self._M = self._room(ROOM + len(rows) // MORE)
-        # A⁻¹ (y_k − b_k 1), made when there are many questions: as dear as one for each class.
+        # A⁻¹ (y_k − b_k 1), computed for many questions: costs as much as one question per class.
         self._alpha: Array | None = None
 
     @property
     def question_products(self) -> float:
-        """How many products of two numbers a question takes."""
+        """Number of multiplications per question."""
         n, d = len(self._X) + self._n_more, self._X.shape[1]
         return float(n * (d + ARC) + n * n / 2.0 + self._V.size)
 
@@ -243,12 +243,12 @@ class KernelSquares:
         return plain * scale
 
     def _beside(self, X: Array) -> Array:
-        """K of every row of X with every example."""
+        """K between every row of X and every example."""
         later = self._later[: self._n_more]
         return np.concatenate([arc_cosine(X, self._X), arc_cosine(X, later)], axis=1)
 
     def _forward(self, sides: Array) -> Array:
-        """L⁻¹ of what has a row for every example."""
+        """L⁻¹ times a matrix with one row per example."""
         n, m = len(self._X), self._n_more
         first = _solved(self._lower, sides[:n])
         if not m:
@@ -281,7 +281,7 @@ def _inverse_squares(lower: Array, piece: float) -> Work[Array]:
     n = len(lower)
     squares = np.empty(n)
     for part in parts(n, n**2 / 2.0, piece):
-        # A column of L⁻¹ has nothing above its own row.
+        # A column of L⁻¹ is zero above its own row.
         own = slice(part.start, None)
         unit = np.zeros((n - part.start, part.stop - part.start))
         np.fill_diagonal(unit, 1.0)

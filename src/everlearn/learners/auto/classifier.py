@@ -14,10 +14,10 @@ well.
     kernel         least squares on infinitely many ReLU features, while all examples are kept
     random feat.   least squares on D of them, from then on (``random_features.py``)
 
-Cost per example O(d²), with random features O(D²), and one choice, O(d³ + D³ + m d (d + K)) for m
-kept examples, whenever a tenth more was learned (``predict_one``, in slices: ``following.py``) or
-anything was (``predict``). Memory d² + K d + m d numbers, and what the budget allows for heads on
-random features.
+Cost per example O(d²), with random features O(D²); a choice costs O(d³ + D³ + m d (d + K)) for m
+kept examples and is made when a tenth more was learned (``predict_one``, in slices:
+``following.py``) or after any change (``predict``). Memory is d² + K d + m d numbers, plus the
+budget for heads on random features.
 """
 
 from typing import Any, ClassVar
@@ -63,11 +63,10 @@ class AutoClassifier(AdditiveClassifier):
         The most examples kept, for the choice and for the kernel; beyond it the largest classes
         give up theirs.
     memory_mb : float, default=512
-        Megabytes that heads on random features may take beside the linear ones; 0 for linear ones
-        alone. A kernel of n examples takes 8 n² bytes while they are asked, D features 16 D² bytes
-        always: 512 MB are 8,000 examples and 5,600 features, 2 GB are 16,000 (with a
-        ``sample_size`` of as many) and 11,000. While ``predict_one`` chooses anew, the next head
-        takes as much again.
+        Megabytes for heads on random features beside the linear ones; 0 for linear heads only. A
+        kernel of n examples takes 8 n² bytes while it is used, D features always take 16 D² bytes:
+        512 MB are 8,000 examples and 5,600 features, 2 GB are 16,000 (with a ``sample_size`` of as
+        many) and 11,000. While ``predict_one`` chooses again, the next head takes as much again.
     microseconds : float, optional
         Time budget per example for heads on random features, at 20 billion operations a second.
     memory : float
@@ -97,21 +96,21 @@ class AutoClassifier(AdditiveClassifier):
     each of 100 classes are known) and costs nothing to learn; accuracy may therefore drop slightly
     when the first example no longer fits. If that matters, give more memory and a larger sample.
 
-    ``predict``, ``decision_function`` and ``predict_proba`` are functions of what was taught and
-    nothing else. ``predict_one`` keeps a choice until a tenth more examples were learned; then the
-    next head is chosen and made in slices, one with every example and every question, and the
-    choice in force answers until it is ready, about 500 calls later with 1,280 features. Which
-    choice answers depends on the calls, not on time.
+    ``predict``, ``decision_function`` and ``predict_proba`` depend only on the examples learned.
+    ``predict_one`` keeps a choice until a tenth more examples were learned; then the next head is
+    chosen and computed in slices, one with every example and every question, and the current one
+    answers until it is ready, about 500 calls later with 1,280 features. Which head answers depends
+    on the calls, not on time.
 
     *Promises*: batch = loop = any order, merge and forget are exact. Forgetting has one limit:
     where a class has more examples than the sample has room for, forgetting one that is kept leaves
     the sample one smaller than if it had never been learned, and the choice may differ.
     ``forget_class`` would need the scatter of each class; pass its examples to ``forget``.
 
-    *Cost*: O(d²) to learn an example; choosing anew costs O(d³ + m d (d + K)) for m kept
-    examples, at once when the learner is asked in a batch after a change, or asked one question
-    after a batch. In a stream no question stalls for it: of the first 1,500 with 1,280 features the
-    median takes 5.5 ms, 99.9 % at most 15 ms, the longest 16 ms.
+    *Cost*: O(d²) to learn an example. A new choice costs O(d³ + m d (d + K)) for m kept examples,
+    at once for a batch of questions after a change, or for one question after a batch. In a stream
+    no question stalls for it: of the first 1,500 with 1,280 features the median takes 5.5 ms,
+    99.9 % at most 15 ms, the longest 16 ms.
 
     References
     ----------
@@ -285,7 +284,7 @@ class _Chosen:
 
 
 def _solution(selected: Selected, learned: LearnedState) -> LeastSquares | KernelSquares:
-    """Least squares as chosen, on what was learned until now."""
+    """Least squares as chosen, on everything learned so far."""
     choice, moments = selected.choice, learned.moments
     if selected.kernel is not None:
         return finished(selected.kernel.squares(choice.regularization, choice.recoding))

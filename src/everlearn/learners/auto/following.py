@@ -1,13 +1,13 @@
-"""How AutoClassifier answers single questions: a head chosen not long ago, and the next one.
+"""Answers single questions of AutoClassifier with a recently chosen head, and prepares the next.
 
-A head follows every example. When a tenth more was learned than when it was chosen, the next
-question begins to choose anew, for what is learned at that moment. The work goes on by a slice with
-every example and every question, and the head in force answers until the next is made and has
-followed the examples that came meanwhile. So no call waits for a choice, and which head answers is
-a function of the calls, not of time.
+A head is updated with every example. When a tenth more was learned than when it was chosen, the
+next question starts a new choice, for the examples known at that point. The work proceeds by a
+slice with every example and every question, and the current head answers until the next one is
+ready and has caught up with the examples that arrived in the meantime. So no call waits for a
+choice, and which head answers is a function of the calls, not of time.
 
-Where there is no head (before the first question, after a batch, a merge or forgetting), all of it
-is done at once.
+Without a head (before the first question, after a batch, a merge or forgetting), everything is done
+at once.
 """
 
 from collections import deque
@@ -18,12 +18,12 @@ from everlearn.learners.auto.heads import READING, LearnedExample, SingleHead, m
 from everlearn.learners.auto.selection import Frozen, HeadChoice, LearnedState, Selected, choose
 from everlearn.statistics.slices import Slices, Work, finished
 
-# A choice is kept until this much more was learned.
+# A choice is kept until this share more was learned.
 CHOOSE_AGAIN = 0.1
-# A slice costs as much as so many questions, and at least this many products.
+# A slice costs as much as this many questions, and at least this many multiplications.
 QUESTIONS = 2.0
 LEAST_SLICE = 1e6
-# A slice has so many pieces.
+# Number of pieces per slice.
 PIECES = 4.0
 
 
@@ -33,9 +33,9 @@ class FollowedHead:
     Attributes
     ----------
     choice : HeadChoice or None
-        What is in force; ``None`` before the first question.
+        The current choice; ``None`` before the first question.
     chosen_at : float
-        The weight of all that was learned when it was chosen.
+        The total weight learned when it was chosen.
     """
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class FollowedHead:
         self._came: deque[LearnedExample] = deque()
 
     def invalidate(self) -> None:
-        """What was learned changed as a whole."""
+        """Call when everything that was learned may have changed."""
         self._head = self._next = None
         self._came.clear()
 
     def follow(self, row: Array, x: Array, slot: int) -> None:
-        """One example was learned, and S grew by the outer product of this row."""
+        """Call after one example was learned and S grew by the outer product of this row."""
         example = LearnedExample(x, slot, row)
         if self._next is not None:
             self._came.append(LearnedExample(x.copy(), slot, row.copy()))
@@ -61,7 +61,7 @@ class FollowedHead:
         self._advance()
 
     def scores_one(self, x: Array, learned: LearnedState) -> Array:
-        """Scores of one vector, a column per slot."""
+        """Scores of one vector, one column per slot."""
         total = learned.moments.total
         is_recent = self.chosen_at <= total <= self.chosen_at * (1.0 + CHOOSE_AGAIN)
         if self._head is not None and self._next is None and not is_recent:
@@ -72,7 +72,7 @@ class FollowedHead:
         return self._head.scores_one(x)
 
     def _at_once(self, learned: LearnedState, is_recent: bool) -> SingleHead:
-        """The head that was chosen not long ago, or is chosen now."""
+        """The recently chosen head, or one chosen now."""
         frozen = Frozen(learned)
         if self.choice is not None and is_recent:
             selected = Selected(self.choice)
@@ -97,7 +97,7 @@ class FollowedHead:
         try:
             ready = self._next.advance()
         except LostDefiniteness:
-            self.invalidate()  # the next question tries at once, and says what is wrong
+            self.invalidate()  # the next question tries at once, and reports the error
             return
         if ready is not None:
             self.choice, self._head = ready

@@ -1,12 +1,12 @@
-"""The heads of AutoClassifier: each answers one question at a time and follows every example.
+"""The heads of AutoClassifier: each answers single questions and is updated with every example.
 
     RidgeHead          ridge regression, on the features or on random features    O(d² + K d)
     KernelHead         kernel ridge regression on all examples                    O(n² + n d)
     DiscriminantHead   discriminant analysis                                      O(d² + K d)
     NearestHead        nearest class mean                                         O(K d)
 
-A head is made of what was learned at one moment, in slices, and then follows the examples that came
-meanwhile (``following.py``).
+A head is computed from a frozen state, in slices, and then catches up with the examples that
+arrived in the meantime (``following.py``).
 """
 
 from collections import deque
@@ -42,13 +42,13 @@ from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.slices import Work
 
-# A product in a question or a rank-one update, which read a matrix for it, costs as much as so many
-# in a product of matrices.
+# Cost of a multiplication in a question or a rank-one update, which are bound by memory, relative
+# to one in a matrix product.
 READING = 10.0
 
 
 class LearnedExample(NamedTuple):
-    """An example that was learned, its slot, and the row by whose outer product S grew."""
+    """A learned example, its slot, and the row by whose outer product S grew."""
 
     x: Array
     slot: int
@@ -56,20 +56,20 @@ class LearnedExample(NamedTuple):
 
 
 class SingleHead(Protocol):
-    """What answers single questions."""
+    """Answers single questions."""
 
     @property
     def cost(self) -> float:
-        """Of one question or one example, in products as BLAS computes them."""
+        """Cost of one question or one example, in multiplications of a matrix product."""
 
     def follow(self, example: LearnedExample) -> None:
-        """An example was learned."""
+        """Update with a learned example."""
 
     def catch_up(self) -> None:
-        """Do what following has left for the next question."""
+        """Do the work that updates left for the next question."""
 
     def scores_one(self, x: Array) -> Array:
-        """Scores of one vector, a column per slot."""
+        """Scores of one vector, one column per slot."""
 
 
 class NearestHead:
@@ -142,9 +142,9 @@ class RidgeHead:
     Parameters
     ----------
     squares : LeastSquares
-        Of moments that have learned what comes; its factor is of those that came before.
+        On live moments; its factor belongs to ``before``.
     before : FrozenMoments
-        The moments for which the factor was made.
+        The moments for which the factor was computed.
     features : RandomFeatureMoments, optional
     """
 
@@ -187,7 +187,7 @@ class RidgeHead:
 def made(
     selected: Selected, frozen: Frozen, learned: LearnedState, came: deque[LearnedExample]
 ) -> Work[SingleHead]:
-    """The head that was chosen, with every example followed that came since it was begun."""
+    """The chosen head, updated with every example since its construction began."""
     head = yield from _begun(selected, frozen, learned, came)
     while came:
         head.follow(came.popleft())
@@ -205,7 +205,7 @@ def _begun(
         return NearestHead(learned.moments)
     if choice.reading == DISCRIMINANT:
         running = RunningDiscriminant(learned.moments.n_features)
-        if np.isfinite(piece):  # else it is made as a whole by the first question
+        if np.isfinite(piece):  # otherwise the first question computes it as a whole
             yield from _start(running, shrinkage_of(choice), learned.moments, came)
         return DiscriminantHead(learned.moments, shrinkage_of(choice), running)
     if selected.kernel is not None:
@@ -248,7 +248,7 @@ def _start(
     moments: Moments,
     came: deque[LearnedExample],
 ) -> Work[None]:
-    """A solution for the moments as they are now, with what comes followed."""
+    """A solution for the current moments, updated with later examples."""
     came.clear()
     begun = NextSolution(moments, cell_of(ridge_of_shrinkage(shrinkage, moments)))
     while not begun.step():
@@ -260,13 +260,13 @@ def _start(
 
 
 def ridge_of(choice: HeadChoice, total_scatter: Array, n_features: int) -> float:
-    """λ as chosen, relative to the mean variance of so many features."""
+    """λ as chosen, relative to the mean variance of ``n_features``."""
     mean_variance = float(total_scatter.diagonal().sum()) / n_features
     return choice.regularization * mean_variance if mean_variance > 0 else 1.0
 
 
 def nearest_mean_scores(X: Array, moments: Moments) -> Array:
-    """−½ ‖x − μ_k‖² up to a term that all classes share, about the mean of all."""
+    """−½ ‖x − μ_k‖² up to a term common to all classes, centred at the overall mean."""
     centred = moments.means - moments.mean
     scores: Array = (X - moments.mean) @ centred.T - 0.5 * np.einsum("ij,ij->i", centred, centred)
     return scores

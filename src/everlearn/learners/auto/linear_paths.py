@@ -1,7 +1,7 @@
 """Leave-one-out scores of the linear heads, for any regularization, in slices.
 
 The formulas are those of ``closed_form/leave_one_out.py``. For each regularization the matrix is
-factored, A = T + λ I = L Lᵀ, and of examples and class means L⁻¹ is enough. Cost of each for m
+factored, A = T + λ I = L Lᵀ, and L⁻¹ is applied to examples and class means. Cost of each for m
 examples: O(d³/6 + m d²/2 + m d K).
 """
 
@@ -15,7 +15,7 @@ from everlearn.statistics.waiting_rows import add_outer_products
 
 
 class FrozenMoments:
-    """A copy of moments that nobody teaches; of the scatter S its upper triangle."""
+    """An immutable copy of moments; of the scatter S its upper triangle."""
 
     def __init__(self, moments: Moments) -> None:
         self.n_features = moments.n_features
@@ -26,7 +26,7 @@ class FrozenMoments:
         self.scatter = moments.upper_scatter().copy()
 
     def add_between(self, upper: Array, piece: float) -> Work[None]:
-        """``upper`` += Σ n_k (μ_k − m)(μ_k − m)ᵀ: S becomes T, the scatter about the mean of all.
+        """``upper`` += Σ n_k (μ_k − m)(μ_k − m)ᵀ: S becomes T, the scatter about the overall mean.
 
         Upper triangles, in place.
         """
@@ -47,9 +47,9 @@ class LeastSquaresScores:
     rows : LearnedRows
         The examples asked about.
     piece : float
-        What a piece of the work may cost.
+        Maximum cost of a piece of work.
     first : int, optional
-        Take so many of the features and leave the others away.
+        Use only this many of the features.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class DiscriminantScores:
         return table
 
     def _left_out(self, X: Array, means: Array, part: slice, flat: bool) -> Array:
-        """Scores of examples without themselves, in coordinates in which B is the identity."""
+        """Leave-one-out scores, in coordinates in which B is the identity."""
         slots, weights, own = self._rows.slots[part], self._rows.weights[part], np.arange(len(X))
         left = self._counts[slots] - weights
         gone = left <= GONE * self._counts[slots]
@@ -131,7 +131,7 @@ class DiscriminantScores:
 
 
 def factor_of(upper: Array, ridge: float, piece: float) -> Work[Array]:
-    """L of A + ρ I = L Lᵀ; what stands above its diagonal is not part of it."""
+    """L of A + ρ I = L Lᵀ, in the lower triangle."""
     lower = upper.T.copy(order="F")
     lower.flat[:: len(lower) + 1] += ridge
     yield float(lower.size)

@@ -8,11 +8,12 @@ it is worse than the best by more than a standard error and an example, over the
 two differ. Without evidence the kernel, or else ridge regression, is used at the usual
 regularization.
 
-The regularization of random features is looked for with the first half of them, at an eighth of the
-cost, and that of the kernel with half of the examples where there are many. All of them are less
-noisy and may want it weaker, so the next weaker one is tried as well.
+The regularization of random features is searched with the first half of them, at an eighth of the
+cost, and that of the kernel with half of the examples if there are many. With all of them the
+estimates are less noisy and may need less regularization, so the next weaker value is tried as
+well.
 
-All of this is work in slices (``statistics/slices.py``): ``predict`` does it at once, and
+All of this is done in slices (``statistics/slices.py``): ``predict`` runs them at once, and
 ``predict_one`` while further examples are learned.
 """
 
@@ -93,7 +94,7 @@ _Asked = tuple[str, float, Array]
 
 @dataclass(frozen=True)
 class LearnedState:
-    """Everything that was learned: what a head is chosen for and read from."""
+    """Everything that was learned, as input of a choice."""
 
     moments: Moments
     sample: Sample
@@ -101,16 +102,16 @@ class LearnedState:
 
 
 class Frozen:
-    """What was learned until now, in arrays that learning more does not change.
+    """A snapshot of what was learned, in arrays that further learning does not change.
 
-    Work that is done at once copies the moments of random features where it needs them; work in
-    slices has them copied before anything more is learned (:meth:`keep_wide`).
+    Work done at once copies the moments of random features when it needs them; work in slices has
+    them copied before anything more is learned (:meth:`keep_wide`).
     """
 
     def __init__(self, learned: LearnedState, piece: float = np.inf) -> None:
         self.piece = piece
         self.moments = FrozenMoments(learned.moments)
-        # A sample replaces its arrays and never writes to the rows that it has.
+        # A sample replaces its arrays and never writes to existing rows.
         self.sample = copy.copy(learned.sample)
         self.features = learned.features
         self.keeps = learned.features.keeps
@@ -121,7 +122,7 @@ class Frozen:
 
     @property
     def wide(self) -> FrozenMoments:
-        """The moments of random features; T in the place of S after :meth:`wide_total`."""
+        """The moments of random features; T instead of S after :meth:`wide_total`."""
         if self._wide is None:
             assert self.features.moments is not None
             self._wide = FrozenMoments(self.features.moments)
@@ -140,7 +141,7 @@ class Frozen:
         return self._total
 
     def wide_total(self) -> Work[Array]:
-        """T of random features, its upper triangle, in the place of S."""
+        """T of random features, its upper triangle, in place of S."""
         if not self._wide_is_total:
             yield from self.wide.add_between(self.wide.scatter, self.piece)
             self._wide_is_total = True
@@ -149,7 +150,7 @@ class Frozen:
 
 @dataclass(frozen=True)
 class Selected:
-    """A choice, what was computed of the kernel where that is chosen, and what speaks for it."""
+    """A choice, the solution of the kernel if that is chosen, and the evidence."""
 
     choice: HeadChoice
     kernel: KernelPath | None = None
@@ -174,7 +175,7 @@ class _Candidate:
 
 
 def choose(learned: Frozen) -> Work[Selected]:
-    """The head with the most right leave-one-out answers."""
+    """The head with the most correct leave-one-out answers."""
     moments, sample = learned.moments, learned.sample
     n_classes = np.count_nonzero(moments.counts)
     usual = usual_regularization(moments.counts)
@@ -217,7 +218,7 @@ def choose(learned: Frozen) -> Work[Selected]:
     recoding = 0.0
     if reading not in (DISCRIMINANT, NEAREST):
         recoding, scores = yield from evidence.recoding(scores, RECODINGS)
-    elif reading == DISCRIMINANT:  # as the reading itself scales them
+    elif reading == DISCRIMINANT:  # scaled as by the head itself
         scores = scores * moments.total * (1.0 + regularization)
     choice = HeadChoice(
         reading,
@@ -231,7 +232,7 @@ def choose(learned: Frozen) -> Work[Selected]:
 
 
 def _linear(learned: Frozen, rows: LearnedRows, usual: float) -> Work[list[_Candidate]]:
-    """Least squares, discriminant and nearest mean of the features as they are."""
+    """Least squares, discriminant and nearest mean on the plain features."""
     moments = learned.moments
     total = yield from learned.total_scatter()
     squares = LeastSquaresScores(moments, total, rows, learned.piece)
@@ -274,7 +275,7 @@ def _regularizations_near(usual: float) -> list[float]:
 def _kernel(
     learned: Frozen, asked: Slots, regularizations: list[float]
 ) -> Work[tuple[KernelPath, list[_Asked]]]:
-    """Kernel ridge regression on all there is, at regularizations that may suit it."""
+    """Kernel ridge regression on all examples, at candidate regularizations."""
     kept = learned.sample.rows()
     if len(kept) > MANY:
         regularizations = yield from _suiting_half(learned, regularizations)
@@ -284,7 +285,7 @@ def _kernel(
     variance = path.total_variance / learned.moments.n_features
     if not variance > 0:
         return path, []
-    # The preferred regularization last: where it is chosen, its factor is at hand.
+    # The preferred regularization comes last: if it is chosen, its factor is available.
     tables = yield from in_turn(path.scores(s * variance) for s in reversed(regularizations))
     return path, [(KERNEL, s, t) for s, t in zip(regularizations, reversed(tables), strict=True)]
 

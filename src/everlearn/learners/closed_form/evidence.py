@@ -21,9 +21,9 @@ ERRORS = 1.0
 ALONE = 1.0
 # Classes are uneven, and recoding is considered, if the largest is this many times larger.
 UNEVEN = 2.0
-# A power costs as much as so many products of two numbers.
+# Cost of a power, in multiplications.
 POWER = 100.0
-# A class with less than this share of all weight left has nothing but rounding left.
+# A class with less than this share of the total weight left consists of rounding errors.
 NOTHING = 1e-9
 
 
@@ -70,9 +70,9 @@ class LeaveOneOutEvidence:
         return np.array([scores.argmax(axis=1) == self._slots for scores in tables])
 
     def recoding(self, scores: Array, recodings: tuple[float, ...]) -> Work[tuple[float, Array]]:
-        """The first α of these that is as good as any, where classes differ in size; 0 elsewhere.
+        """The first α that is as good as any, if classes differ in size, else 0.
 
-        And the scores recoded by it.
+        Returns the recoded scores as well.
         """
         if not self._uneven:
             return 0.0, self._recoded(scores, 0.0)

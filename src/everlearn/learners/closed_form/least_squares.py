@@ -29,9 +29,9 @@ FEW = 8
 
 
 class LeastSquares:
-    """Scores for one λ and α that keep up with the moments they are read from.
+    """Scores for one λ and α, kept up to date with the moments.
 
-    ``factor`` is that of A where somebody has made it already.
+    ``factor`` is the factor of A, if it was already computed.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class LeastSquares:
         return self.recoded_counts() * (offset - self._solve_all() @ origin)
 
     def noise(self) -> float:
-        """The residual variance of a score, computed once for what was learned."""
+        """The residual variance of a score, computed once per state."""
         if self._noise is None or self._noise_version != self.moments.version:
             self._noise = self._residual_variance()
             self._noise_version = self.moments.version
@@ -236,7 +236,7 @@ class LeastSquares:
         return result
 
     def catch_up(self) -> None:
-        """Bring the factor up to date with what was followed."""
+        """Apply pending updates to the factor."""
         self._factor.bring_up_to_date(self._matrix)
 
     def _solve_all(self) -> Array:

@@ -17,9 +17,9 @@ Discriminant with matrix B = S + ρ I, and nearest class mean where B = I and t 
     t = a / (1 − a q),  a = n w / (n − w),  q = rᵀ B⁻¹ r
 
 Least squares is diagonal in the eigenvectors of T, so that one eigendecomposition serves all
-regularizations; moments on a device have it computed there. Cost: O(d³) once, then O(n d K) for
+regularizations; for moments on a device it is computed there. Cost: O(d³) once, then O(n d K) for
 each regularization and n examples. For many features, where an eigendecomposition costs thirty
-times a Cholesky factor, a factor is made for each regularization instead: O(d³/3 + n d²) each. The
+times a Cholesky factor, one factor per regularization is used instead: O(d³/3 + n d²) each. The
 discriminant, and least squares in slices, are in ``auto/linear_paths.py``.
 """
 

@@ -82,7 +82,7 @@ class RunningDiscriminant:
         self._now = self._next = None
 
     def start(self, solution: "Solution", shrinkage: Shrinkage) -> None:
-        """Begin with a solution that somebody has made."""
+        """Begin with a precomputed solution."""
         self._now, self._next, self._made_for = solution, None, shrinkage
 
     def scores_one(self, x: Array, moments: Moments, shrinkage: Shrinkage) -> Array:
@@ -233,8 +233,8 @@ class Solution:
 class NextSolution:
     """A solution under construction, one slice at a time.
 
-    Starts from what has entered the scatter and the rows that wait to; those that come meanwhile
-    are followed at the end. ``into`` is where the factor goes.
+    Starts from the rows that have entered the scatter and those that wait to; rows that arrive in
+    the meantime are applied at the end. ``into`` receives the factor.
     """
 
     def __init__(self, moments: Moments, cell: int, into: Array | None = None) -> None:
@@ -242,7 +242,7 @@ class NextSolution:
         self._R = np.zeros((moments.n_features,) * 2) if into is None else into
         self._moments = moments
         entered, waiting = moments.scatter_parts()
-        # Rows that have not entered the matrix, from which of its rows on; and those to follow.
+        # Rows that have not entered the matrix, from which of its rows on; and rows to apply later.
         self._entering: list[tuple[Array, int]] = []
         self._rows: list[Array] = []
         self._n_factored = 0
@@ -254,10 +254,10 @@ class NextSolution:
             if waiting.is_leaving:
                 leaving, start = waiting.leaving()
                 self._entering.append((leaving.copy(), start))
-            np.copyto(self._R, entered)  # below the diagonal nothing is ever read
+            np.copyto(self._R, entered)  # the part below the diagonal is never read
             self._R.flat[:: len(self._R) + 1] += RIDGE_GRID**cell
             q = np.zeros(moments.n_slots)
-        else:  # A = ρ I, and every row is to come
+        else:  # A = ρ I, and all rows are still to be applied
             self._rows.extend(waiting.rows().copy())
             self._R.fill(0.0)
             np.fill_diagonal(self._R, np.sqrt(RIDGE_GRID**cell))
