@@ -16,6 +16,7 @@ from everlearn_papers.data.catalogue import find
 
 from benchmarks.images_speed import Precision
 from benchmarks.side_by_side import Line
+from benchmarks.unknown import CHOICES as CHOICES_OF_NAMES
 from benchmarks.unknown import choice
 from everlearn import Memory
 from everlearn.images.batches import Unreadable, embed_sources
@@ -90,7 +91,7 @@ def named(
 def unknown(X: np.ndarray, names: np.ndarray, n_known: int = N_KNOWN) -> tuple[float, float]:
     """The share of unknown classes' photographs flagged, and of known ones accepted."""
     flagged, accepted = [], []
-    for seed in range(CHOICES):
+    for seed in range(CHOICES_OF_NAMES):
         known, taught, asked = choice(names, TAUGHT_EACH, n_known, seed)
         with tempfile.TemporaryDirectory() as folder, Memory(folder) as memory:
             memory.teach_many(((X[i], str(names[i])) for i in taught), again=True)
