@@ -17,7 +17,7 @@ MOST = 10
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option("--name", help="Explain the score of this name instead of the answer's.")
+@click.option("--name", help="Explain this name instead of the answer.")
 @click.option("--top", default=5, show_default=True, help="How many teachings to list.")
 @as_json
 @click.pass_context
@@ -30,6 +30,7 @@ def why(ctx: click.Context, file: Path, name: str | None, top: int, as_json: boo
         print_json(
             {
                 "name": found.name,
+                "probability": found.probability,
                 "score": found.score,
                 "effects": effects,
                 "answer_without": without,
@@ -38,16 +39,27 @@ def why(ctx: click.Context, file: Path, name: str | None, top: int, as_json: boo
         )
         return
     rows = [
-        [str(e.id), e.name, f"{e.effect:+.4f}", f"{e.score_without:.4f}", e.source]
+        [
+            str(e.id),
+            e.name,
+            "for" if e.effect > 0 else "against",
+            _share(e.probability_without),
+            e.source,
+        ]
         for e in found.effects
     ]
-    print_table(["teaching", "name", "effect", "score without it", "source"], rows)
-    say(f"{found.name}, score {found.score:.4f}")
+    columns = ["teaching", "name", "speaks", f"{found.name} without it", "source"]
+    print_table(columns, rows)
+    say(f"{found.name}: {_share(found.probability)}")
     for count, answer in without.items():
         which = "that picture" if count == "1" else f"the first {count} pictures"
         say(f"without {which}: {answer or 'nothing'}")
     if found.decisive:
         say("a single picture decides this answer")
+
+
+def _share(probability: float) -> str:
+    return f"{probability:.1%}"
 
 
 @click.command()

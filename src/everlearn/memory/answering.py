@@ -137,6 +137,9 @@ class Answering:
             journal = self._opened.journal
             require_alike(kind_of_vectors(journal), example, str(self._opened.path))
             taught = self._taught()
+            self.refresh()
+            assert self.calibrated is not None  # something was taught
+            T = self.calibrated.temperature
             x = taught.seen(example.vector)
             best = int(taught.influence.scores(x).argmax())
             if name is not None and name not in taught.names:
@@ -147,7 +150,7 @@ class Answering:
                 (number, source, boxes.get(number))
                 for number, source in zip(taught.ids, taught.sources, strict=True)
             ]
-            return explain(taught.influence, x, target, taught.names, teachings, top)
+            return explain(taught.influence, x, target, taught.names, teachings, top, T)
 
         return self._opened.read(look)
 

@@ -47,7 +47,8 @@ def read_why(said: dict[str, Any]) -> Why:
         for row in said["effects"]
     )
     without = {int(count): name for count, name in said["answer_without"].items()}
-    return Why(said["name"], said["score"], effects, said["decisive"], without)
+    known = said["score"], effects, said["decisive"], without, said["probability"]
+    return Why(said["name"], *known)
 
 
 def read_teaching(said: dict[str, Any]) -> Teaching:

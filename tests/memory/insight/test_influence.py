@@ -62,6 +62,27 @@ def test_effects_equal_teaching_without(uneven, rng):
     assert np.allclose(influence.without(x, gone), expected, rtol=0, atol=1e-9)
 
 
+def test_probabilities_are_those_of_answers_and_of_a_memory_never_taught_it(tmp_path, uneven, rng):
+    X, y = uneven
+    x = X[-1] + 0.3 * rng.normal(size=X.shape[1])
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach_many((row, f"class {name}") for row, name in zip(X, y, strict=True))
+        answers = {answer.name: answer.probability for answer in memory.ask(x, top=99)}
+        for name in ("class 4", None):
+            why = memory.why(x, name, top=3)
+            assert why.probability == pytest.approx(answers[why.name], rel=1e-5)
+        T = memory._answering.calibrated.temperature
+        for effect in why.effects:
+            memory.forget(id=effect.id)
+            classifier, known = memory.classifier, memory._opened.journal.name_ids()
+            scores = classifier.decision_function((x / np.linalg.norm(x))[None])[0]
+            place = [known[number] for number in classifier.classes_.tolist()].index(why.name)
+            shares = np.exp((scores - scores.max()) / T)
+            expected = shares[place] / shares.sum()
+            assert effect.probability_without == pytest.approx(expected, rel=1e-5)
+            memory.undo()
+
+
 def test_why_names_the_teaching_that_decides(tmp_path, rng):
     with Memory(tmp_path) as memory:
         for index in range(20):

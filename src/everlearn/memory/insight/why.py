@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.arrays import Array
+from everlearn.arrays import Array, softmax
 from everlearn.errors import InvalidInput
 from everlearn.memory.insight.influence import Influence
 from everlearn.regions.boxes import Box
@@ -29,6 +29,8 @@ class Effect:
         The score of the answer as it is, and without this teaching.
     effect : float
         Their difference; a negative effect speaks against the answer.
+    probability_without : float
+        The probability of the answer without this teaching.
     """
 
     id: int
@@ -38,6 +40,7 @@ class Effect:
     score_without: float
     effect: float
     box: Box | None = None
+    probability_without: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Why:
     ----------
     name : str
         The answer, or the name that was asked about.
-    score : float
+    score, probability : float
+        Its score, and its probability as an answer gives it.
     effects : tuple of Effect
         The teachings with the largest positive effect, strongest first.
     decisive : bool
@@ -60,6 +64,7 @@ class Why:
     effects: tuple[Effect, ...]
     decisive: bool
     _answers: dict[int, str | None]
+    probability: float = 0.0
 
     def answer_without(self, count: int) -> str | None:
         """The answer without the 1, 2 or 5 most influential teachings, if any class is left."""
@@ -75,6 +80,7 @@ def explain(
     names: Sequence[str],
     teachings: Sequence[tuple[int, str, Box | None]],
     top: int,
+    temperature: float,
 ) -> Why:
     """Explain the score of class ``target`` for x.
 
@@ -89,7 +95,16 @@ def explain(
         Of every row of ``influence.X``.
     top : int
         Number of effects to list.
+    temperature : float
+        By which scores become probabilities.
     """
+
+    def probability(scores: NDArray[np.float64], gone: int) -> float:
+        """Of the target by the scores without so many teachings; 0 where it has none left."""
+        factor = (influence.counts.sum() - gone) ** influence.recoding
+        known = np.where(np.isfinite(scores), factor * scores / temperature, -1e300)
+        return float(softmax(known[None])[0, target]) if np.isfinite(scores[target]) else 0.0
+
     scores = influence.scores(x)
     without = influence.without_each(x, target)
     effects = scores[target] - without
@@ -103,12 +118,15 @@ def explain(
             float(without[i]),
             float(effects[i]),
             teachings[i][2],
+            probability(influence.without(x, order[place : place + 1]), 1),
         )
-        for i in order[:top]
+        for place, i in enumerate(order[:top])
     )
     answers = {count: _answer(influence.without(x, order[:count]), names) for count in WITHOUT}
     best = names[int(scores.argmax())]
-    return Why(names[target], float(scores[target]), listed, answers[1] != best, answers)
+    decisive = answers[1] != best
+    known = float(scores[target]), listed, decisive, answers, probability(scores, 0)
+    return Why(names[target], *known)
 
 
 def _answer(scores: NDArray[np.float64], names: Sequence[str]) -> str | None:

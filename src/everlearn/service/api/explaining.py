@@ -36,6 +36,7 @@ class OneEffect(ReadOff):
     source: str
     score_with: float
     score_without: Finite
+    probability_without: float
     effect: Finite
     box: list[float] | None = Field(None, description="The part of the image that was taught.")
 
@@ -43,6 +44,7 @@ class OneEffect(ReadOff):
 class Explained(BaseModel):
     name: str
     score: float
+    probability: float
     effects: list[OneEffect] = Field(description="Strongest first.")
     decisive: bool = Field(description="Whether a single teaching decides the answer.")
     answer_without: dict[str, str | None] = Field(description="Without the strongest 1, 2, 5.")
@@ -53,6 +55,7 @@ class Explained(BaseModel):
         return cls(
             name=why.name,
             score=why.score,
+            probability=why.probability,
             effects=[OneEffect.model_validate(effect) for effect in why.effects],
             decisive=why.decisive,
             answer_without=without,
