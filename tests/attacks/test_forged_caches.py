@@ -6,12 +6,14 @@ import json
 import numpy as np
 import pytest
 import safetensors.numpy
+from sklearn.base import clone
 
 from everlearn import Memory
 from everlearn.errors import InvalidParameter
 from everlearn.images.by_name import embedder_called, embedder_for
 from everlearn.memory.model.serving import MAGIC, prepared_answers
 from everlearn.memory.storage import snapshot
+from everlearn.persistence import dumps, loads
 
 
 @pytest.fixture
@@ -37,6 +39,28 @@ def forge_calibration(folder, change):
     path.write_bytes(snapshot.MAGIC + json.dumps(header).encode() + b"\n" + body)
     for prepared in folder.glob("prepared-*"):
         prepared.unlink()
+
+
+@pytest.mark.parametrize("labels", [[99, 98], [2**63, 2**64], [0, 1], ["cup", "pen"]])
+def test_a_snapshot_of_names_that_the_journal_does_not_have_is_passed_over(closed, labels):
+    folder, X = closed
+    with Memory(folder, read_only=True) as memory:
+        expected = memory.ask(X[0])[0]
+    (path,) = folder.glob("snapshot-*")
+    data = path.read_bytes()
+    start = data.find(b"\n", len(snapshot.MAGIC)) + 1
+    header, body = json.loads(data[len(snapshot.MAGIC) : start]), data[start:]
+    first, second, _ = np.cumsum(header["lengths"])
+    parts = [loads(body[a:b], "part") for a, b in ((0, first), (first, second))]
+    taught = [dumps(clone(part).partial_fit(X[[0, -1]], labels)) for part in parts]
+    body = b"".join([*taught, body[second:]])
+    header |= {"lengths": [*map(len, taught), header["lengths"][2]]}
+    header |= {"sha256": hashlib.sha256(body).hexdigest()}
+    path.write_bytes(snapshot.MAGIC + json.dumps(header).encode() + b"\n" + body)
+    for prepared in folder.glob("prepared-*"):
+        prepared.unlink()
+    with Memory(folder, read_only=True) as memory:
+        assert memory.ask(X[0])[0] == expected
 
 
 def test_a_calibration_as_it_was_made_is_verified(closed):

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from everlearn.acceleration import COMPILED
@@ -69,7 +70,9 @@ def latest_snapshot(caches: Caches, journal: Journal, untaught: str, through: in
         if chain is None or name != _name(position, key_of(untaught, chain)):
             continue
         try:
-            return _read(caches.view(name), name, position, chain, untaught)
+            model = _read(caches.view(name), name, position, chain, untaught)
+            _require_names(model, journal.n_names, name)
+            return model
         except FileNotFoundError:
             vanished = True
         except (EverlearnError, OSError) as error:
@@ -173,6 +176,16 @@ def _read(data: memoryview, name: str, position: int, chain: bytes, untaught: st
     if type(means) is not NearestClassMean or digest_of(clone(classifier)) != untaught:
         raise DamagedModel(f"{name} holds another kind of classifier than the journal names")
     return Model(classifier, means, position, chain, _calibration(bytes(body[second:]), name))
+
+
+def _require_names(model: Model, n_names: int, name: str) -> None:
+    """The classes of a model are numbers of names that the journal has."""
+    for learner in (model.classifier, model.means):
+        classes = np.asarray(getattr(learner, "classes_", ()))
+        if not len(classes):
+            continue
+        if classes.dtype.kind != "i" or classes.min() < 1 or classes.max() > n_names:
+            raise DamagedModel(f"{name} knows names that the journal does not have")
 
 
 def _calibration(data: bytes, name: str) -> dict[str, Any]:
