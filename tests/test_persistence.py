@@ -301,3 +301,11 @@ def test_a_registered_name_is_the_only_one(tmp_path):
         everlearn.register(StreamingLDA)
     with pytest.raises(InvalidParameter, match="a class that extends a learner"):
         everlearn.register(dict)
+
+
+def test_a_file_of_another_kind_than_expected_is_refused(tmp_path):
+    save(NearestClassMean().learn_one([0.0], "cup"), tmp_path / "model")
+    for mmap in (False, True):
+        assert load(tmp_path / "model", NearestClassMean, mmap=mmap).predict_one([1.0]) == "cup"
+        with pytest.raises(NotAModel, match="holds a NearestClassMean, not a StreamingLDA"):
+            load(tmp_path / "model", StreamingLDA, mmap=mmap)

@@ -15,6 +15,7 @@ from everlearn import (
     RobustStreamingPCA,
     StreamingLDA,
     StreamingPCA,
+    StreamingScaler,
     StreamPipeline,
     check_learner,
 )
@@ -186,8 +187,24 @@ def test_saved_and_loaded_it_goes_on_as_before(rng, tmp_path):
 
 def test_foreign_steps_cannot_be_saved(rng, tmp_path):
     pipeline = StreamPipeline([("scale", StandardScaler()), ("learner", NearestClassMean())])
-    with pytest.raises(CannotSave, match="StandardScaler"):
+    with pytest.raises(CannotSave, match=r"a StandardScaler, .* everlearn\.StreamingScaler does"):
         everlearn.save(pipeline.fit(*blobs(rng)), tmp_path / "pipeline")
+
+
+def test_a_pipeline_with_our_scaler_is_the_one_with_scikit_learns_and_can_be_saved(rng, tmp_path):
+    X, y = blobs(rng)
+    ours, theirs = (
+        StreamPipeline([("scale", scaler), ("learner", NearestClassMean())], freeze_after=50)
+        for scaler in (StreamingScaler(), StandardScaler())
+    )
+    for part in np.array_split(np.arange(len(X)), 7):
+        for pipeline in (ours, theirs):
+            pipeline.partial_fit(X[part], y[part])
+    scores = theirs.decision_function(X)
+    np.testing.assert_allclose(ours.decision_function(X), scores, rtol=1e-9, atol=1e-9)
+    everlearn.save(ours, tmp_path / "pipeline")
+    loaded = everlearn.load(tmp_path / "pipeline")
+    np.testing.assert_array_equal(loaded.decision_function(X), ours.decision_function(X))
 
 
 PIPELINES = [

@@ -22,6 +22,7 @@ from .pipeline import StreamPipeline as StreamPipeline
 from .preprocessing.class_whitening import ClassWhitening as ClassWhitening
 from .preprocessing.normalization import PowerNormalizer as PowerNormalizer
 from .preprocessing.random_features import RandomFeatures as RandomFeatures
+from .preprocessing.scaling import StreamingScaler as StreamingScaler
 from .preprocessing.whitening import InitialWhitening as InitialWhitening
 from .service.client import Client as Client
 from .subspace.robust import RobustStreamingPCA as RobustStreamingPCA

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import safetensors.numpy
@@ -45,7 +45,14 @@ from everlearn.errors import (
 )
 from everlearn.public_names import public_homes
 
+Learner = TypeVar("Learner")
+
 FORMAT_VERSION = 1
+# Of everlearn's own, what does the same as something of scikit-learn's.
+STAND_INS = {
+    "StandardScaler": "everlearn.StreamingScaler",
+    "IncrementalPCA": "everlearn.StreamingPCA",
+}
 # Smaller arrays are copied out of a mapped file.
 LARGE_ARRAY = 1 << 20
 _DTYPES = {
@@ -92,12 +99,23 @@ def save(learner: Any, path: str | os.PathLike[str]) -> None:
     replace_file(Path(path), dumps(learner))
 
 
-def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
+@overload
+def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any: ...
+
+
+@overload
+def load(path: str | os.PathLike[str], kind: type[Learner], *, mmap: bool = False) -> Learner: ...
+
+
+def load(path: str | os.PathLike[str], kind: type[Any] = object, *, mmap: bool = False) -> Any:
     """Read a learner that :func:`save` wrote.
 
     Parameters
     ----------
     path : path-like
+    kind : class, optional
+        What the file should hold, ``load(path, StreamingLDA)``; another kind is refused. A type
+        checker then knows what comes back.
     mmap : bool, default=False
         Map the file into memory instead of reading it, and skip its digest. Large arrays stay in
         the file until they change; changes stay in memory. The file must not be written to in the
@@ -129,8 +147,12 @@ def load(path: str | os.PathLike[str], *, mmap: bool = False) -> Any:
     'cup'
     """
     if mmap:
-        return loads(memoryview(_mapped(path)), path, is_intact=True)
-    return loads(_read(path), path)
+        found = loads(memoryview(_mapped(path)), path, is_intact=True)
+    else:
+        found = loads(_read(path), path)
+    if not isinstance(found, kind):
+        raise NotAModel(f"{path} holds a {type(found).__name__}, not a {kind.__name__}")
+    return found
 
 
 def dumps(learner: Any) -> bytes:
@@ -375,9 +397,11 @@ def _plain(value: Any, arrays: Arrays, key: str) -> Any:
         return {"numbered": [list(pair) for pair in pairs]}
     if hasattr(value, "_state"):
         return {"nested": _describe(value, arrays, key)}
+    kind = type(value).__name__
+    instead = f"; {STAND_INS[kind]} does the same and can be saved" if kind in STAND_INS else ""
     raise CannotSave(
-        f"{key.rstrip('.')} is a {type(value).__name__}, which is not plain data; "
-        "save learners whose parameters are numbers, strings, arrays or everlearn's own learners"
+        f"{key.rstrip('.')} is a {kind}, which is not plain data; save learners whose parameters "
+        f"are numbers, strings, arrays or everlearn's own learners{instead}"
     )
 
 

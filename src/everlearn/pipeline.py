@@ -59,7 +59,9 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
     Parameters
     ----------
     steps : list of (name, estimator)
-        The last is the learner, the others are transformers. All have ``partial_fit``.
+        The last is the learner, the others are transformers. All have ``partial_fit``. A pipeline
+        with steps of scikit-learn works; it cannot be saved or put into a ``Memory``
+        (``StreamingScaler`` stands for ``StandardScaler``, and can).
     freeze_after : int, optional
         Transformers stop learning after this many examples; never by default.
 

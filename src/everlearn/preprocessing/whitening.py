@@ -119,7 +119,7 @@ class InitialWhitening(
 
     See Also
     --------
-    sklearn.preprocessing.StandardScaler : Keeps adapting to the stream.
+    StreamingScaler : Keeps adapting to the stream.
 
     Notes
     -----
