@@ -51,3 +51,20 @@ def test_another_folder_keeps_the_network_it_was_taught_with(tmp_path, monkeypat
     assert "far enough" in result.output
     assert used["own"] == Pixels(size=4).name
     assert used["new"] == used["memory"] != used["own"]
+
+
+def test_what_a_picture_may_cost_and_what_is_kept_of_it_can_be_set(tmp_path, monkeypatch):
+    from everlearn.service import server
+
+    seen = {}
+
+    def stop_here(memories, *_, **__):
+        (memory,) = memories.values()
+        seen.update(limits=memory._intake.limits, keeps=memory._intake.keep_images)
+        raise InvalidParameter("far enough")
+
+    monkeypatch.setattr(server, "make_server", stop_here)
+    words = ["-m", str(tmp_path / "m"), "serve", "--most-megapixels", "60", "--keep-images"]
+    CliRunner().invoke(app, [*words, "image"])
+    assert seen["limits"].pixels == 60_000_000
+    assert seen["keeps"] == "image"

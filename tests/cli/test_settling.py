@@ -1,8 +1,10 @@
 """How a Memory looks and how strict it is, from the command line."""
 
 import json
+import re
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 from PIL import Image
 
@@ -37,3 +39,44 @@ def test_strictness_is_said_and_changed(tmp_path):
     assert json.loads(run(folder, "strictness", "0.99", "--json")[1]) == {"accept": 0.99}
     assert "99.0%" in run(folder, "strictness")[1]
     assert run(folder, "strictness", "1.0")[0] == 2
+
+
+@pytest.fixture
+def taught(tmp_path, rng):
+    """A folder of two names, and one of their pictures."""
+    for name in ("cup", "pen"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        base = rng.integers(0, 256, (16, 16, 3))
+        for number in range(4):
+            pixels = np.clip(base + rng.integers(-9, 9, base.shape), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{number}.png")
+    folder = tmp_path / "memory"
+    assert run(folder, "init", "--network", "pixels-4")[0] == 0
+    assert run(folder, "teach", str(tmp_path / "pictures"))[0] == 0
+    return folder, tmp_path / "pictures" / "cup" / "1.png"
+
+
+def test_why_prints_probabilities(taught):
+    folder, picture = taught
+    code, said = run(folder, "why", str(picture))
+    assert code == 0
+    head, first, *_ = (line.split("\t") for line in said.splitlines())
+    assert head == ["teaching", "name", "cup without it", "source"]
+    assert re.fullmatch(r"\d+\.\d%", first[2])
+    assert re.search(r"^cup: \d+\.\d%$", said, re.MULTILINE)
+    assert "score" not in said
+
+
+def test_advice_is_a_command_where_a_command_was_typed(taught):
+    folder, picture = taught
+    assert run(folder, "use", "lda")[0] == 0
+    for words in (["why", str(picture)], ["check"]):
+        done = CliRunner().invoke(app, ["-m", str(folder), *words])
+        assert done.exit_code == 1
+        assert "everlearn use ridge" in done.stderr
+    assert run(folder, "use", "ridge")[0] == 0
+    assert run(folder, "why", str(picture))[0] == 0
+    words = ["-m", str(folder), "teach", "--regions", "main", str(picture), "--as", "cup"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    assert "everlearn reembed --regions main" in done.stderr

@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 from sklearn.covariance import OAS
@@ -251,3 +253,36 @@ def test_a_class_without_a_prior_weighs_one_and_nonsense_is_refused(rng):
     for wrong in ([0.5, 0.5], "often", {"a": 0.0}, {"a": float("nan")}, None):
         with pytest.raises(InvalidParameter, match="priors"):
             StreamingLDA(priors=wrong).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"start_covariance": 1.0}, {"start_covariance": 50.0}),
+        ({}, {"start_covariance": 50.0}),
+        ({"start_covariance": 1.0}, {"start_covariance": None}),
+        ({"start_covariance": 1.0}, {"start_weight": 9.0}),
+        ({"start_covariance": np.eye(3)}, {"start_covariance": 2 * np.eye(3)}),
+    ],
+)
+def test_a_start_that_was_changed_after_learning_is_noticed(rng, tmp_path, before, after):
+    """A file of it would answer otherwise than the learner does."""
+    X, y = rng.normal(size=(30, 3)), np.arange(30) % 3
+    learner = StreamingLDA(**before).fit(X, y)
+    scores = learner.decision_function(X)
+    learner.set_params(**after)
+    with pytest.raises(InvalidParameter, match="changed after examples were learned"):
+        learner.partial_fit(X[:4], y[:4])
+    with pytest.raises(InvalidParameter, match="changed after examples were learned"):
+        save(learner, tmp_path / "model")
+    np.testing.assert_array_equal(learner.decision_function(X), scores)
+    again = copy.deepcopy(learner).fit(X, y)
+    np.testing.assert_array_equal(
+        again.decision_function(X), StreamingLDA(**before | after).fit(X, y).decision_function(X)
+    )
+    learner.set_params(**{"start_covariance": None, "start_weight": 1.0} | before)
+    learner.partial_fit(X[:4], y[:4])
+    save(learner, tmp_path / "model")
+    copied = copy.deepcopy(load(tmp_path / "model")).partial_fit(X[4:8], y[4:8])
+    expected = learner.partial_fit(X[4:8], y[4:8]).decision_function(X)
+    np.testing.assert_allclose(copied.decision_function(X), expected, rtol=1e-10, atol=1e-10)

@@ -120,7 +120,7 @@ def test_sigterm_ends_only_when_everything_is_sent_and_closed(tmp_path):
         finally:
             process.kill()
         assert process.returncode == 0, said
-        assert "stopped; everything acknowledged is saved" in said
+        assert "Stopped. Everything that was taught is saved." in said
         assert posts.qsize() == 15
     assert not list((tmp_path / "m").glob("journal.sqlite-wal"))
 

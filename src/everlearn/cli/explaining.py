@@ -42,13 +42,12 @@ def why(ctx: click.Context, file: Path, name: str | None, top: int, as_json: boo
         [
             str(e.id),
             e.name,
-            "for" if e.effect > 0 else "against",
             _share(e.probability_without),
             e.source,
         ]
         for e in found.effects
     ]
-    columns = ["teaching", "name", "speaks", f"{found.name} without it", "source"]
+    columns = ["teaching", "name", f"{found.name} without it", "source"]
     print_table(columns, rows)
     say(f"{found.name}: {_share(found.probability)}")
     for count, answer in without.items():

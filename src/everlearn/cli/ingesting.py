@@ -14,6 +14,7 @@ from everlearn.errors import InvalidInput
 from everlearn.images.shipped import default_embedder
 from everlearn.memory.model.classifiers import default_classifier
 from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.words import counted
 from everlearn.persistence import save
 from everlearn.workflows import ingest as workflow
 
@@ -157,4 +158,4 @@ def _report(
         return
     for where, why in left_out:
         say(f"left out: {where}: {why}", err=True)
-    say(f"taught {taught} examples of {shards} shards to {into}")
+    say(f"taught {counted(taught, 'example')} of {counted(shards, 'shard')} to {into}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from everlearn.cli.context import network
+from everlearn.cli.context import image_limits, keep_images, network, with_image_limits
 from everlearn.cli.output import as_json, print_json, say
 from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.memory.memory import Memory
@@ -85,6 +85,8 @@ LOOPBACK = "127.0.0.1"
     "--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Log as."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
+@keep_images
+@with_image_limits
 @as_json
 @click.pass_context
 def serve(
@@ -127,7 +129,12 @@ def serve(
     with contextlib.ExitStack() as open_memories:
         memories = {
             name: open_memories.enter_context(
-                Memory(folder, embedder=_network_for(folder, network(ctx), own=index > 0))
+                Memory(
+                    folder,
+                    embedder=_network_for(folder, network(ctx), own=index > 0),
+                    limits=image_limits(ctx),
+                    keep_images=ctx.meta["keep_images"],
+                )
             )
             for index, (name, folder) in enumerate(_folders(ctx.obj, added + also).items())
         }
@@ -144,7 +151,7 @@ def serve(
         _send_outward(open_memories, server.service, webhooks, mqtt, tls=mqtt_tls, name=mqtt_name)
         _welcome(host, port, settings.token, secure=certificate is not None, as_json=as_json)
         server.run(sockets=[listener])
-    say("stopped; everything acknowledged is saved", err=True)
+    say("Stopped. Everything that was taught is saved.", err=True)
 
 
 def _network_for(folder: Any, named: str | None, *, own: bool) -> str | None:

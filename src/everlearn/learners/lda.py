@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh, solve_triangular
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from everlearn.arrays import Array, Slots, like, softmax
+from everlearn.arrays import Array, Slots, State, like, softmax
 from everlearn.base import BOUNDED, EXACT, Promise
 from everlearn.device.backend import device_backend
 from everlearn.device.moments import DeviceMoments
@@ -302,11 +302,30 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
             half_life=self.half_life,
             start=start_of(self.start_covariance, self.start_weight, n_features),
         )
+        self._started_as = self.start_covariance, self.start_weight
         self._screened = ScreenedMeans()
         self._exact = ExactDiscriminant()
         self._running = RunningDiscriminant(n_features)
 
+    def _require_same_start(self) -> None:
+        """The start is read with the first example; a file with another one answers otherwise."""
+        covariance, weight = self._started_as
+        same = covariance is self.start_covariance or np.array_equal(
+            np.asarray(covariance, dtype=np.float64),
+            np.asarray(self.start_covariance, dtype=np.float64),
+        )
+        if not same or weight != self.start_weight:
+            raise InvalidParameter(
+                "start_covariance or start_weight was changed after examples were learned, which "
+                "they are read before; set them back, or call fit to learn anew"
+            )
+
+    def _own_state(self) -> State:
+        self._require_same_start()
+        return super()._own_state()
+
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        self._require_same_start()
         self._running.follow(self.moments_.add(X, slots, weights), slots)
 
     def _learn_one(self, x: Array, slot: int) -> None:

@@ -194,7 +194,8 @@ class Editor:
         if here.mode != there.mode and self._has_embedder() and other._has_embedder():
             raise NotMergeable(
                 f"{there.path} was taught with regions={there.mode!r}, this Memory with "
-                f"{here.mode!r}; change one of them with reembed(regions=...)"
+                f"{here.mode!r}; change one of them: everlearn reembed --regions, in Python "
+                "reembed(regions=...)"
             )
         with here.changing() as journal, there.journal.db.one_view():
             return merge(journal, there.journal, self._snapshot)
@@ -280,8 +281,9 @@ class Editor:
         require_mode(wanted)
         if opened.read_only or opened.read(lambda: opened.journal.last_position):
             raise InvalidParameter(
-                f"{opened.path} was taught with regions={opened.mode!r}; open it without "
-                f"regions= and call reembed(regions={wanted!r}) to change it"
+                f"{opened.path} was taught with regions={opened.mode!r}; to change it, leave "
+                f"--regions away and run everlearn reembed --regions {wanted} first, in Python "
+                f"reembed(regions={wanted!r})"
             )
         with opened.one_change() as journal:
             journal.set_fact("regions", wanted)

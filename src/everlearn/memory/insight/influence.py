@@ -156,13 +156,13 @@ def require_ridge(classifier: Any) -> None:
     if not isinstance(classifier, RecursiveRLSC):
         raise NotExplainable(
             f"{type(classifier).__name__} has no formula for the effect of a single teaching; "
-            "switch to a classifier that has, for instance with use(classifier=RecursiveRLSC())"
+            "switch to ridge regression, which has: everlearn use ridge, or use(classifier='ridge')"
         )
     chosen = isinstance(classifier.regularization, str) or isinstance(classifier.recoding, str)
     weighted = classifier.weighting != "recode" or classifier.half_life is not None
     if chosen or weighted or classifier.fit_intercept:
         raise NotExplainable(
             f"{classifier!r} chooses parameters from the data, weights examples or has an "
-            "intercept, so there is no formula for the effect of a single teaching; switch to one "
-            "with numbers for regularization and recoding, with use(classifier=...)"
+            "intercept, and then the effect of a single teaching has no formula; switch to one "
+            "with numbers for both: everlearn use ridge, or use(classifier='ridge')"
         )
