@@ -23,6 +23,7 @@ SHOWN_FIRST, SHOWN_LAST = 2, 3
 def fig15(setting: Setting) -> Section:
     """Fig. 15: two images on their way through a tree."""
     n_classes = 10 if setting.quick else 50
+    setting.watch.runs("fig15", 1, {"data": "omniglot", "n_classes": n_classes, "n_trees": 1})
     stream = ClassStream.of(data_set("omniglot"), n_classes, 0)
     learned = stream.between(0, n_classes)
     forest = NCMForest(n_estimators=1, random_state=0).fit(learned.X, learned.y)
