@@ -26,7 +26,7 @@ from everlearn.memory.model.head import (
     mapped_features,
     unit,
 )
-from everlearn.memory.model.live import LiveProducts, has_live_products
+from everlearn.memory.model.live import MANY_NAMES, LiveProducts, has_live_products
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import Familiarity
 from everlearn.memory.storage.journal import Journal
@@ -147,6 +147,9 @@ def familiarity_of(model: Model) -> Familiarity:
 
 def familiarity_of_means(means: NearestClassMean) -> Familiarity:
     moments, order = means.moments_, means.registry_.order
+    # Of many names no copy is made where none was forgotten, which leaves them in order.
+    if len(order) >= MANY_NAMES and np.array_equal(order, np.arange(moments.n_slots)):
+        return Familiarity(moments.counts.copy(), moments.means)
     return Familiarity(moments.counts[order], moments.means[order])
 
 
@@ -163,7 +166,7 @@ def _live_products(model: Model, before: CalibratedModel | None) -> LiveProducts
 
 def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict[str, Any]:
     """Temperature, blend and leave-one-out scores, learned from a sample of the journal."""
-    n_names, width = familiarity.directions.shape
+    n_names, width = familiarity.means.shape
     ranked = min(RANKED, max(FEWEST_RANKED, int(MOST_PRODUCTS / (n_names * width))))
     sampled = min(SAMPLE, max(FEWEST_SAMPLED, int(MOST_SCORES / n_names)))
     vectors, names = journal.sample(ranked, model.position)

@@ -19,6 +19,8 @@ The leave-one-out score of a taught example is its likeness to its own class wit
 higher. familiar.py turns likeness into familiarity.
 """
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,11 +49,17 @@ class Familiarity:
         within = self._squares - counts
         self._overall = _overall(counts, within)
         self.lengths = _lengths(counts, within, self._overall)
-        self.directions: Array = means / self.lengths[:, None]
+
+    @cached_property
+    def directions(self) -> Array:
+        """μ_k at length one, a row per class; made where they are wanted as one matrix."""
+        directions: Array = self.means / self.lengths[:, None]
+        return directions
 
     def near(self, unit: Array) -> Array:
         """Likeness of each row to every class."""
-        likeness: Array = unit @ self.directions.T
+        likeness: Array = unit @ self.means.T
+        likeness /= self.lengths
         return likeness
 
     def near_own_left_out(self, near: Array, sample: Array, classes: NDArray[np.intp]) -> Array:
