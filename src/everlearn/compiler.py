@@ -33,7 +33,7 @@ OPTIONS: Any = {
 # Division by zero gives infinity, as in numpy: saves exception code at every division.
 UNWRAPPED: Any = {"no_cpython_wrapper": True, "error_model": "numpy"}
 # Packages that compile long enough to be worth a message.
-SLOW_ROOMS = ("everlearn.forest",)
+SLOW_PACKAGES = ("everlearn.forest",)
 
 logger = logging.getLogger("everlearn")
 
@@ -128,18 +128,18 @@ class _Compiling(event.Listener):
     def on_start(self, event: Any) -> None:
         self._depth += 1
         # Any function of this process may be compiled; one made by exec has no module.
-        room = (event.data["dispatcher"].py_func.__module__ or "").rpartition(".")[0]
-        if not room.startswith("everlearn."):
+        package = (event.data["dispatcher"].py_func.__module__ or "").rpartition(".")[0]
+        if not package.startswith("everlearn."):
             return
         if self._depth == 1 and gc.isenabled():
             gc.disable()
             self._paused = True
-        if room not in self._announced:
-            self._announced.add(room)
+        if package not in self._announced:
+            self._announced.add(package)
             logger.log(
-                logging.WARNING if room.startswith(SLOW_ROOMS) else logging.INFO,
+                logging.WARNING if package.startswith(SLOW_PACKAGES) else logging.INFO,
                 "compiling %s for this machine; the result is cached on disk, so this happens once",
-                room,
+                package,
             )
 
     def on_end(self, event: Any) -> None:

@@ -118,8 +118,8 @@ def read_frames(
 def newest(frames: Iterator[VideoFrame]) -> Iterator[VideoFrame]:
     """The latest frame each time one is asked for; frames that came in between are dropped.
 
-    A thread reads the source meanwhile, so that a caller slower than a camera sees what is there
-    now, not what was there minutes ago, and nothing piles up.
+    A thread reads the source in the background, so that a caller slower than the camera always gets
+    a current frame and no backlog builds up.
     """
     ready = Condition()
     held: list[VideoFrame] = []

@@ -2,8 +2,8 @@
 
 A computation is a generator that yields what the last piece cost, in products of two numbers, and
 returns its result. Where a batch waits for it, it runs to its end (:func:`finished`); where no call
-may stall, a slice of it runs with every call (:class:`Slices`). What it reads must not change
-meanwhile.
+may stall, a slice of it runs with every call (:class:`Slices`). Its inputs must not
+change until it has finished.
 
 ``piece`` is what a piece may cost. Infinite, BLAS and LAPACK get matrices whole.
 """

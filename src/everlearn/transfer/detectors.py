@@ -23,7 +23,7 @@ class Detectors:
         self._n_examples = 0
         self._mean_square = 0.0
         self._cursor = 0
-        self._rooms: dict[str, NDArray[Any]] = {
+        self._arrays: dict[str, NDArray[Any]] = {
             "W": np.zeros((0, n_features)),
             "b": np.zeros(0),
             "average_W": np.zeros((0, n_features)),
@@ -61,27 +61,27 @@ class Detectors:
 
     def summary_of(self, slot: int) -> tuple[Array, Array]:
         """Summary of a class: its exemplars, the mean of its other examples, and weights."""
-        rooms = self._rooms
-        stored = rooms["exemplar_counts"][slot]
-        exemplars = rooms["exemplars"][slot, :stored]
-        weights = rooms["exemplar_weights"][slot, :stored]
-        if rooms["counts"][slot] == stored:
+        arrays = self._arrays
+        stored = arrays["exemplar_counts"][slot]
+        exemplars = arrays["exemplars"][slot, :stored]
+        weights = arrays["exemplar_weights"][slot, :stored]
+        if arrays["counts"][slot] == stored:
             return exemplars, weights
-        others = rooms["totals"][slot] - weights.sum()
-        return np.vstack([exemplars, rooms["means"][slot]]), np.append(weights, others)
+        others = arrays["totals"][slot] - weights.sum()
+        return np.vstack([exemplars, arrays["means"][slot]]), np.append(weights, others)
 
     def remember(self, x: Array, slot: int, weight: float) -> None:
         """Add an example to its class mean, and to its exemplars while there is room."""
         self._make_room(slot + 1)
-        rooms = self._rooms
-        rooms["counts"][slot] += 1
-        rooms["totals"][slot] += weight
-        rooms["means"][slot] += (weight / rooms["totals"][slot]) * (x - rooms["means"][slot])
-        stored = rooms["exemplar_counts"][slot]
-        if stored < rooms["exemplars"].shape[1]:
-            rooms["exemplars"][slot, stored] = x
-            rooms["exemplar_weights"][slot, stored] = weight
-            rooms["exemplar_counts"][slot] += 1
+        arrays = self._arrays
+        arrays["counts"][slot] += 1
+        arrays["totals"][slot] += weight
+        arrays["means"][slot] += (weight / arrays["totals"][slot]) * (x - arrays["means"][slot])
+        stored = arrays["exemplar_counts"][slot]
+        if stored < arrays["exemplars"].shape[1]:
+            arrays["exemplars"][slot, stored] = x
+            arrays["exemplar_weights"][slot, stored] = weight
+            arrays["exemplar_counts"][slot] += 1
         self._n_examples += 1
         self._mean_square += (float(x @ x) - self._mean_square) / self._n_examples
 
@@ -106,7 +106,7 @@ class Detectors:
 
     def rehearse(self, rounds: int, C: float, variant: str) -> None:
         """Replay the next exemplars in turn."""
-        if not rounds or not self._rooms["exemplars"].shape[1]:
+        if not rounds or not self._arrays["exemplars"].shape[1]:
             return
         from everlearn.transfer.rival_steps import RULES, replay
 
@@ -138,7 +138,7 @@ class Detectors:
         average_b += rates * (self.b - average_b)
 
     def state(self) -> State:
-        return {name: self._view(name) for name in self._rooms}, {
+        return {name: self._view(name) for name in self._arrays}, {
             "n_seen": self._n_examples,
             "mean_square": self._mean_square,
             "cursor": self._cursor,
@@ -146,9 +146,9 @@ class Detectors:
 
     def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         n_classes = len(stored(arrays, "b", None))
-        memory = self._rooms["exemplars"].shape[1]
-        for name, room in self._rooms.items():
-            self._rooms[name] = stored(
+        memory = self._arrays["exemplars"].shape[1]
+        for name, room in self._arrays.items():
+            self._arrays[name] = stored(
                 arrays,
                 name,
                 n_classes,
@@ -163,11 +163,11 @@ class Detectors:
         self._cursor = stored_whole(notes, "cursor", most=2**62)
 
     def _view(self, name: str) -> Any:
-        return self._rooms[name][: self.n_classes]
+        return self._arrays[name][: self.n_classes]
 
     def _make_room(self, n_classes: int) -> None:
-        capacity = len(self._rooms["b"])
+        capacity = len(self._arrays["b"])
         if n_classes > capacity:
             room = max(n_classes, 2 * capacity, 4)
-            self._rooms = {name: padded(array, room) for name, array in self._rooms.items()}
+            self._arrays = {name: padded(array, room) for name, array in self._arrays.items()}
         self.n_classes = max(self.n_classes, n_classes)

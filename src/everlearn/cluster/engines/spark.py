@@ -218,15 +218,15 @@ def _is_partition(task: Task) -> bool:
 def _partitions_among(tasks: list[Task]) -> Iterator[Any]:
     """For each DataFrame among the tasks, an RDD of its parts keyed by task index."""
     frames: dict[int, tuple[Any, dict[int, int]]] = {}
-    for place, task in enumerate(tasks):
+    for number, task in enumerate(tasks):
         if _is_partition(task):
             parts, index = task.shards[0].rows
-            frames.setdefault(id(parts), (parts, {}))[1][index] = place
-    for parts, device_of in frames.values():
-        yield _placed(parts, device_of)
+            frames.setdefault(id(parts), (parts, {}))[1][index] = number
+    for parts, task_of in frames.values():
+        yield _keyed_by_task(parts, task_of)
 
 
-def _placed(parts: Any, device_of: dict[int, int]) -> Any:
-    return parts.filter(lambda part: part[0] in device_of).map(
-        lambda part: (device_of[part[0]], part[1])
+def _keyed_by_task(parts: Any, task_of: dict[int, int]) -> Any:
+    return parts.filter(lambda part: part[0] in task_of).map(
+        lambda part: (task_of[part[0]], part[1])
     )

@@ -104,12 +104,12 @@ class DiscriminantScores:
         each = (0.0 if flat else len(lower) ** 2 / 2.0) + 2.0 * means.size
         for part in parts(len(table), each, self._piece):
             X = self._X[part] if flat else half_solved_at_once(lower, self._X[part])
-            table[part] = self._left_out(X, means, part, flat)
+            table[part] = self._leave_one_out(X, means, part, flat)
             yield (part.stop - part.start) * each
         table[:, self._counts <= 0] = -np.inf
         return table
 
-    def _left_out(self, X: Array, means: Array, part: slice, flat: bool) -> Array:
+    def _leave_one_out(self, X: Array, means: Array, part: slice, flat: bool) -> Array:
         """Leave-one-out scores, in coordinates in which B is the identity."""
         slots, weights, own = self._rows.slots[part], self._rows.weights[part], np.arange(len(X))
         left = self._counts[slots] - weights

@@ -31,7 +31,7 @@ from everlearn.learners.auto.linear_paths import (
     LeastSquaresScores,
 )
 from everlearn.learners.auto.random_features import RandomFeatureMoments
-from everlearn.learners.closed_form.evidence import LeaveOneOutEvidence, comparable, left_out
+from everlearn.learners.closed_form.evidence import LeaveOneOutEvidence, comparable, one_copy_each
 from everlearn.learners.closed_form.leave_one_out import MANY_FEATURES, LearnedRows
 from everlearn.learners.closed_form.model_selection import usual_regularization
 from everlearn.learners.closed_form.sample import Sample
@@ -186,7 +186,7 @@ def choose(learned: Frozen) -> Work[Selected]:
     has_kernel = moments.total <= learned.keeps and sample.is_all
     if not len(positions) or n_classes < 2:
         return Selected(HeadChoice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual))
-    rows = left_out(kept, positions)
+    rows = one_copy_each(kept, positions)
     yield float(rows.X.size)
     evidence = LeaveOneOutEvidence(moments.counts, rows, kept.weights[positions])
     linear = yield from _linear(learned, rows, usual)
@@ -304,7 +304,7 @@ def _suiting_half(learned: Frozen, regularizations: list[float]) -> Work[list[fl
     asked = np.flatnonzero(np.isin(half, sample.first(half[among], MOST_ASKED)))
     if not len(asked):
         return regularizations
-    alone = left_out(rows, asked)
+    alone = one_copy_each(rows, asked)
     evidence = LeaveOneOutEvidence(counts, alone, rows.weights[asked])
     path = KernelPath(counts, rows, asked, alone.weights, learned.piece)
     yield from path.begin()

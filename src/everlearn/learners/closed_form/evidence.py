@@ -33,7 +33,7 @@ def comparable(kept: LearnedRows, counts: Array) -> Slots:
     return np.flatnonzero(counts[kept.slots] - alone > NOTHING * counts.sum())
 
 
-def left_out(kept: LearnedRows, positions: Slots) -> LearnedRows:
+def one_copy_each(kept: LearnedRows, positions: Slots) -> LearnedRows:
     """These examples with weight at most one: of an example of weight two, one copy is left out."""
     return LearnedRows(kept.X, kept.slots, np.minimum(kept.weights, 1.0)).take(positions)
 

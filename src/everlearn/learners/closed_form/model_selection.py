@@ -18,7 +18,7 @@ import numpy as np
 
 from everlearn.arrays import Array
 from everlearn.device.moments import DeviceMoments
-from everlearn.learners.closed_form.evidence import LeaveOneOutEvidence, comparable, left_out
+from everlearn.learners.closed_form.evidence import LeaveOneOutEvidence, comparable, one_copy_each
 from everlearn.learners.closed_form.least_squares import class_weights
 from everlearn.learners.closed_form.leave_one_out import LearnedRows, LeastSquaresPath
 from everlearn.statistics.moments import Moments
@@ -72,7 +72,7 @@ def select(moments: Moments | DeviceMoments, kept: LearnedRows, asked: Question)
             nearest if asked.regularization is None else asked.regularization,
             RECODINGS[0] if asked.recoding is None else asked.recoding,
         )
-    rows = left_out(kept, positions)
+    rows = one_copy_each(kept, positions)
     evidence = LeaveOneOutEvidence(moments.counts, rows, kept.weights[positions])
     path = asked.path(moments, rows, (asked.recoding or 0.0) if asked.rebalance else 0.0)
     lam = asked.regularization

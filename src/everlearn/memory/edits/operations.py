@@ -4,7 +4,7 @@ An operation is the effect of one call (teach_many is one, however many it taugh
 calls of one *group*: a folder dropped on the page, a name taught while a button was held. Calls of
 a group continue the operation as long as nothing else is done in between. Undoing appends the
 operation's entries to the log with their signs reversed, and redoing reverses those; nothing is
-taken out of the log. A rename to a new word has no entries: it keeps the word the name does not
+removed from the log. A rename to a new word has no entries: it keeps the word the name does not
 have now, and undo and redo swap the two. In the same way an operation on unknown images keeps the
 states they do not have now (unknowns.py).
 

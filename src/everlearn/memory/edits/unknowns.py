@@ -37,7 +37,8 @@ from everlearn.memory.storage.rows import (
     row_checksum,
 )
 
-# So many are kept at most; then the oldest that was set aside makes room, or that is not ignored.
+# At most this many rows are kept. After that the oldest row that was set aside is deleted or,
+# if there is none, the oldest that is not ignored.
 MOST = 1000
 # States; a number above 0 is that of the group it is ignored with.
 FREE, SET_ASIDE = 0, -1

@@ -56,7 +56,7 @@ class Network:
 
 
 def chain_model(
-    embedder: Embedder, reading: CalibratedModel, names: list[str], accept: float
+    embedder: Embedder, calibrated: CalibratedModel, names: list[str], accept: float
 ) -> bytes:
     """The file's bytes."""
     if not isinstance(embedder, OnnxEmbedder) or embedder.mirror:
@@ -72,13 +72,13 @@ def chain_model(
             "embedder"
         )
     network = network_of(embedder.model)
-    power, weights, bias = reading.linear_head()
+    power, weights, bias = calibrated.linear_head()
     graph = [
         *_prepared(embedder, network),
         *network.body,
         *_features(network, power),
-        *_named(weights / reading.temperature, bias / reading.temperature, names),
-        *_unknown(reading, accept),
+        *_named(weights / calibrated.temperature, bias / calibrated.temperature, names),
+        *_unknown(calibrated, accept),
         text(2, "everlearn"),
         message(INPUT, value("pixels", ("n", embedder.size, embedder.size, 3), UINT8)),
         message(OUTPUT, value("name", ("n",), STRING)),
@@ -158,18 +158,18 @@ def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
     ]
 
 
-def _unknown(reading: CalibratedModel, accept: float) -> list[bytes]:
+def _unknown(calibrated: CalibratedModel, accept: float) -> list[bytes]:
     """Familiarity, p = (1 + #{s_i ≤ s}) / (m + 1), and whether it is below the threshold."""
-    acceptance = reading.judgement.acceptance
-    group, ranks, counts = acceptance.table(reading.familiar_names)
-    likeness, average, score, offset = reading.judgement.blend.coefficients
-    directions = reading.familiarity.directions
+    acceptance = calibrated.judgement.acceptance
+    group, ranks, counts = acceptance.table(calibrated.familiar_names)
+    likeness, average, score, offset = calibrated.judgement.blend.coefficients
+    directions = calibrated.familiarity.directions
     return [
         tensor("our:directions", directions.T),
         tensor("our:average_direction", average * directions.mean(axis=0)[:, None]),
         tensor("our:likeness_weight", np.array(likeness)),
         # Scores were divided by the temperature.
-        tensor("our:score_weight", np.array(score * reading.temperature)),
+        tensor("our:score_weight", np.array(score * calibrated.temperature)),
         tensor("our:offset", np.array(offset)),
         tensor("our:group", group),
         tensor("our:ranks", ranks),

@@ -7,7 +7,7 @@
     service a text message for each, in order: {"things": […], "events": […]}, or an error
 
 A stream has tracks of its own; they end with it. When the name of a track is settled or changes,
-whoever listens is told (``track``). With ``remember`` in the query, what is settled as unknown is
+listeners get an event (``track``). With ``remember`` in the query, what is settled as unknown is
 kept among the strangers.
 """
 

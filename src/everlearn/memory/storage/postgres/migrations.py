@@ -81,7 +81,7 @@ def found_versions(db: psycopg.Connection[Any]) -> Versions | None:
 def _extend_rights(
     db: psycopg.Connection[Any], *, readable: tuple[str, ...], writable: tuple[str, ...]
 ) -> None:
-    """Whoever may write the log may write new tables, and whoever may read it may read them."""
+    """Grants roles that can write (read) the log the same rights on the new tables."""
     granted = db.execute(
         "SELECT DISTINCT grantee, privilege_type FROM information_schema.role_table_grants WHERE "
         "table_schema = current_schema() AND table_name = 'log' AND grantee <> current_user AND "
