@@ -152,7 +152,7 @@ def animals(count: int, seed: int) -> tuple[list[float], list[float]]:
     asked = [scene for scene in everything if not scene.taught]
     with (
         tempfile.TemporaryDirectory() as folder,
-        Memory(Path(folder) / "memory", regions="things") as memory,
+        Memory(Path(folder) / "memory", embedder=EfficientNetLite0(), regions="things") as memory,
     ):
         teach(memory, taught, set(ANIMALS))
         return measured(memory, asked)
@@ -196,7 +196,7 @@ def everyday() -> Line:
     right = theirs = proposed = 0
     with (
         tempfile.TemporaryDirectory() as folder,
-        Memory(Path(folder) / "memory", regions="things") as memory,
+        Memory(Path(folder) / "memory", embedder=EfficientNetLite0(), regions="things") as memory,
     ):
         teach(memory, taught, names)
         found = [found_in(memory, scene) for scene in asked]
@@ -248,7 +248,7 @@ def speed() -> Line:
     with (
         tempfile.TemporaryDirectory() as folder,
         threadpool_limits(limits=1),
-        Memory(Path(folder) / "memory", regions="things") as memory,
+        Memory(Path(folder) / "memory", embedder=EfficientNetLite0(), regions="things") as memory,
     ):
         teach(memory, taught, {"kangaroo"})
         memory.find(image, most=5)

@@ -121,10 +121,11 @@ def pasted() -> Line:
     others = [(path, name) for name, own in by_class.items() for path in own[5:]]
     grounds = sorted(find("scenes").glob("coco/*.jpg"))
     ways = {"whole": 0, "main": 0, "where": 0, "box": 0}
+    embedder = EfficientNetLite0()
     with tempfile.TemporaryDirectory() as folder:
         memories = {
-            "whole": Memory(Path(folder) / "whole"),
-            "things": Memory(Path(folder) / "things", regions="things"),
+            "whole": Memory(Path(folder) / "whole", embedder=embedder),
+            "things": Memory(Path(folder) / "things", embedder=embedder, regions="things"),
         }
         for memory in memories.values():
             memory.teach_many(taught)

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.regions_find import ANIMALS, Scene, drawn, measured, scenes, teach
 from benchmarks.side_by_side import Line
-from everlearn import Memory
+from everlearn import EfficientNetLite0, Memory
 
 WEIGHTS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
 # Taught pictures of each animal: draws.
@@ -35,7 +35,9 @@ def lines() -> Iterator[Line]:
                 for draw in range(draws):
                     with (
                         tempfile.TemporaryDirectory() as folder,
-                        Memory(Path(folder) / "memory", regions="things") as memory,
+                        Memory(
+                            Path(folder) / "memory", embedder=EfficientNetLite0(), regions="things"
+                        ) as memory,
                     ):
                         seed = PARTS * PARTS * split + PARTS * number + draw
                         teach(memory, drawn(others, count, seed), set(ANIMALS))

@@ -234,6 +234,24 @@ def test_ask_where_gives_one_answer_and_its_place(memory) -> None:
     assert answers.box == pytest.approx(np.array(square(70, 10)) / 120, abs=1e-5)
 
 
+def test_ask_where_prefers_what_looks_like_a_name_to_what_has_the_better_box(memory) -> None:
+    for seed in range(3):
+        memory.teach(scene(seed, ("red", 5 * seed, 60)), "red", box=square(5 * seed, 60))
+        memory.teach(scene(9 + seed, ("blue", 70, 4 * seed)), "blue", box=square(70, 4 * seed))
+    picture = scene(50, ("red", 75, 30))
+    picture[70:110, 5:45] = (200, 45, 50)  # less red than the square
+
+    class Busy:
+        def propose(self, image: Image.Image) -> Proposals:
+            boxes = np.array([(5, 70, 45, 110), (75, 30, 115, 70)]) / SIDE
+            return Proposals(boxes, np.array([0.99, 0.05]), np.zeros(2, dtype=np.intp))
+
+    memory._intake.looker.proposer = Busy()
+    answers = memory.ask(picture, where=True)
+    assert answers[0].name == "red"
+    assert answers.box == pytest.approx(np.array(square(75, 30)) / SIDE, abs=1e-6)
+
+
 def test_before_anything_is_taught_everything_is_unknown(memory) -> None:
     things = memory.find(scene(1, ("red", 0, 0)))
     assert things

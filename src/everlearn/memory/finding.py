@@ -10,7 +10,7 @@ with a high proposal score that looks like background is unknown as well.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from everlearn.memory.storage.rows import Example
 from everlearn.regions.boxes import MOST_BOXES, Box, Boxes, merged, rounded, suppressed
 from everlearn.regions.looking import AUTO
 from everlearn.regions.proposals import MOST
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 # A name may score this much below background: with few examples all scores are low.
 LENIENCE = 0.1
@@ -97,11 +100,7 @@ class Finding:
             raise InvalidInput(
                 f"most must be a number of boxes from 1 to {MOST_BOXES}, not {most!r}"
             )
-        looker = self._intake.looker
-        image, digest = looker.opened(_shown(picture))
-        proposed = looker.proposer.propose(image)
-        boxes, scores = proposed.boxes[:most], proposed.scores[:most]
-        vectors = looker.vectors(image, [Box(*row) for row in boxes])
+        image, digest, (boxes, scores, vectors) = self._proposed(picture, most)
         things = self.named(boxes, scores, vectors, top=top, everything=everything)
         if remember:
             source = "" if not isinstance(picture, (str, os.PathLike)) else os.path.abspath(picture)
@@ -111,11 +110,34 @@ class Finding:
             )
         return things
 
-    def surest_box(self, picture: Any, top: int | None) -> Any:
-        """The box of the most confident thing, named ones first; else that of the main thing."""
-        found = self.find(picture, top=top, most=MOST)
-        named = [thing for thing in found if thing.name is not None] or found
-        return named[0].box if named else AUTO
+    def best_box(self, picture: Any) -> Any:
+        """The box that matches a name best, whatever its proposal score; else the surest thing's.
+
+        With the proposal score, other things in a busy picture are often preferred to the taught
+        one. Where no thing is found, the box is that of the main thing.
+        """
+        _, _, (boxes, scores, vectors) = self._proposed(picture, MOST)
+        with self._opened.guard:
+            calibrated = self._answering.up_to_date()
+            if calibrated is not None and len(boxes):
+                head = self._up_to_date(calibrated)
+                names, background = head.scores(unit(vectors))
+                match = head.surety(names, np.ones(len(boxes))).max(axis=1)
+                named = np.flatnonzero(names.max(axis=1) > background - LENIENCE)
+                if len(named):
+                    return rounded(boxes[named[match[named].argmax()]])
+        things = self.named(boxes, scores, vectors)
+        return things[0].box if things else AUTO
+
+    def _proposed(
+        self, picture: Any, most: int
+    ) -> tuple["Image.Image", bytes, tuple[Boxes, Array, NDArray[np.float32]]]:
+        """A picture and its digest; boxes that may show things, their scores and vectors."""
+        looker = self._intake.looker
+        image, digest = looker.opened(_shown(picture))
+        proposed = looker.proposer.propose(image)
+        boxes, scores = proposed.boxes[:most], proposed.scores[:most]
+        return image, digest, (boxes, scores, looker.vectors(image, [Box(*row) for row in boxes]))
 
     def named(
         self,

@@ -446,8 +446,8 @@ class Memory:
         ----------
         example, box : as for :meth:`teach`
         where : bool, default=False
-            Ask about the most confident thing :meth:`find` returns, or about the main thing if it
-            returns none; ``answers.box`` says where it is.
+            Ask about the thing in the picture that matches a name best, or about the main thing if
+            none is found; ``answers.box`` says where it is.
         top : int or None, default=5
             How many answers at most; ``None`` for all names.
         remember : bool, default=False
@@ -461,7 +461,7 @@ class Memory:
         if after is not None:
             self._answering.reach(after, AFTER_SECONDS)
         if where and box is None:
-            box = self._finding.surest_box(example, top)
+            box = self._finding.best_box(example)
         return self._answered(self._intake.one(_part(example, box)), top, remember)
 
     @property
