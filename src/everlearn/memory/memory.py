@@ -117,6 +117,9 @@ class Memory:
     -----
     A change is on disk when its method returns. Vectors are normalised to length one.
 
+    *Cost*: teaching embeds one picture and updates the default classifier in O(d²), d the number of
+    features; asking embeds one picture and costs O(d² + K d) for K names.
+
     *Promises*: acknowledged changes survive a crash; forgetting is exact, erasing exact to the
     bit; at least the share ``accept`` of new pictures of taught things is not called unknown.
 

@@ -102,8 +102,12 @@ def explain(
     def probability(scores: NDArray[np.float64], gone: int) -> float:
         """Of the target by the scores without so many teachings; 0 where it has none left."""
         factor = (influence.counts.sum() - gone) ** influence.recoding
-        known = np.where(np.isfinite(scores), factor * scores / temperature, -1e300)
-        return float(softmax(known[None])[0, target]) if np.isfinite(scores[target]) else 0.0
+        if not np.isfinite(scores[target]):
+            return 0.0
+        known = np.full(len(scores), -1e300)
+        left = np.isfinite(scores)
+        known[left] = factor * scores[left] / temperature
+        return float(softmax(known[None])[0, target])
 
     scores = influence.scores(x)
     without = influence.without_each(x, target)
