@@ -19,11 +19,12 @@ from everlearn.cli.context import (
     with_image_limits,
 )
 from everlearn.cli.output import Stopped, as_json, print_json, print_table, progress, say
+from everlearn.errors import NotAMemory
 from everlearn.images import video
 from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, FolderWatch, LabelledFile, Survey, survey
 from everlearn.memory.answers import Outcome
-from everlearn.memory.edits.merging import Merged
+from everlearn.memory.edits.merging import Merged, Synced
 from everlearn.memory.words import counted
 from everlearn.regions.looking import MODES, Region
 
@@ -239,7 +240,7 @@ def merge(ctx: click.Context, other: Path, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("other", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("other")
 @click.option(
     "--conflicts",
     type=click.Choice(["list", "here", "there"]),
@@ -249,9 +250,13 @@ def merge(ctx: click.Context, other: Path, as_json: bool) -> None:
 )
 @as_json
 @click.pass_context
-def sync(ctx: click.Context, other: Path, conflicts: str, as_json: bool) -> None:
-    """Exchange with another Memory until both are equal."""
-    done = opened(ctx).sync(other, conflicts=conflicts)
+def sync(ctx: click.Context, other: str, conflicts: str, as_json: bool) -> None:
+    """Exchange with another Memory until both are equal.
+
+    OTHER is a folder, or the address of a service (everlearn serve) whose token is in
+    EVERLEARN_TOKEN.
+    """
+    done = _synced(opened(ctx), other, conflicts)
     if as_json:
         sides = {"here": done.here, "there": done.there}
         print_json(
@@ -264,6 +269,21 @@ def sync(ctx: click.Context, other: Path, conflicts: str, as_json: bool) -> None
     if conflicts == "list":
         _say_conflicts(done.here)
     say("both are equal" if done.equal else "both are equal but for these pictures")
+
+
+def _synced(memory: Any, other: str, conflicts: str) -> Synced:
+    if not other.startswith(("http://", "https://")):
+        if not Path(other).is_dir():
+            raise NotAMemory(f"there is no Memory in {other}; name a folder, or http://…")
+        done: Synced = memory.sync(other, conflicts=conflicts)
+        return done
+    from everlearn.service.client import Client
+
+    # Here is there, seen from the service.
+    seen_from_there = {"here": "there", "there": "here"}.get(conflicts, conflicts)
+    with Client(other) as service:
+        exchanged = service.sync(memory, conflicts=seen_from_there)  # type: ignore[arg-type]
+    return Synced(exchanged.there, exchanged.here, exchanged.equal)
 
 
 def _as_facts(done: Merged) -> dict[str, object]:

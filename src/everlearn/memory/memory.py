@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from everlearn.deprecation import renamed_attribute
 from everlearn.errors import InvalidParameter
@@ -347,19 +347,28 @@ class Memory:
         require_count("limit", limit)
         return self._opened.read(lambda: operations.history(self._opened.journal, limit))
 
-    def merge(self, other: "Memory | str | os.PathLike[str]") -> Merged:
+    def merge(
+        self,
+        other: "Memory | str | os.PathLike[str]",
+        *,
+        conflicts: Literal["list", "there"] = "list",
+        group: str | None = None,
+    ) -> Merged:
         """Take over what another Memory was taught and what it forgot.
 
         For each picture and name the later event counts: what was forgotten or erased here after it
         was taught there stays forgotten. A picture that has a different name there keeps its names
-        here and is listed as a conflict. One operation for :meth:`undo`.
+        here and is listed as a conflict; with ``conflicts="there"`` it gets the name it has there,
+        a second operation. Merges of one ``group`` are one operation for :meth:`undo`.
         """
+        if conflicts not in ("list", "there"):
+            raise InvalidParameter(f"conflicts must be 'list' or 'there', not {conflicts!r}")
         with (
             nullcontext(other)
             if isinstance(other, Memory)
             else Memory(other, read_only=True) as opened
         ):
-            return self._editor.merge(opened._editor)
+            return self._editor.merge(opened._editor, conflicts, group)
 
     def sync(self, other: "Memory | str | os.PathLike[str]", *, conflicts: str = "list") -> Synced:
         """Merge two Memories in both directions until they are equal; both are written to.
@@ -370,6 +379,17 @@ class Memory:
         require_resolution(conflicts)
         with nullcontext(other) if isinstance(other, Memory) else Memory(other) as opened:
             return self._editor.sync(opened._editor, conflicts)
+
+    def parts(self, place: str | os.PathLike[str], most_bytes: int) -> Iterator[Path]:
+        """What a merge needs, as journals of about so many bytes: to send a Memory elsewhere.
+
+        Each is a file in a folder of its own below ``place``, which opens as a Memory.
+        """
+        yield from self._editor.parts(Path(place), most_bytes)
+
+    def counting(self) -> set[tuple[bytes, str]]:
+        """The pictures that count, each as a pair of sha256 digest and name."""
+        return self._editor.counting()
 
     def reembed(
         self,

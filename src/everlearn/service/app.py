@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from everlearn import __version__
 from everlearn.errors import EverlearnError
 from everlearn.memory.memory import Memory
-from everlearn.service.api import explaining, finding, folders, routes, stream, unknowns
+from everlearn.service.api import exchanging, explaining, finding, folders, routes, stream, unknowns
 from everlearn.service.api.bodies import Bodies
 from everlearn.service.api.failures import body_of, headers_of, status_of
 from everlearn.service.gate import HEALTH, READY, Gate
@@ -63,7 +63,7 @@ def create_app(
         lifespan=life,
     )
     app.state.service = service
-    for part in (routes, finding, folders, explaining, unknowns, stream):
+    for part in (routes, finding, folders, explaining, unknowns, exchanging, stream):
         app.include_router(part.router)
     _answer_failures(app)
     _serve_health(app, service)

@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import ssl
+import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,7 @@ from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
 from everlearn.memory.answers import Answer, Answers, Steady
 from everlearn.memory.edits.correcting import Correction
 from everlearn.memory.edits.forgetting import Forgotten
+from everlearn.memory.edits.merging import Merged, Synced
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.unknowns import Group
 from everlearn.memory.finding import Thing
@@ -40,8 +42,10 @@ from everlearn.memory.insight.evaluate import Evaluation
 from everlearn.memory.insight.report import Report
 from everlearn.memory.insight.verify import Verification
 from everlearn.memory.insight.why import Why
+from everlearn.memory.memory import Memory
 from everlearn.memory.storage.receipts import Receipt
 from everlearn.memory.storage.rows import NameRecord, Teaching
+from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.persistence import replace_file
 from everlearn.regions.boxes import Box
 from everlearn.regions.proposals import MOST
@@ -50,16 +54,20 @@ from everlearn.service.client_io import (
     add_evaluated,
     box_field,
     in_requests,
+    read_merged,
     read_report,
     read_teaching,
     read_thing,
     read_why,
+    sum_of,
 )
 
 # A request whose connection broke is sent once more: the service closes idle connections.
 TRIES = 2
 PAGE = 1_000
-# The service's maximum number of answers.
+# A Memory is sent in parts of about this size.
+PART_BYTES = 8 * 1024 * 1024
+# As many answers as the service gives at most.
 ALL = 10_000
 
 # Old names of methods, before 0.2, as of everlearn.Memory.
@@ -334,6 +342,57 @@ class Client:
     def history(self, limit: int | None = None) -> list[Change]:
         """As :meth:`everlearn.Memory.history`; at most 1,000."""
         return [_change(row) for row in self._json("GET", "history", limit=limit or PAGE)]
+
+    def merge(
+        self,
+        other: Memory | str | os.PathLike[str],
+        *,
+        conflicts: Literal["list", "there"] = "list",
+    ) -> Merged:
+        """As :meth:`everlearn.Memory.merge`; the other is here and sent in parts."""
+        if not isinstance(other, Memory):
+            with Memory(other, read_only=True) as opened:
+                return self.merge(opened, conflicts=conflicts)
+        group = uuid.uuid4().hex
+        done: list[Merged] = []
+        with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
+            for path in other.parts(place, PART_BYTES):
+                said = self._sent_part(path.read_bytes(), conflicts=conflicts, group=group)
+                done.append(read_merged(said))
+                path.unlink()
+        return sum_of(done)
+
+    def sync(
+        self,
+        other: Memory | str | os.PathLike[str],
+        *,
+        conflicts: Literal["list", "here", "there"] = "list",
+    ) -> Synced:
+        """As :meth:`everlearn.Memory.sync`; *here* is the service, *there* the other."""
+        if conflicts not in ("list", "here", "there"):
+            raise InvalidParameter(f"conflicts is 'list', 'here' or 'there', not {conflicts!r}")
+        if not isinstance(other, Memory):
+            with Memory(other) as opened:
+                return self.sync(opened, conflicts=conflicts)
+        here = self.merge(other, conflicts="there" if conflicts == "there" else "list")
+        there, _ = self._merged_into(other, "there" if conflicts == "here" else "list")
+        if conflicts != "list":
+            self.merge(other)
+        _, counting = self._merged_into(other, "list")
+        return Synced(here, there, counting == other.counting())
+
+    def _merged_into(
+        self, other: Memory, conflicts: Literal["list", "there"]
+    ) -> tuple[Merged, set[tuple[bytes, str]]]:
+        """Merge what is served into another Memory; and what counts in the service."""
+        with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
+            Path(place, FILE).write_bytes(_good(*self._send("GET", "journal", b"", {})))
+            with Memory(place, read_only=True) as fetched:
+                return other.merge(fetched, conflicts=conflicts), fetched.counting()
+
+    def _sent_part(self, part: bytes, **query: Any) -> Any:
+        headers = {"idempotency-key": uuid.uuid4().hex, "content-type": "application/vnd.sqlite3"}
+        return json.loads(_good(*self._send("POST", "merge", part, headers, **query)))
 
     def names(
         self,

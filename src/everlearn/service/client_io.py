@@ -13,6 +13,7 @@ import numpy as np
 from everlearn.errors import CannotReach, EverlearnError, MissingPackage, ServiceFailed
 from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
 from everlearn.memory.answers import Answer, Answers
+from everlearn.memory.edits.merging import Conflict, Merged
 from everlearn.memory.finding import Thing
 from everlearn.memory.insight.evaluate import Evaluation
 from everlearn.memory.insight.report import Accuracy, Report, Suspect
@@ -49,6 +50,26 @@ def read_why(said: dict[str, Any]) -> Why:
     without = {int(count): name for count, name in said["answer_without"].items()}
     known = said["score"], effects, said["decisive"], without, said["probability"]
     return Why(said["name"], *known)
+
+
+def read_merged(said: dict[str, Any]) -> Merged:
+    conflicts = [
+        Conflict(row["source"], tuple(row["here"]), row["there"], bytes.fromhex(row["digest"]))
+        for row in said["conflicts"]
+    ]
+    counts = {key: said[key] for key in ("forgotten", "erased", "kept_out")}
+    return Merged(said["taught"], **counts, conflicts=conflicts)
+
+
+def sum_of(done: list[Merged]) -> Merged:
+    """What several merges did together."""
+    return Merged(
+        sum(done),
+        forgotten=sum(one.forgotten for one in done),
+        erased=sum(one.erased for one in done),
+        kept_out=sum(one.kept_out for one in done),
+        conflicts=[conflict for one in done for conflict in one.conflicts],
+    )
 
 
 def read_teaching(said: dict[str, Any]) -> Teaching:

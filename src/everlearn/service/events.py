@@ -19,7 +19,7 @@ ALIVE_SECONDS = 15.0
 CHANGES = frozenset(
     {
         "taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone", "named",
-        "ignored", "dropped",
+        "ignored", "dropped", "merged",
     }
 )  # fmt: skip
 

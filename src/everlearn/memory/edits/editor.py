@@ -16,6 +16,7 @@ from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits import operations
 from everlearn.memory.edits.before_reembed import keep_before, remove_before, undo_reembed
 from everlearn.memory.edits.correcting import Correction, correct
+from everlearn.memory.edits.exchanging import parts
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.merging import Merged, Synced, merge
@@ -37,6 +38,7 @@ from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
 from everlearn.memory.storage.backup import NETWORKS
+from everlearn.memory.storage.integrity import require_sound
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import counting
 from everlearn.regions.looking import require_mode
@@ -186,8 +188,12 @@ class Editor:
         with self._opened.one_change() as journal:
             return operations.redo(journal, id)
 
-    def merge(self, other: "Editor") -> Merged:
-        """Take over what another Memory was taught and what it forgot."""
+    def merge(self, other: "Editor", conflicts: str = "list", group: str | None = None) -> Merged:
+        """Take over what another Memory was taught and what it forgot.
+
+        ``conflicts="there"`` gives pictures with a different name there that name.
+        """
+        require_group(group)
         here, there = self._opened, other._opened
         if there.storage.identity() == here.storage.identity():
             raise NotMergeable("a Memory cannot be merged with itself")
@@ -198,16 +204,18 @@ class Editor:
                 "reembed(regions=...)"
             )
         with here.changing() as journal, there.journal.db.one_view():
-            return merge(journal, there.journal, self._snapshot)
+            require_sound(there.journal)
+            merged = merge(journal, there.journal, self._snapshot, group)
+        if conflicts == "there":
+            for conflict in merged.conflicts:
+                self.move_pictures([conflict.digest], conflict.there)
+        return merged
 
     def sync(self, other: "Editor", conflicts: str) -> Synced:
         """Merge both ways; of a picture with two names both get one, or it is only listed."""
-        here, there = self.merge(other), other.merge(self)
-        sides = {"here": (other, there), "there": (self, here)}
-        if conflicts in sides:
-            editor, merged = sides[conflicts]
-            for conflict in merged.conflicts:
-                editor.move_pictures([conflict.digest], conflict.there)
+        here = self.merge(other, "there" if conflicts == "there" else "list")
+        there = other.merge(self, "there" if conflicts == "here" else "list")
+        if conflicts != "list":
             self.merge(other)
             other.merge(self)
         return Synced(here, there, self.counting() == other.counting())
@@ -215,6 +223,11 @@ class Editor:
     def _has_embedder(self) -> bool:
         opened = self._opened
         return bool(opened.read(lambda: opened.journal.fact("embedder")))
+
+    def parts(self, place: Path, most_bytes: int) -> Iterator[Path]:
+        """What a merge needs, as journals of about so many bytes below a folder."""
+        with self._opened.guard, self._opened.journal.db.one_view():
+            yield from parts(self._opened.journal, place, most_bytes)
 
     def counting(self) -> set[tuple[bytes, str]]:
         """The pictures that count, each as a pair of digest and name."""

@@ -100,8 +100,13 @@ def require_resolution(conflicts: str) -> None:
         raise InvalidParameter(f"conflicts must be 'list', 'here' or 'there', not {conflicts!r}")
 
 
-def merge(journal: Journal, other: Journal, done: Callable[[], None]) -> Merged:
-    """Bring a journal up to date with another; ``done`` is called after every transaction."""
+def merge(
+    journal: Journal, other: Journal, done: Callable[[], None], group: str | None = None
+) -> Merged:
+    """Bring a journal up to date with another; ``done`` is called after every transaction.
+
+    Merges of one ``group``, with nothing else in between, are one operation.
+    """
     theirs = counting(other)
     buried, buried_there = Tombstones(journal), Tombstones(other)
     # A tombstone names no picture, so all of ours are looked at; else, if they are fewer, theirs.
@@ -114,7 +119,7 @@ def merge(journal: Journal, other: Journal, done: Callable[[], None]) -> Merged:
     names_here: dict[bytes, set[str]] = {}
     for digest, name in ours:
         names_here.setdefault(digest, set()).add(name)
-    writer = TeachingWriter(journal, "merge", again=False, also=True)
+    writer = TeachingWriter(journal, "merge", again=False, also=True, group=group)
     taught = kept_out = 0
     conflicts: list[Conflict] = []
 
@@ -151,7 +156,7 @@ def merge(journal: Journal, other: Journal, done: Callable[[], None]) -> Merged:
     with journal.transaction():
         teachings = [one for digest, name in gone for one in journal.find(name=name, digest=digest)]
         if teachings:
-            operation = going_on(journal, writer.operation) or begun(journal, "merge")
+            operation = going_on(journal, writer.operation) or begun(journal, "merge", group)
             tally = journal.tally(teachings)
             journal.take_back(int(operation[0]), teachings)
             journal.db.record_event("forgotten", count=len(teachings), names=tally)

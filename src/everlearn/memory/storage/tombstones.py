@@ -59,7 +59,7 @@ class Tombstones:
             "AND earlier.operation = log.operation AND earlier.sign = 1 "
             "AND earlier.position < log.position) GROUP BY digest, names.name"
         )
-        self._forgotten = {(bytes(digest), name): float(when) for digest, name, when in rows}
+        self.forgotten = {(bytes(digest), name): float(when) for digest, name, when in rows}
         self.erased: dict[tuple[str, str], float] = {}
         query = "SELECT key FROM facts WHERE key >= ? AND key < ?"
         for (key,) in journal.db.rows(query, f"{PREFIX} ", f"{PREFIX}!"):
@@ -70,12 +70,12 @@ class Tombstones:
     @property
     def forgotten_pictures(self) -> set[bytes]:
         """Digests of what was forgotten and not erased."""
-        return {digest for digest, _ in self._forgotten}
+        return {digest for digest, _ in self.forgotten}
 
     def since(self, pair: Pair) -> float | None:
         """Time at which a picture under a name was forgotten or erased; ``None`` if neither."""
         found = [self.erased.get((salt, _digest(salt, pair))) for salt in self._salts]
-        times = [when for when in (*found, self._forgotten.get(pair)) if when is not None]
+        times = [when for when in (*found, self.forgotten.get(pair)) if when is not None]
         return max(times, default=None)
 
     def was_erased(self, pair: Pair) -> bool:

@@ -173,7 +173,7 @@ export const exported = () => address("export");
 
 const KINDS = [
   "taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone",
-  "named", "ignored", "dropped", "progress",
+  "named", "ignored", "dropped", "merged", "progress",
 ];
 
 // Calls back for every event; the browser connects again by itself.

@@ -1,0 +1,79 @@
+"""A Memory in parts that can be sent, each a small journal: for a merge with one far away.
+
+Whoever receives a part merges it as it would a Memory, with the same checks of every row. All names
+of a picture are in one part, or a second name would look like a conflict. The last part also has
+what was forgotten (without a vector) and the tombstones of what was erased, and with them pictures
+that were taught again after that, so that the later word counts.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from everlearn.memory.edits.writing import begin, keep_operation
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.rows import Example
+from everlearn.memory.storage.sqlite.database import FILE
+from everlearn.memory.storage.sqlite.folder import FolderStorage
+from everlearn.memory.storage.tombstones import Pair, Tombstones, adopt, counting
+
+# What a row takes besides its vector and pictures.
+ROW_BYTES = 2_000
+FACTS = ("classifier", "embedder", "n_features", "regions")
+
+Examples = list[tuple[str, Example]]
+
+
+def parts(journal: Journal, place: Path, most_bytes: int) -> Iterator[Path]:
+    """Journals of about so many bytes at most, in files below a folder; inside one view."""
+    counted, buried = counting(journal), Tombstones(journal)
+    names = Counter(digest for digest, _ in counted)
+    together = {digest for digest, n in names.items() if n > 1}
+    together |= {digest for digest, name in counted if buried.since((digest, name)) is not None}
+    part: Examples = []
+    last: Examples = []
+    size = 0
+    for number, (name, example) in enumerate(journal.examples()):
+        dated = replace(example, taught_at=counted[example.digest, name])
+        if example.digest in together:
+            last.append((name, dated))
+            continue
+        part.append((name, dated))
+        size += ROW_BYTES + example.vector.nbytes + len(example.thumbnail) + len(example.image)
+        if size > most_bytes:
+            yield _written(journal, place / str(number), part)
+            part, size = [], 0
+    forgotten = {pair: when for pair, when in buried.forgotten.items() if pair not in counted}
+    path = place / "last"
+    yield _written(journal, path, part + last, forgotten, buried)
+
+
+def _written(
+    source: Journal,
+    folder: Path,
+    examples: Examples,
+    forgotten: dict[Pair, float] | None = None,
+    buried: Tombstones | None = None,
+) -> Path:
+    folder.mkdir(parents=True)
+    with contextlib.closing(FolderStorage(folder).open(write=True)) as db:
+        journal = Journal(db)
+        with journal.transaction():
+            for key, value in source.facts(*FACTS).items():
+                if value:
+                    journal.set_fact(key, value)
+            journal.add_many(begin(journal, "teach"), examples)
+            for (digest, name), when in (forgotten or {}).items():
+                no_vector = Example(np.zeros(1, np.float32), "", digest, taught_at=when)
+                (gone,) = journal.add_many(begin(journal, "teach"), [(name, no_vector)])
+                operation = begin(journal, "forget")
+                keep_operation(journal, (operation, "forget", when, 0, 0, None, None))
+                journal.take_back(operation, [gone])
+            if buried is not None:
+                adopt(journal, buried.erased)
+        db.tidy()
+    return folder / FILE
