@@ -12,7 +12,8 @@ from everlearn.deep.embedding import DeepEmbedder, export_onnx, load_embedder, s
 from everlearn.deep.networks import MobileNetV2, ResNet18
 from everlearn.deep.streaming import StreamingNetwork
 from everlearn.deep.trainer import train_base
-from everlearn.errors import InvalidParameter, NotAModel, OtherNetwork
+from everlearn.errors import EverlearnError, InvalidParameter, NotAModel, OtherNetwork
+from everlearn.persistence import load_arrays, save_arrays
 from tests.deep.small import SIZE, quick, striped, tiny
 
 
@@ -119,3 +120,30 @@ def test_low_rank_parts_begin_at_nothing_and_know_their_last_block():
         _part(network, "layer5")
     with pytest.raises(InvalidParameter, match="low rank"):
         adapt(DeepEmbedder(tiny(), size=SIZE), *striped(4), how="all of it")
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda d, a: d.pop("size"),
+        lambda d, a: d.update(size="large"),
+        lambda d, a: d.update(mean=[1.0]),
+        lambda d, a: d.update(crop=None),
+        lambda d, a: a.pop(next(iter(a))),
+        lambda d, a: a.update({next(iter(a)): np.zeros(3, np.float32)}),
+        lambda d, a: a.update({key: v * np.nan for key, v in a.items() if v.dtype.kind == "f"}),
+        lambda d, a: a.update(extra=np.zeros(2)),
+    ],
+)
+def test_a_file_with_other_contents_and_the_right_digest_is_named(embedder, tmp_path, forge):
+    file = tmp_path / "network.safetensors"
+    save_embedder(embedder, file)
+    kind, description, arrays = load_arrays(file)
+    forge(description, arrays)
+    save_arrays(file, kind, description, arrays)
+    with pytest.raises(EverlearnError):
+        load_embedder(file, tiny(seed=5))
+    description["architecture"] = ["a", "list"]
+    save_arrays(file, kind, description, arrays)
+    with pytest.raises(EverlearnError):
+        load_embedder(file)

@@ -22,6 +22,7 @@ from everlearn.errors import (
     WrongKind,
     WrongShape,
 )
+from everlearn.persistence import load_arrays, save_arrays
 from tests.deep.small import SIZE, quick, striped, tiny
 
 
@@ -88,6 +89,31 @@ def test_checkpoint_of_another_training_is_refused(tmp_path, stripes):
     assert file.read_bytes() == before
     file.write_bytes(before[:-40] + bytes(40))
     with pytest.raises(DamagedModel):
+        trainer(checkpoint=file, recipe=one).train(*stripes)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda d, a: d.clear(),
+        lambda d, a: d.update({"belongs to": [1]}),
+        lambda d, a: d.update({"epochs done": "many"}),
+        lambda d, a: d.update({"epochs done": float("inf")}),
+        lambda d, a: d.update(history=5),
+        lambda d, a: a.update({"momentum.999": np.zeros(2, np.float32)}),
+        lambda d, a: a.update({"momentum.0": np.zeros(2, np.float32)}),
+        lambda d, a: [a.pop(key) for key in list(a) if key.startswith("now.")],
+        lambda d, a: a.update({k: np.full_like(a[k], np.nan) for k in list(a)[:1]}),
+    ],
+)
+def test_a_forged_checkpoint_is_named(tmp_path, stripes, forge):
+    file = tmp_path / "run.training"
+    one = quick(epochs=1)
+    trainer(checkpoint=file, recipe=one).train(*stripes)
+    kind, description, arrays = load_arrays(file)
+    forge(description, arrays)
+    save_arrays(file, kind, description, arrays)
+    with pytest.raises((DamagedModel, OtherNetwork)):
         trainer(checkpoint=file, recipe=one).train(*stripes)
 
 

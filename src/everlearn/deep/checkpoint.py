@@ -23,6 +23,10 @@ from everlearn.deep.pictures import Pictures
 from everlearn.errors import DamagedModel, OtherNetwork
 from everlearn.persistence import load_arrays, save_arrays
 
+# What reading a file with the right digest and wrong contents may raise.
+MALFORMED = (
+    KeyError, IndexError, ValueError, TypeError, AttributeError, RuntimeError, OverflowError,
+)  # fmt: skip
 KIND = "training"
 
 
@@ -94,7 +98,9 @@ class Checkpoint:
         kind, description, arrays = load_arrays(self.path)
         if kind != KIND:
             raise OtherNetwork(f"{self.path} holds a {kind}, not a training; use another path")
-        self._require_same(description.get("belongs to", {}))
+        require_finite_weights(self.path, arrays)
+        belongs_to = description.get("belongs to") if isinstance(description, dict) else None
+        self._require_same(belongs_to if isinstance(belongs_to, dict) else {})
         try:
             progress = TrainingProgress(
                 int(description["epochs done"]),
@@ -105,7 +111,7 @@ class Checkpoint:
             )
             classifier.load_state_dict(_tensors("now.", arrays))
             _restore_momenta(optimizer, _tensors("momentum.", arrays))
-        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        except MALFORMED as error:
             raise DamagedModel(
                 f"{self.path} is intact but does not describe a training: {error}"
             ) from None
@@ -118,6 +124,13 @@ class Checkpoint:
                 f"{self.path} belongs to a training with another {' and other '.join(differing)}; "
                 "use another path, or delete it to start over"
             )
+
+
+def require_finite_weights(path: str | os.PathLike[str], arrays: dict[str, Any]) -> None:
+    """Refuse weights with NaN or infinity, which would spread to every vector."""
+    for key, value in arrays.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise DamagedModel(f"{path} is intact, but {key} holds NaN or infinity")
 
 
 def digest_of(pictures: Pictures) -> str:
@@ -147,6 +160,8 @@ def _restore_momenta(optimizer: torch.optim.Optimizer, momenta: dict[str, Tensor
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for number, buffer in momenta.items():
         parameter = parameters[int(number)]
+        if buffer.shape != parameter.shape:
+            raise ValueError(f"the momentum of parameter {number} has the shape {buffer.shape}")
         optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter.device)
 
 

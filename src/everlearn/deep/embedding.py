@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from everlearn.deep.checkpoint import MALFORMED, require_finite_weights
 from everlearn.deep.descent import ASKED_AT_ONCE, MEAN, SCALE, Shown
 from everlearn.deep.networks import NETWORKS, as_vectors, fingerprint, named_network
 from everlearn.errors import (
@@ -131,7 +132,7 @@ def load_embedder(
     except KeyError as error:
         raise DamagedModel(f"{path} is intact but does not describe an embedder: {error}") from None
     if network is None:
-        if architecture not in NETWORKS:
+        if not isinstance(architecture, str) or architecture not in NETWORKS:
             raise InvalidParameter(
                 f"{path} holds the weights of a module that is not one of everlearn's; "
                 "pass it as network=..."
@@ -141,8 +142,12 @@ def load_embedder(
         raise OtherNetwork(
             f"{path} holds the weights of another network than the given {type(network).__name__}"
         )
-    network.load_state_dict({key: torch.from_numpy(value) for key, value in arrays.items()})
-    return DeepEmbedder(network, architecture=architecture, device=device, **settings)
+    require_finite_weights(path, arrays)
+    try:
+        network.load_state_dict({key: torch.from_numpy(value) for key, value in arrays.items()})
+        return DeepEmbedder(network, architecture=architecture, device=device, **settings)
+    except MALFORMED as error:
+        raise DamagedModel(f"{path} is intact but does not describe an embedder: {error}") from None
 
 
 def export_onnx(embedder: DeepEmbedder, path: str | os.PathLike[str]) -> None:
