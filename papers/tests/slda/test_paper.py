@@ -8,7 +8,7 @@ from everlearn_papers import reproduce
 from everlearn_papers.errors import UnknownExperiment
 from everlearn_papers.report import published
 from everlearn_papers.slda import paper as slda
-from everlearn_papers.slda.last_layer import STRENGTHS, OfflineLayer
+from everlearn_papers.slda.last_layer import INVERSE_DECAYS, OfflineLayer
 from everlearn_papers.slda.start import begun
 
 
@@ -68,7 +68,7 @@ def test_the_offline_layer_is_trained_to_the_end(rng):
     X = rng.normal(size=(60, 8)).astype(np.float32) + 0.5 * np.eye(5, 8, dtype=np.float32)[y]
     made = OfflineLayer().fit(X, y)
     layer = made.layer_
-    assert layer.C in STRENGTHS
+    assert layer.C in INVERSE_DECAYS
     scores = made.decision_function(X)
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Beyond the printed tables: Fig. 2 and 3 on the turntable, and the time of an update."""
+"""Additional experiments: Fig. 2 and 3 on the turntable, and update time."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from everlearn_papers.report import Section, Setting, published, spread
 from everlearn_papers.rlsc.protocol import RECODINGS, imbalance
 from everlearn_papers.rlsc.update_time import BATCHES, REPEATS, update_times
 
-# The turntable has 73 frames an object: as many as possible to learn, a fifth of it to choose by.
+# The turntable has 73 frames per object: as many as possible to train, a fifth of it to validate.
 TURNTABLE_SIZES = [1, 5, 10, 20, 35]
 TURNTABLE_BALANCED = 35
-# Objects that are rare in turn, and trials of each.
+# Objects that take the role of the rare class, and trials per object.
 RARE_OBJECTS, TRIALS = (5, 16, 27, 38, 49), 2
 UPDATE_SIZES = [100, 300, 1000, 3000, 10_000, 30_000]
 
 
 def turntable_trials(setting: Setting, data: str) -> list[Result]:
-    """Trials of Sec. VI-A on the turntable, over the objects that are rare in turn."""
+    """Run the trials of Sec. VI-A on the turntable, each rare object in turn."""
     objects = RARE_OBJECTS[:1] if setting.quick else RARE_OBJECTS
     return [
         trial
@@ -38,7 +38,7 @@ def turntable_trials(setting: Setting, data: str) -> list[Result]:
 
 
 def turntable_figures(setting: Setting) -> Section:
-    """Fig. 2 and 3 on the turntable: what α trades, and what naive and recoded learning find."""
+    """Fig. 2 and 3 on the turntable: the trade-off of α; naive against recoded accuracy."""
     trials = turntable_trials(setting, "frames")
     alpha = published("rlsc")["table1"]["alpha"]["iCubWorld28"]
     drawn, axes = plots.figure(2, 2)
@@ -72,7 +72,7 @@ def turntable_figures(setting: Setting) -> Section:
 
 
 def draw_over_recodings(panels: Any, trials: list[Result], sizes: list[int]) -> None:
-    """Fig. 2: accuracy on the rare class and on the others as α grows."""
+    """Plot Fig. 2: accuracy on the rare class and on the others as α grows."""
     for panel, kind in zip(panels, ("rare", "balanced"), strict=True):
         curves = {
             f"{size} example{'s' * (size > 1)}": [
@@ -87,7 +87,7 @@ def draw_over_recodings(panels: Any, trials: list[Result], sizes: list[int]) -> 
 
 
 def table_over_recodings(trials: list[Result], sizes: list[int]) -> Table:
-    """The same in numbers: a row for each α."""
+    """Return the values of Fig. 2 as a table, one row per α."""
     table = Table()
     for alpha in RECODINGS:
         row: dict[str, Any] = {"α": alpha}
@@ -100,7 +100,7 @@ def table_over_recodings(trials: list[Result], sizes: list[int]) -> Table:
 
 
 def update_time(setting: Setting) -> Section:
-    """The time of an update against the number of examples, beside that of training anew."""
+    """Time of an update and of retraining from scratch, against the number of examples."""
     sizes = UPDATE_SIZES[:3] if setting.quick else UPDATE_SIZES
     run = setting.once().repeat(update_times, "update-time", 1, sizes=sizes)[0]
     table = Table()

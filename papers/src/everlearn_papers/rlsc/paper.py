@@ -1,6 +1,6 @@
 """Camoriano et al. 2017: recursive least squares with class extension and recoding.
 
-Table I, Fig. 1-3; and why the rebalanced rows of Table I differ.
+Table I, Fig. 1-3, and an analysis of why the rebalanced rows of Table I differ.
 """
 
 from typing import Any
@@ -39,12 +39,12 @@ TITLE = (
 TURNTABLES = (("frames", "iCubWorld28"), ("arc", "RGB-D"))
 EVERY_DIGIT_SEEDS = 10
 AS_PUBLISHED = "Recoding, published α"
-# Rows of Table I, and which published column stands beside each.
+# Rows of Table I, and the published column each is compared with.
 METHODS = {"Naive": "N", "Rebalancing": "RB", AS_PUBLISHED: "RC", "Recoding": "RC"}
 
 
 def table1(setting: Setting) -> Section:
-    """Table I, MNIST: total and rare-class accuracy as the rare class comes in."""
+    """Table I, MNIST: total and rare-class accuracy as examples of the rare class arrive."""
     table = Table()
     trials = _mnist_trials(setting, MNIST_RARE, "mnist", MNIST_SEEDS, rebalance=True)
     chosen = _add_rows(table, trials, _mnist_sizes(setting), "MNIST", "MNIST", judged=True)
@@ -59,7 +59,7 @@ def table1(setting: Setting) -> Section:
 
 
 def substitutes(setting: Setting) -> Section:
-    """Table I, iCubWorld28 and RGB-D: on a turntable instead."""
+    """Table I, iCubWorld28 and RGB-D, with the turntable as substitute."""
     table, rules = Table(), []
     for data, stands_for in TURNTABLES[:1] if setting.quick else TURNTABLES:
         trials = turntable_trials(setting, data)
@@ -90,7 +90,7 @@ def _rows_in_words() -> str:
 
 
 def regularization(setting: Setting) -> Section:
-    """Why our rebalanced rows of Table I are lower: what λ does to all three methods."""
+    """Effect of λ on all three methods: why our rebalanced rows of Table I are lower."""
     numbers = published("rlsc")["table1"]
     rows = numbers["MNIST"]
     relative = [0.1, 0.01] if setting.quick else [1.0, 0.3, 0.2, 0.1, 0.05, 0.03, 0.01, 0.003]
@@ -160,7 +160,7 @@ def _listed(values: Any) -> str:
 
 
 def fig1(setting: Setting) -> Section:
-    """Fig. 1: where the Bayes boundary between two Gaussians lies, in closed form."""
+    """Fig. 1: the Bayes boundary between two Gaussians, in closed form."""
     numbers = published("rlsc")["fig1"]
     table = Table()
     drawn, axes = plots.figure(len(numbers["gammas"]), width=2.6, height=2.8)
@@ -213,7 +213,7 @@ def fig2(setting: Setting) -> Section:
 
 
 def fig3(setting: Setting) -> Section:
-    """Fig. 3: naive and recoded accuracy as examples come in, averaged over which class is rare."""
+    """Fig. 3: naive and recoded accuracy as examples arrive, averaged over rare classes."""
     digits = range(2) if setting.quick else range(10)
     trials = [
         trial
@@ -266,7 +266,7 @@ PARTS = {
 
 
 def boundary_on_axis(means: list[list[float]], deviations: list[float], gamma: float) -> float:
-    """Where between the two means both classes are as likely, on the line that joins them."""
+    """Return the point of equal posterior on the segment between the two means."""
     (left, _), (right, _) = means
     line = np.linspace(left, right, 200_001)
     odds = _log_odds(np.column_stack([line, np.zeros_like(line)]), means, deviations, gamma)
@@ -276,7 +276,7 @@ def boundary_on_axis(means: list[list[float]], deviations: list[float], gamma: f
 def _log_odds(
     points: Array, means: list[list[float]], deviations: list[float], gamma: float
 ) -> Array:
-    """Eq. 6 as log γ ρ(x|1) − log (1−γ) ρ(x|−1), for two round Gaussians of the plane."""
+    """Eq. 6 as log γ ρ(x|1) − log (1−γ) ρ(x|−1), for two isotropic Gaussians in the plane."""
     parts = []
     for mean, deviation, prior in zip(means, deviations, (gamma, 1.0 - gamma), strict=True):
         square = np.sum((points - np.array(mean)) ** 2, axis=-1)
@@ -301,7 +301,7 @@ def _mnist_trials(
 
 
 def _accuracies(trials: list[Result], method: str, kind: str, alpha: float = 0.0) -> Array:
-    """Of shape (trials, numbers of rare examples); ``alpha`` is that of the published recoding."""
+    """Return accuracies of shape (trials, sizes); ``alpha`` is that of the published recoding."""
     if method == "Rebalancing":
         return np.array([trial["RB"][kind] for trial in trials])
     if method == "Recoding":
@@ -320,7 +320,7 @@ def _accuracies(trials: list[Result], method: str, kind: str, alpha: float = 0.0
 def _add_rows(
     table: Table, trials: list[Result], sizes: list[int], data: str, paper: str, *, judged: bool
 ) -> str:
-    """The rows of one data set; what was chosen by the rule of Sec. VI-C, and which λ, in words."""
+    """Add the rows of one data set; return α chosen by Sec. VI-C and the λ chosen, as text."""
     numbers = published("rlsc")["table1"]
     rows = {row["n_imb"]: row for row in numbers[paper]}
     alpha = numbers["alpha"][paper]

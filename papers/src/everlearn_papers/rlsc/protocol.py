@@ -1,9 +1,9 @@
 """The protocol of Camoriano et al. (2017, Sec. VI-A): all classes but one, then that one.
 
-All classes but one are learned from the same number of examples, then the rare one comes in example
-by example. λ is chosen anew for every α on validation examples of the balanced classes (caption of
-Fig. 2), 20 values from 1 to 1e-3 times the number of examples. The statistics are learned once: λ
-and α are changed after the fact.
+All classes but one are learned from the same number of examples; then examples of the rare class
+arrive one by one. For each α, λ is chosen on validation examples of the balanced classes (caption
+of Fig. 2) from 20 values between 1 and 1e-3 times the number of examples. The statistics are
+accumulated once, since λ and α enter only the solution.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from everlearn_papers.repeat import Result
 REGULARIZATIONS = np.logspace(0, -3, 20)
 RECODINGS = tuple(round(0.1 * step, 1) for step in range(11))
 MNIST_RARE = 8
-# Table I, MNIST, as every claim about it is measured.
+# Settings of Table I, MNIST.
 MNIST: dict[str, Any] = {
     "data": "mnist",
     "n_balanced": 1000,
@@ -43,11 +43,11 @@ def imbalance(
     sizes: list[int],
     rebalance: bool,
 ) -> Result:
-    """One trial of Sec. VI-A, in per cent, by what was done, kind and number of rare examples.
+    """Run one trial of Sec. VI-A; return accuracies in per cent for each number of rare examples.
 
-    ``sweep`` has accuracies for every α (α = 0 is naive), ``RB`` those of rebalancing; kinds are
-    ``total``, ``rare``, ``balanced`` and ``validation``, by which λ was chosen and α can be; and
-    ``λ / n``, what was chosen.
+    ``sweep`` holds them by α (α = 0 is naive), ``RB`` those of rebalancing. Each has the lists
+    ``total``, ``rare``, ``balanced``, ``validation`` (by which λ is chosen, and α can be) and
+    ``λ / n``, the λ chosen.
     """
     trial = Trial.drawn(seed, data, rare, n_balanced=n_balanced, n_rare=max(sizes), n_test=n_test)
     result: Result = {"sweep": {str(a): _lists() for a in RECODINGS}, "RB": _lists()}
@@ -66,7 +66,7 @@ def imbalance(
 
 
 def by_the_rule(trial: Result, place: int) -> float:
-    """Sec. VI-C: the largest α that is as good as none on validation examples of the balanced."""
+    """Sec. VI-C: return the largest α whose validation accuracy is at least that of α = 0."""
     none = trial["sweep"][str(0.0)]["validation"][place]
     return max(a for a in RECODINGS if trial["sweep"][str(a)]["validation"][place] >= none)
 
@@ -74,9 +74,9 @@ def by_the_rule(trial: Result, place: int) -> float:
 def with_one_regularization(
     seed: int, *, n_balanced: int, sizes: list[int], relative: list[float], recoding: float
 ) -> Result:
-    """MNIST with the same λ for all methods, a share of the number of examples, and not chosen.
+    """Run MNIST with the same fixed λ, relative to the number of examples, for all methods.
 
-    By method (N, RB, RC), then one set of lists for each λ.
+    Returns, by method (N, RB, RC), one set of accuracy lists for each λ.
     """
     n_rare = max(sizes)
     trial = Trial.drawn(seed, "mnist", MNIST_RARE, n_balanced=n_balanced, n_rare=n_rare, n_test=200)
@@ -100,7 +100,7 @@ def with_one_regularization(
 
 @dataclass(frozen=True)
 class Trial:
-    """What one trial learns, chooses by and is tested on."""
+    """Training, validation and test examples of one trial."""
 
     rare: int
     balanced: Examples
@@ -112,7 +112,7 @@ class Trial:
     def drawn(
         cls, seed: int, data: str, rare: int, *, n_balanced: int, n_rare: int, n_test: int
     ) -> "Trial":
-        """A fifth as many examples to choose by as to learn, of the balanced classes alone."""
+        """Draw a trial; the validation set is a fifth of the balanced training set's size."""
         source = _data(data)
         rng = np.random.default_rng(seed)
         split = balanced_then_rare(
@@ -131,7 +131,7 @@ class Trial:
     def note(
         self, lists: dict[str, list[float]], answers: NDArray[Any], validation: float, share: float
     ) -> None:
-        """Write down what was answered on the test set, in per cent, and λ as a share of n."""
+        """Append accuracies on the test set, in per cent, and λ / n to the lists of a method."""
         of_rare, of_others = rare_class_accuracy(self.test.y, answers, self.rare)
         lists["total"].append(100 * accuracy(self.test.y, answers))
         lists["rare"].append(100 * of_rare)
@@ -143,9 +143,9 @@ class Trial:
 def best_answers(
     learner: RecursiveRLSC, trial: Trial, recodings: tuple[float, ...]
 ) -> dict[float, tuple[NDArray[Any], float, float]]:
-    """For every α, with the λ that does best on the validation set: answers, accuracy there, λ / n.
+    """Return test predictions, validation accuracy and λ / n of the best λ, for every α.
 
-    Of λ that are equally good the largest is taken.
+    Ties between λ go to the largest.
     Recoding is a scale per class, (N / n_k)^α, so one solution per λ serves every α.
     """
     rows = np.concatenate([trial.validation.X, trial.test.X]).astype(np.float64)
@@ -164,7 +164,7 @@ def best_answers(
 
 
 def rebalanced(balanced: Examples, new: Examples) -> RecursiveRLSC:
-    """Eq. 22: every class weighs the same; the common factor is such that most weights are 1."""
+    """Fit Eq. 22: equal total weight for every class, scaled so that the mean weight is 1."""
     X, y = np.concatenate([balanced.X, new.X]), np.concatenate([balanced.y, new.y])
     _, slots, counts = np.unique(y, return_inverse=True, return_counts=True)
     weights = len(y) / (len(counts) * counts)
@@ -176,7 +176,7 @@ def _lists() -> dict[str, list[float]]:
 
 
 def _drawn(examples: Examples, n: int, rng: np.random.Generator) -> Examples:
-    """So many examples of every class."""
+    """Draw up to ``n`` examples of every class."""
     chosen = [
         rng.permutation(np.flatnonzero(examples.y == label))[:n] for label in examples.classes
     ]

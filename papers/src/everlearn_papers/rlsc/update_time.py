@@ -1,9 +1,9 @@
 """The time of an update against the number of examples: the title of Camoriano et al. (2017).
 
-After n examples one more is learned and a question asked, which brings the weights up to date:
-O(d²) whatever n is. Beside it, training a batch of n + 1 examples from nothing: O(n d²). Both are
-the library's least squares with the same λ, in processor time of one thread; the
-median of several updates.
+After n examples one more is learned and one prediction made, which updates the weights: O(d²),
+independent of n. For comparison, a batch of n examples is trained from scratch: O(n d²). Both use
+the library's least squares with the same λ. Times are processor time of one thread: the median of
+the updates, the minimum of the batch runs.
 """
 
 from time import thread_time
@@ -18,7 +18,7 @@ REPEATS, BATCHES = 30, 3
 
 
 def update_times(seed: int, *, sizes: list[int]) -> Result:
-    """Milliseconds of an update and of a training, by how many examples came before."""
+    """Return milliseconds of an update and of batch training, by number of earlier examples."""
     train = packs.mnist().train
     order = np.random.default_rng(seed).permutation(len(train.y))
     learner = RecursiveRLSC(regularization=1.0, recoding=0.7)

@@ -1,11 +1,11 @@
-"""The streams of Hayes and Kanan (2020): what each row of their tables reaches, and what it costs.
+"""The experiments of Hayes and Kanan (2020): accuracy and cost of each row of their tables.
 
     stream      Table 1, 2, Fig. 1    all rows in one ordering, at every checkpoint
-    starts      Table 3               streaming LDA by where its covariance comes from
+    starts      Table 3               streaming LDA by source of its initial covariance
     cost        Sec. 4.5              time per example and memory
 
-SLDA's base batch, from which the fixed covariance comes, is the first checkpoint's worth of
-examples.
+The base batch, from which the fixed covariance of SLDA is estimated, consists of the examples
+before the first checkpoint.
 """
 
 from collections.abc import Callable
@@ -47,15 +47,16 @@ FINE, EXSTREAM, FIXED, PLASTIC, OFFLINE = (
 )
 AS_PUBLISHED = "SLDA (plastic, published rule)"
 ROWS = (FINE, EXSTREAM, FIXED, PLASTIC, AS_PUBLISHED, OFFLINE)
-STEPS = f"{FINE}, stream"  # its rate of single steps
+STEPS = f"{FINE}, stream"  # learning rate of its single steps
 TOP = 5
 STARTS = ("ones", "another data set", "base")
 
 
 def stream(seed: int, *, data: str, ordering: str, n_classes: int, step: int) -> Result:
-    """All rows of Table 1 in one stream: accuracies at every checkpoint, masked ones too.
+    """Run all rows of Table 1 on one stream and return their accuracies at every checkpoint.
 
-    A checkpoint comes after as many examples as ``step`` classes have; as many are the base.
+    A checkpoint follows every ``step`` classes' worth of examples; the base batch has that size.
+    Accuracies restricted to the classes of each task are returned under ``masked``.
     """
     source = _data(data, n_classes)
     order = in_order(source.train, ordering, seed)
@@ -68,10 +69,10 @@ def stream(seed: int, *, data: str, ordering: str, n_classes: int, step: int) ->
 def streamed(
     source: DataSet, order: Indices, every: int, seed: int, *, in_tasks: bool, top: int = 1
 ) -> Result:
-    """The same for any source in any order; with ``in_tasks`` a checkpoint is a task.
+    """Run all rows on any data set in any order; with ``in_tasks`` each checkpoint ends a task.
 
-    With ``top`` a hit is the right class among so many answers, for the choice of rates too, and
-    classes not seen so far are not asked about.
+    ``top`` is the k of top-k accuracy, also when choosing learning rates. With ``top`` > 1 only
+    classes seen so far are tested.
     """
     tasks = _tasks(source.train, order, every) if in_tasks else None
     result: Result = {"accuracies": {}, "masked": {}, "learning": {}, "MB": {}}
@@ -116,13 +117,13 @@ def streamed(
 
 
 def starts(seed: int, *, ordering: str, n_classes: int, step: int) -> Result:
-    """Accuracies at every checkpoint by where Σ comes from, fixed and plastic."""
+    """Return accuracies at every checkpoint by source of the initial Σ, fixed and plastic."""
     source = _data(video_data(), n_classes)
     order = in_order(source.train, ordering, seed)
     every = len(order) * step // n_classes
     other = packs.cifar100().train
     width = other.X.shape[1]
-    # Σ_0 and for how many examples it stands; None is the base batch's own, with its count.
+    # Σ_0 and its weight in examples; None estimates both from the base batch.
     begins: dict[str, tuple[NDArray[np.float64], float] | None] = {
         "ones": (np.ones((width, width)), 0),
         "another data set": (pooled(other.X, other.y), len(other)),
@@ -140,7 +141,7 @@ def starts(seed: int, *, ordering: str, n_classes: int, step: int) -> Result:
 
 
 def cost(seed: int, *, quick: bool) -> Result:
-    """Milliseconds of processor time to learn one example, one at a time; memory at the end."""
+    """Return milliseconds of processor time per example learned singly, and the final memory."""
     n_classes, step = (10, 5) if quick or video_data() == "core50" else (50, 5)
     source = _data(video_data(), n_classes)
     order = orderings.class_iid(source.train.y, seed)
@@ -152,7 +153,7 @@ def cost(seed: int, *, quick: bool) -> Result:
         estimator = make()
         learner = adapted(estimator, source.train.classes.tolist())
         learner.learn(base.X, base.y)
-        learner.learn_one(stream.X[0], stream.y[0].item())  # compiled here, and not counted
+        learner.learn_one(stream.X[0], stream.y[0].item())  # compiles; not timed
         begin = thread_time()
         for x, label in zip(stream.X[1:], stream.y[1:].tolist(), strict=True):
             learner.learn_one(x, label)
@@ -165,10 +166,10 @@ def cost(seed: int, *, quick: bool) -> Result:
 def _learners(
     train: Examples, order: Indices, every: int, seed: int, top: int = 1
 ) -> tuple[dict[str, Callable[[], Any]], Result]:
-    """How each row's learner is made; the learning rates chosen, and between which ones.
+    """Return a factory for each row's learner, and the learning rates chosen and searched.
 
-    A checkpoint's worth of examples is the base, and given at once where a batch teaches the same
-    as its rows one by one.
+    The base batch holds the examples before the first checkpoint. Learners for which a batch is
+    equivalent to its rows one by one are given it at once.
     """
 
     def exstream(rate: float) -> ExStream:
@@ -193,7 +194,7 @@ def _learners(
 
 
 def _ends(found: Found) -> list[float]:
-    """The least and the largest candidate tried, and 1 where better ones may lie beyond."""
+    """Return the smallest and largest candidate tried, and 1 if the best is at an end of them."""
     return [min(found.tried), max(found.tried), float(found.at_end)]
 
 
@@ -214,7 +215,7 @@ def _record(
 def _score(
     masked: list[float], tasks: list[NDArray[Any]] | None, top: int
 ) -> Callable[[Any, Examples], float]:
-    """The hit rate; where there are tasks, accuracy when they are told is added to ``masked``."""
+    """Return a scorer of the hit rate; with tasks it appends task-aware accuracy to ``masked``."""
 
     def score(estimator: Any, asked: Examples) -> float:
         if tasks is not None and top == 1:
@@ -234,7 +235,7 @@ def _tasks(train: Examples, order: Indices, every: int) -> list[NDArray[Any]]:
 
 
 def in_order(train: Examples, ordering: str, seed: int) -> Indices:
-    """Examples in one of the four orderings."""
+    """Return the indices of the examples in one of the four orderings."""
     if ordering == "iid":
         return orderings.iid(train.y, seed)
     if ordering == "class iid":
@@ -255,5 +256,5 @@ def _data(name: str, n_classes: int) -> DataSet:
 
 
 def video_data() -> str:
-    """CORe50 if a user has fetched it, else its substitute."""
+    """Return "core50" if that data set is installed, else its substitute, "turntable"."""
     return "core50" if embedded.is_there("core50") else "turntable"

@@ -6,7 +6,7 @@
 Fine-tuning has two learning rates, one for the epochs over the base batch and one for the single
 steps of the stream: a rate that trains the base well is far too large for single steps.
 
-Neither is a way to learn from a stream; they are what streaming learners are compared with.
+Both are baselines for streaming learners.
 """
 
 import math
@@ -28,32 +28,32 @@ from everlearn_papers.grid import Found, search
 EPOCHS, DECAY_AT, DECAY, BATCH = 40, (15, 30), 0.1, 256
 MOMENTUM, WEIGHT_DECAY = 0.9, 1e-4
 # Learning rates to choose from: ExStream's, fine-tuning's on the base batch and on the stream. A
-# rate of 0 leaves the layer as the base made it, so that none lower is left to try. All of them,
-# and the offline layer's 1 / weight decay, go on where the best is at an end.
+# rate of 0 leaves the layer as trained on the base batch and is the lower bound. All these grids,
+# and that of the offline layer's 1 / weight decay, are extended while the best is at an end.
 RATES, BASE_RATES = (0.001, 0.01, 0.1), (0.01, 0.1, 1.0)
-# Beyond it epochs over the base do not settle: what is best there on examples held out is not best
-# on others.
+# Above this rate training on the base batch does not converge, and the rate that is best on
+# held-out examples is not the best on others.
 LARGEST_BASE_RATE = 10.0
 STREAM_RATES = (0.0, 0.000001, 0.00001, 0.0001, 0.001, 0.01)
-STRENGTHS, MAX_ITERATIONS = (0.01, 0.1, 1.0), 1000
-# To choose a learning rate, every this-many-th training example is held out; ExStream, which is
-# slow, is run on so many classes.
+INVERSE_DECAYS, MAX_ITERATIONS = (0.01, 0.1, 1.0), 1000
+# Learning rates are chosen with every HOLD_OUT_EVERY-th training example held out; ExStream is
+# slow, so its rate is chosen on the first CHOOSING_CLASSES classes.
 HOLD_OUT_EVERY, CHOOSING_CLASSES = 6, 20
 
 
 class LastLayer:
-    """A softmax layer: the first call trains it for many epochs, later ones make one step each.
+    """A softmax layer: the first call trains it for many epochs, each later call makes one step.
 
-    Every class is known from the start, as the number of outputs of a network is.
+    All classes are declared at the first call, as the outputs of a network are.
 
     Parameters
     ----------
     base_rate, stream_rate : float
-        Learning rates of the epochs over the first batch, and of the single steps after it.
+        Learning rates of the epochs over the first batch and of the single steps after it.
     seed : int
     bases : dict
-        Layers trained on the same first batch by earlier ones of this kind, by their rate; such a
-        layer is copied instead of trained again, and a new one is added.
+        Cache, shared between instances, of layers trained on the same first batch, keyed by
+        base rate.
     """
 
     layer_: SoftmaxLayer
@@ -103,10 +103,9 @@ class LastLayer:
 class OfflineLayer:
     """The last layer trained to convergence on everything at once, by L-BFGS.
 
-    The weight decay is the best on every sixth of the examples, held out; then the layer is trained
-    on all. What 40 epochs of gradient descent reach with few examples is less, and no
-    upper bound for an output layer. ``top`` is what counts as a hit, also where it is chosen: the
-    right class among so many answers.
+    The weight decay is chosen with every sixth example held out; then the layer is trained on all
+    examples. With few examples, 40 epochs of gradient descent reach less, which would be no upper
+    bound for an output layer. ``top`` is the k of top-k accuracy, also when choosing the decay.
     """
 
     classes_: NDArray[Any]
@@ -116,20 +115,19 @@ class OfflineLayer:
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         rows = np.asarray(X, np.float32)
-        order = np.argsort(y, kind="stable")  # so that some of every class are held out
+        order = np.argsort(y, kind="stable")  # holds out some examples of every class
         held = np.zeros(len(y), dtype=bool)
         held[order[HOLD_OUT_EVERY - 1 :: HOLD_OUT_EVERY]] = True
         learned, labels = rows[~held], y[~held]
         asked = Examples(rows[held], y[held])
-        # The loss is convex: each begins where the last one ended, and ends where it would anyway.
+        # The loss is convex, so a warm start saves time and does not change the solution.
         self.layer_ = LogisticRegression(tol=1e-4, max_iter=MAX_ITERATIONS, warm_start=True)
 
-        def hits(strength: float) -> float:
-            return hit_rate(
-                self.layer_.set_params(C=strength).fit(learned, labels), asked, self.top
-            )
+        def hits(inverse_decay: float) -> float:
+            layer = self.layer_.set_params(C=inverse_decay).fit(learned, labels)
+            return hit_rate(layer, asked, self.top)
 
-        self.found_ = search(STRENGTHS, hits)
+        self.found_ = search(INVERSE_DECAYS, hits)
         self.layer_.set_params(C=self.found_.best).fit(rows, y)
         self.classes_ = self.layer_.classes_
         self.converged_ = bool(np.all(self.layer_.n_iter_ < MAX_ITERATIONS))
@@ -144,7 +142,7 @@ class OfflineLayer:
 
 
 def hit_rate(estimator: Any, asked: Examples, top: int = 1) -> float:
-    """Accuracy, or how often the right class is among the first answers."""
+    """Return the top-k accuracy for k = ``top``."""
     if top == 1:
         return accuracy(asked.y, estimator.predict(asked.X))
     scores = estimator.decision_function(asked.X)
@@ -154,7 +152,7 @@ def hit_rate(estimator: Any, asked: Examples, top: int = 1) -> float:
 def answers(
     scores: NDArray[Any], classes: NDArray[Any], among: Iterable[Any] | None = None
 ) -> NDArray[Any]:
-    """The class with the highest score, of those allowed."""
+    """Return the class with the highest score for each row, restricted to ``among`` if given."""
     if among is not None:
         scores = np.where(np.isin(classes, list(among)), scores, -np.inf)
     chosen: NDArray[Any] = classes[scores.argmax(axis=1)]
@@ -171,20 +169,20 @@ def held_out(
     n_classes: int | None = None,
     top: int = 1,
 ) -> float:
-    """What a learner comes to on training examples held out, under the same ordering.
+    """Return a learner's score on held-out training examples, under the same ordering.
 
-    The mean over the checkpoints of the hit rate on held-out examples of the classes seen so far,
-    which is Ω_all up to its reference. The test set has no say. With ``n_classes`` the stream is
-    cut to the classes that come first, and base and checkpoints with it.
+    The score is the mean over the checkpoints of the hit rate on held-out examples of the classes
+    seen so far: Ω_all without its normalisation. The test set is not used. ``n_classes`` cuts the
+    stream to its first classes, and scales base batch and checkpoints accordingly.
 
     Parameters
     ----------
-    learner : an estimator that has learned nothing
+    learner : an unfitted estimator
     train, order : the examples, and the order of the stream
-    base : how many examples are learned at once at first
-    every : how many there are to a checkpoint
-    n_classes : how many classes the choice is made on; all by default
-    top : among how many answers the right class is to be
+    base : number of examples in the base batch
+    every : number of examples between checkpoints
+    n_classes : number of classes used; all by default
+    top : the k of top-k accuracy
     """
     labels, first = np.unique(train.y[order], return_index=True)
     earliest = labels[np.argsort(first)][:n_classes]
@@ -209,7 +207,7 @@ def held_out(
 def fine_tuning_rates(
     train: Examples, order: Indices, *, every: int, seed: int, top: int = 1
 ) -> tuple[Found, Found]:
-    """The search for the rate of the base, and at that rate the one for the stream's."""
+    """Search the base rate, and for each the stream rate; return both searches at the best."""
     bases: dict[float, SoftmaxLayer] = {}
     streams: dict[float, Found] = {}
 

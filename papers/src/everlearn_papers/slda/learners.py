@@ -7,8 +7,8 @@
 with ε = 1e-4, and Σ of the first batch by Oracle Approximating Shrinkage. ε is absolute: what it
 does depends on the scale of the features. μ_y of a new class is zero, so its first example adds
 its raw outer product to Σ, and t/(t+1) counts all classes: the result depends on the order of the
-stream. :class:`PlasticLDA` has the exact pooled covariance in the place of Eq. 4-5, and
-:class:`FixedLDA` the covariance of the first batch for ever; the rest is as printed.
+stream. :class:`PlasticLDA` replaces Eq. 4-5 by the exact pooled covariance, and :class:`FixedLDA`
+keeps the covariance of the first batch; the rest is as printed.
 """
 
 import math
@@ -32,7 +32,7 @@ SHRINKAGE = 1e-4
 
 @dataclass(frozen=True)
 class TowardsIdentity:
-    """Eq. 6: (1 − ε) Σ + ε I, whatever the scale of Σ."""
+    """Eq. 6: (1 − ε) Σ + ε I, independent of the scale of Σ."""
 
     share: float
 
@@ -41,12 +41,13 @@ class TowardsIdentity:
 
 
 class PlasticLDA(StreamingLDA):
-    """Exact pooled covariance; its first batch, and the shrinkage, as in the paper.
+    """Streaming LDA with the exact pooled covariance; first batch and shrinkage as in the paper.
 
-    With ``base="plain"`` the first batch is like any other: for a covariance from elsewhere.
+    With ``base="plain"`` the first batch is treated like any other, for use with a given
+    ``start_covariance``.
     """
 
-    _block_rows = None  # the first batch is taken as a whole
+    _block_rows = None  # the first batch is not split into blocks
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class PlasticLDA(StreamingLDA):
 
 
 class PublishedLDA(PlasticLDA):
-    """The covariance by Eq. 4-5."""
+    """Streaming LDA with the covariance of Eq. 4-5."""
 
     def _begin(self, n_features: int) -> None:
         super()._begin(n_features)
@@ -89,26 +90,26 @@ class PublishedLDA(PlasticLDA):
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
         if self.moments_.total and weights is not None and np.any(weights != 1.0):
             raise InvalidWeight(
-                "the published recursion knows no sample weights after the base batch; leave them "
-                "out or use StreamingLDA"
+                "the published recursion does not support sample weights after the base batch; "
+                "omit them or use StreamingLDA"
             )
         super()._learn(X, slots, weights)
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:
         raise NotForgettable(
-            "the published recursion depends on the order of the stream, so no example can be "
-            "taken out of it; use StreamingLDA"
+            "the published recursion depends on the order of the stream, so it cannot forget an "
+            "example; use StreamingLDA"
         )
 
     def _merge(self, other: Any, slots: Slots) -> None:
         raise NotMergeable(
-            "the published recursion depends on the order of the stream, so two of them have no "
-            "exact sum; use StreamingLDA"
+            "the published recursion depends on the order of the stream, so two learners cannot "
+            "be merged exactly; use StreamingLDA"
         )
 
 
 class FixedLDA(FixedCovarianceLDA):
-    """The covariance of the first batch, or one from elsewhere, for ever."""
+    """Streaming LDA with a fixed covariance: that of the first batch, or a given one."""
 
     def __init__(self, *, shrinkage: float = SHRINKAGE, base: str | Array = "oas") -> None:
         super().__init__(shrinkage=shrinkage, base=base)
@@ -118,7 +119,7 @@ class FixedLDA(FixedCovarianceLDA):
 
 
 class PublishedMoments(Moments):
-    """Moments whose scatter follows Eq. 2-5: order matters, weights do not exist."""
+    """Moments whose scatter follows Eq. 2-5: order-dependent, without sample weights."""
 
     def add(self, X: Array, slots: Slots, weights: Array | None = None) -> Array:
         rows = np.empty_like(X)

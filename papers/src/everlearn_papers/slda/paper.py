@@ -1,8 +1,8 @@
 """Hayes and Kanan 2020: streaming linear discriminant analysis on deep features.
 
 Table 1's rows that train the output layer, in four orderings; Table 2's rows of SLDA; Table 3,
-where the covariance comes from; Fig. 1; the cost of it. Ω_all divides by the last layer trained
-offline on everything seen so far.
+initial covariances; Fig. 1; time and memory. Ω_all is relative to the last layer trained offline on
+all examples seen so far.
 """
 
 from typing import Any
@@ -33,10 +33,10 @@ from everlearn_papers.slda.last_layer import (
     CHOOSING_CLASSES,
     EPOCHS,
     HOLD_OUT_EVERY,
+    INVERSE_DECAYS,
     LARGEST_BASE_RATE,
     RATES,
     STREAM_RATES,
-    STRENGTHS,
 )
 
 TITLE = (
@@ -82,8 +82,8 @@ def table1(setting: Setting) -> Section:
         f"{_listed(BASE_RATES)}, and one for the single steps of the stream, of "
         f"{_listed(STREAM_RATES)}; ExStream, on the first {CHOOSING_CLASSES} classes, one of "
         f"{_listed(RATES)}. The offline layer is trained to convergence by L-BFGS, 1 / its weight "
-        f"decay of {_listed(STRENGTHS)} chosen on held-out training examples at every checkpoint. "
-        "Where the best is at an end of its grid, the grid goes on by tens until it is not "
+        f"decay of {_listed(INVERSE_DECAYS)} chosen on held-out training examples at every "
+        "checkpoint. Where the best is at an end of its grid, the grid goes on by tens until it is not "
         f"(*tried*), for the base up to {LARGEST_BASE_RATE:g}. Top-1 on the turntable, top-5 on "
         "CIFAR-100, where rates and weight decay are chosen by top-5 too.",
         table,
@@ -91,7 +91,7 @@ def table1(setting: Setting) -> Section:
 
 
 def table2(setting: Setting) -> Section:
-    """Table 2: with the task given, the answer is among its classes."""
+    """Table 2: task given, predictions restricted to its classes."""
     theirs = published("slda")["table2"]
     table = Table()
     for ordering in ("class iid", "class instance"):
@@ -119,7 +119,7 @@ def table2(setting: Setting) -> Section:
 
 
 def fig1(setting: Setting) -> Section:
-    """Fig. 1: top-5 accuracy on the classes seen so far, as classes come in."""
+    """Fig. 1: top-5 accuracy on the classes seen so far, as classes arrive."""
     runs = _cifar_runs(setting)
     curves = {name: [run["accuracies"][name] for run in runs] for name in ROWS}
     table = Table(
@@ -181,7 +181,7 @@ def _times(runs: list[Result], key: str, name: str) -> float:
 
 
 def table3(setting: Setting) -> Section:
-    """Table 3: where the covariance comes from."""
+    """Table 3: SLDA by source of its initial covariance."""
     theirs = published("slda")["table3"]
     table = Table()
     for place, ordering in enumerate(ORDERINGS):
@@ -239,7 +239,7 @@ def _add_rows(table: Table, stream: str, theirs: dict[str, float], runs: list[Re
 
 
 def _chosen(name: str, runs: list[Result]) -> str | None:
-    """Learning rates (base, stream) of each permutation; of the offline layer 1 / weight decay."""
+    """Format the learning rates (base, stream) chosen, or the offline layer's 1 / weight decay."""
     if name == OFFLINE:
         each = [", ".join(f"{C:g}" for C, _ in run["offline"]) for run in runs]
         late = sum(not converged for run in runs for _, converged in run["offline"])
@@ -251,7 +251,7 @@ def _chosen(name: str, runs: list[Result]) -> str | None:
 
 
 def _tried(name: str, runs: list[Result]) -> str | None:
-    """From where to where the grid went; of fine-tuning both, those of the base first."""
+    """Format the range of each grid searched; for fine-tuning base rates, then stream rates."""
     if name == FINE:
         return f"{_ends_of(FINE, runs)}; {_ends_of(STEPS, runs)}"
     return _ends_of(name, runs) if name in runs[0]["tried"] else None
@@ -278,7 +278,7 @@ def _stream_name() -> str:
 
 
 def _turntable_size(setting: Setting) -> tuple[int, int]:
-    """How many classes, and how many to a checkpoint: a fifth of them, as in the paper."""
+    """Return the number of classes and of classes per checkpoint, a fifth as in the paper."""
     if video_data() == "core50":
         return (10, 2)
     return (10, 5) if setting.quick else (50, 10)
@@ -298,7 +298,7 @@ def _turntable_runs(setting: Setting, ordering: str) -> list[Result]:
 
 
 def _cifar_runs(setting: Setting) -> list[Result]:
-    """Once, as the paper runs ImageNet, whatever the number of permutations elsewhere."""
+    """Run CIFAR-100 once, as the paper runs ImageNet, whatever the number of permutations."""
     n_classes, step = (10, 5) if setting.quick else (100, 10)
     return setting.once().repeat(
         stream, "cifar", 1, data="cifar", ordering="class iid", n_classes=n_classes, step=step
