@@ -24,7 +24,7 @@ DRAWN = 256
 
 
 class AGEM(Rival):
-    """Steps that would undo the past are turned aside; see the module."""
+    """Rival that projects gradients which would raise the loss on kept examples."""
 
     keeps_examples = True
 
@@ -44,7 +44,7 @@ class AGEM(Rival):
             return
         parameters = [p for p in self.classifier.parameters() if p.grad is not None]
         gradients = [p.grad for p in parameters if p.grad is not None]
-        # The batch statistics of kept examples are not to be mixed into the running ones.
+        # Kept examples must not update the running statistics of batch normalisation.
         running = [b for b in self.classifier.buffers() if b.is_floating_point()]
         before = torch._foreach_add(running, 0.0) if running else []
         references = torch.autograd.grad(self.loss_on_kept(), parameters)
@@ -87,7 +87,7 @@ class AGEM(Rival):
 
 
 def projected(gradients: list[Tensor], references: tuple[Tensor, ...]) -> list[Tensor]:
-    """G without its part along −g_ref, all weights read as one vector."""
+    """Return g̃: g with any component against g_ref removed, over all weights as one vector."""
     pairs = list(zip(gradients, references, strict=True))
     along = sum((g * r).sum() for g, r in pairs)
     length = sum(r.square().sum() for r in references)

@@ -1,8 +1,8 @@
-"""The network every rival starts from: trained on the base classes once, watched on the way.
+"""Training of the base network, from which every rival starts.
 
-Synaptic intelligence and the Riemannian walk need to know how the weights moved while the base
-classes were learned. So rivals can watch the base training: they are told of each gradient and each
-step, as they are in their own loop, and carry what they noted into their own runs.
+Synaptic intelligence and the Riemannian walk accumulate statistics of the weights' path, also while
+the base classes are learned. They can therefore watch the base training: their hooks are called
+for each gradient and each step, as in their own loop, and the statistics are reused in their runs.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def trained_base(
     recipe: Recipe,
     watchers: Sequence[Rival] = (),
 ) -> Classifier:
-    """A network and its output layer, trained on the base classes with cross-entropy."""
+    """Train a network and its output layer on the base classes with cross-entropy."""
     if isinstance(network, str):
         network = named_network(network, recipe.seed)
     size = int(shown.pixels.shape[1])

@@ -1,11 +1,11 @@
-"""CIFAR-100: base network, rivals, streams, consolidation, each a stage that gives plain numbers.
+"""CIFAR-100: base network, rivals, streams and consolidation as stages that return plain numbers.
 
-Stages share a folder: ``base`` leaves its network there, the others start from it. So they can run
-one after the other or side by side (``benchmarks/deep.py``), and a stage can be run again alone.
+Stages share a folder: ``base`` writes its network there and the others load it. They can run in
+sequence or in parallel (``benchmarks/deep.py``), and each can be repeated separately.
 
-Classes arrive in an order drawn from the seed. The base is trained on 95 of 100 pictures of its
-classes; learning rates and strengths are chosen on what is held out, the test pictures are asked at
-the end alone.
+Classes arrive in an order drawn from the seed. The base network is trained on 95 % of the pictures
+of its classes; learning rates and regularization weights are chosen on the held-out rest. Test
+pictures are used only for the final evaluation.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -40,7 +40,7 @@ WATCHED = ("path", "began_at", "fisher", "score")
 
 @dataclass(frozen=True)
 class Scale:
-    """How large an experiment is; the default is the full one."""
+    """Size of an experiment; the default is the full one."""
 
     network: str = "resnet18"
     n_classes: int = 100
@@ -62,7 +62,7 @@ class Scale:
 
     @property
     def base_recipe(self) -> Recipe:
-        # Smoothed labels make a network's vectors fit its own classes, and new ones less.
+        # Label smoothing makes features fit the base classes better and new classes worse.
         return Recipe(
             epochs=self.base_epochs,
             batch_size=self.batch_size,
@@ -84,7 +84,7 @@ class Scale:
 
 
 def pictures(scale: Scale) -> tuple[Pictured, Pictured]:
-    """CIFAR-100 in the order of arrival, or as much of it as the scale has."""
+    """Return training and test pictures of CIFAR-100 in order of arrival, cut to the scale."""
     data = cifar100_pictures()
     train, test, _ = in_order(data.train, data.test, scale.seed)
     few = range(scale.n_classes)
@@ -92,7 +92,7 @@ def pictures(scale: Scale) -> tuple[Pictured, Pictured]:
 
 
 def joint(scale: Scale, folder: Path) -> dict[str, Any]:
-    """All classes at once: the upper bound, by the library's own trainer."""
+    """Train on all classes at once with the library's trainer: the upper bound."""
     train, test = pictures(scale)
     recipe = replace(scale.base_recipe, epochs=scale.joint_epochs, label_smoothing=0.1)
     trainer = BaseTrainer(scale.network, recipe=recipe, held_out=0.0, device=scale.device)
@@ -109,7 +109,7 @@ def joint(scale: Scale, folder: Path) -> dict[str, Any]:
 
 
 def base(scale: Scale, folder: Path) -> dict[str, Any]:
-    """The network every rival starts from; left in the folder."""
+    """Train the base network and write it to the folder."""
     train, test = pictures(scale)
     device = torch.device(scale.device)
     learned, _ = train.of(range(scale.base)).divided(HELD_OUT_EVERY)
@@ -134,12 +134,12 @@ def base(scale: Scale, folder: Path) -> dict[str, Any]:
 def rival(
     scale: Scale, folder: Path, name: str, tried: dict[str, float] | None = None
 ) -> dict[str, Any]:
-    """One rival: its learning rate and strength by search or by trials, then the whole course."""
+    """Run one rival on all tasks, with settings chosen by search or from ``tried`` trials."""
     return raced(race(scale, folder, name), best_of(tried) if tried else None)
 
 
 def trial(scale: Scale, folder: Path, name: str, rate: float, strength: float) -> dict[str, Any]:
-    """The first tasks of a rival at a rate and strength, asked about pictures held out."""
+    """Run a rival's first tasks; return its accuracy on held-out pictures, 0 if it diverges."""
     try:
         course = race(scale, folder, name).trial(rate, strength)
     except NotFinite:
@@ -148,7 +148,7 @@ def trial(scale: Scale, folder: Path, name: str, rate: float, strength: float) -
 
 
 def race(scale: Scale, folder: Path, name: str) -> Race:
-    """A rival on CIFAR-100, from the base network of the folder."""
+    """Return the race of a rival on CIFAR-100, from the base network in the folder."""
     train, test = pictures(scale)
     classifier, watched = loaded_base(scale, folder)
     contender = CONTENDERS[name]
@@ -167,7 +167,7 @@ def race(scale: Scale, folder: Path, name: str) -> Race:
 
 
 def stream(scale: Scale, folder: Path) -> dict[str, Any]:
-    """The base network's vectors of all pictures; left in the folder for learners to stream."""
+    """Embed all pictures with the base network and write the vectors to the folder."""
     train, test = pictures(scale)
     begin = perf_counter()
     embedder = base_embedder(scale, folder)
@@ -178,7 +178,7 @@ def stream(scale: Scale, folder: Path) -> dict[str, Any]:
 
 
 def staged(scale: Scale, folder: Path) -> dict[str, Any]:
-    """The base network read at several depths: closed-form learners through all tasks."""
+    """Run closed-form learners on features of the base network's last 1, 2, ... stages."""
     train, test = pictures(scale)
     classifier, _ = loaded_base(scale, folder)
     tasks = tasks_of(scale.n_classes, scale.base, scale.step)
@@ -195,7 +195,7 @@ def staged(scale: Scale, folder: Path) -> dict[str, Any]:
 
 
 def in_tens(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
-    """ICaRL and End-to-End at their published setting: ten classes at a time from nothing."""
+    """Run iCaRL or End-to-End as published: ten classes at a time, from scratch."""
     train, test = pictures(scale)
     device = torch.device(scale.device)
     tasks = tasks_of(scale.n_classes, scale.step, scale.step)
@@ -219,7 +219,7 @@ def in_tens(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
 
 
 def loaded_base(scale: Scale, folder: Path) -> tuple[Classifier, dict[str, Any]]:
-    """The base network, and what rivals noted while it was trained."""
+    """Load the base network and the rivals' statistics of its training."""
     _, _, arrays = load_arrays(folder / "base.safetensors")
     device = torch.device(scale.device)
     network = named_network(scale.network)

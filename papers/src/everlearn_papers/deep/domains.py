@@ -1,13 +1,13 @@
-"""Networks that meet other pictures than they were trained on: adaptation, Tables 1 to 3.
+"""Domain shift: adaptation of a network to new pictures, and Tables 1 to 3 on the turntable.
 
-``adapt``       a network trained on the base classes meets the other classes as a new stream: as it
-                is, or adapted to the first session of it (last block, or low rank)
-``turntable``   the turntable takes the place of CORe50, a network trained on CIFAR-100's base
-                classes that of one trained on ImageNet. In each ordering and draw, the network is
-                adapted to the first fifth of the stream; its vectors are left in the folder
+``adapt``       a network trained on the base classes streams the other classes: unchanged, or
+                adapted to their first session (last block, or low rank)
+``turntable``   the turntable substitutes for CORe50, and a network trained on CIFAR-100's base
+                classes for one trained on ImageNet. In each ordering and draw the network is
+                adapted to the first fifth of the stream; its vectors are written to the folder
 ``ordering``    Table 1's rows that train the output layer, and Table 3, on those vectors
 
-The last two fifths of each object's turn are for testing alone, and never adapted to.
+The last two fifths of each object's turn are used for testing only, never for adaptation.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,11 +41,11 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 }
 ORDERINGS = ("iid", "class iid", "instance", "class instance")
 CHECKPOINTS = 5
-BATCH = 32  # few pictures a task
+BATCH = 32  # tasks have few pictures
 
 
 def adapt(scale: Scale, folder: Path) -> dict[str, Any]:
-    """Accuracy on all later classes after streaming them, adapted to the first session or not."""
+    """Return accuracy on the later classes after streaming them, by kind of adaptation."""
     train, test = pictures(scale)
     embedder = base_embedder(scale, folder)
     later = list(range(scale.base, scale.n_classes))
@@ -69,7 +69,7 @@ def adapt(scale: Scale, folder: Path) -> dict[str, Any]:
 
 
 def turntable(scale: Scale, folder: Path, draws: int) -> dict[str, Any]:
-    """Vectors of the turntable's pictures: as the network is, and adapted in every stream."""
+    """Embed the turntable with the unchanged network and with one adapted to each stream."""
     pixels, labels = turntable_pictures(32)
     embedder = base_embedder(scale, folder)
     begin = perf_counter()
@@ -85,7 +85,7 @@ def turntable(scale: Scale, folder: Path, draws: int) -> dict[str, Any]:
             first = where.train.X[order[:every], 0].astype(np.intp)
             try:
                 fitted = adapted(embedder, pixels[first], labels[first], recipe=recipe)
-            except (NotFinite, TooFewExamples):  # then it stays as it is
+            except (NotFinite, TooFewExamples):  # keep the network unchanged
                 fitted = embedder
             changed += fitted is not embedder
             _write(_vectors(folder, ordering, draw), fitted, pixels)
@@ -93,9 +93,9 @@ def turntable(scale: Scale, folder: Path, draws: int) -> dict[str, Any]:
 
 
 def ordering(folder: Path, name: str, draws: Sequence[int]) -> dict[str, Any]:
-    """Table 1's rows that train the output layer and Table 3, in one ordering, draw by draw."""
+    """Run Table 1's rows that train the output layer, and Table 3, in one ordering."""
     with np.load(folder / "vectors.npz", allow_pickle=False) as pack:
-        elsewhere = pooled(pack["X"], pack["y"]), len(pack["X"])
+        cifar_start = pooled(pack["X"], pack["y"]), len(pack["X"])
     plain = packs.turntable("arc", _read(folder / "turntable-plain.npz"))
     runs: list[dict[str, Any]] = []
     for draw in draws:
@@ -107,7 +107,7 @@ def ordering(folder: Path, name: str, draws: Sequence[int]) -> dict[str, Any]:
         starts: dict[str, Any] = {}
         for start, data, begin in (
             ("CIFAR-100 (G)", plain, (ones, 0)),
-            ("CIFAR-100 (G, Σ)", plain, elsewhere),
+            ("CIFAR-100 (G, Σ)", plain, cifar_start),
             ("turntable (G)", fitted, (ones, 0)),
             ("turntable (G, Σ)", fitted, None),
         ):
@@ -120,20 +120,20 @@ def ordering(folder: Path, name: str, draws: Sequence[int]) -> dict[str, Any]:
 
 
 def turntable_pictures(size: int) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """The pictures of the turntable in the order of the pack, as a network takes them."""
+    """Return pictures of the turntable, resized for a network, and labels, in pack order."""
     images, labels = packs.arrays(packs.TURNTABLE, "images", "labels")
     found = gather(images, labels, size)
     return found.pixels, found.labels
 
 
 def stream_of(data: DataSet, name: str, draw: int) -> tuple[Indices, int]:
-    """The order of a stream, and how many examples there are to a checkpoint."""
+    """Return the order of a stream and the number of examples between checkpoints."""
     order = in_order(data.train, name, draw)
     return order, len(order) // CHECKPOINTS
 
 
 def _accuracies(learner: Any, data: DataSet, order: Indices, every: int) -> list[float]:
-    """Accuracy at every checkpoint of the stream."""
+    """Return the test accuracy at every checkpoint of the stream."""
     accuracies = []
     for place in range(0, every * CHECKPOINTS, every):
         part = data.train.take(order[place : place + every])

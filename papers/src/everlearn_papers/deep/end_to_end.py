@@ -7,9 +7,9 @@ temperature 2):
     L = L_C + Σ_f L_Df          L_Df = − 1/N Σ_i Σ_j p_ij^{1/T} log q_ij^{1/T}
 
 After each task the network is fine-tuned on equally many exemplars of old and new classes with a
-small learning rate, the task's own outputs being distilled too (Sec. 4.2). More augmentation than
-elsewhere: brightness and contrast (Sec. 5). Herding picks the exemplars. ``strength`` weighs the
-distillation; 1 as printed. Cost and memory are those of iCaRL plus the balanced fine-tuning.
+small learning rate, with distillation of the task's own outputs too (Sec. 4.2). Augmentation adds
+brightness and contrast (Sec. 5). Exemplars are chosen by herding. ``strength`` is the distillation
+weight; 1 as printed. Cost and memory are those of iCaRL plus the balanced fine-tuning.
 
 Left out: the noise added to gradients (their Eq. 4), which the authors found worth about a point on
 a network trained from scratch at a learning rate of their own.
@@ -26,13 +26,13 @@ from everlearn.deep.descent import Recipe, outputs
 from everlearn_papers.deep.icarl import ICaRL, distillation
 from everlearn_papers.deep.rival import Materials, joined
 
-# Balanced fine-tuning: this share of the epochs at this share of the learning rate. In the paper it
-# is 30 epochs after 40, and a tenth: half of 60 epochs makes as many.
+# Balanced fine-tuning: fractions of the epochs and of the learning rate. The paper has 30 epochs
+# after 40, at a tenth of the rate; half of our 60 epochs is 30 too.
 BALANCED_EPOCHS, BALANCED_RATE = 0.5, 0.1
 
 
 class EndToEnd(ICaRL):
-    """Exemplars, distillation per task, balanced fine-tuning; see the module."""
+    """Rival with exemplars, distillation per task and balanced fine-tuning."""
 
     _balancing = False
 
@@ -62,11 +62,11 @@ class EndToEnd(ICaRL):
         return outputs(self.classifier, asked)  # type: ignore[arg-type]
 
     def _distils(self, number: int) -> bool:
-        """Old tasks always; the newest only while balancing, when the old network knows it."""
+        """Whether a task is distilled: old tasks always, the newest only while balancing."""
         return number < len(self.tasks) - 1 or self._balancing
 
     def _balance(self, task: Materials) -> None:
-        """A few epochs on as many exemplars of new classes as of old ones."""
+        """Fine-tune on equally many exemplars of new and old classes."""
         self.old = copy.deepcopy(self.classifier).eval()
         self._balancing = True
         recipe = self._lit(
@@ -86,7 +86,7 @@ class EndToEnd(ICaRL):
 
 
 def _none_of(task: Materials) -> Materials:
-    """A task without its examples, whose kind and normalisation others can join."""
+    """Return an empty set of examples of the task's kind and normalisation."""
     empty = copy.copy(task)
     empty.pixels, empty.slots = task.pixels[:0], task.slots[:0]
     return empty

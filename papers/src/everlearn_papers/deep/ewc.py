@@ -8,8 +8,9 @@ F_k is the diagonal of the Fisher information at the end of task k,
 
     F_ki = E_x E_{y ~ p(y|x, θ*)} [ (∂ log p(y|x, θ*) / ∂θ_i)² ]
 
-``strength`` is λ. Each task keeps its own anchor. After each task: one forward and one backward
-pass for each of 512 examples; while learning: one multiplication and addition per weight and step.
+``strength`` is λ, the regularization weight. Each task keeps its own anchor. Cost after each
+task: one forward and one backward pass for each of 512 examples; while learning: one multiplication
+and addition per weight and step.
 Memory: two numbers per weight, however many tasks (see ``importance``).
 
 Where implementations differ: the label y is drawn from the network's own answer, as the definition
@@ -28,7 +29,7 @@ from everlearn_papers.deep.rival import Materials, Rows, Weights
 
 
 class EWC(Anchored):
-    """Weights are tied as tightly as the Fisher information says; see the module."""
+    """Rival with a quadratic penalty weighted by the Fisher information."""
 
     own_anchors = True
 
@@ -40,7 +41,7 @@ class EWC(Anchored):
         self.anchor(self.fisher(task))
 
     def fisher(self, task: Materials) -> Weights:
-        """The diagonal of the Fisher information, from examples of a task."""
+        """Return the diagonal of the Fisher information, estimated on a task's examples."""
         allowed = self._allowed()
         if self.labels == "drawn":
             task = self._with_drawn_labels(task, allowed)
@@ -57,7 +58,7 @@ class EWC(Anchored):
         return Rows(task.pixels, drawn.to(task.device))
 
     def _allowed(self) -> Tensor:
-        """Zero for the classes compared, minus infinity for others."""
+        """Return a mask to add to scores: 0 for the classes compared, −inf for others."""
         n = self.classifier.output.out_features
         zeros = torch.zeros(1, n, device=self.tasks[-1].device)
         return self.masked(zeros, self.tasks[-1])[0]

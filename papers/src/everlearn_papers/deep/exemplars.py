@@ -1,11 +1,12 @@
-"""Examples kept of each class: herding, and the store of what was kept.
+"""Exemplars of each class: selection by herding, and their store.
 
 Herding (Welling 2009, as iCaRL uses it, Algorithm 4) picks examples one by one so that the mean of
 those picked stays as near as possible to the mean of the class:
 
     p_k = argmin_x ‖ μ − (φ(x) + Σ_{j<k} φ(p_j)) / k ‖
 
-φ(x) are features at length one. The order is that of worth: fewer are kept by dropping the last.
+φ(x) are features normalised to unit length. Exemplars are in order of selection, so a smaller
+budget drops the last ones.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from everlearn_papers.deep.rival import Materials
 
 
 def herded(features: Tensor, n: int) -> Tensor:
-    """Positions of the examples that herding picks, in its order."""
+    """Return the indices of ``n`` examples in the order in which herding selects them."""
     mean = features.mean(0)
     total = torch.zeros_like(mean)
     free = torch.ones(len(features), dtype=torch.bool, device=features.device)
@@ -33,12 +34,12 @@ def herded(features: Tensor, n: int) -> Tensor:
 
 @dataclass
 class Exemplars:
-    """Examples kept, by class, in the order of their worth."""
+    """Exemplars by class, in order of selection."""
 
     by_class: dict[int, Tensor] = field(default_factory=dict)
 
     def keep(self, task: Materials, features: Tensor, n: int) -> None:
-        """Pick ``n`` of every class of a task; what was kept before is cut down to as many."""
+        """Select ``n`` exemplars of every class of a task and cut earlier classes to ``n``."""
         self.by_class = {slot: pixels[:n] for slot, pixels in self.by_class.items()}
         for slot in torch.unique(task.slots).tolist():
             of_class = torch.nonzero(task.slots == slot)[:, 0]

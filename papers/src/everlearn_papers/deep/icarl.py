@@ -7,10 +7,11 @@ target is the label, for old ones what the network said before the task (distill
     L = − Σ_x [ Σ_{k new} δ_{y=k} log g_k(x) + δ_{y≠k} log(1 − g_k(x))
               + Σ_{k old} q_k(x) log g_k(x) + (1 − q_k(x)) log(1 − g_k(x)) ]
 
-and a picture belongs to the class whose exemplars' mean is nearest, features at length one
-(Algorithm 1). ``kept`` exemplars per class, or ``budget`` in all, shared by the classes so far.
-``strength`` weighs the distillation. Cost: the task and the exemplars, and a forward pass through
-the old network. Memory: the exemplars, and the old network while learning.
+and a picture is assigned to the class whose exemplars' mean is nearest, features normalised to unit
+length (Algorithm 1). ``kept`` exemplars per class are stored, or ``budget`` in all, shared by the
+classes so far. ``strength`` is the distillation weight. Cost: training on the task and the
+exemplars, and a forward pass through the old network. Memory: the exemplars, and the old network
+while learning.
 
 Where implementations differ: ``likelihood="softmax"`` trains with cross-entropy and distils with
 softened cross-entropy (temperature 2), which PyCIL and FACIL call iCaRL; ``"sigmoid"`` is printed.
@@ -29,7 +30,7 @@ TEMPERATURE = 2.0
 
 
 class ICaRL(Rival):
-    """Exemplars, distillation and the nearest mean of exemplars; see the module."""
+    """Rival with exemplars, distillation and a nearest-mean-of-exemplars classifier."""
 
     keeps_examples = True
 
@@ -84,7 +85,7 @@ class ICaRL(Rival):
         self.old = None
 
     def scores(self, asked: Materials) -> Tensor:
-        """Minus the squared distance to the mean of each class's exemplars."""
+        """Return minus the squared distance to the mean of each class's exemplars."""
         features = self.unit_features(asked)
         means = self.class_means(features.shape[1])
         return -(features[:, None, :] - means[None]).square().sum(2)
@@ -109,7 +110,7 @@ class ICaRL(Rival):
 
 
 def distillation(scores: Tensor, said: Tensor) -> Tensor:
-    """Cross-entropy between softened answers (Hinton et al. 2015), scaled as T²."""
+    """Return the cross-entropy between softened outputs (Hinton et al. 2015), times T²."""
     soft = (said / TEMPERATURE).softmax(1)
     log_soft = (scores / TEMPERATURE).log_softmax(1)
     return -(soft * log_soft).sum(1).mean() * TEMPERATURE**2

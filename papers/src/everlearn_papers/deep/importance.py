@@ -1,11 +1,11 @@
-"""Penalties on moving weights that matter: what EWC, SI, MAS and RWALK share.
+"""Quadratic penalties weighted by parameter importance: the base of EWC, SI, MAS and RWALK.
 
 All four add to the loss a quadratic penalty around weights of the past,
 
     c/2 · Σ_i Σ_k Ω_ki (θ_i − θ*_ki)²
 
-and differ in the importance Ω_k they find for the weights after task k, and in whether each task
-keeps its own anchor θ*_k (EWC) or the last one stands for all (SI, MAS, RWALK). The gradient is
+and differ in the importance Ω_k they assign to the weights after task k, and in whether each task
+keeps its own anchor θ*_k (EWC) or only the last one is kept (SI, MAS, RWALK). The gradient is
 c (A θ − b) with A = Σ_k Ω_k and b = Σ_k Ω_k θ*_k, so two numbers per weight hold any number of
 tasks exactly; public implementations of EWC often keep a copy of the network per task instead.
 
@@ -23,12 +23,12 @@ from torch.func import functional_call, grad, vmap
 from everlearn.deep.descent import Classifier
 from everlearn_papers.deep.rival import Materials, Rival, Weights, as_inputs, fitted
 
-# Importances are averages over at most this many examples of a task, so many at a time.
+# Importances are averages over at most EXAMPLES examples of a task, AT_ONCE per batch.
 EXAMPLES, AT_ONCE = 512, 32
 
 
 class Anchored(Rival):
-    """A rival whose weights are tied to where they were; subclasses say how tightly."""
+    """Rival with a quadratic penalty around past weights; subclasses define the importance."""
 
     own_anchors = False
 
@@ -44,7 +44,7 @@ class Anchored(Rival):
         weights = [p.detach() for _, p in named]
         A = [fitted(self.stiffness[name], p) for name, p in named]
         b = [fitted(self.pull[name], p) for name, p in named]
-        # All weights in one launch: a network has dozens of tensors, and steps are short.
+        # One fused launch for all weights: steps are short and a network has dozens of tensors.
         force = torch._foreach_mul(A, weights)
         torch._foreach_sub_(force, b)
         torch._foreach_mul_(force, self.strength)
@@ -53,7 +53,7 @@ class Anchored(Rival):
 
     @torch.no_grad()
     def anchor(self, importance: Weights, *, instead: bool = False) -> None:
-        """Tie the weights to where they are now: in addition, or ``instead`` of what was."""
+        """Anchor the current weights, in addition to or ``instead`` of earlier anchors."""
         for name, parameter in self.classifier.named_parameters():
             omega = importance[name]
             before = self.stiffness.get(name)
@@ -77,11 +77,11 @@ def averaged_per_example(
     *,
     together: int = 1,
 ) -> Weights:
-    """Mean over examples of ``measure`` of the gradient of one example's objective.
+    """Return the mean over examples of ``measure`` of the gradient of each one's objective.
 
-    The network is in its evaluation mode, so that an example's gradient is its own: a gradient of
-    a batch squared is not the mean of squared gradients, though public implementations use it.
-    To compare with those, ``together`` examples are measured at once.
+    The network is in evaluation mode, so that gradients of examples are independent. Public
+    implementations often use the squared gradient of a batch, which is not the mean of squared
+    gradients; ``together`` > 1 measures that many examples at once, to compare with those.
     """
     classifier.eval()
     parameters = {name: p.detach() for name, p in classifier.named_parameters()}
@@ -105,7 +105,7 @@ def averaged_per_example(
 
 
 def log_likelihood(allowed: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """Log p(slot | x) with the softmax over some classes."""
+    """Return the objective log p(slot | x), with the softmax over the allowed classes."""
 
     def value(scores: Tensor, slots: Tensor) -> Tensor:
         return nn.functional.log_softmax(scores + allowed, 1).gather(1, slots[:, None]).sum()

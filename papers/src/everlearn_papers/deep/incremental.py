@@ -1,7 +1,7 @@
-"""The protocol: base classes, then new classes a few at a time; asked after each task.
+"""The protocol: base classes, then new classes a few at a time, with a test after each task.
 
-Asked are all classes so far, with and without being told the task (Table 2 of Hayes and Kanan
-masks what does not belong to it). Classes arrive in an order drawn from the seed; outputs are in
+The test covers all classes so far, with and without the task given (Table 2 of Hayes and Kanan
+masks the classes of other tasks). Classes arrive in an order drawn from the seed; outputs are in
 that order.
 """
 
@@ -21,7 +21,7 @@ from everlearn_papers.deep.rival import Materials, Rival
 
 @dataclass(frozen=True)
 class Pictured:
-    """Pictures, and their classes as places in the order of arrival."""
+    """Pictures and their classes, numbered in order of arrival."""
 
     pixels: NDArray[np.uint8]
     slots: NDArray[np.int64]
@@ -30,11 +30,11 @@ class Pictured:
         return self.at(np.isin(self.slots, classes))
 
     def at(self, chosen: NDArray[Any]) -> "Pictured":
-        """Those at some places, or of a mask."""
+        """Return the pictures at some indices or under a mask."""
         return Pictured(self.pixels[chosen], self.slots[chosen])
 
     def divided(self, every: int) -> tuple["Pictured", "Pictured"]:
-        """Without every so-manieth picture of each class, and these."""
+        """Split into the rest and every ``every``-th picture of each class."""
         held = np.zeros(len(self.slots), dtype=bool)
         for slot in np.unique(self.slots):
             held[np.flatnonzero(self.slots == slot)[::every]] = True
@@ -45,7 +45,7 @@ class Pictured:
 
 
 def in_order(train: Any, test: Any, seed: int) -> tuple[Pictured, Pictured, NDArray[np.int64]]:
-    """Examples with their classes renumbered in an order of arrival drawn from the seed."""
+    """Renumber classes in an order drawn from the seed; return train, test and that order."""
     classes = np.unique(train.y)
     arrival = np.random.default_rng(seed).permutation(classes)
     place = np.empty(int(classes.max()) + 1, dtype=np.int64)
@@ -54,24 +54,24 @@ def in_order(train: Any, test: Any, seed: int) -> tuple[Pictured, Pictured, NDAr
 
 
 def tasks_of(n_classes: int, base: int, step: int) -> list[list[int]]:
-    """The base classes, then ``step`` at a time."""
+    """Return the classes of each task: the base classes, then ``step`` at a time."""
     starts = range(base, n_classes, step)
     return [list(range(base)), *(list(range(s, min(s + step, n_classes))) for s in starts)]
 
 
 @dataclass
 class Course:
-    """What a rival came to, task by task.
+    """Results of a rival or learner, task by task.
 
     Attributes
     ----------
     accuracies, top5, told : lists of float
-        On all classes so far, after each task: the first answer, the first five, and the first
-        answer among the classes of the task when it is told.
+        After each task, on all classes so far: top-1, top-5, and top-1 among the classes of the
+        example's task.
     by_task : list of lists
-        Accuracy on each task's classes, without being told.
+        Accuracy on each task's classes, with the task not given.
     held_out : list of float
-        On training pictures held out, of all classes so far, where any were.
+        Accuracy on held-out training pictures of all classes so far; empty if none are held out.
     seconds : list of float
     """
 
@@ -84,7 +84,7 @@ class Course:
     bytes_kept: int = 0
 
     def ask(self, scores: Tensor, slots: Tensor, tasks: list[list[int]]) -> None:
-        """Count right answers among scores of all classes so far."""
+        """Append the accuracies of scores over all classes so far."""
         right = scores.argmax(1) == slots
         self.accuracies.append(float(right.float().mean()))
         best = scores.topk(min(5, scores.shape[1]), 1).indices
@@ -108,16 +108,16 @@ def run(
     *,
     begun: bool = True,
 ) -> Course:
-    """Take a rival through all tasks.
+    """Run a rival through all tasks and return its results.
 
     Parameters
     ----------
     rival : Rival
     tasks : list of lists of classes
     materials, asked : callables
-        Examples of some classes, to learn and to be asked.
+        Return training and test examples of the given classes.
     begun : bool
-        Whether the rival's network is trained on the first task already.
+        Whether the rival's network is already trained on the first task.
     """
     course = Course()
     for number, classes in enumerate(tasks):

@@ -1,11 +1,11 @@
 """Memory aware synapses (Aljundi et al., ECCV 2018).
 
-A weight matters as much as the network's output is sensitive to it (their Eq. 2-4):
+The importance of a weight is the sensitivity of the network's output to it (their Eq. 2-4):
 
     Ω_i = 1/N Σ_n | ∂ ‖F(x_n; θ)‖² / ∂θ_i |          L(θ) = L_now(θ) + λ Σ_i Ω_i (θ_i − θ*_i)²
 
-No label is needed, so any picture will do. Importances of tasks are added up; the anchor is the
-last set of weights. ``strength`` is λ. Cost and memory are those of EWC.
+No labels are needed. Importances of tasks are summed; the anchor is the last set of weights.
+``strength`` is λ, the regularization weight. Cost and memory are those of EWC.
 
 Where implementations differ: the mean of absolute values over examples is taken here, as printed;
 public code takes the absolute value of a batch's gradient, in which examples cancel each other
@@ -21,7 +21,7 @@ from everlearn_papers.deep.rival import Materials, Weights
 
 
 class MAS(Anchored):
-    """Weights are tied by how much the output hangs on them; see the module."""
+    """Rival with a quadratic penalty weighted by the sensitivity of the output."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class MAS(Anchored):
         self.anchor(found, instead=self.last_only)
 
     def sensitivity(self, task: Materials) -> Weights:
-        """The mean of the absolute gradients of the squared norm of the output."""
+        """Return the mean absolute gradient of the squared norm of the output."""
         total = averaged_per_example(
             self.classifier, task, _squared_norm, torch.abs, self.generator, together=self.together
         )

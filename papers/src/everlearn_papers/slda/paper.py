@@ -83,9 +83,9 @@ def table1(setting: Setting) -> Section:
         f"{_listed(STREAM_RATES)}; ExStream, on the first {CHOOSING_CLASSES} classes, one of "
         f"{_listed(RATES)}. The offline layer is trained to convergence by L-BFGS, 1 / its weight "
         f"decay of {_listed(INVERSE_DECAYS)} chosen on held-out training examples at every "
-        "checkpoint. Where the best is at an end of its grid, the grid goes on by tens until it is not "
-        f"(*tried*), for the base up to {LARGEST_BASE_RATE:g}. Top-1 on the turntable, top-5 on "
-        "CIFAR-100, where rates and weight decay are chosen by top-5 too.",
+        "checkpoint. Where the best is at an end of its grid, the grid goes on by tens until it "
+        f"is not (*tried*), for the base up to {LARGEST_BASE_RATE:g}. Top-1 on the turntable, "
+        "top-5 on CIFAR-100, where rates and weight decay are chosen by top-5 too.",
         table,
     )
 
