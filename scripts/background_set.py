@@ -1,8 +1,8 @@
 """Write the background that every Memory of things begins with: python scripts/background_set.py.
 
 32 random parts of scikit-learn's two photographs (roofs, trees and sky; leaves, without the flower)
-as vectors of EfficientNet-Lite0, in half precision. Both photographs are CC BY 2.0. The parts are
-drawn with a fixed seed: the same file every time.
+as vectors of each network that a word stands for, in half precision. Both photographs are CC BY 2.0.
+The parts are drawn with a fixed seed: the same file every time. Needs everlearn-networks.
 """
 
 import hashlib
@@ -14,9 +14,10 @@ from PIL import Image
 from safetensors.numpy import save
 from sklearn.datasets import load_sample_image
 
-from everlearn import EfficientNetLite0
-from everlearn.images.embedders import WEIGHTS, Edges, NetworkEmbedder
+from everlearn.images.by_name import embedder_for
+from everlearn.images.embedders import WEIGHTS, Edges, Embedder
 
+NETWORKS = ("basic", "fast", "balanced", "best")
 EACH = 16
 SMALLEST, LARGEST = 0.1, 0.6  # sides, as shares of the photograph's
 # Left, top, right, bottom of what is no background, as shares of the sides.
@@ -42,7 +43,7 @@ def parts(
     return found
 
 
-def vectors_of(embedder: NetworkEmbedder) -> NDArray[np.float16]:
+def vectors_of(embedder: Embedder) -> NDArray[np.float16]:
     """The vectors of all parts, one row each."""
     rng = np.random.default_rng(0)
     prepared: list[NDArray[np.float32]] = []
@@ -54,9 +55,8 @@ def vectors_of(embedder: NetworkEmbedder) -> NDArray[np.float16]:
 
 
 def main() -> None:
-    embedder = EfficientNetLite0()
-    vectors = vectors_of(embedder)
-    data = save({"vectors": vectors})
+    made = {word: embedder_for(word) for word in NETWORKS}
+    data = save({word: vectors_of(embedder) for word, embedder in made.items()})
     (WEIGHTS / "background.safetensors").write_bytes(data)
     about = {
         "file": "background.safetensors",
@@ -67,8 +67,8 @@ def main() -> None:
             "flower.jpg": "vultilion, flickr.com/photos/vultilion/6056698931",
         },
         "from": "scikit-learn, sklearn/datasets/images",
-        "embedder": embedder.name,
-        "vectors": f"float16, {len(vectors)} x {embedder.n_features}, of random parts",
+        "arrays": {embedder.name: word for word, embedder in made.items()},
+        "vectors": f"float16, {2 * EACH} of random parts for each embedder",
         "written_by": "scripts/background_set.py",
     }
     (WEIGHTS / "background.json").write_text(json.dumps(about, indent=2) + "\n")

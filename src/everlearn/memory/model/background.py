@@ -7,7 +7,8 @@ a name; only additive sums are kept of them:
 
 In a Memory that has background, 32 constant vectors shipped with everlearn are added to it: parts
 of two photographs (scripts/background_set.py), so that after one taught picture background is known
-from more than that picture. They are vectors of EfficientNet-Lite0; other networks have none.
+from more than that picture. There are some for each network that a word stands for ("basic",
+"fast", "balanced", "best"); other networks have none.
 
 The journal is the source of truth: which pictures and boxes count, and the proposals. This is a
 cache of it, folded picture by picture in the order of teaching, one sum of outer products each. The
@@ -126,10 +127,11 @@ class Background:
 def beginning_of(embedder: str) -> NDArray[np.float32] | None:
     """The background vectors shipped with everlearn for this embedder, if there are any."""
     about = json.loads((WEIGHTS / "background.json").read_text(encoding="utf-8"))
-    if about["embedder"] != embedder:
+    array = about["arrays"].get(embedder)
+    if array is None:
         return None
     path = WEIGHTS / about["file"]
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != about["sha256"]:
         raise DamagedModel(f"{path} is not the file it should be; install everlearn again")
-    return load(data)["vectors"].astype(np.float32)
+    return load(data)[array].astype(np.float32)
