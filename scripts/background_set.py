@@ -1,7 +1,8 @@
 """Write the background that every Memory of things begins with: python scripts/background_set.py.
 
 32 random parts of scikit-learn's two photographs (roofs, trees and sky; leaves, without the flower)
-as vectors of each network that a word stands for, in half precision. Both photographs are CC BY 2.0.
+as vectors of each network that a word stands for, in half precision. Both photographs are under
+CC BY 2.0.
 The parts are drawn with a fixed seed: the same file every time. Needs everlearn-networks.
 """
 

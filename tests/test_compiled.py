@@ -30,8 +30,8 @@ def test_compiling_a_forest_is_announced_in_one_line_and_happens_once(tmp_path):
 
     first, second = run(), run()
     assert first.stderr.splitlines() == [
-        "compiling everlearn.forest for this machine; the result is kept on disk, so this happens "
-        "once"
+        "compiling everlearn.forest for this machine; the result is cached on disk, so this "
+        "happens once"
     ]
     assert second.stderr == ""
     assert first.stdout == second.stdout

@@ -79,7 +79,7 @@ def things(tmp_path, pictures):
     """A folder with ``things.onnx`` and the packages of node, and what the file says in Python."""
     if not (PACKAGES / "onnxruntime-web").exists():
         pytest.skip("needs npm install --prefix out/node onnxruntime-web")
-    with Memory(tmp_path / "memory") as memory:
+    with Memory(tmp_path / "memory", network="basic") as memory:
         for picture, name in zip(pictures, ["rot", "blau", "grau"] * 2, strict=True):
             memory.teach(picture, name)
         memory.export(tmp_path / "things.onnx", with_embedder=True)

@@ -76,14 +76,14 @@ def template(tmp_path_factory) -> dict[str, str]:
     folder.mkdir()
     fill(folder)
     shutil.copytree(folder / "photos", folder / "moved")
-    with Memory(folder / "memory") as memory:
+    with Memory(folder / "memory", network="basic") as memory:
         memory.teach(folder / "watch.jpg", "spare")
         memory.forget(name="spare", erase=True).receipt.save(folder / "cup.json")
         memory.teach_many(
             (path, path.parent.name) for path in sorted(folder.glob("photos/*/*.jpg"))
         )
     (folder / "labels.json").write_text(json.dumps(COCO), encoding="utf-8")
-    with Memory(folder / "other") as other:
+    with Memory(folder / "other", network="basic") as other:
         other.teach(folder / "pizza.jpg", "pizza")
     if find_spec("av") is not None:
         film(folder / "clips" / "cup" / "turning.mp4")
