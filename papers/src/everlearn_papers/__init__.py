@@ -1,7 +1,7 @@
-"""The papers re-run: their tables and figures beside the published numbers.
+"""Re-runs of papers: their tables and figures beside the published numbers.
 
-One module or folder per paper. Its ``PARTS`` map the name of a table or figure to the function that
-makes it; published numbers are in ``published/NAME.json``, each with its table or figure.
+One folder per paper. ``PARTS`` of its ``paper`` module maps the name of a table or figure to the
+function that produces it; published numbers are in ``published/NAME.json``, by table or figure.
 """
 
 from everlearn_papers.reproduce import PAPERS, reproduce

@@ -24,7 +24,7 @@ from everlearn.errors import EverlearnError, MissingData
 from everlearn_papers.data.catalogue import PACKS, SOURCES, get
 from everlearn_papers.data.catalogue import find as find_data
 from everlearn_papers.repeat import processor_seconds
-from everlearn_papers.report import LEFT_OUT, Progress
+from everlearn_papers.report import SKIPPED, Progress
 from everlearn_papers.reproduce import PAPERS, long_parts
 from everlearn_papers.reproduce import reproduce as run_paper
 
@@ -64,12 +64,12 @@ def reproduce(
     """
     how: dict[str, Any] = {"quick": quick, "long": long, "seeds": seeds, "jobs": jobs}
     if not (only or quick or long):
-        _say_what_is_left_out(list(PAPERS) if name == ALL else [name])
+        _report_skipped_parts(list(PAPERS) if name == ALL else [name])
     if name != ALL:
         with _shown(name) as tell:
             report = run_paper(name, only=only, out=out, progress=tell, **how)
         if as_json:
-            print_json(_places(report))
+            print_json(_paths(report))
         else:
             say(f"report: {report}")
         return
@@ -80,7 +80,7 @@ def reproduce(
         folder = None if out is None else out / paper
         outcomes[paper] = _one_of_all(paper, out=folder, **how)
         if not as_json:
-            _say(paper, outcomes[paper])
+            _print_outcome(paper, outcomes[paper])
     if as_json:
         print_json(outcomes)
     if any("error" in outcome for outcome in outcomes.values()):
@@ -107,11 +107,11 @@ def data(action: str, name: str | None, as_json: bool) -> None:
 
 
 def _one_of_all(name: str, **how: Any) -> dict[str, Any]:
-    """One paper among others: what goes wrong is noted, so that the others go on."""
+    """Run one paper of several; errors are returned, so that the other papers still run."""
     start, used = time.monotonic(), processor_seconds()
     try:
         with _shown(name) as tell:
-            outcome = _places(run_paper(name, progress=tell, **how))
+            outcome = _paths(run_paper(name, progress=tell, **how))
     except EverlearnError as error:
         outcome = {"error": str(error)}
     outcome["seconds"] = round(time.monotonic() - start, 1)
@@ -119,17 +119,17 @@ def _one_of_all(name: str, **how: Any) -> dict[str, Any]:
     return outcome
 
 
-def _places(report: Path) -> dict[str, Any]:
+def _paths(report: Path) -> dict[str, Any]:
     return {"report": str(report), "results": str(report.with_name("results.json"))}
 
 
-def _say_what_is_left_out(papers: list[str]) -> None:
+def _report_skipped_parts(papers: list[str]) -> None:
     named = [f"{paper} {part}" for paper in papers for part in long_parts(paper)]
     if named:
-        say(f"{LEFT_OUT}: {', '.join(named)}; --long makes them", err=True)
+        say(f"{SKIPPED}: {', '.join(named)}; --long makes them", err=True)
 
 
-def _say(paper: str, outcome: dict[str, Any]) -> None:
+def _print_outcome(paper: str, outcome: dict[str, Any]) -> None:
     spent = f"{outcome['seconds']:.0f} s, {outcome['processor_seconds']:.0f} s of processor time"
     if "error" in outcome:
         say(f"{paper}: {spent}, not done: {outcome['error']}", err=True)
@@ -139,7 +139,7 @@ def _say(paper: str, outcome: dict[str, Any]) -> None:
 
 @contextmanager
 def _shown(paper: str) -> Iterator[Callable[[Progress], None]]:
-    """The part being made and its experiments, on standard error."""
+    """Show the current part and its finished experiments on standard error."""
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         yield _plain(paper)
@@ -163,7 +163,7 @@ def _shown(paper: str) -> Iterator[Callable[[Progress], None]]:
 
 
 def _plain(paper: str) -> Callable[[Progress], None]:
-    """Without a terminal: a line for every part begun, and now and then one in between."""
+    """Progress without a terminal: a line per part, and one every ``PLAIN_SECONDS``."""
     said = time.monotonic()
     part = ""
 
@@ -185,7 +185,7 @@ def _title(paper: str, now: Progress) -> str:
 
 @contextmanager
 def _fetching() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Bytes of the file that is being fetched, on standard error."""
+    """Show download progress on standard error."""
     console = Console(stderr=True, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         yield _plain_fetching()

@@ -1,18 +1,18 @@
-"""What can go wrong in re-running a paper, one named exception per cause."""
+"""Exceptions raised when re-running a paper, one per cause."""
 
 from everlearn.errors import EverlearnError
 
 
 class WrongPack(EverlearnError, ValueError):
-    """A data file holds something else than its format promises."""
+    """A data file does not match its format."""
 
 
 class DamagedDownload(EverlearnError, OSError):
-    """What was fetched does not have the checksum that is known of it."""
+    """A downloaded file does not match its known checksum."""
 
 
 class UnsafeArchive(EverlearnError, ValueError):
-    """An archive would write outside its folder, or far more than it should."""
+    """An archive would write outside its folder, or exceeds the size limits."""
 
 
 class UnknownExperiment(EverlearnError, ValueError):
@@ -20,4 +20,4 @@ class UnknownExperiment(EverlearnError, ValueError):
 
 
 class OtherResults(EverlearnError, FileExistsError):
-    """A folder holds results that new ones would replace or mix with; nothing was changed."""
+    """A folder holds results that new ones would overwrite or mix with; nothing was changed."""

@@ -1,10 +1,10 @@
-"""The best setting of a grid, which goes on where the best is at one of its ends.
+"""Grid search that extends the grid when the best candidate is at one of its ends.
 
-Every candidate of the grid is tried. While the best is the first or the last of them, the next one
-in that direction, in the ratio of the last two, is tried as well, at most ``FURTHER`` times; none
-beyond one that is no better. So the setting that is taken has a neighbour on either side that is
-not better, unless ``at_end`` says that the search was stopped before. Of equals the one nearest the
-middle of the grid is taken.
+Every candidate of the grid is evaluated. While the best is the first or the last, the grid is
+extended in that direction by the ratio of its last two values, at most ``FURTHER`` times, until a
+new candidate is no better. The chosen candidate therefore has a neighbour on either side that is
+not better, unless ``at_end`` says that the limit was reached first. Ties go to the candidate
+nearest the middle of the grid.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ FURTHER = 3
 
 
 class Found(NamedTuple):
-    """The best candidate, what each came to, and whether better ones may lie beyond the grid."""
+    """Best candidate, value of each candidate, and whether better ones may lie beyond the grid."""
 
     best: float
     tried: dict[float, float]
@@ -29,15 +29,15 @@ def search(
     most: float = inf,
     further: int = FURTHER,
 ) -> Found:
-    """The best of ascending candidates, and of further ones while the best is at an end.
+    """Find the candidate with the highest value; extend the grid while the best is at an end.
 
     Parameters
     ----------
-    candidates : ascending; whole numbers go on as whole numbers, of which the least is 1; nothing
-        is below a candidate of 0
-    worth : what is to be as large as possible
-    most : no candidate beyond it is tried; this one is the last
-    further : how many candidates may be added
+    candidates : ascending; integers are extended by integers, not below 1; a candidate of 0 is
+        never extended downwards
+    worth : the function to maximise
+    most : largest candidate that may be added
+    further : largest number of candidates that may be added
     """
     tried = {candidate: worth(candidate) for candidate in candidates}
     if len(tried) == 1:
@@ -58,7 +58,7 @@ def search(
 
 
 def _beyond(known: list[float], best: float, most: float) -> float | None:
-    """The next candidate where the best is at an end; none where it is not, or nothing is left."""
+    """Next candidate if the best is at an end; None if it is not, or at the limit."""
     whole = all(isinstance(value, int) for value in known)
     if best == known[-1]:
         more = min(_plain(known[-1] ** 2 / known[-2]), most)
@@ -73,5 +73,5 @@ def _beyond(known: list[float], best: float, most: float) -> float | None:
 
 
 def _plain(value: float) -> float:
-    """Without the last digits that a division leaves."""
+    """Round to 12 significant digits, to remove division noise."""
     return float(f"{value:.12g}")

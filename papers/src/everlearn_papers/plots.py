@@ -1,6 +1,6 @@
-"""Figures that can be read in black and white: lines differ in dashes and marks, not only in hue.
+"""Figures readable in black and white: lines differ in dashes and markers, not only in colour.
 
-Every function gives a matplotlib ``Figure``; none touches matplotlib's global state.
+No function changes matplotlib's global state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ __all__ = [
     "weights_over_time",
 ]
 
-# No two of the first 35 curves have the same dashes and mark.
+# The first 35 curves all differ in dashes or marker.
 LINES = ("-", "--", "-.", ":", (0, (7, 2, 1, 2, 1, 2)))
 MARKS = ("o", "s", "^", "x", "D", "v", "P")
-# Apart for eyes that confuse red and green, and none too light to be seen.
+# Distinguishable with red-green colour blindness; none too light.
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f")
 
 
@@ -42,9 +42,9 @@ def draw_curves(
     y_label: str,
     title: str = "",
 ) -> None:
-    """Mean over rows as a line, one standard deviation as a band; one curve per name.
+    """Draw the mean over rows as a line and one standard deviation as a band, per name.
 
-    A name looks the same in every panel of a figure.
+    A name has the same style in every panel of a figure.
     """
     drawn = [line.get_label() for panel in axes.figure.axes for line in panel.lines]
     names = list(dict.fromkeys([*drawn, *curves]))
@@ -55,7 +55,7 @@ def draw_curves(
         if np.isnan(runs).all():
             continue
         mean = runs.mean(axis=0)
-        # Hollow marks, so that a curve behind another can be seen; at most twenty on a curve.
+        # Hollow markers keep overlapping curves visible; at most twenty per curve.
         every = -(-runs.shape[1] // 20)
         axes.plot(
             x,
@@ -77,7 +77,7 @@ def draw_curves(
 
 
 def one_legend(drawn: "Figure", axes: Any, *, n_columns: int = 5) -> None:
-    """One legend below a figure, in the place of one in each panel that may hide a curve."""
+    """Replace the legends of all panels by one below the figure."""
     handles: dict[str, Any] = {}
     for panel in np.ravel(axes):
         for handle, name in zip(*panel.get_legend_handles_labels(), strict=True):
@@ -101,7 +101,7 @@ def learning_curves(
     y_label: str = "accuracy",
     title: str = "",
 ) -> "Figure":
-    """Accuracy as a stream goes on; an array of shape (seeds, checkpoints) per name."""
+    """Figure of accuracy along a stream; an array of shape (seeds, checkpoints) per name."""
     made, axes = figure()
     draw_curves(axes[0, 0], x, curves, x_label=x_label, y_label=y_label, title=title)
     return made
@@ -110,9 +110,9 @@ def learning_curves(
 def accuracy_against_time(
     points: Mapping[str, tuple[float, float]], *, x_label: str = "seconds", title: str = ""
 ) -> "Figure":
-    """One point per name, (seconds, accuracy), on a logarithmic axis of time."""
+    """Figure with one point (seconds, accuracy) per name; the time axis is logarithmic."""
     made, axes = figure()
-    # Names alternate above and below their points, so that neighbours do not meet.
+    # Labels alternate above and below the points, so that neighbours do not overlap.
     styles = zip(cycle(MARKS), cycle(COLOURS), cycle((9, -16)), strict=False)
     for (name, point), (mark, colour, height) in zip(points.items(), styles, strict=False):
         axes[0, 0].plot(*point, mark, color=colour, markersize=8)
@@ -133,7 +133,7 @@ def accuracy_against_time(
 def weights_over_time(
     steps: Sequence[float], weights: ArrayLike, names: Sequence[str], *, title: str = ""
 ) -> "Figure":
-    """How much each source of knowledge counts as examples come in; one column per name."""
+    """Figure of the weight of each source after every example; one column per name."""
     made, axes = figure()
     columns = dict(zip(names, np.asarray(weights, float).T[:, None, :], strict=True))
     draw_curves(axes[0, 0], steps, columns, x_label="examples", y_label="weight", title=title)
@@ -141,7 +141,7 @@ def weights_over_time(
 
 
 def image_rows(rows: Mapping[str, ArrayLike], *, scale: float = 1.2) -> "Figure":
-    """Grey images, a row of them per name, each image ``scale`` inches wide; levels 0 to 255."""
+    """Figure of grey images (0 to 255), one row per name; each image is ``scale`` inches wide."""
     stacks = {name: np.asarray(images) for name, images in rows.items()}
     n_columns = max(len(images) for images in stacks.values())
     _, height, width = next(iter(stacks.values())).shape

@@ -1,9 +1,8 @@
-"""The same experiment for many seeds, in parallel processes, resumed from what is on disk.
+"""Run an experiment for many seeds in parallel processes; finished seeds are kept on disk.
 
-Every seed's result is written to a JSON file of its own as soon as it is there, together with the
-settings and the version of everlearn it was made with, and the processor time it took. A run that
-is interrupted goes on with the seeds that are missing; a result of other settings, or of another
-version, is made anew.
+The result of each seed is written to its own JSON file when it is finished, with the settings, the
+version of everlearn and the processor time. An interrupted run continues with the missing seeds. A
+result with other settings, or of another version, is computed again.
 """
 
 import json
@@ -29,7 +28,7 @@ VERSION = everlearn.__version__
 
 
 class Outcome(NamedTuple):
-    """What an experiment gave, and the processor seconds it took."""
+    """Result of an experiment, and its processor seconds."""
 
     result: Result
     seconds: float
@@ -45,21 +44,20 @@ def repeat(
     progress: Callable[[], None] | None = None,
     resumed: Callable[[float], None] | None = None,
 ) -> list[Result]:
-    """Run ``experiment(seed, **settings)`` for every seed; the results in the order of the seeds.
+    """Run ``experiment(seed, **settings)`` for every seed; return the results in seed order.
 
     Parameters
     ----------
-    experiment : a function of a module (so that other processes find it) giving plain values
-    seeds : whole numbers
-    settings : plain values, part of what identifies a result
-    folder : where results are kept; without it nothing is written and nothing resumed
-    jobs : processes; each computes with one thread
-    progress : called once for every seed done
-    resumed : called for every seed that was found on disk, with the processor seconds it took when
-        it was made (not a number: it was not measured)
+    experiment : a module-level function (importable by other processes); returns JSON values
+    seeds : integers
+    settings : JSON values; a stored result is reused only if they are equal
+    folder : folder of the stored results; None: nothing is written or reused
+    jobs : number of processes, each with one thread
+    progress : called once per finished seed
+    resumed : called for every seed loaded from disk, with its processor seconds (nan: not
+        measured)
 
-    A seed that fails does not lose the others: they are finished and kept, then its error is
-    raised.
+    If a seed fails, the others are still finished and stored; then its error is raised.
     """
     settings = settings or {}
     seeds = list(seeds)
@@ -86,7 +84,7 @@ def repeat(
 
 
 def processor_seconds() -> float:
-    """What this process, and those it started that have ended, have used up to now."""
+    """Processor seconds used so far by this process and its finished child processes."""
     return sum(os.times()[:4])
 
 
@@ -110,7 +108,7 @@ def _outcomes(
             for done in as_completed(waiting):
                 yield waiting[done], done.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # or leaving would run all the rest
+            pool.shutdown(wait=False, cancel_futures=True)  # otherwise exit waits for all
             raise
 
 
@@ -124,14 +122,14 @@ def _interruptible() -> bool:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C reaches this process afterwards, and the ones started meanwhile when they let it in.
+    """Block SIGINT; processes started meanwhile inherit the mask until they unblock it.
 
-    A worker interrupted while Python itself starts would print a traceback of its own.
+    A worker interrupted during the start of Python would print its own traceback.
     """
     if sys.platform == "win32":
         yield
         return
-    resource_tracker.ensure_running()  # started later, it would let interrupts in
+    resource_tracker.ensure_running()  # started later, it would unblock SIGINT
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -140,10 +138,9 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def _end_with_parent(interruptible: bool) -> None:
-    """An interrupted or killed run takes its workers along, which else would wait for ever.
+    """Initialise a worker: it exits when its parent process ends, instead of waiting forever.
 
-    A run that Ctrl-C does not reach, as one put into the background by a script, has workers that
-    it does not reach either.
+    If the parent ignores Ctrl-C (for example a background job of a script), so do its workers.
     """
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -163,7 +160,7 @@ def _end_with_parent(interruptible: bool) -> None:
 def _run(
     experiment: Callable[..., Result], seed: int, settings: dict[str, Any]
 ) -> Outcome | Exception:
-    # One thread however many processes there are: the same sums in the same order.
+    # Always one thread: the order of summation must not depend on the number of processes.
     start = processor_seconds()
     try:
         with threadpool_limits(1):
@@ -185,7 +182,7 @@ def _kept(
 ) -> Outcome | None:
     if folder is None:
         return None
-    # A file that is missing, damaged or of other settings means the seed is to be run.
+    # If the file is missing, damaged or has other settings, the seed is run.
     with suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(_path(folder, experiment, seed).read_text("utf-8"))
         same_version = kept["version"] == VERSION

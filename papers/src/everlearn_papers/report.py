@@ -1,12 +1,11 @@
-"""What a re-run paper consists of, and how it is written down.
+"""The report of a re-run paper: its parts, and the files they are written to.
 
-``results.json`` holds every part (table or figure) that was made, each with the command that made
-it and the processor time it took; ``report.md`` is written from it. A part made anew takes the
-place of the one before, the others stay: the report is the union of what was made in its folder, in
-the paper's order.
+``results.json`` holds every finished part (table or figure) with the command that produced it and
+its processor time; ``report.md`` is generated from it. Running a part again replaces its entry and
+keeps the others: the report is the union of all parts run in its folder, in the paper's order.
 
-A folder holds full runs or quick ones, never both. A full run puts quick parts aside; a quick run
-does not touch a folder of full ones (:class:`~everlearn.errors.OtherResults`).
+A folder holds full runs or quick ones, never both. A full run discards quick parts; a quick run
+refuses a folder of full ones (:class:`~everlearn_papers.errors.OtherResults`).
 """
 
 import json
@@ -28,15 +27,15 @@ from everlearn_papers.repeat import VERSION, Result, processor_seconds, repeat
 Record = dict[str, Any]
 RECORDED = ("title", "data", "text", "table", "rows", "figures", "command", "version")
 DOTS_PER_INCH = 110
-LEFT_OUT = "left out, because they take long"
+SKIPPED = "left out, because they take long"
 
 
 @dataclass
 class Section:
     """One table or figure of a paper, as measured.
 
-    ``text`` says what is shown; ``conclusions`` what was found, which a quick run does not show:
-    it has fewer seeds and less data than what was concluded from.
+    ``text`` describes the measurement. ``conclusions`` hold for the full run only: a quick run has
+    fewer seeds and less data, and omits them.
     """
 
     title: str
@@ -52,7 +51,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is: the part being made, and its experiments done out of those known so far."""
+    """Progress of a run: the current part, its finished and its scheduled experiments."""
 
     part: str
     number: int
@@ -62,7 +61,7 @@ class Progress:
 
 
 class Watch:
-    """Tells somebody whenever the progress changes, and in the end what a part took."""
+    """Reports progress to a callback; records the processor time and settings of each part."""
 
     def __init__(self, tell: Callable[[Progress], None] | None) -> None:
         self._tell = tell
@@ -76,18 +75,18 @@ class Watch:
         self._say(Progress(part, number, n_parts))
 
     def resumed(self, seconds: float) -> None:
-        """An experiment of this part was found on disk, and had taken so long."""
+        """Count the processor seconds of an experiment of this part that was loaded from disk."""
         self._earlier += seconds
 
     def seconds(self) -> float:
-        """Processor seconds of all that this part consists of, whenever it was run.
+        """Processor seconds of this part, including experiments loaded from disk.
 
-        An experiment that two parts read counts in both.
+        An experiment used by two parts counts in both.
         """
         return processor_seconds() - self._start + self._earlier
 
     def runs(self, experiment: str, seeds: int, settings: dict[str, Any]) -> None:
-        """An experiment is run for so many seeds with these settings."""
+        """Record the settings and the number of seeds of an experiment."""
         known = self._settings.setdefault(experiment, {})
         for name, value in ({"seeds": seeds} | settings).items():
             values = known.setdefault(name, [])
@@ -96,7 +95,7 @@ class Watch:
 
     @property
     def settings(self) -> dict[str, dict[str, list[Any]]]:
-        """By experiment of this part: each setting, with the values it was run with."""
+        """Values of each setting used in this part, by experiment and setting name."""
         return self._settings
 
     def expect(self, n_experiments: int) -> None:
@@ -122,17 +121,17 @@ class Setting:
     watch: Watch = field(default_factory=lambda: Watch(None))
 
     def n_seeds(self, usual: int) -> int:
-        """How many seeds: as asked, else one when it must be quick, else as usual."""
+        """Number of seeds: ``seeds`` if given, one in a quick run, else ``usual``."""
         return self.seeds or (1 if self.quick else usual)
 
     def once(self) -> "Setting":
-        """The same for what is run once, however many seeds are asked for elsewhere."""
+        """A copy with one seed, for experiments that are run only once."""
         return replace(self, seeds=1)
 
     def repeat(
         self, experiment: Callable[..., Result], part: str, usual: int, **settings: Any
     ) -> list[Result]:
-        """Run an experiment for all seeds, resuming from what this part left on disk."""
+        """Run an experiment for all seeds; results of this part found on disk are reused."""
         seeds = range(self.n_seeds(usual))
         self.watch.runs(experiment.__name__, len(seeds), settings)
         self.watch.expect(len(seeds))
@@ -148,14 +147,14 @@ class Setting:
 
 
 def published(paper: str) -> dict[str, Any]:
-    """The published numbers of a paper, each with the table or figure it is from."""
+    """Published numbers of a paper, by table or figure."""
     text = files("everlearn_papers").joinpath("published", f"{paper}.json").read_text("utf-8")
     numbers: dict[str, Any] = json.loads(text)
     return numbers
 
 
 def took(record: Record) -> str:
-    """The processor time of a part, where it was measured."""
+    """Processor time of a part in words; empty if it was not measured."""
     seconds = record.get("seconds")
     if seconds is None:
         return ""
@@ -164,27 +163,27 @@ def took(record: Record) -> str:
 
 
 def spread(values: ArrayLike) -> str:
-    """Mean ± standard deviation, as the papers print them."""
+    """Mean ± standard deviation with one decimal; the mean alone for a single value."""
     runs = np.asarray(values, float)
     return f"{runs.mean():.1f} ± {runs.std():.1f}" if len(runs) > 1 else f"{runs.mean():.1f}"
 
 
 class Report:
-    """The report in one folder: what is there is kept, what is added replaces its namesake.
+    """The report in one folder; adding a part replaces the earlier part of the same name.
 
     Parameters
     ----------
-    folder : where ``report.md``, ``results.json`` and the figures are
-    title : of the paper
+    folder : folder of ``report.md``, ``results.json`` and the figures
+    title : title of the paper
     parts : names of all its parts, in the paper's order
-    long : those of them that are made when they are asked for
+    long : names of the parts that run only on request
     quick : whether this is a quick run
-    making : the parts about to be made; what else is in the folder has to be kept
+    making : the parts about to be run; all other parts in the folder must be kept
 
     Raises
     ------
     OtherResults
-        The folder holds what cannot stand beside the new parts. Nothing was changed.
+        The folder holds results that cannot be combined with the new parts. Nothing was changed.
     """
 
     def __init__(
@@ -202,7 +201,7 @@ class Report:
         self.parts = parts
         self.long = long
         self.quick = quick
-        self._aside: list[str] = []  # figures of quick parts that a full run takes the place of
+        self._aside: list[str] = []  # figures of quick parts to delete
         self._records = self._kept(making)
 
     @property
@@ -219,8 +218,8 @@ class Report:
     ) -> None:
         """Write one part: its figures, then the results, then the report.
 
-        ``seconds`` is the processor time it took, not a number where that is not known;
-        ``settings`` those of its experiments, as :class:`Watch` has them.
+        ``seconds`` is its processor time, nan if unknown; ``settings`` are those of its
+        experiments (:attr:`Watch.settings`).
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in self._aside:
@@ -266,9 +265,9 @@ class Report:
             lines += _settings_in_words(record.get("settings", {}))
             version = f"(everlearn {record['version']})"
             lines += [f"Made by `{record['command']}` {version}{took(record)}.", ""]
-        left_out = [name for name in missing if name in self.long]
-        if left_out:
-            lines += [f"{LEFT_OUT.capitalize()}: {', '.join(left_out)}; `--long` makes them.", ""]
+        skipped = [name for name in missing if name in self.long]
+        if skipped:
+            lines += [f"{SKIPPED.capitalize()}: {', '.join(skipped)}; `--long` makes them.", ""]
         return "\n".join(lines)
 
     def _kept(self, making: list[str]) -> dict[str, Record]:
@@ -281,14 +280,14 @@ class Report:
             complete = all(set(RECORDED) <= set(record) for record in parts.values())
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise OtherResults(
-                f"{path} is not a file of results, and would be replaced; {_elsewhere(path)}"
+                f"{path} is not a file of results, and would be replaced; {_other_folder(path)}"
             ) from None
         if title != self.title:
-            raise OtherResults(f"{self.folder} holds another paper: {title}; {_elsewhere(path)}")
+            raise OtherResults(f"{self.folder} holds another paper: {title}; {_other_folder(path)}")
         if self.quick and not quick:
             raise OtherResults(
                 f"{self.folder} holds a full run, which a quick one does not replace; "
-                f"{_elsewhere(path)}"
+                f"{_other_folder(path)}"
             )
         if quick != self.quick:
             self._aside = [name for record in parts.values() for name in record.get("figures", [])]
@@ -298,13 +297,13 @@ class Report:
             raise OtherResults(
                 f"{path} is of an earlier version of everlearn, from which "
                 f"{', '.join(sorted(lost))} cannot be kept; run the whole paper, or "
-                f"{_elsewhere(path)}"
+                f"{_other_folder(path)}"
             )
         return parts if complete else {}
 
 
 def _settings_in_words(settings: dict[str, dict[str, list[Any]]]) -> list[str]:
-    """What each experiment of a part was run with, as a list; several values of one stand apart."""
+    """Markdown list of the settings of each experiment; several values are separated by ``|``."""
     lines = []
     for experiment, values in settings.items():
         words = [f"{name} {' | '.join(map(_value, each))}" for name, each in values.items()]
@@ -322,5 +321,5 @@ def _value(value: Any) -> str:
     return str(value)
 
 
-def _elsewhere(path: Path) -> str:
+def _other_folder(path: Path) -> str:
     return f"write to another folder (--out), or delete {path}"

@@ -18,14 +18,14 @@ PAPERS = {
 
 
 def parts(name: str) -> list[str]:
-    """The tables and figures of a paper that can be re-run."""
+    """Names of the tables and figures of a paper that can be re-run."""
     if name not in PAPERS:
         raise UnknownExperiment(f"unknown paper {name!r}; there are {', '.join(PAPERS)}")
     return list(import_module(PAPERS[name]).PARTS)
 
 
 def long_parts(name: str) -> list[str]:
-    """Those of its parts that take long, and are made when asked for: ``LONG`` of its module."""
+    """Names of the slow parts (``LONG`` of its module), which run only on request."""
     available = parts(name)
     long = getattr(import_module(PAPERS[name]), "LONG", ())
     return [part for part in available if part in long]
@@ -42,27 +42,26 @@ def reproduce(
     jobs: int = 1,
     progress: Callable[[Progress], None] | None = None,
 ) -> Path:
-    """Re-run a paper; gives the path of ``report.md``, beside which are its results and figures.
+    """Re-run a paper; return the path of ``report.md``; results and figures are beside it.
 
-    The report is written anew after every part, together with the parts that earlier runs of the
-    same kind left in the folder.
+    The report is rewritten after every part. It includes the parts that earlier runs of the same
+    kind (quick or full) left in the folder.
 
     Parameters
     ----------
     name : one of ``PAPERS``
     only : one table or figure, for instance ``"table1"``
-    quick : less data and one seed; shows that it runs, not what the paper shows
-    long : also what takes long (:func:`long_parts`); a quick run, or one part, needs no asking
-    seeds : how many random repetitions; by default as many as the paper has, or where those take
-        long, fewer
+    quick : less data and one seed; checks that it runs, the numbers mean little
+    long : also run :func:`long_parts`; implied by ``quick``, and by ``only`` for that part
+    seeds : number of random repetitions; by default those of the paper, or fewer if slow
     out : folder; by default ``out/NAME``. Finished seeds found there are not run again
-    jobs : processes, each with one thread
-    progress : called with where the run is, for every part begun and every experiment done
+    jobs : number of processes, each with one thread
+    progress : called whenever a part starts or an experiment is finished
 
     Raises
     ------
     MissingData
-        Parts whose data is not there were left out; all others were made.
+        Parts whose data is missing were skipped; all others were run.
     OtherResults
         The folder holds results that must not be mixed with these; nothing was run.
     """

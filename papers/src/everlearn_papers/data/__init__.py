@@ -1,1 +1,1 @@
-"""The data sets of the papers: found or fetched, read from packs."""
+"""The data sets of the papers: locating, downloading and reading them."""

@@ -1,9 +1,9 @@
-"""Unpacking archives that came from elsewhere: nothing outside the folder, nothing endless.
+"""Safe unpacking of untrusted archives: no writes outside the folder, bounded size.
 
 Names are plain paths below the folder; members are files and folders, no links and no devices; no
-file is written twice; and an archive may not grow to many times its size. Sizes are counted as
-bytes are written, because what an archive says about itself need not be true. Only contents of
-members are long: a name or header that would fill the memory is refused before it is read.
+file is written twice; and the unpacked size is limited to a multiple of the archive's size. Bytes
+are counted as they are written, because declared sizes cannot be trusted. A name or header too
+long for memory is rejected before it is read.
 """
 
 import bz2
@@ -23,14 +23,14 @@ from typing import IO, Any
 from everlearn.errors import CannotWrite, EverlearnError
 from everlearn_papers.errors import UnsafeArchive, WrongPack
 
-# Images hardly compress: twenty times its size is no archive of images any more.
+# Images hardly compress: an archive of images never grows twentyfold.
 MOST_TIMES_LARGER = 20
 LEAST_ALLOWANCE = 16 << 20
 MOST_MEMBERS = 2_000_000
 CHUNK = 1 << 20
-# Nothing is read in one piece that is longer: chunks of contents are not, honest headers neither.
+# Longest single read: contents are read in chunks, and valid headers are shorter.
 LONGEST_READ = CHUNK
-# How the first bytes of a compressed file tell how to open it.
+# Magic bytes of compressed files, and the function that opens them.
 COMPRESSED: dict[bytes, Any] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -43,7 +43,7 @@ class _Member:
     name: str
     is_folder: bool
     is_file: bool
-    opened: Any  # gives the contents of a file
+    opened: Any  # () -> file object with the contents
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -52,10 +52,10 @@ def unpack(archive: Path, folder: Path) -> None:
     Raises
     ------
     UnsafeArchive
-        A member has no place below the folder, or there is far too much. What was written before
-        is left for the caller to throw away.
+        A member would lie outside the folder, or the size limit is exceeded. The caller removes
+        what was already written.
     WrongPack
-        It is no archive, or a damaged one.
+        The file is not an archive, or is damaged.
     """
     left = max(LEAST_ALLOWANCE, MOST_TIMES_LARGER * archive.stat().st_size)
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,18 +76,18 @@ def unpack(archive: Path, folder: Path) -> None:
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise UnsafeArchive(f"{archive} holds {error.filename} twice") from None
     except OSError as error:
-        if error.errno is None:  # of a decompressor, not of the system
+        if error.errno is None:  # raised by a decompressor, not by the system
             raise WrongPack(f"{archive} cannot be unpacked: {error}") from None
         raise CannotWrite(
             f"{archive} cannot be unpacked: {error.strerror}; check the space left in {folder}"
         ) from error
-    except Exception as error:  # what the readers of archives raise has no common root
+    except Exception as error:  # archive readers raise unrelated types
         reason = str(error) or type(error).__name__
         raise WrongPack(f"{archive} cannot be unpacked: {reason}") from None
 
 
 def _place(archive: Path, member: _Member) -> PurePosixPath:
-    """Where a member belongs; refused if that is not below the folder."""
+    """Relative path of a member; raises UnsafeArchive if it is not below the folder."""
     path = PurePosixPath(member.name)
     foreign = path.is_absolute() or ".." in path.parts or "\\" in member.name
     if foreign or re.match(r"[A-Za-z]:", member.name) or "\0" in member.name:
@@ -100,7 +100,7 @@ def _place(archive: Path, member: _Member) -> PurePosixPath:
 
 
 def _copied(source: IO[bytes], target: IO[bytes], left: int, archive: Path) -> int:
-    """Copy a file; how many bytes it was, at most those left."""
+    """Copy a file of at most ``left`` bytes; return its size."""
     copied = 0
     while chunk := source.read(CHUNK):
         copied += len(chunk)
@@ -134,7 +134,7 @@ def _decompressed(archive: Path) -> IO[bytes]:
 
 
 class _ShortReads(io.RawIOBase):
-    """A file that is not read in long pieces: tarfile takes a name or header whole."""
+    """File wrapper that rejects long reads: tarfile reads a name or header in one piece."""
 
     def __init__(self, file: IO[bytes], archive: Path) -> None:
         self._file = file
@@ -160,7 +160,7 @@ class _ShortReads(io.RawIOBase):
 
 def _tarred_members(tar: tarfile.TarFile) -> Iterator[_Member]:
     while (info := tar.next()) is not None:
-        tar.members.clear()  # type: ignore[attr-defined]  # or it would keep every one
+        tar.members.clear()  # type: ignore[attr-defined]  # tarfile would keep every member
         yield _tarred(tar, info)
 
 

@@ -1,9 +1,8 @@
-"""Where data sets are found, and where to get those that are not there.
+"""Catalogue of the data sets: where they are found, and how they are downloaded.
 
-A data set is looked for in the folder named by EVERLEARN_DATA, then in the user's cache folder.
-Where its publisher gives an address and a checksum is known, :func:`get` fetches and verifies it. A
-download that was interrupted goes on where it was; a data set appears under its name when it is
-complete, or not at all.
+A data set is searched in the folder named by EVERLEARN_DATA, then in the user's cache folder.
+Where its publisher gives an address and a checksum is known, :func:`get` downloads and verifies it.
+An interrupted download is resumed; a data set appears under its name only when it is complete.
 
 The checksums are those that torchvision (MNIST, Caltech-256, Omniglot, USPS), TensorFlow Datasets
 (Caltech-101, COIL-100), Avalanche (CORe50), dm_nevis (COIL-20) and the publisher (CIFAR-100) list.
@@ -29,10 +28,10 @@ from everlearn_papers.errors import DamagedDownload, UnsafeArchive, WrongPack
 CHUNK = 1 << 20
 PATIENCE_SECONDS = 60.0
 MOST_BYTES = 32 << 30
-# How the length of a checksum in hexadecimal tells its kind.
+# Hash algorithm by the number of hexadecimal digits.
 CHECKSUMS = {32: "md5", 64: "sha256"}
 
-# Called with the name of a file, the bytes that are there, and how many there will be, if known.
+# Called with the name of a file, the bytes received, and its total size if known.
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -45,10 +44,10 @@ class Source:
     place : name of its folder
     home : address of its page
     files : address of each file to fetch, with its MD5 or SHA-256 sum
-    unpack : whether these are archives
-    archives_inside : archives that are in the archives, unpacked too
-    folder_inside : what of the unpacked becomes the data set; by default the folder ``place``
-    pack : the file that holds the same as arrays, which is read first
+    unpack : whether the files are archives
+    archives_inside : archives nested in the archives, also unpacked
+    folder_inside : unpacked folder that becomes the data set; by default ``place``
+    pack : file with the same data as arrays; preferred when present
     """
 
     place: str
@@ -158,8 +157,8 @@ SOURCES = {
     "imagenet": Source("imagenet", "https://www.image-net.org/"),
 }
 
-# What the papers read beside them: arrays that were computed from data sets, so that they have no
-# address of their own. What each holds is what to compute where it is missing.
+# Further inputs of the papers: arrays computed from data sets, which cannot be downloaded. The text
+# describes what to compute where a pack is missing.
 PACKS = {
     "caltech101_effnetlite0.npz": "EfficientNet-Lite0 features of Caltech-101",
     "cifar100_small_effnetlite0.npz": "EfficientNet-Lite0 features of CIFAR-100, 130 a class",
@@ -175,13 +174,13 @@ def cache_folder() -> Path:
 
 
 def folders() -> list[Path]:
-    """Where data sets are looked for, in this order."""
+    """Folders in which data sets are searched, in this order."""
     named = os.environ.get("EVERLEARN_DATA")
     return [Path(named), cache_folder()] if named else [cache_folder()]
 
 
 def find(name: str) -> Path:
-    """The path of a data set or data pack; ``MissingData`` says what to do if it is nowhere.
+    """Path of a data set or data pack; if not found, ``MissingData`` says what to do.
 
     Parameters
     ----------
@@ -197,15 +196,15 @@ def find(name: str) -> Path:
 
 
 def get(name: str, progress: Progress | None = None) -> Path:
-    """Fetch a data set into the first data folder, verified; one that is found is left alone.
+    """Download and verify a data set into the first data folder; return its path.
 
-    An interrupted ``get`` leaves what it fetched in a hidden folder beside, from which the next one
-    goes on.
+    Nothing is downloaded if the data set is found. An interrupted ``get`` keeps the partial
+    download in a hidden folder beside it; the next call resumes from there.
 
     Parameters
     ----------
     name : a data set of the catalogue
-    progress : told of every piece that arrives
+    progress : called for every chunk received
     """
     if name not in SOURCES:
         raise InvalidParameter(f"unknown data set {name!r}; known are {', '.join(SOURCES)}")
@@ -215,7 +214,7 @@ def get(name: str, progress: Progress | None = None) -> Path:
     if not source.files:
         raise MissingData(f"{name} has no address to fetch it from. {_advice(name, source)}")
     target = folders()[0] / source.place
-    # Beside the target, so that one rename makes it complete.
+    # Same file system as the target, so that one rename completes it.
     work = target.with_name(f".{source.place}.fetching")
     made = _made(work)
     try:
@@ -239,7 +238,7 @@ def get(name: str, progress: Progress | None = None) -> Path:
 
 
 def _made(work: Path) -> list[Path]:
-    """Make a folder and those above it; which were not there, the innermost first."""
+    """Create a folder and its parents; return the created ones, innermost first."""
     missing = [folder for folder in (work, *work.parents) if not folder.exists()]
     try:
         if work.is_symlink():
@@ -257,29 +256,29 @@ def _made(work: Path) -> list[Path]:
 
 
 def _remove_empty(folders: list[Path]) -> None:
-    """Leave no folders behind when nothing came into them."""
+    """Remove those of the folders that are empty."""
     for folder in folders:
         with suppress(OSError):
             folder.rmdir()
 
 
 def fetch(address: str, checksum: str, folder: Path, progress: Progress | None = None) -> Path:
-    """One file into a folder, going on from what is there of it.
+    """Download one file into a folder, resuming a partial download; return its path.
 
     Raises
     ------
     CannotRead
-        The address cannot be reached, or the file ended early; what arrived is kept.
+        The address cannot be reached, or the file ended early; the partial download is kept.
     DamagedDownload
-        The whole file has another checksum; it is deleted.
+        The checksum of the complete file differs; the file is deleted.
     """
     path = folder / urlsplit(address).path.rsplit("/", 1)[-1]
     part = path.with_name(path.name + ".part")
     for file in (path, part):
-        if file.is_symlink():  # nobody but us writes here, and we make none
+        if file.is_symlink():  # never created by us, so not trusted
             file.unlink()
     if path.exists():
-        # Verified by an earlier run, but who knows what happened since.
+        # Verified by an earlier run, but it may have changed since.
         if _sum(path, checksum) == checksum:
             return path
         path.unlink()
@@ -296,7 +295,7 @@ def fetch(address: str, checksum: str, folder: Path, progress: Progress | None =
 
 
 def _sum(path: Path, like: str) -> str:
-    """The checksum of a file, of the same kind as another."""
+    """Checksum of a file, with the algorithm of the checksum ``like``."""
     digest = hashlib.new(CHECKSUMS[len(like)], usedforsecurity=False)
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
@@ -305,7 +304,7 @@ def _sum(path: Path, like: str) -> str:
 
 
 def _download(address: str, part: Path, progress: Progress | None) -> None:
-    """Bring ``part`` to its full length."""
+    """Download to ``part``, continuing from its current length."""
     begun = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "everlearn"} | ({"Range": f"bytes={begun}-"} if begun else {})
     try:
@@ -324,10 +323,10 @@ def _download(address: str, part: Path, progress: Progress | None) -> None:
                     if progress:
                         progress(part.stem, there, total)
     except DamagedDownload:
-        raise  # which is an OSError, too
+        raise  # a subclass of OSError, caught below
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and begun:  # nothing is left to send: what is there is the whole file
+        if error.code == 416 and begun:  # the file is already complete
             return
         raise CannotRead(f"{address} cannot be fetched: {error}; try again later") from None
     except (OSError, HTTPException, ValueError) as error:
@@ -337,7 +336,7 @@ def _download(address: str, part: Path, progress: Progress | None) -> None:
 
 
 def _whole_length(answer: Any, there: int, address: str) -> int | None:
-    """How long the file will be, if the server says so in words that can be believed."""
+    """Total length of the file; None if the server sends no valid Content-Length."""
     said = answer.headers.get("Content-Length") or ""
     if not (said.isascii() and said.isdigit() and len(said) < 20):
         return None
@@ -347,7 +346,7 @@ def _whole_length(answer: Any, there: int, address: str) -> int | None:
 
 
 def _goes_on(answer: Any, begun: int) -> bool:
-    """Whether the server sends the rest only, and from the right place."""
+    """Whether the server resumes at byte ``begun``."""
     sent: str = answer.headers.get("Content-Range", "")
     return begun > 0 and answer.status == 206 and sent.startswith(f"bytes {begun}-")
 
@@ -359,7 +358,7 @@ def _go_on(part: Path) -> str:
 
 
 def _unpacked(name: str, source: Source, archives: list[Path], folder: Path) -> Path:
-    """The data set's folder among what was in the archives."""
+    """Unpack the archives; return the folder of the data set among their contents."""
     for archive in archives:
         unpack(archive, folder)
     for inside in source.archives_inside:

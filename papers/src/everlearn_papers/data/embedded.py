@@ -1,7 +1,7 @@
-"""Features of the image data sets that a user has fetched: computed once, kept in the cache folder.
+"""Features of downloaded image data sets, computed once and kept in the cache folder.
 
-The papers' own images of CORe50 and Caltech-256 take the place of their substitutes where they are
-found; the network is the same, EfficientNet-Lite0.
+Where the papers' own images of CORe50 and Caltech-256 are found, they are used instead of the
+substitutes; the network is the same, EfficientNet-Lite0.
 """
 
 import io
@@ -27,20 +27,20 @@ from everlearn_papers.data.mosaics import cifar100_pictures
 from everlearn_papers.data.packs import arrays, split_pack
 from everlearn_papers.errors import WrongPack
 
-# Twenty frames a second; the paper takes one.
+# CORe50 has 20 frames per second; the paper uses one per second.
 CORE50_EVERY = 20
 AT_ONCE = 64
 
 
 def is_there(name: str) -> bool:
-    """Whether a data set was fetched, or put into the data folder."""
+    """Whether the folder of a data set is found."""
     with suppress(MissingData):
         return find(name).is_dir()
     return False
 
 
 def core50() -> DataSet:
-    """CORe50, one frame a second; a video is an instance, sessions 3, 7 and 10 are for testing."""
+    """CORe50, one frame per second; a video is an instance, sessions 3, 7, 10 are the test set."""
     data = formats.core50(find("core50"))
     parts = {}
     for part, examples in (("train", data.train), ("test", data.test)):
@@ -50,13 +50,13 @@ def core50() -> DataSet:
 
 
 def caltech256() -> dict[str, np.ndarray]:
-    """Features of Caltech-256 without the clutter, by the name of their class."""
+    """Features of Caltech-256 without the clutter class, by class name."""
     examples = embedded("caltech256", formats.caltech(find("caltech256")))
     return {str(name): examples.X[examples.y == name] for name in examples.classes}
 
 
 def cifar100() -> DataSet:
-    """All of CIFAR-100, features of length one; made once from its pictures, and kept."""
+    """Unit-length features of all of CIFAR-100, computed once and cached."""
     path = cache_folder() / "cifar100_effnetlite0.npz"
     if not path.exists():
         data = cifar100_pictures()
@@ -68,7 +68,7 @@ def cifar100() -> DataSet:
 
 
 def embedded(name: str, examples: Examples) -> Examples:
-    """Images, given by their paths, as features; made anew if the pack kept is of other files."""
+    """Features of images given by their paths; cached as long as the list of files is the same."""
     path = cache_folder() / f"{name}_effnetlite0.npz"
     if path.exists():
         with suppress(WrongPack):
@@ -86,7 +86,7 @@ def embedded(name: str, examples: Examples) -> Examples:
 
 
 def _unit_features(pictures: NDArray[np.uint8]) -> NDArray[np.float16]:
-    """Pictures that are arrays, as features of length one; every core embeds some of them."""
+    """Unit-length features of images given as arrays; computed on all cores."""
     embedder = EfficientNetLite0()
     parts = [pictures[start : start + AT_ONCE] for start in range(0, len(pictures), AT_ONCE)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -1,8 +1,8 @@
-"""The original file formats of the data sets that the papers use.
+"""Readers of the original file formats of the papers' data sets.
 
 Images of a folder stay on disk: ``X`` holds their paths, and
-:func:`everlearn.streams.sources.read_images` decodes those that are wanted. MNIST, CIFAR-100 and
-USPS, which are arrays on disk, are read whole. A folder per class, as ImageNet has it, is read by
+:func:`everlearn.streams.sources.read_images` decodes them. MNIST, CIFAR-100 and USPS, which are
+arrays on disk, are read completely. A folder per class, as ImageNet has it, is read by
 :mod:`everlearn.streams.sources`.
 
     mnist_idx            idx and idx.gz files (LeCun et al.)
@@ -38,7 +38,7 @@ USPS_PIXELS = 256
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
-    """An array of bytes in idx format, compressed or not."""
+    """Read an array of bytes in idx format, plain or gzip-compressed."""
     path = Path(path)
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -128,7 +128,7 @@ def core50(folder: str | Path) -> DataSet:
 
 
 def omniglot(folder: str | Path) -> DataSet:
-    """Omniglot: a character of an alphabet is a class, and who drew it an instance.
+    """Omniglot: a character of an alphabet is a class, its drawer an instance.
 
     The background alphabets are for training, the others (other classes) for testing.
     """

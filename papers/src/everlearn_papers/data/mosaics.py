@@ -1,8 +1,8 @@
 """CIFAR-100 as pictures: one JPEG per class and part, a mosaic of tiles of 32 × 32 pixels.
 
 ``cifar100_32x32/train_NAME.jpg`` has 20 × 25 tiles, ``test_NAME.jpg`` 10 × 10; classes are numbered
-in alphabetical order of their names. The publisher's own files, where the user has them, hold the
-same pictures without the compression.
+in alphabetical order of their names. The publisher's own files hold the same pictures without JPEG
+compression.
 """
 
 from functools import cache

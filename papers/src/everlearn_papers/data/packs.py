@@ -1,8 +1,8 @@
-"""Data packs: ``.npz`` files of arrays, read without running code. The one place that opens them.
+"""Data packs: ``.npz`` files of arrays, read without pickle. All packs are opened here.
 
 Two layouts: examples split in advance (``features_train``, ``labels_train``, ``features_test``,
-``labels_test``; or ``images_…``), and examples in one piece (``features`` or ``images``,
-``labels``), which are split here, as every experiment on them wants it.
+``labels_test``; or ``images_…``), and examples that are not split (``features`` or ``images``,
+``labels``), which are split here.
 """
 
 import zipfile
@@ -27,24 +27,24 @@ OFFICE = "office_caltech10.npz"
 COIL20 = "coil20.npz"
 FACES = "olivetti_64x64.npz"
 
-# Omniglot: drawers 0-14 are learned from, the other five are for testing.
+# Omniglot: drawers 0-14 are the training set, the other five the test set.
 N_DRAWERS_LEARNED = 15
 FACES_LEARNED = 5
-# The turntable: which frames are for testing, every which one, and how many videos of an object.
+# The turntable: ways to choose test frames, interval of test frames, videos per object.
 HELD_OUT = ("frames", "arc")
 TEST_EVERY = 3
 N_VIDEOS = 3
 
 
 def opened(name: str) -> NpzFile:
-    """A pack by its file name, or path; arrays are read when asked for. Close it, or use ``with``.
+    """Open a pack by file name or absolute path; arrays are read on access. Use ``with``.
 
     Raises
     ------
     MissingData
-        It is nowhere; the message says where it was looked for and what to do.
+        The pack is not found; the message names the folders searched and what to do.
     WrongPack
-        The file is no pack.
+        The file is not a pack.
     """
     path = Path(name) if Path(name).is_absolute() else find(name)
     try:
@@ -57,7 +57,7 @@ def opened(name: str) -> NpzFile:
 
 
 def arrays(name: str, *keys: str) -> list[NDArray[Any]]:
-    """Some arrays of a pack; ``WrongPack`` names those that are not in it, or are damaged."""
+    """Read arrays of a pack; raises ``WrongPack`` if any is missing or damaged."""
     with opened(name) as pack:
         missing = [key for key in keys if key not in pack]
         if missing:
@@ -71,7 +71,7 @@ def arrays(name: str, *keys: str) -> list[NDArray[Any]]:
 
 
 def split_pack(name: str, kind: str = "features") -> DataSet:
-    """A pack that was split into training and test examples in advance."""
+    """Read a pack that is already split into training and test examples."""
     keys = (f"{kind}_train", "labels_train", f"{kind}_test", "labels_test")
     X, y, X_test, y_test = arrays(name, *keys)
     return DataSet(Path(name).stem, Examples(_rows(X), y), Examples(_rows(X_test), y_test))
@@ -97,15 +97,15 @@ def caltech101() -> DataSet:
 
 
 def omniglot() -> DataSet:
-    """Pixels of 1,623 handwritten characters: 15 drawers to learn from, 5 to be asked about."""
+    """Pixels of 1,623 handwritten characters: 15 drawers for training, 5 for testing."""
     images, y, drawer = arrays(OMNIGLOT, "images", "labels", "drawer")
     return _split("omniglot", Examples(_rows(images), y), drawer >= N_DRAWERS_LEARNED)
 
 
 def turntable_frames(rows: NDArray[Any] | None = None) -> tuple[Examples, NDArray[np.intp]]:
-    """50 objects on a turntable in one piece, with the number of each frame, in order.
+    """Frames of 50 objects on a turntable, sorted by object and frame, and the frame numbers.
 
-    ``rows`` take the place of the pack's own features, in the order of the pack.
+    ``rows`` replace the pack's own features, in the order of the pack.
     """
     y, frame = arrays(TURNTABLE, "labels", "frame")
     X = arrays(TURNTABLE, "features")[0] if rows is None else rows
@@ -114,12 +114,12 @@ def turntable_frames(rows: NDArray[Any] | None = None) -> tuple[Examples, NDArra
 
 
 def turntable(held_out: str, rows: NDArray[Any] | None = None) -> DataSet:
-    """The same, split into frames to learn from and frames to be asked about.
+    """Turntable frames, split into training and test frames.
 
-    ``"frames"`` holds every third frame out, so that each lies between two that are learned;
-    ``"arc"`` the last two fifths of the turn, views that are never learned. A third of what is
-    learned of an object counts as one video, one instance. ``rows`` take the place of the pack's
-    own features.
+    ``"frames"`` holds out every third frame, so that each test frame lies between two training
+    frames; ``"arc"`` holds out the last two fifths of the turn, views that are never trained on. A
+    third of an object's training frames counts as one video, one instance. ``rows`` replace the
+    pack's own features.
     """
     if held_out not in HELD_OUT:
         raise InvalidParameter(f"held_out is one of {', '.join(HELD_OUT)}, not {held_out!r}")
@@ -133,7 +133,7 @@ def turntable(held_out: str, rows: NDArray[Any] | None = None) -> DataSet:
 
 
 def faces() -> DataSet:
-    """Olivetti faces, grey levels from 0 to 255: five of each person to learn, five to ask."""
+    """Olivetti faces, grey levels from 0 to 255: five training and five test images per person."""
     images, y = arrays(FACES, "images", "labels")
     number = np.array([np.sum(y[:i] == label) for i, label in enumerate(y)])
     rows = images.reshape(len(images), -1).astype(np.float64)
@@ -141,7 +141,7 @@ def faces() -> DataSet:
 
 
 def by_name(name: str) -> dict[str, NDArray[np.float64]]:
-    """Features of a pack by the name of their class, training and test examples in one."""
+    """Features of a pack by class name, training and test examples together."""
     with opened(name) as pack:
         parts = ("_train", "_test") if "labels_train" in pack else ("",)
     keys = [f"{kind}{part}" for kind in ("features", "labels") for part in parts]
@@ -156,6 +156,6 @@ def _split(name: str, examples: Examples, is_test: NDArray[np.bool_]) -> DataSet
 
 
 def _rows(X: NDArray[Any]) -> NDArray[np.float64]:
-    """Examples as rows of float64; 8-bit pixels become numbers in [0, 1]."""
+    """Examples as rows of float64; 8-bit pixels are scaled to [0, 1]."""
     rows = X.reshape(len(X), -1)
     return rows / 255.0 if X.dtype == np.uint8 else rows.astype(np.float64)
