@@ -3,10 +3,10 @@
 paper.py         the tables and figures
 protocol.py      classes in a random order, a few at a time; what is measured
 experiments.py   forests trained and updated, for one order of the classes
-rivals.py        what they are compared with
-mondrian.py      one of these that is nowhere else
-runs.py          the runs that several figures share, and how they are drawn
+rivals.py        the baselines they are compared with
+mondrian.py      one of the baselines, a Mondrian forest
+runs.py          the runs that several figures share, and drawing functions
 parameters.py    Sec. 5.1: Fig. 4-10
 large.py         Sec. 5.2-5.3: Fig. 11-14, Table 1, Table 2
-inside.py        Fig. 15
+inside.py        Fig. 15: paths through a tree
 """

@@ -1,7 +1,7 @@
-"""Forests with μ as published: the smallest leaf is as given, however few examples a class has.
+"""Forests with μ as published: the smallest leaf does not depend on the size of the classes.
 
-In the library a tenth of an average class takes the place of μ where that is less, since a leaf
-that must hold ten examples cannot tell apart classes of five.
+The library uses a tenth of the mean class size where that is less than μ, since leaves of at least
+ten examples cannot separate classes of five.
 """
 
 from typing import Any
@@ -13,14 +13,14 @@ from everlearn.forest.svm_forest import SVMForest
 
 
 class LeafAsGivenNCM(NCMForest):
-    """An NCM forest whose splits leave more than ``min_samples`` on both sides, always."""
+    """NCM forest whose splits always leave more than ``min_samples`` on both sides."""
 
     def _settings(self, n_classes: int, seen: Array) -> ForestSettings:
         return _as_given(self, super()._settings(n_classes, seen))
 
 
 class LeafAsGivenSVM(SVMForest):
-    """An SVM forest whose splits leave more than ``min_samples`` on both sides, always."""
+    """SVM forest whose splits always leave more than ``min_samples`` on both sides."""
 
     def _settings(self, n_classes: int, seen: Array) -> ForestSettings:
         return _as_given(self, super()._settings(n_classes, seen))

@@ -1,6 +1,6 @@
-"""How a setting is chosen: on training examples held out, of the first 50 classes as in the paper.
+"""Model selection on held-out training examples of the first 50 classes, as in the paper.
 
-The test set has no say.
+The test set is never used.
 """
 
 import warnings
@@ -18,26 +18,26 @@ from everlearn_papers.forests.protocol import ClassStream, average_accuracy
 from everlearn_papers.grid import search
 from everlearn_papers.repeat import Result
 
-# Every this-many-th training example of at most so many classes is held out.
+# Interval of the held-out training examples, and the largest number of classes used.
 HOLD_OUT_EVERY, CHOOSING_CLASSES = 4, 50
-# λ of an SVM forest, to choose from; with so few trees, as it concerns every node alike.
+# Candidates for λ of an SVM forest; few trees suffice, since λ acts on every node alike.
 REGULARIZATIONS = (1e-3, 1e-2, 1e-1)
 CHOOSING_TREES = 5
-# Five passes over every node, however many examples it has.
+# High enough for five passes over every node, however many examples it has.
 EVERY_STEP = 10_000_000
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting, and what was tried: accuracies held out, and which of them did not converge."""
+    """Chosen setting; held-out accuracy of each candidate, and those that did not converge."""
 
     setting: Any
     accuracies: dict[float, float]
     late: frozenset[float]
-    at_end: bool  # better ones may lie beyond the last that was tried
+    at_end: bool  # better settings may lie beyond the grid
 
     def as_result(self) -> Result:
-        """Plain values: what was taken, and accuracies held out by setting, ascending."""
+        """JSON values: chosen setting, and held-out accuracy by setting, ascending."""
         tried = {f"{value:g}": self.accuracies[value] for value in sorted(self.accuracies)}
         late = [f"{value:g}" for value in sorted(self.late)]
         return {"taken": self.setting, "tried": tried, "late": late, "at end": self.at_end}
@@ -51,14 +51,14 @@ def choice(
     *,
     most: float = inf,
 ) -> Choice:
-    """The setting that does best on training examples held out (:mod:`everlearn_papers.grid`).
+    """Setting with the best accuracy on held-out training examples (:mod:`everlearn_papers.grid`).
 
-    ``settings`` ascend; one alone is taken as it is, and may be of any kind.
+    ``settings`` are ascending; a single one, of any type, is returned without a search.
     """
     if len(settings) == 1:
         return Choice(settings[0], {}, frozenset(), at_end=False)
     known = stream.between(0, min(n_classes, CHOOSING_CLASSES))
-    order = np.argsort(known.y, kind="stable")  # so that some of every class are held out
+    order = np.argsort(known.y, kind="stable")  # holds out examples of every class
     held = known.take(order[::HOLD_OUT_EVERY])
     learned = known.take(np.delete(order, np.s_[::HOLD_OUT_EVERY]))
     late: set[float] = set()
@@ -74,7 +74,7 @@ def choice(
 
 
 def in_words(searched: Result) -> str:
-    """What was taken, and from where to where was searched."""
+    """Chosen setting and searched range, in words."""
     least, *_, most = searched["tried"]
     return (
         f"{searched['taken']:g} of {least} to {most}{', at an end' if searched['at end'] else ''}"
@@ -82,7 +82,7 @@ def in_words(searched: Result) -> str:
 
 
 def best_svm(stream: ClassStream, n_classes: int, seed: int) -> Choice:
-    """The λ of an SVM forest with all its passes that does best on this data."""
+    """λ with the best held-out accuracy for an SVM forest with all its passes."""
 
     def make(regularization: float) -> SVMForest:
         return SVMForest(
@@ -97,7 +97,7 @@ def best_svm(stream: ClassStream, n_classes: int, seed: int) -> Choice:
 
 
 def fit(estimator: Any, examples: Examples) -> bool:
-    """Train it; whether it came to an end before its passes did."""
+    """Fit an estimator; return whether it converged."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         estimator.fit(examples.X, examples.y)

@@ -23,7 +23,7 @@ from everlearn.forest.tree import Records, Tree, TreeRows
 
 
 class AxisSplit(NamedTuple):
-    """Nodes that compare one feature: how many are tried."""
+    """Split on one feature; ``n_candidates`` are tried per node."""
 
     n_candidates: int
 
@@ -32,12 +32,12 @@ class AxisSplit(NamedTuple):
         return 0, 0
 
     def fits(self, splits: Records, n_features: int) -> Any:
-        """Which splitting nodes have what this kind needs: a feature."""
+        """Mask of the split nodes with a valid feature."""
         return (splits["feature"] >= 0) & (splits["feature"] < n_features)
 
 
 class LinearSplit(NamedTuple):
-    """Nodes that compare a projection: how many are tried."""
+    """Split on a projection; ``n_candidates`` are tried per node."""
 
     n_candidates: int
 
@@ -46,13 +46,13 @@ class LinearSplit(NamedTuple):
         return 0, 1
 
     def fits(self, splits: Records, n_features: int) -> Any:
-        """Which splitting nodes have what this kind needs: one vector."""
+        """Mask of the split nodes with exactly one vector."""
         return splits["n_vectors"] == 1
 
 
 @inner
 def cumulative_weights(rows: TreeRows, index: Ints) -> Array:
-    """w_1, w_1 + w_2, …"""
+    """Cumulative sums of the weights: w_1, w_1 + w_2, …"""
     cumulative, total = zeros(index.shape[0]), 0.0
     for i in range(index.shape[0]):
         total += rows.weight[index[i]]
@@ -64,7 +64,7 @@ def cumulative_weights(rows: TreeRows, index: Ints) -> Array:
 def find_axis_split(
     split: AxisSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
-    """Random features, each with a threshold halfway between two random examples."""
+    """Set the best of several random features and thresholds at a node; return its gain."""
     index, d = at.rows, rows.X.shape[1]
     cumulative = cumulative_weights(rows, index)
     ways, histogram = flags(1, 2), zero_table(2, at.slots.shape[0])
@@ -117,7 +117,7 @@ def send_by_axis(
 def find_linear_split(
     split: LinearSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
-    """Random directions, each with a threshold halfway between two random examples."""
+    """Set the best of several random directions and thresholds at a node; return its gain."""
     d, random = rows.X.shape[1], tree.random
     cumulative = cumulative_weights(rows, at.rows)
     W, thresholds = vectors(split.n_candidates, d), vectors(1, split.n_candidates)[0]
@@ -141,6 +141,6 @@ def find_linear_split(
 def send_by_direction(
     split: LinearSplit, tree: Tree, node: int, X: Floats32, index: Ints, sides: Ints
 ) -> None:
-    """The side of the hyperplane."""
+    """Write the side of the hyperplane of each example to ``sides``."""
     vector, threshold = tree.nodes[node].vector, tree.nodes[node].threshold
     sides_of_plane(X, index, tree.vectors[vector], threshold, sides)

@@ -1,7 +1,7 @@
-"""The conventional random forest, from the same code: axis-aligned or random linear splits.
+"""Conventional random forest on the same code base: axis-aligned or random linear splits.
 
-It is the baseline that NCM and SVM forests are measured against, with the same growing, the same
-leaves and the same updates, so that a difference is a difference of splitting functions.
+The baseline for NCM and SVM forests. Growing, leaves and updates are the same, so that results
+differ only by the splitting functions.
 """
 
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ class ConventionalForest(ForestClassifier):
         Compare one random feature with a threshold, or the projection on a random direction. The
         threshold lies halfway between two random examples of the node.
     update : {"uls", "igt", "rtst", "auto"}, default="rtst"
-        Reusing subtrees needs splitting functions that know classes, so "rust" is not offered.
+        "rust" is not available: reusing subtrees needs class-aware splitting functions.
     n_estimators, update_fraction, node_sampling, n_candidates, min_samples, n_exemplars, \
     whiten, random_state, n_jobs
         As for :class:`everlearn.NCMForest`.

@@ -45,9 +45,9 @@ def trained(
     variants: dict[str, dict[str, Any]],
     per_class: int | None = None,
 ) -> Result:
-    """Accuracy and times at several numbers of classes, all of them known from the start.
+    """Accuracy and times at several numbers of classes, trained at once.
 
-    By forest, then by variant: the settings of a forest each.
+    ``variants`` maps a name to forest settings; the result is by forest, then by variant.
     """
     stream = ClassStream.of(data_set(data), sizes[-1], seed).with_examples(per_class)
     result: Result = {kind: {name: _measures() for name in variants} for kind in forests}
@@ -78,11 +78,11 @@ def grown(
 ) -> Result:
     """Forests updated in several ways, and retrained ones, at some numbers of classes.
 
-    ``arms`` names the ways: the settings of a forest each. With ``chosen`` an SVM forest has all
-    its passes and the λ that does best on training examples held out. Every forest is grown from
-    every number of ``initials`` by every number of ``steps``; the result is by :func:`growth`, then
-    by arm.
-    Training times add up from the first update on; of retraining, as if done at every update.
+    ``arms`` maps the name of an update method to forest settings. With ``chosen`` an SVM forest has
+    all its passes and the λ with the best held-out accuracy. Every forest is grown from every
+    number of ``initials`` by every number of ``steps``; the result is by :func:`growth`, then by
+    arm. Training times accumulate from the first update; for retraining, as if done at every
+    update.
     """
     stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
     stream = stream.with_examples(per_class).with_features(n_features)
@@ -96,7 +96,7 @@ def grown(
             best = best_svm(part, checkpoints[-1], seed)
             own = {"regularization": best.setting, "max_steps": EVERY_STEP}
             searched = best.as_result()
-        # Once without being timed: the system hands out the memory.
+        # Untimed warm-up: the process gets its memory from the system.
         _made(kind, n_trees, seed, own).fit(part.train.X, part.train.y)
         retrained, once = _retrained(part, kind, asked_at, n_trees, seed, own)
         for step in steps:
@@ -113,12 +113,12 @@ def grown(
 
 
 def in_the_third_order(seed: int, **settings: Any) -> Result:
-    """:func:`grown` in an order of the classes that nothing else is run in."""
+    """:func:`grown` with a class order that no other experiment uses."""
     return grown(seed + 2, **settings)
 
 
 def growth(forest: str, initial: int, step: int) -> str:
-    """The name of a forest grown from so many classes, so many at a time."""
+    """Result key of a forest grown from ``initial`` classes, ``step`` at a time."""
     return f"{forest} {initial}+{step}"
 
 
@@ -130,7 +130,7 @@ def _retrained(
     seed: int,
     settings: dict[str, Any],
 ) -> tuple[Result, dict[int, float]]:
-    """What training anew reaches, and its CPU seconds per tree by the number of classes."""
+    """Measures of retrained forests, and CPU seconds per tree by the number of classes."""
     result, once = _measures(), {}
     for size in checkpoints:
         everything, fresh = stream.between(0, size), _made(kind, n_trees, seed, settings)
@@ -142,7 +142,7 @@ def _retrained(
 def _updated(
     stream: ClassStream, forest: Any, grown: tuple[int, int], checkpoints: list[int]
 ) -> Result:
-    """What a forest reaches, and what it spent on updates."""
+    """Measures of an updated forest; training time is that of its updates."""
     result = _measures()
     spent, size = 0.0, 0
     for batch in stream.batches(*grown):
@@ -160,7 +160,7 @@ def _made(kind: str, n_trees: int, seed: int, settings: dict[str, Any]) -> Any:
 
 @cache
 def _compile(kind: str) -> None:
-    """Load the compiled functions once, so that no measured time includes it."""
+    """Compile once before timing, so that no measured time includes compilation."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((120, 4)), np.repeat(np.arange(6), 20)
     X += y[:, None]

@@ -1,7 +1,7 @@
-"""Beside the figures of Ristin et al. (2015): choices of ours the other way, and its way out.
+"""Experiments beyond the figures of Ristin et al. (2015): our deviations, and limited memory.
 
-smallest_leaf    μ = 10 as published, where our forests take a tenth of the mean class size
-fifty_trees      as many trees as the paper has, in a third order of the classes
+smallest_leaf    μ = 10 as published, beside a tenth of the mean class size as in our forests
+fifty_trees      50 trees as in the paper, in a third order of the classes
 memory_budget    Sec. 6: keeping only a subset of the data at each step
 """
 
@@ -40,7 +40,7 @@ MEMORY_ORDERS = 1
 
 
 def smallest_leaf(setting: Setting) -> Section:
-    """μ = 10 with few images a class."""
+    """Section on the smallest leaf: μ = 10 with few images per class."""
     size = extent(setting)
     start, last = size.starts[1], size.characters[1]
     given = grow(
@@ -83,7 +83,7 @@ def smallest_leaf(setting: Setting) -> Section:
 
 
 def fifty_trees(setting: Setting) -> Section:
-    """As many trees as the paper has."""
+    """Section on 50 trees, as in the paper."""
     size = extent(setting)
     start, last = size.starts[0], size.many[-1]
     n_trees = size.trees if setting.quick else FIFTY
@@ -127,7 +127,7 @@ def fifty_trees(setting: Setting) -> Section:
 
 
 def memory_budget(setting: Setting) -> Section:
-    """Accuracy against how many images are kept."""
+    """Section on accuracy against the number of stored images."""
     size = extent(setting)
     start, last = size.starts[0], size.many[-1]
     arms: dict[str, Any] = {EVERYTHING: {"update": "rust"}}

@@ -1,7 +1,7 @@
-"""The linear rivals of Table 1: their grids, whether they converged, and what they reach.
+"""The linear classifiers of Table 1: grid searches, convergence and accuracy.
 
-These rows of Table 1 take minutes, and the table takes most of an hour; so they have a part of
-their own, whose runs the table reads.
+These rows take minutes, the whole table most of an hour; so they are a part of their own, whose
+runs the table reuses.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ METRIC = "MET+NCM"
 
 
 def grids(setting: Setting) -> Section:
-    """MC SVM and MET+NCM: accuracy held out by setting, and on the test."""
+    """MC SVM and MET+NCM: held-out accuracy by setting, and test accuracy."""
     table = Table()
     for data in ("cifar100",) if setting.quick else ("cifar100", "caltech101"):
         sizes = table_sizes(setting, data)
@@ -54,7 +54,7 @@ def grids(setting: Setting) -> Section:
 
 
 def _rivals(setting: Setting, data: str) -> Iterator[tuple[str, list[Result]]]:
-    """By rival, for each order of the classes: the search, and the accuracies it led to."""
+    """Name of each classifier, with its search and test accuracies per class order."""
     runs = classifier_runs(setting, data, linear=True)
     for name in (SVM, GRADIENT):
         yield (

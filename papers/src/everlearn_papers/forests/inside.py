@@ -1,8 +1,8 @@
-"""Ristin et al. (2015), Fig. 15: what a tree looks like from inside.
+"""Ristin et al. (2015), Fig. 15: the paths of test images through a tree.
 
-The way of test images through one tree: which centroid is nearest at every node, and the training
-images nearest to it. In pictures for one image that is answered rightly and one that is not; in
-numbers for all, as the share that an image's own class has among the examples of a node.
+At every node of a path: the nearest centroid, and the training images nearest to it. Drawn for one
+correctly and one wrongly classified image; for all images, the table has the share of the image's
+own class among the examples of a node.
 """
 
 from typing import Any
@@ -16,12 +16,12 @@ from everlearn_papers.forests.protocol import ClassStream, data_set
 from everlearn_papers.report import Section, Setting, published
 
 SIDE = 28
-# Every node of the way is a row of the picture; the first and the last are shown.
+# Each node of the path is a row of the picture; only the first and last ones are shown.
 SHOWN_FIRST, SHOWN_LAST = 2, 3
 
 
 def fig15(setting: Setting) -> Section:
-    """Fig. 15: two images on their way through a tree."""
+    """Fig. 15: the paths of two images through a tree."""
     n_classes = 10 if setting.quick else 50
     setting.watch.runs("fig15", 1, {"data": "omniglot", "n_classes": n_classes, "n_trees": 1})
     stream = ClassStream.of(data_set("omniglot"), n_classes, 0)
@@ -35,7 +35,7 @@ def fig15(setting: Setting) -> Section:
         figures[name] = _picture(ways[longest], learned.X, stream.test.X[longest])
     table = Table()
     for depth in range(0, max(len(way) for way in ways), 2):
-        # A way that has ended stays at its leaf.
+        # A shorter path stays at its leaf.
         there = [way[min(depth, len(way) - 1)] for way in ways]
         own = np.array(
             [s.distribution.get(y, 0.0) for s, y in zip(there, stream.test.y, strict=True)]

@@ -38,13 +38,13 @@ from everlearn_papers.forests.runs import (
 )
 from everlearn_papers.report import Section, Setting, published, spread
 
-# MULTIpLE takes time in the cube of the number of images, so Fig. 13 has so many a class.
+# Images per class in Fig. 13: the time of MULTIpLE is cubic in the number of images.
 FEW_IMAGES = 15
 FEWER_FEATURES = ALL_FEATURES // 4
 
 
 def fig11(setting: Setting) -> Section:
-    """Fig. 11: how many classes come at a time."""
+    """Fig. 11: number of classes per update."""
     size = extent(setting)
     table = Table()
     usual: dict[str, Any] = {"forests": list(KINDS), "initials": [size.batch_start]}
@@ -92,7 +92,7 @@ def _batch_rows(
     batches: Sequence[int],
     points: Sequence[int],
 ) -> Any:
-    """The rows of one data set in the table; its figure, a row of panels for each forest."""
+    """Add the rows of one data set to the table; return its figure, a row per forest."""
     size_of_start = next(iter(runs)).split()[1].split("+")[0]
     measures: dict[str, Callable[[Runs], Array]] = {
         "relative performance (%)": lambda found: found.relative("RUST"),
@@ -325,7 +325,7 @@ def _with_features(
 ) -> dict[str, tuple[float, float, float]]:
     """Accuracy, relative performance in per cent and training seconds (0: not timed), by method.
 
-    The settings that were chosen are added to ``chosen`` in words, by the number of features.
+    The chosen settings are added in words to ``chosen``, by the number of features.
     """
     metric = metric_runs(setting, "cifar100", n_features)
     whole = np.array([run["all"][-1] for run in metric])
@@ -348,5 +348,5 @@ def _with_features(
 
 
 def _times(ratio: float) -> str:
-    """Three digits, and no power of ten."""
+    """Three significant digits, without an exponent."""
     return f"{ratio:.3g}" if ratio < 1000 else f"{ratio:,.0f}"

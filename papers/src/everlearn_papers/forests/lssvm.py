@@ -1,14 +1,14 @@
-"""Least-squares SVM that goes from N to N + 1 classes (MULTIpLE); for small problems.
+"""Least-squares SVM extended from N to N + 1 classes (MULTIpLE); for small problems.
 
-The old hyperplanes W' are kept near, and the new one is kept near a combination of them:
+The hyperplanes stay near the old ones W', the new one near a linear combination of them:
 
     min ½‖W − W'‖² + ½‖w − W'β‖² + C/2 Σ_i Σ_n (W_n·x_i + b_n − Y_in)²,    Y = ±1
 
-With M = [[XXᵀ + I/C, 1], [1ᵀ, 0]] the answer is A = M⁻¹[Y − XW'(I, β); 0], W = W'(I, β) + XᵀA. The
-prediction for an example left out is Y_in − A_in / (M⁻¹)_ii, linear in β; β is chosen by projected
-subgradient on the multiclass hinge loss of these predictions, ‖β‖ ≤ 1.
+With M = [[XXᵀ + I/C, 1], [1ᵀ, 0]] the solution is A = M⁻¹[Y − XW'(I, β); 0], W = W'(I, β) + XᵀA.
+The leave-one-out prediction is Y_in − A_in / (M⁻¹)_ii, linear in β; β minimises the multiclass
+hinge loss of these predictions by projected subgradient, ‖β‖ ≤ 1.
 
-Every example taught is kept, and an update costs O(n³): a baseline, as in Sec. 5.2 of Ristin et
+All training examples are stored, and an update costs O(n³): a baseline, as in Sec. 5.2 of Ristin et
 al., not a learner for long streams.
 
 References
@@ -44,9 +44,8 @@ class IncrementalLSSVM(StreamingClassifier):
 
     Notes
     -----
-    No promises beyond the contract: what is learned depends on the order in which classes come.
-    Classes new in one batch are added one after another. A batch with known classes only keeps all
-    hyperplanes near what they were.
+    The model depends on the order in which classes arrive. New classes of one batch are added one
+    after another. A batch with known classes only keeps all hyperplanes near their old values.
     """
 
     X_: Array
@@ -94,11 +93,11 @@ class IncrementalLSSVM(StreamingClassifier):
         X, Y = self.X_[rows], _targets(self.slots_[rows], slot + 1)
         inverse = _system_inverse(X, self.weights_[rows], self.C)
         leverage = inverse.diagonal()[:-1, None]
-        # Without the new class's prior; each source then shifts its left-out predictions linearly.
+        # Leave-one-out predictions at β = 0; they are linear in β, with slopes ``shifts``.
         start = np.column_stack([self.W_, np.zeros(len(self.W_))])
-        left_out = Y - _solution(inverse, Y - X @ start)[0] / leverage
+        loo = Y - _solution(inverse, Y - X @ start)[0] / leverage
         shifts = _solution(inverse, X @ self.W_)[0] / leverage
-        beta = _combination(left_out, shifts, self.slots_[rows])
+        beta = _combination(loo, shifts, self.slots_[rows])
         self._solve(np.arange(slot + 1), np.column_stack([self.W_, self.W_ @ beta]))
 
     def _scores(self, X: Array) -> Array:
@@ -123,7 +122,7 @@ def _targets(slots: Slots, n_classes: int) -> Array:
 
 
 def _system_inverse(X: Array, weights: Array, C: float) -> Array:
-    """M⁻¹, used for one update and thrown away: leaving one out needs its diagonal."""
+    """M⁻¹; the inverse is explicit because leave-one-out predictions need its diagonal."""
     n = len(X)
     M = np.ones((n + 1, n + 1))
     M[:n, :n] = X @ X.T
@@ -133,23 +132,23 @@ def _system_inverse(X: Array, weights: Array, C: float) -> Array:
 
 
 def _solution(inverse: Array, targets: Array) -> tuple[Array, Array]:
-    """A and b."""
+    """Dual coefficients A and intercepts b."""
     solved = inverse[:, :-1] @ targets
     return solved[:-1], solved[-1]
 
 
-def _combination(left_out: Array, shifts: Array, slots: Slots) -> Array:
-    """β that lowers the multiclass hinge loss of the examples left out; the last class is new."""
-    new = left_out.shape[1] - 1
+def _combination(loo: Array, shifts: Array, slots: Slots) -> Array:
+    """β minimising the multiclass leave-one-out hinge loss; the last class is the new one."""
+    new = loo.shape[1] - 1
     mine = slots == new
     everyone = np.arange(len(slots))
-    # What the new class's score competes with: the best other, or the score of the right class.
-    rival = np.where(mine, left_out[:, :new].max(axis=1), left_out[everyone, slots])
+    # The score that the new class competes with: the best other, or that of the true class.
+    rival = np.where(mine, loo[:, :new].max(axis=1), loo[everyone, slots])
     sign = np.where(mine, -1.0, 1.0)
     beta: Array = np.zeros(shifts.shape[1])
     best, best_loss = beta, np.inf
     for step in range(1, SUBGRADIENT_STEPS + 1):
-        margin = 1.0 + sign * (left_out[:, new] + shifts @ beta - rival)
+        margin = 1.0 + sign * (loo[:, new] + shifts @ beta - rival)
         loss = np.maximum(margin, 0.0).mean()
         if loss < best_loss:
             best, best_loss = beta, loss

@@ -1,18 +1,18 @@
-"""A Mondrian forest, as a rival in Table 1a of Ristin et al. (2015); all examples at once.
+"""Mondrian forest, a baseline in Table 1a of Ristin et al. (2015); trained on all examples at once.
 
 A node splits after a time E ~ Exp(Σ(u − l)) since its parent did, where [l, u] is the box of its
 examples: at a feature drawn in proportion to u − l, uniformly within [l, u], whatever the labels.
-It is not split further when its examples are of one class. Labels come in at the answers only:
+Nodes with examples of one class are not split. Labels are used for predictions only:
 
     G_j = (c_j − d_j t_j + d_j Σt_j G_parent) / Σc_j,    d_j = exp(−γ Δ_j),   t_j = min(c_j, 1)
 
 with c_j the classes' counts at a leaf, or the sum of t over the children, and Δ_j the time between
-a node and its parent. On its way down, an example at a distance η from the box of node j leaves the
-tree above j with probability 1 − exp(−Δ_j η), and is then answered by a node inserted there.
+a node and its parent. On its path, an example at a distance η from the box of node j leaves the
+tree above j with probability 1 − exp(−Δ_j η); its prediction is then that of a node inserted there.
 
-A tree drawn from all examples has the same distribution as one that was taught them one by one, so
-for a comparison at the end of teaching nothing else is needed. Features are scaled to [0, 1] and
-γ = 10 d, as their authors do.
+A tree drawn from all examples has the same distribution as one updated with them one by one, so an
+online update is not needed for this comparison. As in the reference, features are scaled to [0, 1]
+and γ = 10 d.
 
 References
 ----------
@@ -34,7 +34,7 @@ DISCOUNT = 10.0
 
 @dataclass
 class Node:
-    """A box of examples, when it was split and where; a leaf is split at no time."""
+    """Box of examples, its split and the time until it (infinite for a leaf)."""
 
     lower: Array
     upper: Array
@@ -50,7 +50,7 @@ class Node:
 
 
 class MondrianForest:
-    """Trees are drawn when it is asked, one at a time, so that one alone is in memory."""
+    """Mondrian forest; trees are drawn at prediction, one at a time, to bound memory."""
 
     def __init__(self, n_estimators: int = 10, seed: int = 0) -> None:
         self.n_estimators = n_estimators
@@ -79,7 +79,7 @@ class MondrianForest:
 
 
 def drawn_tree(X: Array, slots: Indices, n_classes: int, rng: np.random.Generator) -> Node:
-    """A Mondrian tree over some examples, with the counts that its answers need."""
+    """Draw a Mondrian tree over the examples, with the counts needed for predictions."""
 
     def node(rows: Indices) -> Node:
         own = X[rows]
@@ -108,7 +108,7 @@ def drawn_tree(X: Array, slots: Indices, n_classes: int, rng: np.random.Generato
 
 
 def answers(root: Node, X: Array) -> Array:
-    """Class shares of examples at one tree."""
+    """Class probabilities of examples in one tree."""
     discount = DISCOUNT * X.shape[1]
     n_classes = len(root.counts)
     shares = np.zeros((len(X), n_classes))
@@ -118,7 +118,7 @@ def answers(root: Node, X: Array) -> Array:
         own = X[rows]
         outside = np.maximum(own - here.upper, 0.0) + np.maximum(here.lower - own, 0.0)
         distance = outside.sum(axis=1)
-        with np.errstate(invalid="ignore"):  # no wait is long enough to leave a box one is in
+        with np.errstate(invalid="ignore"):  # inf * 0: never leaves its own box
             leaving = np.where(distance > 0, -np.expm1(-here.wait * distance), 0.0)
         tables = here.tables
         # The expected discount of a node inserted at a random time before this one was split.

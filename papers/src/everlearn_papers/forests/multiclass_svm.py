@@ -1,11 +1,11 @@
-"""The multiclass SVM of Crammer and Singer by stochastic gradient, for a thousand classes.
+"""Multiclass SVM of Crammer and Singer by stochastic gradient, for up to a thousand classes.
 
     min  λ/2 ‖W‖² + mean max(0, 1 + max_{k≠y} w_k·x − w_y·x)
 
-as Akata et al. (2013), whom Ristin et al. (2015) compare with, train it. A batch is asked at once;
-each example that violates its margin pulls its own class and pushes the strongest other one. Steps
-are 1/(λ (t + t_0)), the first of them 1/E‖x‖² for an example; the answer is the mean of W over the
-last pass. A pass costs O(n d K), in products of matrices.
+as trained by Akata et al. (2013), a baseline of Ristin et al. (2015). Updates are per batch: each
+example that violates its margin is added to the weights of its own class and subtracted from
+those of the highest-scoring other class. Step sizes are 1/(λ (t + t_0)), the first 1/E‖x‖² per
+example; the result is the mean of W over the last pass. A pass costs O(n d K).
 """
 
 from typing import Any, Self
@@ -17,7 +17,7 @@ BATCH, PASSES = 32, 20
 
 
 class MulticlassSVM:
-    """A linear classifier with one weight vector a class and an intercept."""
+    """Linear classifier with one weight vector and intercept per class."""
 
     def __init__(self, regularization: float, *, passes: int = PASSES, seed: int = 0) -> None:
         self.regularization = regularization
@@ -33,14 +33,14 @@ class MulticlassSVM:
         square = float(np.einsum("ij,ij->", rows, rows)) / len(rows)
         t_start = max(1.0, square / self.regularization / BATCH)
         step = 0
-        for turn in range(self.passes):
+        for pass_number in range(self.passes):
             batches = np.array_split(rng.permutation(len(rows)), -(-len(rows) // BATCH))
             for count, batch in enumerate(batches, start=1):
                 rate = 1.0 / (t_start + step) / self.regularization
                 step += 1
                 W *= np.float32(1.0 - rate * self.regularization)
                 _pull(W, rows[batch], slots[batch], np.float32(rate / len(batch)))
-                if turn == self.passes - 1:
+                if pass_number == self.passes - 1:
                     mean += (W - mean) / np.float32(count)
         self.W_ = mean
         return self
@@ -55,7 +55,7 @@ class MulticlassSVM:
 
 
 def _pull(W: NDArray[Any], rows: NDArray[Any], slots: NDArray[Any], rate: np.float32) -> None:
-    """One step on the hinge loss of a batch."""
+    """Take one subgradient step on the hinge loss of a batch, in place."""
     scores = rows @ W.T
     places = np.arange(len(rows))
     own = scores[places, slots].copy()

@@ -2,8 +2,8 @@
 
 NCM forests (NCMF) and SVM forests (SVMF), trained at once and updated in four ways: leaf
 statistics only (ULS), growing leaves (IGT), reusing subtrees (RUST), retraining subtrees (RTST).
-The paper's ILSVRC10 is not at hand; features of CIFAR-100 and Caltech-101 and the pixels of
-Omniglot stand in. Its figures print few numbers, so the claims of its text stand beside them.
+The paper's ILSVRC10 is not available; features of CIFAR-100 and Caltech-101 and pixels of Omniglot
+replace it. Its figures print few numbers, so the claims of its text are quoted.
 """
 
 from everlearn_papers.forests.further import fifty_trees, memory_budget, smallest_leaf
@@ -37,5 +37,5 @@ PARTS = {
     "memory": memory_budget,
     "grids": grids,
 }
-# Made when asked for, by --long or --only: nearly as long as everything else of the five papers.
+# Run only with --long or --only: takes nearly as long as all other parts of the five papers.
 LONG = ("table1",)

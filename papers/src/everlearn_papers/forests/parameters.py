@@ -1,6 +1,6 @@
-"""Ristin et al. (2015), Sec. 5.1: what the parameters of a forest do, with few classes (Fig. 4-10).
+"""Ristin et al. (2015), Sec. 5.1: the parameters of a forest, with few classes (Fig. 4-10).
 
-The paper's 50 classes are 50 of CIFAR-100, the same for every order of them.
+The paper's 50 classes are replaced by 50 of CIFAR-100, the same ones in every order.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ RELATIVE, ASKING, TRAINING = (
 
 
 def fig4(setting: Setting) -> Section:
-    """Fig. 4: how many centroids a node of an NCM forest has."""
+    """Fig. 4: number of centroids per node of an NCM forest."""
     size = extent(setting)
     runs = setting.repeat(
         trained,
@@ -125,7 +125,7 @@ def fig5(setting: Setting) -> Section:
 
 
 def fig6(setting: Setting) -> Section:
-    """Fig. 6: how many classes an NCM forest starts with."""
+    """Fig. 6: number of initial classes of an NCM forest."""
     theirs = published("forests")["fig6"]["relative"]
     size, runs = extent(setting), from_few_or_many(setting)
     measured_at = [known for known in size.few if known > max(size.initials)]

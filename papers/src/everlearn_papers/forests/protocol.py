@@ -1,15 +1,15 @@
-"""The protocol of Ristin et al. (2015, Sec. 5): classes come in a random order, a few at a time.
+"""Protocol of Ristin et al. (2015, Sec. 5): classes arrive in a random order, a few at a time.
 
-k classes at first, then s more at every update. Features are whitened by the mean and deviation of
-the initial classes, for the forest that is updated and for the one that is retrained. Accuracy is
-the average of the accuracies on the classes known (their *average accuracy*; the same as the share
-of right answers where every class has as many test images), and *relative performance* divides it
-by that of a forest trained on all those classes at once.
+Training starts with k classes; every update adds s more. Features are whitened by the mean and
+deviation of the initial classes, for the updated and for the retrained forest. Accuracy is the mean
+of the per-class accuracies of the known classes (their *average accuracy*; the share of right
+answers where all classes have the same number of test images). *Relative performance* divides it by
+that of a forest trained on all those classes at once.
 
-Times are CPU seconds of one thread, per tree, as the paper gives them; those of asking are per
-image and tree. What an update costs includes passing the batch on, but not the first training.
-Where forests grow, the process keeps the memory it was given: to hand it out takes the system from
-nothing to as long as an update takes, as the machine pleases.
+Times are CPU seconds of one thread, per tree, as in the paper; prediction times are per image and
+tree. The time of an update includes passing the batch, but not the first training. While forests
+grow, the process keeps freed memory (:func:`memory_kept`): getting it from the system again takes a
+variable time, up to that of an update.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ from everlearn.streams.examples import DataSet, Examples
 from everlearn.streams.orderings import class_batches
 from everlearn_papers.data import packs
 
-# The seed that decides which classes are used where not all of them are.
+# Seed that selects the classes where not all of them are used.
 WHICH_CLASSES = 0
 
 
@@ -43,13 +43,13 @@ DATA_SETS = {
 
 @cache
 def data_set(name: str) -> DataSet:
-    """One of the substitutes for ILSVRC10, read once."""
+    """Load one of the substitutes for ILSVRC10; cached."""
     return DATA_SETS[name]()
 
 
 @dataclass(frozen=True)
 class ClassStream:
-    """Training and test examples, and the order in which their classes come."""
+    """Training and test examples, and the order in which their classes arrive."""
 
     train: Examples
     test: Examples
@@ -63,12 +63,12 @@ class ClassStream:
         return cls(chosen.train, chosen.test, np.random.default_rng(seed).permutation(which))
 
     def whitened(self, n_first: int) -> "ClassStream":
-        """Features at mean zero and deviation one as the first classes have them."""
+        """Features standardised by mean and deviation of the first ``n_first`` classes."""
         whitening = Whitening.of(self.between(0, n_first).X, None)
         return self._with_features(lambda X: whitening(X).astype(np.float64))
 
     def with_features(self, n_features: int | None) -> "ClassStream":
-        """So many features of all, evenly spaced; all if none are asked for."""
+        """Keep ``n_features`` evenly spaced features; None keeps all."""
         if n_features is None:
             return self
         width = self.train.X.shape[1]
@@ -76,27 +76,27 @@ class ClassStream:
         return self._with_features(lambda X: X[:, kept])
 
     def with_examples(self, per_class: int | None) -> "ClassStream":
-        """So many training examples of every class, the first ones; all if none are asked for."""
+        """Keep the first ``per_class`` training examples of every class; None keeps all."""
         if per_class is None:
             return self
         rows = [np.flatnonzero(self.train.y == label)[:per_class] for label in self.order]
         return replace(self, train=self.train.take(np.concatenate(rows)))
 
     def between(self, start: int, stop: int) -> Examples:
-        """The training examples of the classes from one place in the order up to another."""
+        """Training examples of the classes ``order[start:stop]``."""
         return self.train.take(np.isin(self.train.y, self.order[start:stop]))
 
     def batches(self, initial: int, step: int) -> list[Examples]:
-        """What is learned at first, and what each update brings."""
+        """Training examples of the initial classes, then those of each update."""
         parts = class_batches(self.train.y, initial=initial, step=step, classes=self.order)
         return [self.train.take(np.sort(part)) for part in parts]
 
     def asked(self, n_known: int) -> Examples:
-        """The test examples of the first classes."""
+        """Test examples of the first ``n_known`` classes."""
         return self.test.take(np.isin(self.test.y, self.order[:n_known]))
 
     def accuracy(self, estimator: Any, n_known: int) -> float:
-        """Average accuracy on the first classes."""
+        """Average accuracy on the first ``n_known`` classes."""
         asked = self.asked(n_known)
         return average_accuracy(asked.y, estimator.predict(asked.X))
 
@@ -106,27 +106,27 @@ class ClassStream:
 
 
 def average_accuracy(truth: NDArray[Any], answers: NDArray[Any]) -> float:
-    """The mean over classes of the share of right answers."""
+    """Mean over classes of the per-class accuracy."""
     return float(per_class_accuracy(truth, answers).mean())
 
 
 def sizes_of_updates(initial: int, step: int, last: int) -> list[int]:
-    """How many classes are known at first and after every update."""
+    """Number of known classes at first and after every update."""
     return [*range(initial, last, step), last]
 
 
 def cpu_seconds(work: Callable[..., Any], *arguments: Any) -> float:
-    """CPU time of this thread."""
+    """CPU seconds of this thread for ``work(*arguments)``."""
     start = time.thread_time()
     work(*arguments)
     return time.thread_time() - start
 
 
 def retraining_seconds(measured: dict[int, float], sizes: list[int]) -> list[float]:
-    """What training anew at every update costs up to each measured size.
+    """Cumulative seconds of retraining at every update, up to each measured size.
 
-    Training is timed at some sizes; between two of them it is taken to grow as a power of the
-    number of classes.
+    Training is timed at some sizes and interpolated between them as a power of the number of
+    classes.
     """
     known = sorted(measured)
     logarithms = np.interp(
@@ -138,7 +138,7 @@ def retraining_seconds(measured: dict[int, float], sizes: list[int]) -> list[flo
 
 @contextmanager
 def memory_kept() -> Iterator[None]:
-    """Memory that was freed stays with this process (with glibc; elsewhere nothing changes)."""
+    """Keep freed memory in this process (glibc only; no effect on other systems)."""
     libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
     if not hasattr(libc, "mallopt"):
         yield

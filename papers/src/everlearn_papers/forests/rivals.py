@@ -1,12 +1,11 @@
-"""What Ristin et al. (2015) compare forests with, on the same features and orders of the classes.
+"""Baselines of Ristin et al. (2015), on the same features and class orders as the forests.
 
     classifiers      Table 1a             all classes at once
     metrics          Table 1, Fig. 14     nearest class means in a learned metric (MET+NCM)
     least_squares    Fig. 13              LS-SVM and MULTIpLE
 
-Settings are chosen on training examples held out (:mod:`everlearn_papers.forests.choosing`).
-Features are whitened as for the forests, but for MET+NCM, where the metric
-takes the place of whitening.
+Settings are chosen on held-out training examples (:mod:`everlearn_papers.forests.choosing`).
+Features are whitened as for the forests, except for MET+NCM, where the metric replaces whitening.
 """
 
 import time
@@ -37,14 +36,14 @@ from everlearn_papers.forests.protocol import ClassStream, data_set
 from everlearn_papers.repeat import Result
 
 LEAST_SQUARES = (1e-5, 1e-4, 1e-3, 1e-2)
-SVM_PASSES = 1000  # at most; a hundred are just too few on features of a network
+SVM_PASSES = 1000  # at most; 100 are too few on network features
 MONDRIAN_TREES = 10  # at most: one takes a second
 LINEAR_CANDIDATES = 20  # as many random directions at a node as an SVM forest has hyperplanes
 NOT_WHITENED = "NCM, not whitened"
 SVM, GRADIENT = "MC SVM", "MC SVM, by gradient"
 
 Make = Callable[..., Any]
-# How each is made of a setting, a seed and a number of trees; and the settings to choose from.
+# Factory taking a setting, a seed and a number of trees; and the candidate settings.
 CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
     "NCM": (lambda _, seed, trees: NearestClassMean(), (None,)),
     NOT_WHITENED: (lambda _, seed, trees: NearestClassMean(), (None,)),
@@ -108,7 +107,7 @@ def classifiers(
     names: list[str],
     per_class: int | None = None,
 ) -> Result:
-    """Average accuracy at several numbers of classes, the search for a setting, and CPU seconds."""
+    """Average accuracy and CPU seconds at several numbers of classes, and the grid searches."""
     stream = ClassStream.of(data_set(data), sizes[-1], seed).with_examples(per_class)
     whitened = {size: stream.whitened(size) for size in sizes}
     result: Result = {"accuracy": {}, "search": {}, "seconds": {}, "not converged": {}}
@@ -141,9 +140,9 @@ def metrics(
     n_features: int | None = None,
     per_class: int | None = None,
 ) -> Result:
-    """MET_k+NCM: a metric of the first k classes, to which the others are only added.
+    """MET_k+NCM: a metric learned on the first k classes; later classes only add their means.
 
-    ``"all"`` learns a metric anew at every checkpoint. No checkpoint is before the last k.
+    ``"all"`` learns a new metric at every checkpoint. No checkpoint is below the largest k.
     """
     stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
     stream = stream.with_examples(per_class).with_features(n_features)

@@ -1,8 +1,8 @@
-"""Table 1 of Ristin et al. (2015): what growing keeps, also by row (a) of the same table.
+"""Table 1 of Ristin et al. (2015): relative performance, also with respect to row (a).
 
-Relative performance divides by a forest retrained on the same classes with as many trees. Row (a)
-has more trees, so that the same accuracy is a smaller share of it; where a forest trained at once
-is poor, as SVM forests on Omniglot are, both shares exceed 100 %.
+Relative performance divides by a forest retrained on the same classes with the same number of
+trees. Row (a) has more trees, so the share of it is smaller; where a forest trained at once is
+poor, as SVM forests on Omniglot are, both shares exceed 100 %.
 """
 
 import re

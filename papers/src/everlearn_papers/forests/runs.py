@@ -1,4 +1,4 @@
-"""The runs that several tables and figures of Ristin et al. (2015) read, and how they are drawn."""
+"""Runs shared by several tables and figures of Ristin et al. (2015), and drawing functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,20 +34,20 @@ PIXELS = (
     "many classes, 15 images each, tells little apart in pixels, while the first splits of a "
     "forest that grew were found among 20 classes."
 )
-# The paper's four, and our own.
+# The four update methods of the paper, and our own.
 UPDATES = {name: {"update": name.lower()} for name in ("ULS", "IGT", "RUST", "RTST", "AUTO")}
 OURS = 'AUTO is our own `update="auto"`, which grows again what has been outgrown.'
 EVERY_WAY = (*UPDATES, RETRAINED)
 KINDS = ("NCMF", "SVMF")
 SAMPLINGS = ("quality", "uniform", "size")
 ALL_FEATURES = 1280
-# How many orders of the classes, where the paper has one, and where it has ten.
+# Number of class orders, where the paper has one, and where it has ten.
 ORDERS, MANY_ORDERS = 2, 10
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How large a re-run is: numbers of classes at which is measured, and of trees."""
+    """Size of a re-run: numbers of classes, trees and training images."""
 
     per_class: int | None  # training images of a class, at most
     trees: int
@@ -122,7 +122,7 @@ def extent(setting: Setting) -> Extent:
 
 
 class Runs:
-    """Forests in several orders of the classes; arrays of shape (orders, checkpoints)."""
+    """Results of forests for several class orders; arrays of shape (orders, checkpoints)."""
 
     def __init__(self, results: list[Result]) -> None:
         self.results = results
@@ -131,7 +131,7 @@ class Runs:
         return np.array([result[arm][key] for result in self.results], float)
 
     def last(self, arm: str, key: str) -> Array:
-        """At the last checkpoint, one value for each order."""
+        """Values at the last checkpoint, one per order."""
         return self.values(arm, key)[:, -1]
 
     def relative(self, arm: str) -> Array:
@@ -144,12 +144,12 @@ class Runs:
         return "; ".join(in_words(result["search"]) for result in self.results)
 
     def saving(self, arm: str) -> float:
-        """How many times as long retraining at every update takes, at the last checkpoint."""
+        """Ratio of the retraining time to the update time at the last checkpoint."""
         return float(np.mean(self.last(RETRAINED, "training") / self.last(arm, "training")))
 
 
 def grow(setting: Setting, part: str, usual: int = ORDERS, **settings: Any) -> dict[str, Runs]:
-    """Forests updated beside retrained ones, by :func:`growth`; on CIFAR-100 if not said."""
+    """Updated and retrained forests, by :func:`growth`; on CIFAR-100 by default."""
     size = extent(setting)
     usually = {"data": "cifar100", "n_trees": size.trees, "arms": UPDATES}
     every = usually | {"per_class": size.per_class} | settings
@@ -188,7 +188,7 @@ def from_few_or_many(setting: Setting) -> dict[int, Runs]:
 
 
 def node_sampling(setting: Setting) -> tuple[Runs, dict[str, dict[str, Any]]]:
-    """RTST with nodes drawn in three ways, and RUST in those of the text; and what was compared."""
+    """RTST with three kinds of node sampling, RUST with those of the text; and their settings."""
     size = extent(setting)
     drawn = [("RTST", way, share) for way in SAMPLINGS for share in size.fractions]
     drawn += [("RUST", "quality", 0.05), ("RUST", "size", 0.5)]
@@ -330,7 +330,7 @@ def bars(names: Sequence[str], groups: Panels, *, logarithmic: str = "", width: 
 
 
 def draw_tradeoff(panel: Any, points: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
-    """Accuracy against time: a mark for each way, filled or not for the forest; a line each."""
+    """Draw accuracy against time: a marker per update method, a line and fill per forest."""
     for (kind, own), dash, fill in zip(
         points.items(), ("-", "--"), ("black", "white"), strict=True
     ):
