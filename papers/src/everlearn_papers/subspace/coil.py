@@ -2,10 +2,10 @@
 
 COIL-20, every second view: 720 images of 128 × 128 pixels, the paper's own data. *incX* projects
 the images into the final eigenspace; *incA* uses the coefficients kept since each image was
-learned, after which the image itself could have been thrown away.
+learned, which would allow the image itself to be deleted.
 
-Eigenspaces know images by their inner products alone. So the images are written in an orthonormal
-basis of their own span, 720 coordinates instead of 16,384 pixels: errors are the same, in a
+Eigenspaces depend on the inner products of the images only. So the images are expressed in an
+orthonormal basis of their span, 720 coordinates instead of 16,384 pixels: errors are the same, in a
 twentieth of the time.
 """
 
@@ -26,7 +26,7 @@ from everlearn_papers.data.catalogue import find
 from everlearn_papers.repeat import Result
 
 SIDE = 128
-# The paper's curves have no numbers on them; these cover its axis.
+# The paper does not list its numbers of components; these cover the axis of its figure.
 COMPONENTS = (10, 20, 30, 50, 75, 100)
 SHOWN_COMPONENTS = 50
 ORDERINGS = ("seq", "rnd")
@@ -34,9 +34,9 @@ GUARDS = (0, 8)
 
 
 def views() -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """Every second view of each object, in order, and which object it is.
+    """Every second view of each object, in order, and the object labels.
 
-    From the pack, or else from the publisher's files (``everlearn data get coil20``).
+    Read from the pack, or else from the publisher's files (``everlearn data get coil20``).
     """
     try:
         images, labels, angle = packs.arrays(packs.COIL20, "images", "labels", "angle_deg")
@@ -51,7 +51,7 @@ def views() -> tuple[NDArray[np.uint8], NDArray[Any]]:
 
 
 def rotated(X: Array) -> Array:
-    """The rows in an orthonormal basis of their span: same inner products, fewer numbers."""
+    """The rows in an orthonormal basis of their span: same inner products, fewer columns."""
     (R,) = scipy.linalg.qr(X.T, mode="r")
     return np.ascontiguousarray(R[: len(X)].T)
 
@@ -86,7 +86,7 @@ def reconstruction_errors(seed: int, *, ordering: str, components: list[int]) ->
 
 
 def above_batch(result: Result, method: str) -> Array:
-    """Per cent of error above batch PCA, for each number of components."""
+    """Error above that of batch PCA in per cent, for each number of components."""
     ours, batch = (np.array(result["sums"][name]) for name in (method, "batch"))
     above: Array = 100.0 * (ours / batch - 1.0)
     return above

@@ -1,4 +1,4 @@
-"""The figures of Skočaj and Leonardis (2002) that are drawn point by point and curve by curve."""
+"""Drawing functions for Fig. 1 and Fig. 2 of Skočaj and Leonardis (2002)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ N_OBJECTS = 20
 
 
 def draw_points(run: Result) -> Any:
-    """Fig. 1: (a) the axis as points come in; (b) with five of them changed."""
+    """Fig. 1: (a) the axis as points are added; (b) with five of them changed."""
     drawn, axes = plots.figure(2, height=3.8)
     clean, seen, repaired = (np.array(run[name]) for name in ("clean", "seen", "repaired"))
     left, right = axes[0]
@@ -40,7 +40,7 @@ def draw_points(run: Result) -> Any:
 
 
 def _draw_axis(panel: Any, place: list[list[float]], points: NDArray[Any], **style: Any) -> None:
-    """An axis, given by origin and direction, as far as the points reach."""
+    """Draw an axis, given by origin and direction, over the extent of the points."""
     mean, axis = place
     along = (points - mean) @ np.array(axis)
     ends = np.array(mean) + np.outer([along.min(), along.max()], axis)
@@ -48,7 +48,7 @@ def _draw_axis(panel: Any, place: list[list[float]], points: NDArray[Any], **sty
 
 
 def draw_errors(components: list[int], runs: Mapping[str, list[Result]]) -> Any:
-    """Fig. 2(b), and the same as a share of what batch PCA leaves."""
+    """Fig. 2(b), and the same relative to the error of batch PCA."""
     drawn, axes = plots.figure(3, width=4.2)
     levels = {"batch": [runs["seq"][0]["sums"]["batch"]]}
     above: dict[int, dict[str, list[NDArray[Any]]]] = {0: {}, 8: {}}
@@ -79,7 +79,7 @@ def draw_errors(components: list[int], runs: Mapping[str, list[Result]]) -> Any:
 
 
 def draw_profiles(runs: Mapping[str, list[Result]]) -> Any:
-    """Fig. 2(c): the error of the images, object by object, all curves in one panel."""
+    """Fig. 2(c): mean error of the images of each object, all curves in one panel."""
     drawn, axes = plots.figure(width=7.0)
     curves = {"batch": _by_object(runs["seq"][0]["profiles"]["batch"])}
     for kind in ORDERINGS:

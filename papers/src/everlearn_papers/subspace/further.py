@@ -1,7 +1,7 @@
-"""What Skočaj and Leonardis (2002) describe or announce, and print no numbers of.
+"""Experiments on what Skočaj and Leonardis (2002) describe or announce without numbers.
 
 scattered    Sec. 4: robust projection of images with outlying pixels scattered over them
-drift        Sec. 6: weights of images and forgetting, when the scene becomes another one
+drift        Sec. 6: image weights and forgetting, when the scene is replaced by another
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ N_COMPONENTS = 6
 N_PROJECTED = 10
 SHARES = (0.1, 0.3, 0.5)
 N_IMAGES = 60
-# How long each remembers: what all earlier images keep of their weight with each new one.
+# Forgetting: factor on the weight of all earlier images with each new one.
 MEMORIES: dict[str, dict[str, Any]] = {
     "long: forgetting = 1": {},
     "forgetting = 0.98": {"half_life": float(np.log(0.5) / np.log(0.98))},
@@ -31,9 +31,10 @@ WEIGHTED = f"long, sample_weight = {WEIGHT_OF_NEW:g} for the new scene"
 
 
 def scattered(seed: int, *, shape: list[int]) -> Result:
-    """Errors of the true images, projected plainly and robustly, by the share of outlying pixels.
+    """Errors of standard and robust projection, by the share of outlying pixels.
 
-    The eigenspace is that of the true images; outlying pixels have random grey levels.
+    Errors are with respect to the true images, which also define the eigenspace; outlying pixels
+    have random grey levels.
     """
     rng = np.random.default_rng(FRESH + seed)
     truth = _truth(seed, PHOTOGRAPHS[seed % len(PHOTOGRAPHS)], shape)
@@ -52,9 +53,9 @@ def scattered(seed: int, *, shape: list[int]) -> Result:
 
 
 def drift(seed: int, *, shape: list[int]) -> Result:
-    """Errors of each image before it is learned, as one scene becomes another, by memory.
+    """Error of each image before it is learned, when the scene changes, by memory setting.
 
-    ``next`` has one error per image; ``old`` is that of the first scene at the end.
+    ``next`` has one error per image; ``old`` is the error of the first scene at the end.
     """
     scenes = [_truth(seed, photograph, shape) for photograph in PHOTOGRAPHS]
     images = np.concatenate(scenes)

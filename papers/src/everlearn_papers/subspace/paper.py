@@ -43,12 +43,12 @@ SCENE_DATA = (
 )
 QUICK_SHAPE = (60, 75)
 QUICK_COMPONENTS = (10, 30, 50)
-# A precision of one, on a logarithmic scale of what is wrong.
+# Lower limit of 1 − precision on a logarithmic axis.
 LEAST_WRONG = 1e-5
 
 
 def fig1(setting: Setting) -> Section:
-    """Fig. 1: points in the plane, one after the other; then some of them changed."""
+    """Fig. 1: points in the plane, learned one by one; unchanged, and with some changed."""
     runs = setting.repeat(points_in_the_plane, "points", 20)
     claims = published("subspace")["fig1"]["claims"]
     table = Table()
@@ -100,7 +100,7 @@ def fig2(setting: Setting) -> Section:
     theirs = published("subspace")["fig2"]
     components = list(QUICK_COMPONENTS if setting.quick else COMPONENTS)
     runs = {
-        # One run says all about the order of the objects.
+        # The sequential order is deterministic: one run.
         "seq": setting.once().repeat(
             reconstruction_errors, "coil-seq", 1, ordering="seq", components=components
         ),
@@ -209,7 +209,7 @@ def table1(setting: Setting) -> Section:
 
 
 def fig3(setting: Setting) -> Section:
-    """Fig. 3: reconstructions, and how well outliers can be found."""
+    """Fig. 3: reconstructions, and precision and recall of outlier detection."""
     claims = published("subspace")["fig3"]["claims"]
     runs = _scenes(setting)
     shown = setting.once().repeat(pictures, "pictures", 1, shape=list(_shape(setting)))[0]
@@ -224,7 +224,7 @@ def fig3(setting: Setting) -> Section:
         table.add(**row, worst=f"{precisions[:, -1].min():.3f}")
     precision, recall = (min(run["found"][i] for run in runs) for i in (0, 1))
     curves = {name: np.mean([run["precisions"][name] for run in runs], axis=0) for name in claims}
-    # Three of the paper's curves end near one: the logarithm of what is missing tells them apart.
+    # Three of the paper's curves end near one: log(1 − precision) separates them.
     wrong = {name: 100 * np.maximum(1.0 - curve, LEAST_WRONG) for name, curve in curves.items()}
     drawn, axes = plots.figure(2)
     for panel, own, y_label in (
@@ -258,7 +258,7 @@ def fig3(setting: Setting) -> Section:
 
 
 def scattered_pixels(setting: Setting) -> Section:
-    """Sec. 4: robust projection when outlying pixels are scattered."""
+    """Sec. 4: robust projection of images with scattered outlying pixels."""
     runs = setting.repeat(scattered, "scattered", 4, shape=list(_shape(setting)))
     table = Table()
     best = np.array([run["none"] for run in runs])
@@ -287,7 +287,7 @@ def scattered_pixels(setting: Setting) -> Section:
 
 
 def drift_of_a_scene(setting: Setting) -> Section:
-    """Sec. 6: short and long memory when the scene becomes another one."""
+    """Sec. 6: short and long memory when the scene changes."""
     runs = setting.repeat(drift, "drift", 4, shape=list(_shape(setting)))
     names = list(runs[0]["next"])
     errors = {name: np.array([run["next"][name] for run in runs]) for name in names}
@@ -345,7 +345,7 @@ def _scene_count(runs: list[Result]) -> str:
 
 
 def _order_claims(runs: list[Result]) -> list[str]:
-    """The paper's order of the methods, counted in our scenes."""
+    """Sentences on how many of our scenes agree with the paper's order of the methods."""
     order = ("batchOnGT", "robIncKnownOL", "robIncGoodSeed", "batchRob", "batchStd")
     errors = [run["errors"] for run in runs]
     in_order = sum([e[name] for name in order] == sorted(e[name] for name in order) for e in errors)
@@ -364,7 +364,7 @@ def _order_claims(runs: list[Result]) -> list[str]:
 
 
 def _both(values: list[float], digits: int) -> str:
-    """Mean, and standard deviation where there is more than one."""
+    """Mean ± standard deviation; the value itself if there is only one."""
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
     return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"

@@ -1,13 +1,13 @@
 """The example in the plane of Skočaj and Leonardis (2002), Fig. 1.
 
-41 points near a line come in from left to right; of five of them the second coordinate is changed.
-The paper prints a picture of its points and no numbers: these points are drawn anew.
+41 points near a line arrive from left to right; the second coordinate of five of them is changed.
+The paper shows its points in a figure without coordinates: these points are generated.
 
-What is four deviations from the line does not belong to it. The deviation is the one the points
-were made with, which only an oracle knows, or estimated from the first points, left unchanged.
+Points more than four standard deviations off the line are outliers. The standard deviation is the
+true one, which only an oracle knows, or is estimated from the first points, which are unchanged.
 
-With two coordinates and one component nothing but what was seen before says which of the two is
-wrong: that one is believed which makes the point less unusual.
+With two coordinates and one component, only the earlier points can tell which coordinate is wrong:
+the one whose replacement makes the point less unusual is replaced.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ from everlearn_papers.repeat import Result
 
 N_POINTS = 41
 N_CHANGED = 5
-# The robust method starts from so many points, which are left as they are.
+# Number of unchanged points that the robust method starts from.
 N_FIRST = 6
 SHOWN_EVERY = 6
 NOISE = 0.35
@@ -31,10 +31,10 @@ ESTIMATED = "robust incremental, points changed, noise estimated"
 
 
 def points_in_the_plane(seed: int) -> Result:
-    """How far each axis is from that of batch PCA on the unchanged points, and how it came there.
+    """Deviation of each axis from that of batch PCA on the unchanged points.
 
-    ``angles`` in degrees and ``distances`` of the origins; ``steps`` of the incremental axis and
-    ``repaired`` points for the drawing.
+    ``angles`` in degrees and ``distances`` of the origins; for the figure, ``steps`` of the
+    incremental axis and ``repaired`` points.
     """
     clean, seen, changed = _points(np.random.default_rng(seed))
     best = batch_pca(clean, 1)
@@ -75,7 +75,7 @@ def points_in_the_plane(seed: int) -> Result:
 
 
 def estimated_noise(points: Array) -> float:
-    """The deviation of points from their own axis; two numbers of it are fitted."""
+    """Standard deviation of points from their own axis; two degrees of freedom are fitted."""
     axis = batch_pca(points, 1)
     centred = points - axis.mean
     off = centred - np.outer(centred @ axis.components[0], axis.components[0])
@@ -83,12 +83,12 @@ def estimated_noise(points: Array) -> float:
 
 
 def angle(first: Array, second: Array) -> float:
-    """Between two axes, whichever way they point; in degrees."""
+    """Angle between two axes in degrees, regardless of sign."""
     return float(np.degrees(np.arccos(min(1.0, abs(float(first @ second))))))
 
 
 def _points(rng: np.random.Generator) -> tuple[Array, Array, NDArray[np.intp]]:
-    """Points as they are, as they are seen, and which of them differ."""
+    """True points, observed points, and indices of the changed ones."""
     x = np.linspace(0.0, 10.0, N_POINTS)
     clean = np.column_stack([x, 1.0 + 0.6 * x + NOISE * rng.normal(size=N_POINTS)])
     changed = np.sort(rng.choice(np.arange(N_FIRST, N_POINTS), N_CHANGED, replace=False))
@@ -98,7 +98,7 @@ def _points(rng: np.random.Generator) -> tuple[Array, Array, NDArray[np.intp]]:
 
 
 def _robust(seen: Array, threshold: float) -> tuple[RobustStreamingPCA, Array]:
-    """The robust method from the first points on, and the points as it replaced them."""
+    """Robust method started from the first points, and the points as it repaired them."""
     robust = RobustStreamingPCA(n_components=1, guard=0, threshold=threshold).start(seen[:N_FIRST])
     repaired = seen.copy()
     for i in range(N_FIRST, N_POINTS):
@@ -108,7 +108,7 @@ def _robust(seen: Array, threshold: float) -> tuple[RobustStreamingPCA, Array]:
 
 
 def _learned(points: Array) -> tuple[StreamingPCA, list[list[list[float]]]]:
-    """The published algorithm from left to right; point, origin and axis at every sixth step."""
+    """Published algorithm from left to right; point, origin and axis at every sixth step."""
     pca = StreamingPCA(n_components=1, guard=0)
     steps = []
     for i, point in enumerate(points):

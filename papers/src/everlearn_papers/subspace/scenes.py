@@ -2,15 +2,15 @@
 
 The paper's images are not available. The scenes are substitutes made from scikit-learn's two
 photographs (``sequences.py``) in the same way: light that changes gradually, a vertical shadow that
-wanders, and a square in front of 80 of 100 images; the truth behind it is known. The error is the
-paper's: mean squared reconstruction error of the *true* images, projected plainly into each
-eigenspace. After the seed, images come in one fixed random order, or, since the paper does not say,
-in the order of the sequence (``…, in sequence``): light then changes little from one image to the
-next, and a start that shows little of it can follow.
+moves, and a square in front of 80 of 100 images; the image behind it is known. The error is the
+paper's: mean squared reconstruction error of the *true* images, projected without outlier detection
+into each eigenspace. The paper does not state the order of the images after the seed. They come in
+one fixed random order, or in that of the sequence (``…, in sequence``): light then changes little
+from one image to the next, and a learner started with little variation can follow.
 
-    batchOnGT           batch PCA of the true images: the best that can be had
-    batchStd            batch PCA of what is seen
-    batchRob            robust batch PCA of what is seen
+    batchOnGT           batch PCA of the true images: the lower bound of the error
+    batchStd            batch PCA of the occluded images
+    batchRob            robust batch PCA of the occluded images
     robIncKnownOL       incremental, the squares known
     robIncGoodSeed      incremental, from images without a square, spread over the sequence: an
                         oracle says which have none
@@ -18,7 +18,7 @@ next, and a start that shows little of it can follow.
     robIncNonDispSeed   incremental, from a few images of the beginning, without a square
     robIncDefault       ours: no seed given, the first 50 images repair each other
     robIncErrorSeed     incremental, from the images that robust batch PCA rebuilds best: no oracle
-    robIncGoodSeed, guard=0   as published: no directions are carried beyond those asked for
+    robIncGoodSeed, guard=0   as published: no directions beyond the components are kept
 """
 
 from base64 import b64decode, b64encode
@@ -54,7 +54,7 @@ SCENES = (
 SHAPE = (80, 100)
 SEED_SIZE = 14
 NON_DISPERSED = 4
-# Settings were chosen on scenes and orders drawn from 0 to 9; these are others.
+# Offset of the seeds: settings were chosen on scenes and orders with seeds 0 to 9.
 FRESH = 100
 METHODS = (
     "batchOnGT",
@@ -71,11 +71,11 @@ METHODS = (
 IN_SEQUENCE = tuple(
     f"{name}, in sequence" for name in METHODS if name.startswith("rob") and "=" not in name
 )
-# Where a square differs from the truth by no more grey levels than this, nobody can tell.
+# Pixels that the square changes by at most this many grey levels are not evaluated.
 LEAST_CHANGE = 10.0
-# Precision is read at these recalls.
+# Recalls at which precision is reported.
 RECALLS = np.round(np.linspace(0.05, 0.95, 19), 2)
-# A learner's threshold is so many typical residuals; the same for every eigenspace here.
+# Outlier threshold as a multiple of the typical residual, the same for every eigenspace.
 THRESHOLD_FACTOR = 8.0
 HYPOTHESES = 24
 WINDOW = 0.4
@@ -85,20 +85,20 @@ N_EIGENVECTORS = 4
 
 @dataclass(frozen=True)
 class Space:
-    """What is left of a method when it has learned."""
+    """Eigenspace learned by a method."""
 
     mean: Array
     components: Array
     variances: Array
 
     def reconstructed(self, X: Array) -> Array:
-        """The images projected plainly, and back."""
+        """Reconstructions of the images by standard projection."""
         centred = X - self.mean
         rebuilt: Array = self.mean + (centred @ self.components.T) @ self.components
         return rebuilt
 
     def projector(self, X: Array, shape: tuple[int, int]) -> RobustProjector:
-        """Projects robustly; its scale is the typical residual of these images."""
+        """Robust projector, scaled by the typical residual of these images."""
         scale = typical_size(X - self.reconstructed(X), self.mean)
         k = len(self.components)
         return RobustProjector(
@@ -114,7 +114,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Learned:
-    """One scene, and every method's eigenspace of it."""
+    """A scene, and the eigenspace of every method."""
 
     scene: Scene
     spaces: dict[str, Space]
@@ -134,7 +134,7 @@ class Learned:
 
 
 def scene(number: int, shape: tuple[int, int] = SHAPE) -> tuple[Scene, int]:
-    """One of the ten kinds of scene, drawn by its number; and how many components it gets."""
+    """Scene of a given number, and its number of components; there are ten kinds of scenes."""
     photograph, shadow_width, occluder, side, n_components = SCENES[number % len(SCENES)]
     made = changing_scene(
         photograph=photograph,
@@ -148,9 +148,9 @@ def scene(number: int, shape: tuple[int, int] = SHAPE) -> tuple[Scene, int]:
 
 
 def behind_occluders(seed: int, *, shape: list[int]) -> Result:
-    """Errors of all methods in one scene, and how well outliers are found in each eigenspace.
+    """Errors of all methods in one scene, and the precision of outlier detection.
 
-    ``errors[method]`` is that of Table 1, ``precisions[method]`` the curve of Fig. 3(b) at
+    ``errors[method]`` is the error of Table 1, ``precisions[method]`` the curve of Fig. 3(b) at
     ``RECALLS``; ``found`` is precision and recall at the learner's own threshold, good seed.
     """
     learned = learn(seed, (shape[0], shape[1]))
@@ -159,7 +159,7 @@ def behind_occluders(seed: int, *, shape: list[int]) -> Result:
         for name, space in learned.spaces.items()
     }
     changed = learned.occluded & (np.abs(learned.seen - learned.truth) > LEAST_CHANGE)
-    # What cannot be told apart counts neither way.
+    # Pixels that the square hardly changes are ignored.
     counted = changed | ~learned.occluded
     precisions = {
         name: precision_at(residuals(learned, name)[counted], changed[counted], RECALLS).tolist()
@@ -200,7 +200,7 @@ def pictures(seed: int, *, shape: list[int]) -> Result:
 
 @lru_cache(maxsize=1)
 def learn(number: int, shape: tuple[int, int]) -> Learned:
-    """Teach one scene to every method."""
+    """Train every method on one scene."""
     made, k = scene(number, shape)
     truth, X = (images.reshape(len(images), -1) for images in (made.truth, made.images))
     mask = made.occluded.reshape(X.shape)
@@ -245,7 +245,7 @@ def learn(number: int, shape: tuple[int, int]) -> Learned:
 
 
 def residuals(learned: Learned, method: str) -> Array:
-    """How far each pixel is from what one eigenspace expects there, projected robustly."""
+    """Absolute difference of each pixel from its robust reconstruction in one eigenspace."""
     space = learned.spaces[method]
     everything = np.arange(len(learned.seen))
     difference: Array = np.abs(learned.seen - _robustly_reconstructed(learned, space, everything))
@@ -253,7 +253,7 @@ def residuals(learned: Learned, method: str) -> Array:
 
 
 def precision_at(scores: Array, truth: Mask, recalls: Array) -> Array:
-    """The precision of the highest threshold that reaches each recall."""
+    """Precision at the highest threshold that reaches each recall."""
     order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(truth[order])
     first = np.searchsorted(hits, np.ceil(recalls * hits[-1] - 1e-9))
@@ -262,13 +262,13 @@ def precision_at(scores: Array, truth: Mask, recalls: Array) -> Array:
 
 
 def packed(images: Array, shape: list[int]) -> dict[str, Any]:
-    """Grey images as text, for JSON."""
+    """Encode grey images as JSON values."""
     grey = np.clip(np.round(images), 0, 255).astype(np.uint8)
     return {"shape": [len(grey), *shape], "bytes": b64encode(grey.tobytes()).decode()}
 
 
 def unpacked(text: dict[str, Any]) -> NDArray[np.uint8]:
-    """The images again."""
+    """Decode the images of :func:`packed`."""
     return np.frombuffer(b64decode(text["bytes"]), dtype=np.uint8).reshape(text["shape"])
 
 
@@ -279,7 +279,7 @@ def _robustly_reconstructed(learned: Learned, space: Space, which: NDArray[np.in
 
 
 def _as_grey(components: Array) -> Array:
-    """Eigenvectors around mid-grey, each over its own range, turned to be mostly positive."""
+    """Eigenvectors as grey images: zero is mid-grey, each is scaled and has a positive sum."""
     signs = np.where(components.sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
     largest = np.abs(components).max(axis=1, keepdims=True)
     grey: Array = 127.5 * (1.0 + signs * components / np.maximum(largest, 1e-300))

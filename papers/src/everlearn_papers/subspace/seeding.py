@@ -1,14 +1,13 @@
-"""The paper's batch method, and its choice of the images to start from.
+"""The paper's robust batch PCA, and the choice of the seed images.
 
-``robust_batch_pca`` is an expectation-maximisation with
-reweighting after Skočaj, Bischof and Leonardis (2002): every pixel is blended with its
-reconstruction by how well it fits,
+``robust_batch_pca`` is expectation-maximisation with reweighting after Skočaj, Bischof and
+Leonardis (2002): every pixel is blended with its reconstruction according to its residual e,
 
     w = (c² / (c² + e²))²,     x̂ = w x + (1 − w) y        (Geman-McClure weights)
 
 the components are computed from the blended images, and the scale c is lowered from the largest
 residuals to a few times the typical one. ``choose_seed`` picks the images it explains best, evenly
-spread over the sequence, for those who want to start from a chosen few.
+spread over the sequence, as seed of the incremental method.
 """
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array, Mask
 from everlearn.subspace.seeding import BatchFit, batch_pca, complete_batch, typical_size
 
-# The scale c: where it starts (quantile of |e|), by how much it sinks a round, where it stays.
+# The scale c: initial quantile of |e|, factor per round, lower limit in typical residuals.
 FIRST_QUANTILE = 0.99
 SINKING = 0.8
 LAST_SCALES = 2.5
@@ -25,9 +24,9 @@ BATCH_ROUNDS = 30
 
 
 def robust_batch_pca(X: Array, n_components: int, *, missing: Mask | None = None) -> BatchFit:
-    """PCA of images some pixels of which are outliers, by reweighting; missing ones weigh nothing.
+    """PCA of images with outlying pixels, by reweighting; missing pixels have weight zero.
 
-    Its ``completed`` images are the reconstructions.
+    ``completed`` of the result holds the reconstructions.
     """
     if missing is None:
         missing = np.zeros(X.shape, dtype=bool)
@@ -45,16 +44,16 @@ def robust_batch_pca(X: Array, n_components: int, *, missing: Mask | None = None
 
 
 def choose_seed(errors: Array, n_images: int, *, n_bins: int = 8) -> NDArray[np.intp]:
-    """Which images to start from: those with the lowest error, spread evenly over the sequence.
+    """Indices of the seed images: lowest error, spread evenly over the sequence.
 
-    The sequence is cut into ``n_bins`` stretches; the best image of each is taken, then the
-    second best of each, and so on until there are ``n_images``.
+    The sequence is divided into ``n_bins`` bins; the best image of each is taken, then the second
+    best of each, and so on until there are ``n_images``.
     """
-    stretches = np.array_split(np.arange(len(errors)), min(n_bins, n_images, len(errors)))
-    ranked = [stretch[np.argsort(errors[stretch], kind="stable")] for stretch in stretches]
-    turns = [
-        sorted((s[turn] for s in ranked if turn < len(s)), key=lambda image: errors[image])
-        for turn in range(max(len(stretch) for stretch in ranked))
+    bins = np.array_split(np.arange(len(errors)), min(n_bins, n_images, len(errors)))
+    ranked = [images[np.argsort(errors[images], kind="stable")] for images in bins]
+    by_rank = [
+        sorted((r[rank] for r in ranked if rank < len(r)), key=lambda image: errors[image])
+        for rank in range(max(len(images) for images in ranked))
     ]
-    order = [image for turn in turns for image in turn]
+    order = [image for images in by_rank for image in images]
     return np.sort(np.array(order[:n_images], dtype=np.intp))

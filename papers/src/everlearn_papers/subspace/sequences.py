@@ -1,12 +1,11 @@
-"""A scene under changing light with something in the way, and the truth behind it.
+"""Synthetic scene under changing light with an occluder, and the true images behind it.
 
-The set of Skočaj and Leonardis (2002), Sec. 5, Table 1, made anew: a photograph whose light
-changes gradually, over which a soft vertical shadow (their "cloud") wanders, and in front of which
-a square stands at a random place in most images. The light and the shadow are what an eigenspace
-should learn; the square is what it should not. Because the images are made, the truth behind the
-square is known.
+A substitute for the image set of Skočaj and Leonardis (2002), Sec. 5, Table 1: a photograph with
+gradually changing light, a soft vertical shadow (their "cloud") that moves across it, and in most
+images a square at a random place in front of it. An eigenspace should learn the light and the
+shadow, but not the square. Because the images are synthetic, the image behind the square is known.
 
-    light       gain g_t from ``gain[0]`` to ``gain[1]``, and a slope of light that swings over
+    light       gain g_t from ``gain[0]`` to ``gain[1]``, and a vertical gradient that reverses
     shadow      1 − depth · exp(−(column − c_t)² / 2 width²),  c_t moving from edge to edge
     noise       Gaussian, per pixel, part of the truth
     occluder    a square in ``occluded_share`` of the images
@@ -33,11 +32,11 @@ class Scene:
     Attributes
     ----------
     images : ndarray of shape (n_images, height, width)
-        What is seen, grey levels from 0 to 255.
+        Observed images, grey levels from 0 to 255.
     truth : ndarray of shape (n_images, height, width)
-        The same without occluders.
+        The same images without occluders.
     occluded : ndarray of bool, shape (n_images, height, width)
-        Where the occluder stands.
+        Pixels covered by the occluder.
     """
 
     images: Array
@@ -76,14 +75,14 @@ def changing_scene(
     shadow_width : float
         Standard deviation of the shadow's profile, as a share of the image's width.
     shadow_depth : float
-        How much light the shadow takes at its centre.
+        Share of the light removed at the centre of the shadow.
     occluder : {"black", "grey", "texture", "noise", "photograph"}
         A square that is black, of one random grey level, striped, random in each pixel, or cut
         out of the photograph at another place.
     occluder_side : float
         The square's side, as a share of the image's smaller side.
     occluded_share : float
-        In how many of the images it stands.
+        Share of the images with an occluder.
     noise : float
         Standard deviation in grey levels.
     random_state : int
@@ -121,7 +120,7 @@ def changing_scene(
 
 
 def occluder_patch(kind: str, side: int, rng: np.random.Generator) -> Array:
-    """A square of grey levels to hold in front of something; kinds as in ``changing_scene``."""
+    """Square occluder of grey levels; kinds as in ``changing_scene``."""
     _require_known(kind)
     source = _grey_photograph(PHOTOGRAPHS[0]) if kind == "photograph" else np.empty((0, 0))
     return _patch(kind, side, source, rng)
@@ -159,7 +158,7 @@ def _grey_photograph(name: str) -> Array:
 
 
 def resized(image: Array, shape: tuple[int, int]) -> Array:
-    """The whole image at another size: each pixel the mean of the area it covers."""
+    """Resize an image by area averaging: each pixel is the mean of the area it covers."""
     rows = _area_weights(image.shape[0], shape[0])
     columns = _area_weights(image.shape[1], shape[1])
     averaged: Array = rows @ image @ columns.T
@@ -167,7 +166,7 @@ def resized(image: Array, shape: tuple[int, int]) -> Array:
 
 
 def _area_weights(n_from: int, n_to: int) -> Array:
-    """The matrix that averages ``n_from`` cells into ``n_to`` equal stretches."""
+    """Matrix that averages ``n_from`` cells into ``n_to`` equal intervals."""
     edges = np.linspace(0.0, n_from, n_to + 1)
     cells = np.arange(n_from)
     covered = np.minimum(edges[1:, None], cells + 1.0) - np.maximum(edges[:-1, None], cells)

@@ -1,4 +1,4 @@
-"""How many mistakes there can be: the bounds of Tommasi et al. (2012) as numbers.
+"""Mistake bounds of Tommasi et al. (2012).
 
     OTL     M ≤ 4 min(Σ_h, Σ_f) + 8 ln 2                                                 (Eq. 9)
     TROL    M ≤ 2 max(1, 1/C) (½ ‖u − w_1‖² + C Σ ℓ(u·x_t, y_t))                         (Eq. 10)
@@ -21,7 +21,7 @@ def hinge_losses(margins: ArrayLike, signs: ArrayLike) -> Array:
 
 
 def square_losses(margins: ArrayLike, signs: ArrayLike) -> Array:
-    """(Π(f) − Π(y))² of each example, Π cutting to [−1, 1] and moving to [0, 1] (Eq. 7)."""
+    """(Π(f) − Π(y))² of each example; Π clips to [−1, 1] and rescales to [0, 1] (Eq. 7)."""
     cut = np.clip(np.asarray(margins, dtype=float), -1.0, 1.0)
     squares: Array = (0.5 * (cut - np.asarray(signs))) ** 2
     return squares
@@ -30,14 +30,14 @@ def square_losses(margins: ArrayLike, signs: ArrayLike) -> Array:
 def online_transfer_bound(
     source_margins: ArrayLike, own_margins: ArrayLike, signs: ArrayLike
 ) -> float:
-    """The most mistakes OTL can make (Eq. 9).
+    """Upper bound on the mistakes of OTL (Eq. 9).
 
     Parameters
     ----------
     source_margins : array-like of shape (n_examples,)
-        h(x_t), what the source says of each example.
+        h(x_t), the margin of the source for each example.
     own_margins : array-like of shape (n_examples,)
-        f_t(x_t), what the learner's own hypothesis said of it before learning it.
+        f_t(x_t), the learner's own margin for each example before learning it.
     signs : array-like of shape (n_examples,)
     """
     smaller = min(
@@ -49,12 +49,12 @@ def online_transfer_bound(
 def passive_aggressive_bound(
     distance: float, losses: ArrayLike, *, C: float = 1.0, radius: float = 1.0
 ) -> float:
-    """The most mistakes PA-I can make, from any start: TROL's bound (Eq. 10).
+    """Upper bound on the mistakes of PA-I from any initial hypothesis: TROL's bound (Eq. 10).
 
     Parameters
     ----------
     distance : float
-        ‖u − w_1‖ between any hypothesis u and the one the learner began with.
+        ‖u − w_1‖ between any hypothesis u and the initial one.
     losses : array-like of shape (n_examples,)
         The hinge losses of u.
     C : float
@@ -68,7 +68,7 @@ def passive_aggressive_bound(
 def augmented_bound(
     distance: float, losses: ArrayLike, *, n_knowledge: int = 1, C: float = 1.0, radius: float = 1.0
 ) -> float:
-    """The most mistakes TROL+ can make (Theorem 1), with ``n_knowledge`` extra features.
+    """Upper bound on the mistakes of TROL+ (Theorem 1) with ``n_knowledge`` extra features.
 
     Each lies between −1 and 1, so an example of length R has length √(R² + k) with them.
     """

@@ -1,8 +1,8 @@
-"""Sec. 2 of Tommasi et al. (2012): what learning T samples costs, online and by Multi-KT.
+"""Sec. 2 of Tommasi et al. (2012): the cost of learning T samples, online and by Multi-KT.
 
-Multi-KT solves a system of T samples with k priors, O(T³ + k T²), and anew whenever a sample comes;
-TROL makes one step per sample over the support vectors there are, O(T²) for all T. Measured is
-processor time on samples that cannot be told apart, so that nearly all become support vectors.
+Multi-KT solves a system of T samples with k priors, O(T³ + k T²), again for every new sample; TROL
+makes one step per sample over the current support vectors, O(T²) for all T. Processor time is
+measured on samples with random labels, so that nearly all become support vectors.
 """
 
 from time import process_time
@@ -19,7 +19,7 @@ N_FEATURES, N_PRIORS, REPEATS = 32, 3, 3
 
 
 def learning_times(seed: int, *, sizes: list[int]) -> Result:
-    """Processor seconds to learn so many samples: TROL one by one, Multi-KT once at the end."""
+    """Processor seconds to learn each number of samples: TROL online, Multi-KT in one batch."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(max(sizes), N_FEATURES))
     y = rng.permutation(np.arange(len(X)) % 2)
@@ -31,7 +31,7 @@ def learning_times(seed: int, *, sizes: list[int]) -> Result:
     }
     result: Result = {name: [] for name in made}
     for name, make in made.items():
-        make().partial_fit(X[:20], y[:20]).predict(X[:1])  # what is compiled is compiled here
+        make().partial_fit(X[:20], y[:20]).predict(X[:1])  # warm-up: compiles
         for size in sizes:
             times = []
             for _ in range(REPEATS):
@@ -43,7 +43,7 @@ def learning_times(seed: int, *, sizes: list[int]) -> Result:
 
 
 def growth(sizes: list[int], seconds: list[float]) -> float:
-    """The exponent p of T^p between the last two sizes."""
+    """Exponent p of T^p between the last two sizes."""
     return float(np.log(seconds[-1] / seconds[-2]) / np.log(sizes[-1] / sizes[-2]))
 
 

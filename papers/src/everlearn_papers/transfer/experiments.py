@@ -1,13 +1,13 @@
-"""The experiments of Tommasi et al. (2012): which classes are targets, which are known already.
+"""Experiments of Tommasi et al. (2012): the choice of target and prior classes.
 
     one_prior           Fig. 1       each of two classes, with a detector of the other
     from_the_others     Fig. 2, 3    each of several classes, with detectors of all the others
-    from_another_domain              the same classes in photographs of another kind
+    from_another_domain              priors learned on photographs of another domain
     without_background               negatives drawn from all other classes: the hard case
 
-Each takes a seed, which draws the background and the order of the samples, and gives the means
-over its tasks. Features are named: EfficientNet-Lite0 of Caltech-101 or CIFAR-100, and the same
-with so many of them alone, evenly spaced ("caltech101-32"), where nothing saturates.
+Each takes a seed, which draws the background and the order of the samples, and returns means over
+its tasks. ``features`` names EfficientNet-Lite0 features of Caltech-101 or CIFAR-100; a suffix
+("caltech101-32") keeps that many evenly spaced ones, with which accuracy does not saturate.
 """
 
 from functools import cache
@@ -35,7 +35,7 @@ from everlearn_papers.transfer.tasks import (
 Classes = dict[str, Array]
 
 PACKS = {"caltech101": packs.CALTECH101, "cifar100": packs.CIFAR100}
-# The same pictures as Faces.
+# Has the same pictures as the class Faces.
 TWICE = "Faces_easy"
 N_SOURCE = 30
 LEAST_IMAGES = 60
@@ -54,9 +54,9 @@ def one_prior(
     penalty: str = "ball",
     balanced: bool = False,
 ) -> Result:
-    """Each of two classes learned with a detector of the other.
+    """Learn each of two classes with a detector of the other as prior.
 
-    With ``balanced``, a detector learns from as many negatives as positives.
+    With ``balanced``, a detector is trained on as many negatives as positives.
     """
     rng = np.random.default_rng(seed)
     images = classes(features)
@@ -78,10 +78,10 @@ def from_the_others(
     penalty: str = "ball",
     balanced: bool = False,
 ) -> Result:
-    """Each of these classes (default: all with enough images) with detectors of all the others.
+    """Learn each of several classes with detectors of all the others as priors.
 
-    ``limit`` says how many are targets; all are priors. With ``balanced``, a detector learns from
-    as many negatives as positives.
+    ``names`` defaults to all classes with enough images; ``limit`` is the number of targets, all
+    are priors. With ``balanced``, a detector is trained on as many negatives as positives.
     """
     rng = np.random.default_rng(seed)
     images = classes(features)
@@ -125,8 +125,9 @@ def from_another_domain(
 
 
 def without_background(seed: int, *, features: str, penalty: str = "ball") -> Result:
-    """Negatives of sources and targets are samples of all classes: what one task calls negative
-    is another's positive.
+    """Draw the negatives of sources and targets from all other classes.
+
+    A negative of one task may be a positive of another.
     """
     rng = np.random.default_rng(seed)
     images = classes(features)
@@ -141,7 +142,7 @@ def without_background(seed: int, *, features: str, penalty: str = "ball") -> Re
 
 
 def weights_over_time(task: Task, penalty: str) -> dict[str, Any]:
-    """How much the OTL-related methods listen to the sources, sample by sample; Multi-KT's β."""
+    """Weights of the sources in the OTL-related methods after each sample, and β of Multi-KT."""
     found: dict[str, Any] = {}
     for name in WEIGHED:
         learner = contenders(task, penalty)[name]()
@@ -154,7 +155,7 @@ def weights_over_time(task: Task, penalty: str) -> dict[str, Any]:
 
 @cache
 def classes(features: str) -> Classes:
-    """Images of unit length by the name of their class."""
+    """Features of unit length by class name."""
     name, _, width = features.partition("-")
     images = embedded.caltech256() if name == "caltech256" else packs.by_name(PACKS[name])
     images.pop(TWICE, None)
@@ -183,7 +184,7 @@ def _means(tasks: list[Task], penalty: str) -> Result:
 
 
 def _background(images: Classes, used: list[str], rng: np.random.Generator) -> list[str]:
-    """Classes that are neither target nor known: the small ones, where there are enough."""
+    """Draw classes that are neither target nor prior; small ones if there are enough."""
     free = [name for name in images if name not in used]
     small = [name for name in free if len(images[name]) < LEAST_IMAGES]
     pool = small if len(small) >= N_BACKGROUND else free
@@ -193,7 +194,7 @@ def _background(images: Classes, used: list[str], rng: np.random.Generator) -> l
 def _negatives(
     images: Classes, background: list[str], rng: np.random.Generator, *, balanced: bool = False
 ) -> tuple[Array, Array]:
-    """For the sources, and for the targets."""
+    """Negatives of the sources, and negatives of the targets."""
     ours, theirs = split_background(np.concatenate([images[name] for name in background]), rng)
     return ours[: N_SOURCE if balanced else None], theirs
 

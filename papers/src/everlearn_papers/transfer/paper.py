@@ -1,8 +1,8 @@
 """Tommasi et al. 2012: transfer learning initialises online learning.
 
 A target class against a background, samples alternating; detectors of other classes are the prior
-knowledge. Recognition on a test set as samples come in, and mistakes from the seventh sample on.
-The paper prints curves and no numbers, so the claims of its text stand in the published column.
+knowledge. Measured are the recognition rate on a test set after some samples, and the mistakes from
+the seventh sample on. The paper prints curves and no numbers, so the claims of its text are quoted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ TITLE = (
 
 @dataclass(frozen=True)
 class Source:
-    """Where images come from, and which classes the figures take."""
+    """A data set, and the classes that the figures use."""
 
     data: str
     features: tuple[str, ...]
@@ -69,7 +69,7 @@ WORDS = {
     "caltech101-32": "32 of the features",
     "caltech256": "all 1,280 features",
 }
-# Draws of the background; with two orders of the samples each, ten orders as in the paper.
+# Draws of the background; two sample orders each make ten orders, as in the paper.
 DRAWS, ALL_DRAWS = 5, 3
 SOURCES = {False: "many negatives", True: "balanced"}
 SHOWN_AT = (6, 10, 20, 60)
@@ -130,7 +130,7 @@ def fig2(setting: Setting) -> Section:
 
 
 def fig3(setting: Setting) -> Section:
-    """Fig. 3: every class a target in turn, all others its priors."""
+    """Fig. 3: each class as target, all others as priors."""
     table = Table()
     panels = {}
     for features, words in _features(setting).items():
@@ -155,7 +155,7 @@ def fig3(setting: Setting) -> Section:
 
 
 def domains(setting: Setting) -> Section:
-    """Not in the paper: priors from photographs of another kind, on features of its time."""
+    """Not in the paper: priors from another domain, on SURF histograms."""
     table = Table()
     panels = {}
     for same_class in (True, False):
@@ -207,7 +207,7 @@ PARTS = {"fig1": fig1, "fig2": fig2, "fig3": fig3, "domains": domains, "cost": c
 
 
 def source() -> Source:
-    """Caltech-256 if a user has fetched it, else its substitute."""
+    """Caltech-256 if it is found, else its substitute."""
     return ORIGINAL if is_there("caltech256") else SUBSTITUTE
 
 
@@ -227,7 +227,7 @@ def _text(figure: str, draws: int, orderings: int) -> str:
 
 
 def _sources(panels: Mapping[str, Sequence[Result]]) -> str:
-    """What the detectors of the known classes learned from, as it was run."""
+    """Sentences on the training data of the prior detectors."""
     counts = {run["negatives"] for runs in panels.values() for run in runs}
     many = sorted(counts - {N_SOURCE})
     negatives = f"{many[0]} to {many[-1]}" if many else "no"
@@ -242,7 +242,7 @@ def _sources(panels: Mapping[str, Sequence[Result]]) -> str:
 
 
 def _chosen(panels: Mapping[str, Sequence[Result]]) -> str:
-    """C of the sources, of Multi-KT and NOTR, as it was chosen; that of the online learners."""
+    """Sentence on the chosen values of C."""
     values = sorted({C for runs in panels.values() for run in runs for C in run["C"]})
     return (
         f"C of the sources, of Multi-KT and of NOTR, by the leave-one-out loss of the sources: "
@@ -277,7 +277,7 @@ def _add(table: Table, first: dict[str, Any], runs: list[Result]) -> None:
 
 
 def _drawn(panels: Mapping[str, Sequence[Result]], n_columns: int) -> Any:
-    """Test errors above, the rate of mistakes below; the nine methods of the paper."""
+    """Figure of test errors (upper panels) and mistake rates (lower) of the paper's methods."""
     blocks = -(-len(panels) // n_columns)
     drawn, axes = plots.figure(n_columns, 2 * blocks, width=4.4, height=3.0)
     for place, (title, runs) in enumerate(panels.items()):
@@ -288,7 +288,7 @@ def _drawn(panels: Mapping[str, Sequence[Result]], n_columns: int) -> Any:
             name: 100 - 100 * np.mean([run["recognition"][name] for run in runs], axis=0)
             for name in names
         }
-        # A batch method has no mistakes to show; it keeps its place, and so all keep their style.
+        # Batch methods have no mistakes (nan), but stay in the list so that all keep their style.
         mistakes = {name: _mistake_rates(runs, name) for name in names}
         plots.draw_curves(
             above, CHECKPOINTS, errors, x_label="samples", y_label="test error (%)", title=title
@@ -310,7 +310,7 @@ def _drawn(panels: Mapping[str, Sequence[Result]], n_columns: int) -> Any:
 
 
 def _mistake_rates(runs: Sequence[Result], name: str) -> Any:
-    """Mistakes since the seventh sample, in per cent of the samples since."""
+    """Mistakes from the seventh sample on, in per cent of these samples."""
     if name in BATCH:
         return np.full(len(CHECKPOINTS) - 1, np.nan)
     asked = np.array(CHECKPOINTS[1:]) - N_FIRST
@@ -318,7 +318,7 @@ def _mistake_rates(runs: Sequence[Result], name: str) -> Any:
 
 
 def _drawn_weights(targets: dict[str, Any]) -> Any:
-    """How much the OTL-related methods listen to the sources (S) and to what they learned (T)."""
+    """Figure of the weights of sources and target in the OTL-related methods, and β."""
     n_columns = len(next(iter(targets.values())))
     drawn, axes = plots.figure(n_columns, len(targets), width=3.2, height=2.6)
     for row, (target, weights) in zip(axes, targets.items(), strict=True):

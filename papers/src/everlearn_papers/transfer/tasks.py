@@ -1,13 +1,13 @@
-"""The experiments of Tommasi et al. (2012) on other features: tasks, sources, and one run.
+"""Tasks, sources and single runs of the experiments of Tommasi et al. (2012).
 
 A task is one class against a shared background: some classes that are neither target nor prior,
 whose samples are split once, so that sources and targets never share a negative. Samples alternate
-between the target class and the background. Everything lives in one Gaussian kernel, precomputed:
-the columns are the training samples of the target in the order they are taught, then the samples
-of the sources; a prior is then a vector of weights over columns. Sec. 2.2 defines a source as
-h_j(x) = ŵ_j·x, without the intercept that its least squares SVM was trained with: so the priors
-are. With the intercept, which the run shows beside, OTL, M-OTL and TROL+ (priors) are others;
-Multi-KT, and what starts from it, absorbs it into its own.
+between the target class and the background. All methods use one precomputed Gaussian kernel: the
+columns are the training samples of the target in training order, then the samples of the sources;
+a prior is a vector of weights over columns. Sec. 2.2 defines a source as h_j(x) = ŵ_j·x, without
+the intercept of its least squares SVM, and so do the priors here. With the intercept, which is also
+measured, OTL, M-OTL and TROL+ (priors) change; Multi-KT, and methods initialised by it, absorb it
+into their own intercept.
 """
 
 import itertools
@@ -39,7 +39,7 @@ N_SOURCE_BACKGROUND = 300
 CHECKPOINTS = (6, 10, 15, 20, 30, 40, 50, 60)
 GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
 BATCH = ("NOTR", "Multi-KT")
-# The other way, where the paper is read in two: Sec. 2.2, and Eq. 13 with features over √k.
+# Variants where the paper is ambiguous: priors with intercepts (Sec. 2.2), features / √k (Eq. 13).
 INTERCEPT, SCALED = ", with intercepts", ", scaled"
 MULTIPLES = np.linspace(1.0, 10.0, 37)
 
@@ -56,7 +56,7 @@ class Sources:
 
 
 def learn_sources(positives: Sequence[Any], background: Any) -> Sources:
-    """One source per class, all with the C of least leave-one-out hinge loss."""
+    """Train one source per class, all with the C of lowest leave-one-out hinge loss."""
     X = np.concatenate([background, *positives])
     gamma = 1.0 / mean_squared_distance(X)
     K = rbf(X, X, gamma)
@@ -91,7 +91,7 @@ def learn_sources(positives: Sequence[Any], background: Any) -> Sources:
 
 @dataclass(frozen=True)
 class Task:
-    """One ordering of one target: kernel rows, labels, and the sources as columns see them."""
+    """One sample order of one target: kernel rows, labels, and priors as weights over columns."""
 
     train: Examples
     test: Examples
@@ -108,10 +108,10 @@ def make_task(
     n_train: int = N_TRAIN,
     n_test: int = N_TEST,
 ) -> Task:
-    """Draw and order samples; a positive is always followed by a negative.
+    """Draw and order the samples of a task; each positive is followed by a negative.
 
-    The test set has as many negatives as positives; fewer than ``n_test`` of each where the class
-    is small.
+    The test set has equally many negatives and positives, fewer than ``n_test`` of each if the
+    class is small.
     """
     n_test = min(n_test, len(positives) - n_train, len(negatives) - n_train)
     X = np.concatenate([positives, negatives])
@@ -135,10 +135,10 @@ def make_task(
 
 
 def contenders(task: Task, penalty: str) -> dict[str, Callable[[], Any]]:
-    """Every method of the paper on the same priors; and where there is a choice, the other way."""
+    """Factories of every method of the paper, with the same priors, and of its variants."""
     steps: dict[str, Any] = {"C": 1.0, "kernel": "precomputed", "fit_intercept": False}
     online: dict[str, Any] = {"online": PassiveAggressive(**steps), "positive": True}
-    opening = online | {"n_first": N_FIRST, "batch_C": task.C, "penalty": penalty}
+    warm_up = online | {"n_first": N_FIRST, "batch_C": task.C, "penalty": penalty}
     batch: dict[str, Any] = {"C": task.C, "kernel": "precomputed", "positive": True}
     known: dict[str, Any] = {"prior_models": task.prior_models}
     without, with_intercepts = ({**known, "prior_intercepts": given} for given in (False, True))
@@ -155,9 +155,9 @@ def contenders(task: Task, penalty: str) -> dict[str, Callable[[], Any]]:
         "PA": lambda: PassiveAggressive(positive=True, **steps),
         "OTL": lambda: otl(without),
         "M-OTL": lambda: otl(without, "each"),
-        "TR-OTL": lambda: OnlineTransfer(sources="multi_kt", **known, **opening),
-        "TROL": lambda: TROL(**known, **opening),
-        "TROL+": lambda: TROLPlus(**known, **opening),
+        "TR-OTL": lambda: OnlineTransfer(sources="multi_kt", **known, **warm_up),
+        "TROL": lambda: TROL(**known, **warm_up),
+        "TROL+": lambda: TROLPlus(**known, **warm_up),
         "TROL+ (priors)": lambda: trol_plus_priors(without, scaled=False),
         f"TROL+ (priors){SCALED}": lambda: trol_plus_priors(without),
         f"OTL{INTERCEPT}": lambda: otl(with_intercepts),
@@ -168,14 +168,14 @@ def contenders(task: Task, penalty: str) -> dict[str, Callable[[], Any]]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of one method on one task, at each checkpoint: mistakes since sample 7, and recognition."""
+    """Mistakes since sample 7 and recognition rate of one method on one task, by checkpoint."""
 
     mistakes: list[float]
     recognition: list[float]
 
 
 def run(learner: Any, task: Task, *, batch: bool) -> Outcome:
-    """Ask about each sample, then teach it; ask about the test set at the checkpoints."""
+    """Predict each sample, then learn it; evaluate on the test set at the checkpoints."""
     everything = np.arange(len(task.train))
     if batch:
         curve = checkpointed(
@@ -193,9 +193,9 @@ def run(learner: Any, task: Task, *, batch: bool) -> Outcome:
 
 
 def bound_of_trol_plus(task: Task, penalty: str) -> float:
-    """Theorem 1: the most mistakes TROL+ can make on samples 7 to 60.
+    """Upper bound on the mistakes of TROL+ on samples 7 to 60 (Theorem 1).
 
-    It holds for every u; this is the least among multiples of w'_1, what Multi-KT knew alone.
+    It holds for every u; returned is the lowest among multiples of w'_1, the solution of Multi-KT.
     """
     start = contenders(task, penalty)["Multi-KT"]()
     start.partial_fit(task.train.X[:N_FIRST], task.train.y[:N_FIRST])
@@ -206,7 +206,7 @@ def bound_of_trol_plus(task: Task, penalty: str) -> float:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One method over many tasks; arrays of shape (tasks, checkpoints)."""
+    """Results of one method on many tasks; arrays of shape (tasks, checkpoints)."""
 
     mistakes: Array
     recognition: Array
@@ -224,7 +224,7 @@ class Comparison:
 def compare(
     tasks: Iterable[Task], penalty: str, names: Sequence[str] | None = None
 ) -> dict[str, Comparison]:
-    """Every method, or those named, on every task."""
+    """Run every method, or those in ``names``, on every task."""
     outcomes: dict[str, list[Outcome]] = {}
     for task in tasks:
         for name, make in contenders(task, penalty).items():
@@ -243,7 +243,7 @@ def _standard_error(values: Array) -> float:
 
 
 def split_background(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Negatives of the sources, and negatives of the targets."""
+    """Split background samples into negatives of the sources and of the targets."""
     shuffled = X[rng.permutation(len(X))]
     half = min(N_SOURCE_BACKGROUND, len(X) // 2)
     return shuffled[:half], shuffled[half:]
