@@ -64,13 +64,13 @@ def unpack(archive: Path, folder: Path) -> None:
             for number, member in enumerate(members):
                 if number >= MOST_MEMBERS:
                     raise UnsafeArchive(f"{archive} holds more than {MOST_MEMBERS} members")
-                path = folder / _place(archive, member)
+                path = folder / _member_path(archive, member)
                 if member.is_folder:
                     path.mkdir(parents=True, exist_ok=True)
                     continue
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with member.opened() as source, path.open("xb") as target:
-                    left -= _copied(source, target, left, archive)
+                    left -= _copy(source, target, left, archive)
     except EverlearnError:
         raise
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
@@ -86,7 +86,7 @@ def unpack(archive: Path, folder: Path) -> None:
         raise WrongPack(f"{archive} cannot be unpacked: {reason}") from None
 
 
-def _place(archive: Path, member: _Member) -> PurePosixPath:
+def _member_path(archive: Path, member: _Member) -> PurePosixPath:
     """Relative path of a member; raises UnsafeArchive if it is not below the folder."""
     path = PurePosixPath(member.name)
     foreign = path.is_absolute() or ".." in path.parts or "\\" in member.name
@@ -99,15 +99,15 @@ def _place(archive: Path, member: _Member) -> PurePosixPath:
     return path
 
 
-def _copied(source: IO[bytes], target: IO[bytes], left: int, archive: Path) -> int:
+def _copy(source: IO[bytes], target: IO[bytes], left: int, archive: Path) -> int:
     """Copy a file of at most ``left`` bytes; return its size."""
     copied = 0
     while chunk := source.read(CHUNK):
         copied += len(chunk)
         if copied > left:
             raise UnsafeArchive(
-                f"{archive} grows to more than {MOST_TIMES_LARGER} times its size; "
-                "it is not what it should be"
+                f"{archive} grows to more than {MOST_TIMES_LARGER} times its size, "
+                "the limit for an archive of images"
             )
         target.write(chunk)
     return copied

@@ -26,7 +26,7 @@ from everlearn_papers.data.archives import unpack
 from everlearn_papers.errors import DamagedDownload, UnsafeArchive, WrongPack
 
 CHUNK = 1 << 20
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 MOST_BYTES = 32 << 30
 # Hash algorithm by the number of hexadecimal digits.
 CHECKSUMS = {32: "md5", 64: "sha256"}
@@ -216,7 +216,7 @@ def get(name: str, progress: Progress | None = None) -> Path:
     target = folders()[0] / source.place
     # Same file system as the target, so that one rename completes it.
     work = target.with_name(f".{source.place}.fetching")
-    made = _made(work)
+    created = _create_folders(work)
     try:
         fetched = [fetch(address, sum_, work, progress) for address, sum_ in source.files.items()]
         complete = work / "complete"
@@ -234,10 +234,10 @@ def get(name: str, progress: Progress | None = None) -> Path:
         shutil.rmtree(work)
         raise
     finally:
-        _remove_empty(made)
+        _remove_empty(created)
 
 
-def _made(work: Path) -> list[Path]:
+def _create_folders(work: Path) -> list[Path]:
     """Create a folder and its parents; return the created ones, innermost first."""
     missing = [folder for folder in (work, *work.parents) if not folder.exists()]
     try:
@@ -287,7 +287,7 @@ def fetch(address: str, checksum: str, folder: Path, progress: Progress | None =
     if found != checksum:
         part.unlink()
         raise DamagedDownload(
-            f"{address} has the {CHECKSUMS[len(checksum)]} sum {found}, expected was {checksum}; "
+            f"{address} has the {CHECKSUMS[len(checksum)]} sum {found}, expected {checksum}; "
             "nothing was kept, try again later"
         )
     part.replace(path)
@@ -305,55 +305,59 @@ def _sum(path: Path, like: str) -> str:
 
 def _download(address: str, part: Path, progress: Progress | None) -> None:
     """Download to ``part``, continuing from its current length."""
-    begun = part.stat().st_size if part.exists() else 0
-    headers = {"User-Agent": "everlearn"} | ({"Range": f"bytes={begun}-"} if begun else {})
+    offset = part.stat().st_size if part.exists() else 0
+    headers = {"User-Agent": "everlearn"} | ({"Range": f"bytes={offset}-"} if offset else {})
     try:
         request = urllib.request.Request(address, headers=headers)
-        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-            there = begun if _goes_on(answer, begun) else 0
-            total = _whole_length(answer, there, address)
-            with part.open("ab" if there else "wb") as file:
-                while chunk := answer.read(CHUNK):
-                    there += len(chunk)
-                    if there > MOST_BYTES:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+            received = offset if _resumes(response, offset) else 0
+            total = _total_length(response, received, address)
+            with part.open("ab" if received else "wb") as file:
+                while chunk := response.read(CHUNK):
+                    received += len(chunk)
+                    if received > MOST_BYTES:
                         raise DamagedDownload(
-                            f"{address} does not end: it is not what it should be"
+                            f"{address} does not end within the limit of {MOST_BYTES} bytes"
                         )
                     file.write(chunk)
                     if progress:
-                        progress(part.stem, there, total)
+                        progress(part.stem, received, total)
     except DamagedDownload:
         raise  # a subclass of OSError, caught below
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and begun:  # the file is already complete
+        if error.code == 416 and offset:  # the file is already complete
             return
         raise CannotRead(f"{address} cannot be fetched: {error}; try again later") from None
     except (OSError, HTTPException, ValueError) as error:
-        raise CannotRead(f"{address} cannot be fetched: {error}; {_go_on(part)}") from None
-    if total is not None and there < total:
-        raise CannotRead(f"{address} ended after {there} of {total} bytes; {_go_on(part)}")
+        raise CannotRead(f"{address} cannot be fetched: {error}; {_retry_advice(part)}") from None
+    if total is not None and received < total:
+        raise CannotRead(
+            f"{address} ended after {received} of {total} bytes; {_retry_advice(part)}"
+        )
 
 
-def _whole_length(answer: Any, there: int, address: str) -> int | None:
+def _total_length(response: Any, received: int, address: str) -> int | None:
     """Total length of the file; None if the server sends no valid Content-Length."""
-    said = answer.headers.get("Content-Length") or ""
-    if not (said.isascii() and said.isdigit() and len(said) < 20):
+    declared = response.headers.get("Content-Length") or ""
+    if not (declared.isascii() and declared.isdigit() and len(declared) < 20):
         return None
-    if there + int(said) > MOST_BYTES:
-        raise DamagedDownload(f"{address} would have {said} bytes: it is not what it should be")
-    return there + int(said)
+    if received + int(declared) > MOST_BYTES:
+        raise DamagedDownload(
+            f"{address} would have {declared} bytes, more than the limit of {MOST_BYTES}"
+        )
+    return received + int(declared)
 
 
-def _goes_on(answer: Any, begun: int) -> bool:
-    """Whether the server resumes at byte ``begun``."""
-    sent: str = answer.headers.get("Content-Range", "")
-    return begun > 0 and answer.status == 206 and sent.startswith(f"bytes {begun}-")
+def _resumes(response: Any, offset: int) -> bool:
+    """Whether the server resumes at byte ``offset``."""
+    sent: str = response.headers.get("Content-Range", "")
+    return offset > 0 and response.status == 206 and sent.startswith(f"bytes {offset}-")
 
 
-def _go_on(part: Path) -> str:
+def _retry_advice(part: Path) -> str:
     if part.exists() and part.stat().st_size:
-        return "what arrived is kept, the same command goes on from there"
+        return "the partial download is kept; run the same command to continue"
     return "try again later"
 
 
