@@ -25,10 +25,10 @@ def sectors(n: int, seed: int) -> Vectors:
     )
 
 
-@pytest.mark.parametrize("anew", [False, True])
-def test_after_each_task_a_learner_knows_all_classes_so_far_and_no_other(anew):
+@pytest.mark.parametrize("retrain", [False, True])
+def test_after_each_task_a_learner_knows_all_classes_so_far_and_no_other(retrain):
     taught, asked = sectors(40, 0), sectors(30, 1)
-    _, course = streamed(NearestClassMean, taught, asked, TASKS, anew=anew)
+    _, course = streamed(NearestClassMean, taught, asked, TASKS, retrain=retrain)
     for n_seen, accuracy in zip((2, 4, 6), course.accuracies, strict=True):
         known, questions = taught.only(taught.y < n_seen), asked.only(asked.y < n_seen)
         means = np.array([known.X[known.y == label].mean(axis=0) for label in range(n_seen)])

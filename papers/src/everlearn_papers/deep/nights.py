@@ -1,12 +1,11 @@
-"""Consolidation on CIFAR-100: stream only, stream and two consolidations, offline.
+"""Consolidation on CIFAR-100: accuracy before and after training the network further.
 
-Half of the classes are the base. The others come in two sessions. After each session the network
-may be trained further on the pictures kept of every class so far (a "night" in the results); then
-all that is kept is embedded anew and the learner is taught from it. ``kept`` says how many pictures
-of a class are kept. In a session the learner is taught every picture but those held out, kept or
-not; taught only what is kept, it may know less in a better network. A tenth of what is kept is held
-out of everything, and the network is replaced only if answers about it are better than before by
-more than chance.
+Half of the classes are the base; the others come in two sessions. After each session the network is
+trained further on the ``kept`` pictures stored of every class so far (a "night" in the result
+keys), and a new learner is trained on their new embeddings. During a session the learner is
+trained on every picture that is not held out, stored or not, so it may be more accurate than one
+trained on the stored pictures in a better network. A tenth of the stored pictures is held out of
+all training; the network is replaced only if accuracy on them improves significantly.
 """
 
 from dataclasses import replace
@@ -24,18 +23,18 @@ from everlearn_papers.deep.cifar import Scale, base_embedder, pictures
 from everlearn_papers.deep.incremental import Pictured
 from everlearn_papers.deep.race import HELD_OUT_EVERY as BASE_HELD_OUT_EVERY
 
-DAYS = 2
+SESSIONS = 2
 HELD_OUT_EVERY = 10
 
 
 def nights(
     scale: Scale, folder: Path, kept: int, *, epochs: int = CONSOLIDATION.epochs
 ) -> dict[str, Any]:
-    """Accuracy on all classes so far: after the base, before and after each consolidation."""
+    """Return accuracy on all classes so far: after the base, and around each consolidation."""
     train, test = pictures(scale)
     embedder = base_embedder(scale, folder)
     recipe = replace(CONSOLIDATION, epochs=epochs, seed=scale.seed)
-    per_day = (scale.n_classes - scale.base) // DAYS
+    per_session = (scale.n_classes - scale.base) // SESSIONS
     known = list(range(scale.base))
     held = _held(train, kept)
     few = kept - int(held[train.slots == 0].sum())
@@ -49,18 +48,19 @@ def nights(
         "mornings": [],
         "nights": [],
     }
-    for day in range(DAYS):
-        today = list(range(scale.base + day * per_day, scale.base + (day + 1) * per_day))
-        known += today
-        lesson = train.of(today)
-        learner.partial_fit(embedder.embed(lesson.pixels).astype(np.float64), lesson.slots)
+    for session in range(SESSIONS):
+        start = scale.base + session * per_session
+        new = list(range(start, start + per_session))
+        known += new
+        batch = train.of(new)
+        learner.partial_fit(embedder.embed(batch.pixels).astype(np.float64), batch.slots)
         record["evenings"].append(_accuracy(embedder, learner, test.of(known)))
         begin = perf_counter()
         in_store = _few(train.of(known), few)
         trained = trained_further(embedder, in_store.pixels, in_store.slots, recipe)
-        rested = _taught(trained, in_store)
+        retrained = _taught(trained, in_store)
         before = _hits(embedder, learner, asked.of(known))
-        after = _hits(trained, rested, asked.of(known))
+        after = _hits(trained, retrained, asked.of(known))
         taken = better_than_chance(before, after)
         record["nights"].append(
             {
@@ -68,17 +68,20 @@ def nights(
                 "after": float(after.mean()),
                 "taken": taken,
                 "seconds": perf_counter() - begin,
-                "morning if taken": _accuracy(trained, rested, test.of(known)),
+                "morning if taken": _accuracy(trained, retrained, test.of(known)),
             }
         )
         if taken:
-            embedder, learner = trained, rested
+            embedder, learner = trained, retrained
         record["mornings"].append(_accuracy(embedder, learner, test.of(known)))
     return record
 
 
 def _held(train: Pictured, kept: int) -> NDArray[np.bool_]:
-    """A tenth of the pictures kept of every class, of those the base network never saw."""
+    """Return the mask of held-out pictures: of each class a tenth of those kept.
+
+    They are chosen from pictures that were held out of base training.
+    """
     held = np.zeros(len(train.slots), dtype=bool)
     for slot in np.unique(train.slots):
         unseen = np.flatnonzero(train.slots == slot)[::BASE_HELD_OUT_EVERY]
@@ -90,9 +93,9 @@ def _learner() -> RecursiveRLSC:
     return RecursiveRLSC(regularization="auto", recoding=0.0)
 
 
-def _taught(embedder: Any, lesson: Pictured) -> RecursiveRLSC:
+def _taught(embedder: Any, batch: Pictured) -> RecursiveRLSC:
     learner = _learner()
-    learner.partial_fit(embedder.embed(lesson.pixels).astype(np.float64), lesson.slots)
+    learner.partial_fit(embedder.embed(batch.pixels).astype(np.float64), batch.slots)
     return learner
 
 

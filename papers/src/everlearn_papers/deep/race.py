@@ -1,9 +1,10 @@
-"""All rivals, and how each is run: its learning rate and strength by search, then the whole course.
+"""The rivals and how each is run: a search of its settings, then all tasks.
 
-The same network and the same tasks for each; twenty kept pictures of a class for those that keep
-any. Those that rehearse and distil (``patient``) have as many epochs a task as they are published
-with (60), the others as many as change anything for them. The search holds every twentieth picture
-of a class out and asks about those; the course learns all, and is asked about the test pictures.
+All have the same network and tasks, and twenty stored pictures per class if they store any.
+Methods with rehearsal and distillation (``patient``) train for the published 60 epochs per task,
+the others for as many as still change their results. The search holds out every twentieth picture
+of a class and scores on those; the final run learns all pictures and is scored on the test set.
+``strength`` is the regularization or distillation weight.
 """
 
 from collections.abc import Callable
@@ -31,10 +32,10 @@ HELD_OUT_EVERY = 20
 
 @dataclass(frozen=True)
 class Contender:
-    """A rival and the strengths among which the search chooses.
+    """A rival, its settings, and the candidate regularization weights of its search.
 
-    A ``patient`` one gains from many epochs a task. Its search is a list of trials, pairs of rate
-    and strength, each of which can run beside the others.
+    A ``patient`` rival gains from many epochs per task. Its search is a list of ``trials``, pairs
+    of rate and distillation weight, which can run in parallel.
     """
 
     make: Callable[..., Rival]
@@ -70,32 +71,32 @@ RATES = (0.001, 0.003, 0.01)
 
 
 def by_number(train: Pictured) -> tuple[Pictured, Pictured]:
-    """Every twentieth picture of a class held out."""
+    """Split off every twentieth picture of a class; return the rest and those."""
     return train.divided(HELD_OUT_EVERY)
 
 
 @dataclass(frozen=True)
 class Race:
-    """A rival's way through some tasks, at any rate and strength.
+    """A rival with its network, tasks and data, to be run at any settings.
 
     Parameters
     ----------
     contender : Contender
     classifier : Classifier
-        The network it starts from; not changed.
+        The initial network; not changed.
     recipe : Recipe
-        How each task is trained; its learning rate is searched for.
+        How each task is trained; its learning rate is replaced by the one searched.
     tasks : list of lists of classes
     train, test : Pictured
     device : torch.device
     searched_tasks : int
-        How many tasks after the first the search runs through.
+        Number of tasks after the first that the search runs.
     watched : dict
-        By class, what rivals noted while the base network was trained.
+        Statistics of the base training, by name of the rival's class.
     begun : bool
-        Whether the network is trained on the first task already.
+        Whether the network is already trained on the first task.
     divide : callable
-        Training pictures to learn from while searching, and those held out.
+        Splits the training pictures into those learned in the search and those held out.
     """
 
     contender: Contender
@@ -111,12 +112,12 @@ class Race:
     divide: Callable[[Pictured], tuple[Pictured, Pictured]] = by_number
 
     def trial(self, rate: float, strength: float) -> Course:
-        """The first tasks without the pictures held out, asked about these."""
+        """Run the first tasks without the held-out pictures and score on those."""
         learned, held = self.divide(self.train)
         return self._course(rate, strength, self.tasks[: self.searched_tasks + 1], learned, held)
 
     def course(self, rate: float, strength: float) -> Course:
-        """All tasks and pictures, asked about the test pictures."""
+        """Run all tasks on all training pictures and score on the test pictures."""
         return self._course(rate, strength, self.tasks, self.train, self.test)
 
     def _course(
@@ -145,14 +146,14 @@ class Race:
 
 
 def raced(race: Race, choice: Choice | None = None) -> dict[str, Any]:
-    """One rival through all tasks, with the search for its rate and strength if none is given."""
+    """Run one rival through all tasks, after a search of its settings if none are given."""
     begin = perf_counter()
     choice = choice or chosen(race.trial, RATES, race.contender.strengths)
     searched = perf_counter() - begin
     for rate, strength in choice.in_order():
         try:
             best = race.course(rate, strength)
-        except NotFinite:  # it held for the tasks searched, and not for all
+        except NotFinite:  # diverged on a task after those searched
             continue
         choice = replace(choice, learning_rate=rate, strength=strength)
         return {
@@ -161,11 +162,11 @@ def raced(race: Race, choice: Choice | None = None) -> dict[str, Any]:
             "search seconds": searched,
             "epochs": race.recipe.epochs,
         }
-    raise NotFinite("every candidate of the search ran away; try lower rates")
+    raise NotFinite("every candidate of the search diverged; try lower rates")
 
 
 def best_of(tried: dict[str, float]) -> Choice:
-    """The choice that trials, by rate and strength, come to."""
+    """Return the best of the trials, keyed by "rate strength"; ties take the middle one."""
     best = max(tried.values())
     equal = sorted(tuple(map(float, key.split())) for key, value in tried.items() if value == best)
     rate, strength = equal[len(equal) // 2]

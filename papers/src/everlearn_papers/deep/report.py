@@ -1,9 +1,9 @@
-"""What ``benchmarks/deep.py`` found, as a report with figures.
+"""Report, with figures, of the results of ``benchmarks/deep.py``.
 
     python -m everlearn_papers.deep.report FOLDER
 
-reads ``results.json`` of a folder and writes ``report.md`` and the figures beside it. The file has
-two parts: ``runs``, each with its date, device and command; and ``found``, what each job gave.
+reads ``results.json`` of a folder and writes ``report.md`` and the figures beside it. Its main
+parts are ``runs``, each with its date, device and command, and ``found``, each job's results.
 """
 
 import json
@@ -29,7 +29,7 @@ IN_FIGURE = ("SLDA (plastic)", "iCaRL", "End-to-End", "ExStream", "Fine-tuning (
 
 
 def figures(found: Found) -> dict[str, Any]:
-    """Fig. 1, Fig. 3, and consolidation."""
+    """Return the plots of Fig. 1, Fig. 3 and consolidation by file name."""
     rows = courses(found)
     shown = {name: [rows[name]["top5"]] for name in IN_FIGURE if name in rows}
     shown[OFFLINE] = [rows[OFFLINE]["top5"]]
@@ -67,20 +67,22 @@ def figures(found: Found) -> dict[str, Any]:
         if key.startswith("nights:") and "error" not in run
     }
     if days:
-        nights = plots.learning_curves(
+        consolidation = plots.learning_curves(
             [0, 1, 1.4, 2, 2.4],
             days,
             x_label="sessions, each followed by a consolidation",
             y_label="accuracy",
         )
-        nights.axes[0].axhline(found["joint:"]["accuracy"], color="grey", lw=1, label="offline")
-        plots.one_legend(nights, nights.axes, n_columns=3)
-        drawn["nights"] = nights
+        consolidation.axes[0].axhline(
+            found["joint:"]["accuracy"], color="grey", lw=1, label="offline"
+        )
+        plots.one_legend(consolidation, consolidation.axes, n_columns=3)
+        drawn["nights"] = consolidation
     return drawn
 
 
 def text(results: dict[str, Any]) -> str:
-    """The report, from what was measured alone."""
+    """Return the report as Markdown, computed from the results only."""
     found, scale = results["found"], results["scale"]
     joint, base = found["joint:"], found["base:"]
     lines = [f"# {TITLE}", ""]
@@ -238,7 +240,7 @@ def _listed(values: tuple[float, ...]) -> str:
 
 
 def write(folder: Path) -> None:
-    """``report.md`` and the figures, from ``results.json`` in the same folder."""
+    """Write ``report.md`` and the figures from ``results.json`` in the same folder."""
     results = json.loads((folder / "results.json").read_text("utf-8"))
     for name, drawn in figures(results["found"]).items():
         drawn.savefig(folder / f"{name}.png", dpi=DOTS_PER_INCH)

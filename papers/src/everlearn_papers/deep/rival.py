@@ -1,18 +1,18 @@
-"""What the rivals of streaming learning share: one network, one loop over tasks, one budget.
+"""Training loop shared by the class-incremental methods that streaming learning is compared with.
 
-A rival starts from a network that was trained on base classes, is shown one task after the other
-(the pictures of some new classes, as often as its recipe says) and can be asked after each. What a
-rival does differently is at most five things, each a method of its own:
+A rival starts from a network trained on the base classes, learns one task after the other (pictures
+of new classes, for the epochs of its recipe) and can be tested after each. Methods override at most
+five hooks:
 
-    loss               what is minimised over a batch
-    change_gradients   what happens to the gradient before a step      (penalties, projections)
-    after_step         what is noted after a step                      (path integrals)
-    materials          what a task's batches are drawn from            (replay)
-    end_task           what is kept when a task is over                (importances, exemplars)
+    loss               the loss of a batch
+    change_gradients   changes of the gradient before a step           (penalties, projections)
+    after_step         statistics recorded after a step                (path integrals)
+    materials          the examples a task's batches are drawn from    (replay)
+    end_task           what is stored at the end of a task             (importances, exemplars)
 
-Outputs are in the order in which classes arrive. With ``outputs="task"`` the loss compares the
-classes of the current task alone (one head per task, as the regularising rivals are published);
-with ``"seen"`` all classes so far.
+Outputs are in the order in which classes arrive. With ``outputs="task"`` the loss compares only the
+classes of the current task (one head per task, as the regularization methods are published); with
+``"seen"`` all classes so far.
 """
 
 import copy
@@ -57,7 +57,7 @@ class Materials(Protocol):
 
 
 class Rows:
-    """Vectors where pictures are expected: MNIST for a network without convolutions."""
+    """Labelled vectors in place of pictures: MNIST for a network without convolutions."""
 
     def __init__(self, pixels: Tensor, slots: Tensor) -> None:
         self.pixels, self.slots = pixels, slots
@@ -83,22 +83,22 @@ class Rows:
 
 
 class Rival:
-    """Fine-tuning: the loop with nothing done against forgetting.
+    """Fine-tuning: the training loop without any measure against forgetting.
 
     Parameters
     ----------
     base : Classifier
-        The network every rival starts from; copied.
+        The base network; copied.
     recipe : Recipe
         How each task is trained.
     strength : float
-        Of whatever a rival does against forgetting.
+        Regularization or distillation weight of the term against forgetting.
     kept : int
-        Examples kept of each class, for rivals that keep any.
+        Number of examples stored per class, for rivals that store any.
     outputs : {"task", "seen"}
         Which classes the loss compares.
     optimiser : callable, optional
-        Makes the optimiser of a task, where the published one is not SGD with momentum.
+        Factory of each task's optimiser; by default SGD with momentum.
     """
 
     keeps_examples = False
@@ -119,20 +119,20 @@ class Rival:
         self.kept = kept
         self.outputs = outputs
         self.tasks: list[Tensor] = []
-        # First class and the one after the last, of each task: known without asking the device.
+        # Half-open range of each task's classes, on the host to avoid device synchronisation.
         self.spans: list[tuple[int, int]] = []
         self._optimiser = optimiser
         self.generator = torch.Generator().manual_seed(recipe.seed)
 
-    # The loop.
+    # Training loop.
 
     def start(self, base: Materials, classes: Sequence[int]) -> None:
-        """Take note of the base task, on which the network is trained already."""
+        """Register the base task, on which the network is already trained."""
         self._open_task(base, classes)
         self.end_task(base)
 
     def learn(self, task: Materials, classes: Sequence[int]) -> None:
-        """Learn a task: examples of these classes, as often as the recipe says."""
+        """Train on a task's examples of these classes, as set by the recipe."""
         self._open_task(task, classes)
         self.begin_task(task)
         optimizer = self.make_optimizer()
@@ -143,20 +143,20 @@ class Rival:
     def descend(
         self, materials: Materials, optimizer: torch.optim.Optimizer, recipe: Recipe
     ) -> None:
-        """All epochs of a recipe over some examples."""
+        """Train for all epochs of a recipe; raise NotFinite if the loss diverges."""
         for number in range(recipe.epochs):
             with tuned(materials.device):
                 loss = self._one_epoch(number, materials, optimizer, recipe)
             if not torch.isfinite(loss):
                 raise NotFinite(
-                    f"{type(self).__name__} ran away at learning rate {recipe.learning_rate:g} and "
-                    f"strength {self.strength:g}; try a smaller one of either"
+                    f"{type(self).__name__} diverged at learning rate {recipe.learning_rate:g} and "
+                    f"regularization weight {self.strength:g}; reduce one of them"
                 )
 
     def _one_epoch(
         self, number: int, materials: Materials, optimizer: torch.optim.Optimizer, recipe: Recipe
     ) -> Tensor:
-        """One pass over the examples; the last loss."""
+        """Train for one pass over the examples and return the last loss."""
         steps = materials.steps(recipe)
         loss = torch.zeros(())
         self.classifier.train()
@@ -177,7 +177,7 @@ class Rival:
             return self._optimiser(self.classifier.parameters(), lr=self.recipe.learning_rate)
         return optimiser(self.classifier, self.recipe)
 
-    # What a rival may do differently.
+    # Hooks that subclasses override.
 
     def loss(self, pictures: Tensor, slots: Tensor) -> Tensor:
         scores = self.masked(self.classifier(pictures), self.tasks[-1])
@@ -200,33 +200,33 @@ class Rival:
     def end_task(self, task: Materials) -> None:
         pass
 
-    # Asking.
+    # Prediction.
 
     def scores(self, asked: Materials) -> Tensor:
-        """One row per example, one column per class in the order of arrival."""
+        """Return one row per example, one column per class in order of arrival."""
         return outputs(self.classifier, asked)  # type: ignore[arg-type]
 
     # Memory.
 
     def bytes_kept(self) -> int:
-        """What is held beside the network itself."""
+        """Return the bytes stored in addition to the network."""
         held = [value for value in vars(self).values() if isinstance(value, (Tensor, dict))]
         tensors = [t for value in held for t in _tensors_in(value)]
         return sum(t.numel() * t.element_size() for t in tensors)
 
-    # Inside.
+    # Internal.
 
     @property
     def all_seen(self) -> bool:
         return self.outputs == "seen"
 
     def masked(self, scores: Tensor, classes: Tensor) -> Tensor:
-        """Scores with those of other tasks' classes out of the running."""
+        """Return scores with −inf for classes other than ``classes``, unless all are compared."""
         if self.all_seen:
             return scores
-        shut = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
-        shut[classes] = False
-        return scores.float().masked_fill(shut, -torch.inf)
+        excluded = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
+        excluded[classes] = False
+        return scores.float().masked_fill(excluded, -torch.inf)
 
     def _open_task(self, task: Materials, classes: Sequence[int]) -> None:
         self.tasks.append(torch.as_tensor(list(classes), device=task.device))
@@ -235,7 +235,7 @@ class Rival:
 
 
 def grow(classifier: Classifier, n_classes: int, seed: int) -> None:
-    """Give the output layer rows for new classes; old rows stay as they are."""
+    """Add rows for new classes to the output layer; existing rows are unchanged."""
     old = classifier.output
     if n_classes <= old.out_features:
         return
@@ -250,33 +250,33 @@ def grow(classifier: Classifier, n_classes: int, seed: int) -> None:
 
 
 def weights_of(module: nn.Module) -> Weights:
-    """A copy of all parameters by name."""
+    """Return a copy of all parameters by name."""
     names, values = zip(*((n, p.detach()) for n, p in module.named_parameters()), strict=True)
     return dict(zip(names, torch._foreach_add(values, 0.0), strict=True))
 
 
 def gradients_of(module: nn.Module) -> Weights:
-    """A copy of the gradients of all parameters that have one, by name."""
+    """Return a copy of all existing gradients by parameter name."""
     named = [(n, p.grad) for n, p in module.named_parameters() if p.grad is not None]
     names, values = zip(*named, strict=True)
     return dict(zip(names, torch._foreach_add(values, 0.0), strict=True))
 
 
 def steps_made(module: nn.Module, before: Weights) -> Weights:
-    """How far each parameter is from where it was."""
+    """Return the change of each parameter since ``before``."""
     now = [p.detach() for name, p in module.named_parameters() if name in before]
     return dict(zip(before, torch._foreach_sub(now, list(before.values())), strict=True))
 
 
 def add_product(total: Weights, a: Weights, b: Weights, factor: float = 1.0) -> None:
-    """Total ← total + factor · a · b, weight by weight, for those that ``a`` has."""
+    """Add factor · a · b elementwise to ``total``, in place, for the names in ``a``."""
     torch._foreach_addcmul_(
         [total[name] for name in a], list(a.values()), [b[name] for name in a], value=factor
     )
 
 
 def fitted(kept: Tensor, like: Tensor) -> Tensor:
-    """Numbers kept for a parameter that has grown since, with zeros for what is new."""
+    """Return values stored for a parameter, padded with zeros for rows added since."""
     if kept.shape == like.shape:
         return kept
     wider = torch.zeros_like(like)
@@ -285,7 +285,7 @@ def fitted(kept: Tensor, like: Tensor) -> Tensor:
 
 
 def joined(task: Materials, pixels: Tensor, slots: Tensor) -> Materials:
-    """A task's examples and others together, of the same kind."""
+    """Return a task's examples together with others of the same kind."""
     both = torch.cat([task.pixels, pixels.to(task.device)])
     labels = torch.cat([task.slots, slots.to(task.device)])
     if isinstance(task, Shown):
@@ -294,7 +294,7 @@ def joined(task: Materials, pixels: Tensor, slots: Tensor) -> Materials:
 
 
 def as_inputs(task: Materials, pixels: Tensor) -> Tensor:
-    """Examples kept as they are stored, as the network takes them."""
+    """Return stored examples as network inputs, normalised if they are pictures."""
     if isinstance(task, Shown):
         return normalised(pixels, task.mean, task.scale)
     return pixels

@@ -1,25 +1,25 @@
 """Riemannian walk, and the EWC++ inside it (Chaudhry et al., ECCV 2018).
 
 EWC++ is EWC with one anchor and a Fisher information that is averaged while learning (their Eq. 4);
-the Riemannian walk adds a score of what each weight did for the loss per distance walked, the
-distance being measured by the Fisher information (their Eq. 7-9):
+the Riemannian walk adds a score: the decrease of the loss due to each weight per distance moved,
+measured in the Fisher metric (their Eq. 7-9):
 
     F ← (1 − α) F + α F_batch                                           every so many steps
     s_i ← s_i + max(0, − Σ g_i Δθ_i) / (F_i Δθ_i² + ξ)                  likewise
     L(θ) = L_now(θ) + λ Σ_i (F_i + s_i) (θ_i − θ*_i)²
 
-F and s are brought to [0, 1] over the whole network when a task ends. ``strength`` is λ. Memory:
-seven numbers per weight.
+F and s are scaled to [0, 1] over the whole network when a task ends. ``strength`` is λ, the
+regularization weight. Memory: seven numbers per weight.
 
 The exemplars that the paper adds to RWALK are left out, as Hayes and Kanan leave them out.
 
-Where implementations differ: this follows the authors' code, by which the published figures were
-made, where it is not what is printed. There α = 0.9 and ξ = 0.001, distances have no factor ½, and
-F_batch is the mean of squared gradients of ten batches, not of examples; in the Riemannian walk
-squared gradients are summed up over the whole task, so that F grows with it. Scores of a new task
-are not averaged with those of the past, but half their sum is added to them: s ← 1.5 s + 0.5 s_new.
-With ξ = 1e-8 and plain averages, permuted MNIST ends six points lower. Avalanche does not
-normalise.
+Where implementations differ: where the authors' code, which produced the published figures,
+deviates from the paper, this follows the code. There α = 0.9 and ξ = 0.001, distances have
+no factor ½, and F_batch is the mean of squared gradients of ten batches, not of examples; in the
+Riemannian walk squared gradients are summed over the whole task, so that F grows with it. Scores
+of a new task are not averaged with those of the past, but half their sum is added to them:
+s ← 1.5 s + 0.5 s_new. With ξ = 1e-8 and plain averages, permuted MNIST ends six points lower.
+Avalanche does not normalise.
 """
 
 import torch
@@ -39,7 +39,7 @@ SHARE, STEPS, DAMPING, TINY = 0.9, 10, 1e-3, 1e-32
 
 
 class OnlineEWC(Anchored):
-    """EWC++: weights are tied by a Fisher information averaged on the way; see the module."""
+    """EWC++: a quadratic penalty weighted by a running average of the Fisher information."""
 
     sums_over_task = False
 
@@ -70,7 +70,7 @@ class OnlineEWC(Anchored):
             self.take_stock()
 
     def take_stock(self) -> None:
-        """The Fisher information anew."""
+        """Update the running Fisher information."""
         fisher, squares = list(self.fisher.values()), list(self._squares.values())
         torch._foreach_mul_(fisher, 1.0 - SHARE)
         torch._foreach_add_(fisher, squares, alpha=SHARE / STEPS)
@@ -92,7 +92,7 @@ class OnlineEWC(Anchored):
 
 
 class RiemannianWalk(OnlineEWC):
-    """Weights are tied by Fisher information and by what they did on the way; see the module."""
+    """Rival with a quadratic penalty weighted by Fisher information and path score."""
 
     sums_over_task = True
 
@@ -119,7 +119,7 @@ class RiemannianWalk(OnlineEWC):
         super().after_step()
 
     def take_stock(self) -> None:
-        """The score of what was walked since the last time, then the Fisher information anew."""
+        """Add the score of the path since the last update, then update the Fisher information."""
         walked = list(steps_made(self.classifier, self._at).values())
         distance = torch._foreach_mul(walked, walked)
         torch._foreach_mul_(distance, list(self.fisher.values()))
@@ -151,7 +151,7 @@ def _zeros(like: Weights) -> Weights:
 
 
 def _to_unit_range(values: Weights) -> Weights:
-    """Brought to [0, 1] by the smallest and the largest of the whole network."""
+    """Scale values to [0, 1] by the minimum and maximum over the whole network."""
     low = torch.stack([v.min() for v in values.values()]).min()
     high = torch.stack([v.max() for v in values.values()]).max()
     return {name: (v - low) / (high - low + TINY) for name, v in values.items()}

@@ -1,10 +1,12 @@
-"""Learning rate and strength of a rival: the same search for each, on pictures held out.
+"""Search of a rival's learning rate and regularization weight on held-out pictures.
 
-The base and the first new tasks are run with a tenth of the new pictures held out. First the
-learning rate is chosen with the strength in the middle of its range, then the strength
-(:mod:`everlearn_papers.grid`). What counts is the accuracy at the end on held-out pictures of all
-classes so far, without being told the task or, for columns in which it is told, with it; test
-pictures have no say. A candidate whose descent runs away counts as nothing.
+The base and the first new tasks are run with some training pictures held out. First the learning
+rate is chosen at the middle regularization weight, then the weight
+(:mod:`everlearn_papers.grid`). The criterion is the final accuracy on held-out pictures of all
+classes so far, without the task given or, for task-aware columns, with it. Test pictures are not
+used. A candidate whose training diverges scores 0.
+
+``strength`` is the regularization or distillation weight; results are stored under that key.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +19,14 @@ from everlearn_papers.grid import search
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and what each candidate came to."""
+    """The chosen settings, and the score of each candidate by "rate strength"."""
 
     learning_rate: float
     strength: float
     tried: dict[str, float]
 
     def in_order(self) -> list[tuple[float, float]]:
-        """Rates and strengths, the best first."""
+        """Return pairs of rate and regularization weight, best first."""
         first = (self.learning_rate, self.strength)
         keys = sorted(self.tried, key=self.tried.__getitem__, reverse=True)
         others = [(float(rate), float(strength)) for rate, strength in map(str.split, keys)]
@@ -38,16 +40,16 @@ def chosen(
     *,
     told: bool = False,
 ) -> Choice:
-    """The learning rate and strength that do best on held-out pictures.
+    """Return the learning rate and regularization weight that are best on held-out pictures.
 
     Parameters
     ----------
     attempt : callable
-        Runs the rival with a learning rate and a strength, and is asked about held-out pictures.
+        Runs the rival at a learning rate and regularization weight; returns its held-out results.
     rates, strengths : sequences
-        Candidates, ascending. The strength in the middle is used while the rate is chosen.
+        Candidates, ascending. The rate is chosen at the middle regularization weight.
     told : bool
-        Choose for questions in which the task is told.
+        Whether the criterion is accuracy with the task given.
     """
     tried: dict[str, float] = {}
 
@@ -57,7 +59,7 @@ def chosen(
             try:
                 course = attempt(rate, strength)
                 tried[key] = (course.told if told else course.accuracies)[-1]
-            except NotFinite:  # a step too large for so stiff a penalty
+            except NotFinite:  # the step was too large for this penalty
                 tried[key] = 0.0
         return tried[key]
 

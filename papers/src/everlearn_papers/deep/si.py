@@ -1,20 +1,20 @@
 """Synaptic intelligence (Zenke, Poole and Ganguli, ICML 2017).
 
-While a task is learned, each weight adds up what its movement did for the loss (their Eq. 3), and
-at the end of the task that becomes an importance (Eq. 5), with a penalty around the last weights
-(Eq. 4):
+While a task is learned, each weight accumulates the decrease of the loss due to its movement (their
+Eq. 3). At the end of the task this gives an importance (Eq. 5), for a penalty around the last
+weights (Eq. 4):
 
     ω_i = − Σ_steps g_i Δθ_i          Ω_i ← Ω_i + ω_i / (Δ_i² + ξ)
     L(θ) = L_now(θ) + c Σ_i Ω_i (θ_i − θ*_i)²
 
 g is the gradient of the loss without the penalty, Δθ the step made, Δ the movement over the task.
-``strength`` is c; ξ = 0.1 (split MNIST in the paper: c = 1, ξ = 0.1 in their code). Cost: three
-operations per weight and step. Memory: five numbers per weight.
+``strength`` is c, the regularization weight; ξ = 0.1 (split MNIST in the paper: c = 1, ξ = 0.1 in
+their code). Cost: three operations per weight and step. Memory: five numbers per weight.
 
 Where implementations differ: a weight whose movement raised the loss has ω < 0; here and in the
-authors' code its importance is cut at zero, in others it is kept and makes the penalty push weights
-away. With momentum the step is not a multiple of the gradient; the step made is what counts. The
-base task counts as any other if the path was followed through it (:meth:`follow`).
+authors' code its importance is clipped at zero; others keep it, so that the penalty pushes weights
+away. With momentum the step is not a multiple of the gradient; the actual step is used. The base
+task is treated like any other if its path is given (:meth:`follow`).
 """
 
 import torch
@@ -34,7 +34,7 @@ DAMPING = 0.1
 
 
 class SynapticIntelligence(Anchored):
-    """Weights are tied by what they did for the loss; see the module."""
+    """Rival with a quadratic penalty weighted by each weight's contribution to the loss."""
 
     def __init__(self, *arguments: object, damping: float = DAMPING, **settings: object) -> None:
         super().__init__(*arguments, **settings)
@@ -72,5 +72,5 @@ class SynapticIntelligence(Anchored):
         self.anchor(importance)
 
     def follow(self, path: Weights, began_at: Weights) -> None:
-        """Take over the path of a training done elsewhere, before :meth:`start`."""
+        """Set the path recorded during base training; call before :meth:`start`."""
         self.path, self.began_at = path, began_at

@@ -1,13 +1,13 @@
-"""Learners on the base network's vectors, class by class, each example seen once.
+"""Learners on the base network's feature vectors, class by class, each example seen once.
 
 The base classes come first, as one block; then the others in tasks of a few classes, each task in a
-random order. Asked after each task as the rivals are. Closed-form learners learn a task at once,
-which for them is the same as one by one.
+random order. Learners are tested after each task, as the rivals are. Closed-form learners are given
+a task as one batch, which is equivalent to its rows one by one.
 
-Rows of vectors are used as the network gives them. A learner that has learning rates is run at each
-of ``RATES``, without every twentieth picture of a class; the rate whose answers about those
-pictures, of the classes so far, are best in the mean over all tasks is the one to report (Ω up to
-its reference). Fine-tuning has two: that of the epochs over the base, and that of single steps.
+Vectors are not normalised. A learner with learning rates is run at each of ``RATES`` with every
+twentieth picture of a class held out. The rate reported has the best accuracy on the held-out
+pictures of the classes so far, averaged over all tasks (Ω without its normalisation). Fine-tuning
+has two rates: for the epochs over the base classes, and for single steps.
 """
 
 from collections.abc import Callable
@@ -44,21 +44,21 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "Offline (layer)": lambda rate: LastLayer(rate, rate),
     "ExStream": lambda rate: ExStream(learning_rate=rate),
 }
-# Learning rates of those that have them: fine-tuning's for the base and for the stream. Each is a
-# job of its own, so that the grids are wide instead of going on where the best is at an end.
+# Candidate learning rates; fine-tuning has those of the base and those of the stream. Each is a
+# separate job, so the grids are fixed and wide instead of extended when the best is at an end.
 RATES: dict[str, tuple[tuple[float, ...], ...]] = {
     "Fine-tuning (layer)": tuple(product((0.001, 0.01, 0.1, 1.0, 10.0), STREAM_RATES)),
     "Offline (layer)": ((0.0001,), (0.001,), (0.01,), (0.1,), (1.0,)),
     "ExStream": ((0.001,), (0.01,), (0.1,), (1.0,)),
 }
-# These are taught everything so far anew at every task.
-ANEW = ("Offline (layer)",)
-# ε of streaming LDA, from the published one on.
+# Learners retrained from scratch at every task on all examples so far.
+RETRAINED = ("Offline (layer)",)
+# Values of ε of streaming LDA, starting at the published one.
 SHARES = (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3)
 
 
 class Vectors(NamedTuple):
-    """Rows and their classes, numbered in the order of arrival."""
+    """Feature vectors and their classes, numbered in order of arrival."""
 
     X: NDArray[Any]
     y: NDArray[Any]
@@ -76,7 +76,7 @@ def course_of(
     rates: tuple[float, ...] = (),
     seed: int = 0,
 ) -> dict[str, Any]:
-    """One learner through all tasks, on the vectors that the stage ``stream`` left."""
+    """Run one learner through all tasks on the vectors written by the stage ``stream``."""
     taught, asked = vectors_in(folder)
     tasks = tasks_of(int(taught.y.max()) + 1, base, step)
     held = np.zeros(len(taught.y), dtype=bool)
@@ -89,7 +89,7 @@ def course_of(
         taught.only(~held),
         asked,
         tasks,
-        anew=name in ANEW,
+        retrain=name in RETRAINED,
         held=taught.only(held),
         seed=seed,
     )
@@ -97,10 +97,10 @@ def course_of(
 
 
 def shrunk_courses(folder: Path, base: int, step: int, *, seed: int = 0) -> dict[str, Any]:
-    """Streaming LDA at several ε (Eq. 6), beside the scale of its vectors, at the end.
+    """Return results of streaming LDA at several ε (Eq. 6), and the mean feature variance.
 
-    ε is absolute, so what it does depends on the variance of the vectors: its mean over the
-    features is given. "oas" chooses ε of the mean variance from the statistics instead.
+    ε is absolute, so its effect depends on the within-class variance of the features. "oas"
+    instead chooses ε, relative to the mean variance, from the statistics.
     """
     taught, asked = vectors_in(folder)
     tasks = tasks_of(int(taught.y.max()) + 1, base, step)
@@ -117,7 +117,7 @@ def shrunk_courses(folder: Path, base: int, step: int, *, seed: int = 0) -> dict
 
 
 def vectors_in(folder: Path) -> tuple[Vectors, Vectors]:
-    """The vectors that the stage ``stream`` left: to teach, and to ask."""
+    """Load the training and test vectors written by the stage ``stream``."""
     with np.load(folder / "vectors.npz", allow_pickle=False) as pack:
         return Vectors(pack["X"], pack["y"]), Vectors(pack["X_test"], pack["y_test"])
 
@@ -128,11 +128,11 @@ def streamed(
     asked: Vectors,
     tasks: list[list[int]],
     *,
-    anew: bool = False,
+    retrain: bool = False,
     held: Vectors | None = None,
     seed: int = 0,
 ) -> tuple[Any, Course]:
-    """A learner taught task by task, or everything so far anew, and how it did after each."""
+    """Train a learner task by task, or from scratch on all so far; return it and its results."""
     rng = np.random.default_rng(seed)
     learner = made()
     course = Course()
@@ -140,9 +140,9 @@ def streamed(
     for classes in tasks:
         seen += classes
         begin = perf_counter()
-        if anew:
+        if retrain:
             learner = made()
-        order = rng.permutation(np.flatnonzero(np.isin(taught.y, seen if anew else classes)))
+        order = rng.permutation(np.flatnonzero(np.isin(taught.y, seen if retrain else classes)))
         _teach(learner, taught.X[order], taught.y[order], np.unique(taught.y))
         course.seconds.append(perf_counter() - begin)
         known = asked.only(np.isin(asked.y, seen))
@@ -157,7 +157,7 @@ def streamed(
 
 
 def wide_ridge(width: int, device: str) -> Any:
-    """RLSC behind random features, computed on a device."""
+    """Return RLSC on random features, on a device."""
     wide = StreamPipeline(
         [
             ("wide", RandomFeatures(n_components=width)),
@@ -175,9 +175,9 @@ def _teach(learner: Any, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]
 
 
 def _scores(learner: Any, X: NDArray[Any], n_seen: int) -> NDArray[np.float64]:
-    """One column per class in the order of arrival, those seen alone."""
+    """Return one column per class seen so far, in order of arrival."""
     scores = np.asarray(learner.decision_function(X.astype(np.float64)), dtype=np.float64)
-    if scores.ndim == 1:  # of two classes, how much rather the second
+    if scores.ndim == 1:  # two classes: the score of the second
         scores = np.column_stack([-scores, scores])
     full = np.full((len(X), int(learner.classes_.max()) + 1), -np.inf)
     full[:, learner.classes_] = scores

@@ -1,4 +1,4 @@
-"""What ``benchmarks/deep.py`` found, as tables: one function each, from what jobs gave alone."""
+"""Tables of the results of ``benchmarks/deep.py``, one function each."""
 
 from typing import Any
 
@@ -30,11 +30,11 @@ RIVALS = (
     "fine-tuning",
 )
 OFFLINE = "Offline (layer)"
-LATER = 25_000  # pictures of the five tasks
+LATER = 25_000  # training pictures of the five tasks
 
 
 def courses(found: Found) -> dict[str, Found]:
-    """Every row of the table of CIFAR-100: learners at their best rate, rivals, offline layer."""
+    """Return the rows of the CIFAR-100 table: learners at their best rate, rivals, offline."""
     rows: dict[str, Found] = {}
     for name in STREAMED:
         _put(rows, name, found.get(f"learner:{name}"))
@@ -48,18 +48,18 @@ def courses(found: Found) -> dict[str, Found]:
 
 
 def best_rate(found: Found, name: str) -> Found | None:
-    """A learner's course at the rates whose Ω on pictures held out is best."""
+    """Return a learner's results at the rates with the best Ω on held-out pictures."""
     ran = [found.get(f"learner:{name}@{joined(rates)}") for rates in RATES[name]]
     return _best_held_out(ran)
 
 
 def best_whole(found: Found) -> Found | None:
-    """The whole network fine-tuned on CIFAR-100, at the rate that is best on pictures held out."""
+    """Return the whole network's results on CIFAR-100 at the rate best on held-out pictures."""
     return _best_held_out(list(whole_runs(found)))
 
 
 def whole_runs(found: Found) -> list[Found]:
-    """The whole network fine-tuned on CIFAR-100, at every rate."""
+    """Return the results of fine-tuning the whole network on CIFAR-100, at every rate."""
     runs = [run for key, run in found.items() if key.startswith("whole:") and "held_out" in run]
     return sorted(runs, key=lambda run: float(run["rate"]))
 
@@ -107,7 +107,7 @@ def table_of_costs(found: Found) -> Table:
 
 
 def table_of_trials(found: Found) -> Table:
-    """What the searches came to: every rate and strength tried, by accuracy held out."""
+    """Held-out accuracy at every rate and regularization weight tried."""
     table = Table()
     for name in RIVALS:
         run = found.get(f"rival:{name}")
@@ -139,7 +139,7 @@ def table_of_trials(found: Found) -> Table:
 
 
 def table_of_shrinkage(found: Found) -> Table:
-    """Streaming LDA at several ε, by the number of base classes: first answer / first five."""
+    """Streaming LDA at several ε, by number of base classes: top-1 / top-5."""
     table = Table()
     for size in _sizes(found):
         run = found["shrinkage:"] if size == 50 else found[f"size:{size}"]["shrinkage"]
@@ -183,7 +183,7 @@ def table_of_sizes(found: Found) -> Table:
 
 
 def table_of_stages(found: Found) -> Table:
-    """The same of closed-form learners, on the base network read at its last stages."""
+    """Accuracy of closed-form learners on features of the base network's last stages."""
     table = Table()
     for key, course in found.get("staged:", {}).items():
         if isinstance(course, dict):
@@ -193,23 +193,23 @@ def table_of_stages(found: Found) -> Table:
 
 
 def table_of_nights(found: Found) -> Table:
-    """Before and after each consolidation, by how many pictures of a class are kept."""
+    """Accuracy before and after each consolidation, by number of pictures kept per class."""
     table = Table()
     for key, run in found.items():
         if not key.startswith("nights:") or "error" in run:
             continue
         row: dict[str, Any] = {"kept of a class": run["kept"], "base": per_cent(run["base"])}
-        for number, night in enumerate(run["nights"]):
+        for number, training in enumerate(run["nights"]):
             row[f"before {number + 1}"] = per_cent(run["evenings"][number])
             row[f"after {number + 1}"] = per_cent(run["mornings"][number])
-            row[f"network {number + 1}"] = "replaced" if night["taken"] else "kept"
-            row[f"s, training {number + 1}"] = f"{night['seconds']:.0f}"
+            row[f"network {number + 1}"] = "replaced" if training["taken"] else "kept"
+            row[f"s, training {number + 1}"] = f"{training['seconds']:.0f}"
         table.add(**row)
     return table
 
 
 def table_of_verification(found: Found) -> Table:
-    """Rivals at settings of their own."""
+    """Rivals in their published settings, compared with the published figures."""
     table = Table()
     for words, kind, settings in (
         ("permuted MNIST, 17 tasks, one pass", "permuted", PERMUTED),
@@ -252,7 +252,7 @@ TENS_TOLERANCE = 2.0
 
 
 def table_of_adaptation(found: Found) -> Table:
-    """Classes met later, by a network adapted to the first of them or not."""
+    """Accuracy on the later classes, by adaptation of the network to the first of them."""
     table = Table()
     for how in ("as it is", "last block", "low rank"):
         row = found["adapt:"][how]
@@ -265,7 +265,7 @@ def table_of_adaptation(found: Found) -> Table:
 
 
 def table_again(found: Found) -> Table:
-    """The same jobs once more, with a base network of their own."""
+    """Results of repeated jobs, each set with its own base network."""
     table = Table()
     for key, run in found.items():
         if "error" not in run and key in ("joint:", "base:"):
@@ -285,7 +285,7 @@ def per_cent(share: float) -> str:
 
 
 def searched_rates() -> str:
-    """The rates that a search of the rivals begins with."""
+    """Format the learning rates with which the rivals' searches begin."""
     return ", ".join(f"{rate:g}" for rate in SEARCHED)
 
 
@@ -303,7 +303,7 @@ def _rate(course: Found) -> str:
 
 
 def tried(choice: Found) -> dict[str, str]:
-    """Columns: what a search tried, and what of the best is at an end of that."""
+    """Return table columns: candidates tried, and which best values are at an end."""
     values = {
         (float(rate), float(strength)): value
         for key, value in choice["tried"].items()
@@ -330,7 +330,7 @@ def tried(choice: Found) -> dict[str, str]:
 
 
 def _ends_of_rates(found: Found, name: str) -> str:
-    """Which of a learner's best rates is at an end of those that were run; of two, base first."""
+    """Name those of a learner's best rates that are at an end of its grid, base first."""
     values = {
         rates: float(np.mean(run["held_out"]))
         for rates in RATES[name]
@@ -344,13 +344,13 @@ def _ends_of_rates(found: Found, name: str) -> str:
             for rates, value in values.items()
             if rates[:place] + rates[place + 1 :] == best[:place] + best[place + 1 :]
         }
-        if rate and _is_end(others, rate):  # below a rate of 0 there is nothing
+        if rate and _is_end(others, rate):  # 0 is the lower bound, not an open end
             ends.append("rate" if len(best) == 1 else ("base", "stream")[place])
     return " and ".join(ends)
 
 
 def _is_end(values: dict[float, float], best: float) -> bool:
-    """Whether the best is the first or last candidate, and better than the one beside it."""
+    """Whether the best is the first or last candidate and better than its neighbour."""
     known = sorted(values)
     if len(known) == 1 or best not in (known[0], known[-1]):
         return False

@@ -1,14 +1,14 @@
-"""Table 2 of Hayes and Kanan (2020): rivals on the turntable's pictures, with and without the task.
+"""Table 2 of Hayes and Kanan (2020): rivals on the turntable, with and without the task given.
 
-A fifth of the objects at a time, in the order of a draw; the network is the one trained on
-CIFAR-100's base classes. A rival that learns a task in shuffled epochs sees the same in the
-orderings class iid and class instance, whose classes come in the same order: its runs count for
-both. Rates and strengths are chosen on the first draw, once for questions without the task and once
-for questions with it. Held out for that are the last views of each object that are learned from, a
-sixth of them, since the test is on views never learned, too.
+Each task is a fifth of the objects, in the order of a draw; the network is the one trained on
+CIFAR-100's base classes. Rivals train on a task in shuffled epochs, so the orderings class iid and
+class instance, whose classes come in the same order, are the same for them: one run counts for
+both. Learning rates and regularization weights are chosen on the first draw, once with the task
+given and once without. The last sixth of each object's training views is held out for this choice,
+because the test views are unseen too.
 
-``offline`` trains the network on everything so far at every checkpoint, at the best of its rates:
-the reference of Ω for every row, those of SLDA included.
+``offline`` trains the network on all examples so far at every checkpoint, at its best rate: the
+reference of Ω for every row, including those of SLDA.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,14 +33,14 @@ from everlearn_papers.deep.rival import Rival
 from everlearn_papers.deep.search import Choice, chosen
 
 RATES = (0.003, 0.01, 0.03)
-# Pictures a step: as published for those that rehearse (60 epochs); few for the others.
+# Batch sizes: as published for rehearsal methods (60 epochs); smaller for the others.
 PATIENT_BATCH, BATCH = 64, 32
 HELD_OUT_SHARE = 1 / 6
 OFFLINE = Contender(Rival, (0.0,), {})
 
 
 def searched(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
-    """Rate and strength of a rival on the first draw, without and with the task."""
+    """Choose a rival's settings on the first draw, without and with the task given."""
     race = _race(scale, folder, name, 0)
     trial = cache(_safe(race))
     choices = {
@@ -53,7 +53,7 @@ def searched(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
 def told(
     scale: Scale, folder: Path, name: str, draws: Sequence[int], choices: dict[str, Any]
 ) -> dict[str, Any]:
-    """A rival in some draws, at the choice without the task and at that with it."""
+    """Run a rival on some draws, at the settings chosen without and with the task given."""
     runs = []
     for draw in draws:
         race = _race(scale, folder, name, draw)
@@ -76,7 +76,7 @@ def told(
 
 
 def offline(scale: Scale, folder: Path, draw: int) -> dict[str, Any]:
-    """The whole network trained on everything so far, at every checkpoint of a draw."""
+    """Train the whole network on all examples so far, at every checkpoint of a draw."""
     race = _race(scale, folder, "offline", draw)
     tasks = race.tasks
 
@@ -106,7 +106,7 @@ def offline(scale: Scale, folder: Path, draw: int) -> dict[str, Any]:
 
 
 def last_views(train: Pictured) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Masks: all but the last views of each object, and these."""
+    """Return masks of all but the last views of each object, and of the last views."""
     held = np.zeros(len(train.slots), dtype=bool)
     for slot in np.unique(train.slots):
         own = np.flatnonzero(train.slots == slot)
@@ -115,13 +115,13 @@ def last_views(train: Pictured) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def by_views(train: Pictured) -> tuple[Pictured, Pictured]:
-    """Pictures without the last views of each object, and these."""
+    """Split off the last views of each object; return the rest and those."""
     learned, held = last_views(train)
     return train.at(learned), train.at(held)
 
 
 def turned(draw: int) -> tuple[Pictured, Pictured, list[list[int]]]:
-    """The turntable's pictures, objects numbered as they arrive in a draw, and its tasks."""
+    """Return train and test pictures, classes in a draw's order of arrival, and its tasks."""
     pixels, _ = turntable_pictures(32)
     where = packs.turntable("arc", np.arange(len(pixels))[:, None])
     order, _ = stream_of(where, "class iid", draw)
@@ -169,7 +169,7 @@ def _blank(scale: Scale, folder: Path, n_classes: int, device: torch.device) -> 
 
 
 def _chosen(contender: Contender, trial: Callable[..., Course], *, told: bool) -> Choice:
-    """By its trials for one that is patient, by search for the others."""
+    """Choose settings by the listed trials if there are any, else by search."""
     if not contender.patient:
         return chosen(trial, RATES, contender.strengths, told=told)
     courses = {pair: trial(*pair) for pair in contender.trials}
@@ -182,7 +182,7 @@ def _chosen(contender: Contender, trial: Callable[..., Course], *, told: bool) -
 
 
 def _safe(race: Race) -> Any:
-    """Trials that give nothing where the descent runs away, so that they can be kept."""
+    """Return a trial function that scores 0 on divergence, so that it can be cached."""
 
     def trial(rate: float, strength: float) -> Course:
         try:
@@ -197,6 +197,6 @@ def _first_that_holds(courses: Any, choice: Choice) -> tuple[Course, list[float]
     for rate, strength in choice.in_order():
         try:
             return courses(rate, strength), [rate, strength]
-        except NotFinite:  # it held for the tasks searched, and not for all
+        except NotFinite:  # diverged on a task after those searched
             continue
-    raise NotFinite("every candidate of the search ran away; try lower rates")
+    raise NotFinite("every candidate of the search diverged; try lower rates")

@@ -1,4 +1,4 @@
-"""The tables of the turntable, from what jobs of ``benchmarks/deep.py`` gave alone."""
+"""Tables of the results of ``benchmarks/deep.py`` on the turntable."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ LAYER = "Offline (last layer)"
 
 
 def runs_of(found: Found, ordering: str, kind: str = "ordering") -> list[Found]:
-    """All draws of an ordering; of the kind ``beside`` those on the network of Table 2's rivals."""
+    """Return all draws of an ordering; kind ``beside`` is on the network of Table 2's rivals."""
     jobs = [run for key, run in found.items() if key.startswith(f"{kind}:{ordering}@")]
     return sorted((run for job in jobs for run in job["runs"]), key=lambda run: int(run["draw"]))
 
@@ -61,7 +61,7 @@ def table_of_rates(found: Found) -> Table:
 
 
 def stream_rates_at_the_end(found: Found) -> tuple[int, int]:
-    """In how many draws fine-tuning took the largest rate of the stream there was, and of all."""
+    """Return in how many draws fine-tuning chose the largest stream rate, and all draws."""
     rates = [run["rates"]["Fine-Tuning"][1] for name in ORDERINGS for run in runs_of(found, name)]
     return sum(rate == max(STREAM_RATES) for rate in rates), len(rates)
 
@@ -83,7 +83,7 @@ def table_of_starts(found: Found) -> Table:
 
 
 def table_of_told(found: Found) -> Table:
-    """Table 2: SLDA and the rivals, Ω of all by the whole network trained offline."""
+    """Table 2: SLDA and the rivals, Ω relative to the whole network trained offline."""
     table = Table()
     references = {run["draw"]: run for run in _offline(found)}
     epochs = next(iter(references.values()))["epochs"] if references else None
@@ -114,7 +114,7 @@ def table_of_told(found: Found) -> Table:
 
 
 def table_of_choices(found: Found) -> Table:
-    """Table 2: what the searches came to on the first draw, without the task and with it."""
+    """Table 2: results of the searches on the first draw, without and with the task given."""
     table = Table()
     for name in CONTENDERS:
         choice = found[f"choice:{name}"]
@@ -160,7 +160,7 @@ def _spread(shares: list[float]) -> str:
 
 
 def _of_seen(accuracies: list[float]) -> list[float]:
-    """Accuracies on all test pictures as those on the classes so far, a fifth more at a time."""
+    """Rescale accuracies on all test pictures to the classes so far, a fifth per checkpoint."""
     n = len(accuracies)
     return [value * n / number for number, value in enumerate(accuracies, start=1)]
 

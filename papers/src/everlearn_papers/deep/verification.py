@@ -1,13 +1,14 @@
-"""Each rival at a setting of its own, beside the figure published for it.
+"""Each rival in its published setting, compared with the published figure.
 
 **Permuted MNIST, one pass** (Chaudhry et al., ICLR 2019): 17 tasks, each a fixed permutation of the
 pixels of MNIST, all ten digits in every task; 55,000 pictures a task, seen once in batches of ten;
 two hidden layers of 256, weights drawn from a normal cut at two deviations of 0.1, biases of 0.1,
-plain SGD; 25 examples of each class of each task are kept by A-GEM. Rates and strengths are those
-of the authors' script ``replicate_results_iclr19.sh``; the figures are what their notebook
-``agem_plots.ipynb`` prints (mean of five runs, accuracy over all tasks at the end). What they call
-EWC is EWC++ here, and their MAS measures ten examples at once and forgets the tasks before the
-last; both are run as in their code, and ours by their own definitions beside them.
+plain SGD; 25 examples of each class of each task are kept by A-GEM. Learning rates and
+regularization weights are those of the authors' script ``replicate_results_iclr19.sh``;
+the figures are those of their notebook ``agem_plots.ipynb`` (mean of five runs, final accuracy over
+all tasks). What they call EWC is EWC++ here, and their MAS measures ten examples at once and keeps
+only the last task's importance. Both are run as in their code and, for comparison, as defined in
+their papers.
 
 **Split MNIST, task told** (Zenke et al., ICML 2017): digits two by two, five tasks, one head each;
 two hidden layers of 256, ten epochs, batches of 64, Adam at 0.001 with its state reset at every
@@ -39,7 +40,7 @@ DIGITS, PAIRS = 10, ((0, 1), (2, 3), (4, 5), (6, 7), (8, 9))
 
 @dataclass(frozen=True)
 class Published:
-    """A rival at a published setting: how it is made, and the figure in per cent."""
+    """A published setting: the rival, its parameters, and the figure in per cent."""
 
     make: Callable[..., Rival]
     learning_rate: float
@@ -75,7 +76,7 @@ SPLIT: dict[str, Published] = {
 
 
 def perceptron(n_inputs: int, hidden: int, n_classes: int, seed: int) -> Classifier:
-    """Two hidden layers and an output layer."""
+    """Return a network of two hidden layers and an output layer."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layers = (nn.Linear(n_inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
@@ -83,7 +84,7 @@ def perceptron(n_inputs: int, hidden: int, n_classes: int, seed: int) -> Classif
 
 
 def drawn_as_published(classifier: Classifier, seed: int, scale: float = 0.1) -> Classifier:
-    """Weights from a normal cut at two deviations, every bias at the scale."""
+    """Draw weights from a normal truncated at two deviations; set biases to ``scale``."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         for parameter in classifier.parameters():
@@ -103,7 +104,7 @@ def permuted_mnist(
     n_train: int = TRAINED_ON,
     published: dict[str, Published] | None = None,
 ) -> float:
-    """Accuracy over all tasks at the end, in per cent."""
+    """Return the final accuracy over all tasks, in per cent."""
     setting = (published or PERMUTED)[name]
     rng = np.random.default_rng(seed)
     kept = rng.permutation(len(mnist.train))[:n_train]
@@ -141,7 +142,7 @@ def split_mnist(
     n_train: int | None = None,
     published: dict[str, Published] | None = None,
 ) -> float:
-    """Accuracy when the task is told, over all tasks at the end, in per cent."""
+    """Return the final accuracy over all tasks, task given, in per cent."""
     setting = (published or SPLIT)[name]
     recipe = Recipe(
         epochs=epochs,

@@ -2,11 +2,11 @@
 
 Hayes and Kanan (2020), Table 1 and Fig. 1. The network is trained on the base batch in epochs, then
 makes one step of momentum descent per example in the order of the stream, with a learning rate of
-its own. A batch of one has no statistics, so those of batch normalisation stay as the base left
-them. The rate of the stream is chosen by Ω on training pictures held out: the mean over the
-checkpoints of the accuracy on those of the classes so far.
+its own. A batch of one has no statistics, so batch normalisation keeps those of the base. The
+stream's rate is chosen by Ω on held-out training pictures: the mean over the checkpoints of the
+accuracy on those of the classes so far.
 
-On a GPU a step is recorded once and played back; each is hundreds of short kernels.
+On a GPU a step, which is hundreds of short kernels, is captured once as a graph and replayed.
 """
 
 import copy
@@ -41,13 +41,13 @@ from everlearn_papers.deep.race import by_number
 from everlearn_papers.deep.rival import Rival, grow
 from everlearn_papers.deep.told import BATCH, last_views
 
-# Of the stream; 0 leaves the network as the base made it, so that none lower is left to try.
+# Learning rates of the stream; 0, the lower bound, leaves the base network unchanged.
 RATES = (0.0, 0.0000003, 0.000003, 0.00003, 0.0003, 0.003)
 BASE_RATE = 0.01
 
 
 class SingleSteps:
-    """One step per example; the first call of ``learn`` records it where there is a GPU."""
+    """Trains a network by one step per example; on a GPU the first step is captured."""
 
     def __init__(self, base: Classifier, rate: float, recipe: Recipe) -> None:
         self.classifier = copy.deepcopy(base).eval()
@@ -58,7 +58,7 @@ class SingleSteps:
         self._captured: CapturedStep | None = None
 
     def learn(self, shown: Shown, order: Indices) -> None:
-        """Examples of ``shown`` one by one, in this order; at a rate of 0 nothing changes."""
+        """Learn the examples one by one in this order; does nothing at a rate of 0."""
         if not self.rate:
             return
         self.classifier.eval()
@@ -80,7 +80,7 @@ class SingleSteps:
 
 
 def cifar(scale: Scale, folder: Path, rate: float) -> dict[str, Any]:
-    """Class by class after the base, at a rate: on test pictures, and on pictures held out."""
+    """Fine-tune class by class at a rate; return test results and held-out accuracies."""
     train, test = pictures(scale)
     device = torch.device(scale.device)
     classifier, _ = loaded_base(scale, folder)
@@ -112,7 +112,7 @@ def cifar(scale: Scale, folder: Path, rate: float) -> dict[str, Any]:
 
 
 def turntable(scale: Scale, folder: Path, ordering: str, draws: int) -> dict[str, Any]:
-    """The turntable in an ordering, draw by draw; the rate is chosen on the first."""
+    """Run all draws of an ordering of the turntable; the rate is chosen on the first."""
     stream = TurntableStream(scale, folder, ordering)
     tried = {f"{rate:g}": float(np.mean(stream.held_out(0, rate))) for rate in RATES}
     rate = float(max(tried, key=tried.__getitem__))
@@ -126,7 +126,7 @@ def turntable(scale: Scale, folder: Path, ordering: str, draws: int) -> dict[str
 
 
 class TurntableStream:
-    """The turntable's pictures in an ordering, for a network that is fine-tuned as a whole."""
+    """Fine-tuning of the whole network on the turntable's pictures in one ordering."""
 
     def __init__(self, scale: Scale, folder: Path, ordering: str) -> None:
         pixels, _ = turntable_pictures(32)
@@ -147,13 +147,13 @@ class TurntableStream:
         self.n_classes = int(self.train.slots.max()) + 1
 
     def accuracies(self, draw: int, rate: float) -> list[float]:
-        """On all test pictures, at every checkpoint."""
+        """Return the accuracy on all test pictures at every checkpoint."""
         order, _ = stream_of(self.where, self.ordering, draw)
         asked = self.test.shown(self.device)
         return [float(right.mean()) for right, _ in self._checkpoints(order, rate, asked)]
 
     def held_out(self, draw: int, rate: float) -> list[float]:
-        """On the last views of the objects so far, which are then not learned from."""
+        """Return accuracies on the objects so far, with their last views held out of training."""
         order, _ = stream_of(self.where, self.ordering, draw)
         learned, held = last_views(self.train)
         asked = self.train.at(held).shown(self.device)
@@ -166,7 +166,7 @@ class TurntableStream:
     def _checkpoints(
         self, order: Indices, rate: float, asked: Shown
     ) -> Iterator[tuple[torch.Tensor, NDArray[np.int64]]]:
-        """After each fifth of a stream: which answers are right, and the classes so far."""
+        """Yield, after each fifth of a stream, the hits (0 or 1) and the classes so far."""
         every = -(-len(order) // CHECKPOINTS)
         stops = [order[place : place + every] for place in range(0, len(order), every)]
         blank = classifier_over(copy.deepcopy(self.network), self.n_classes, 32, self.recipe.seed)
