@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import SGDClassifier
 
-from everlearn import LeastSquaresSVM, PassiveAggressive
+from everlearn import LeastSquaresSVM, PassiveAggressive, StreamingScaler, StreamPipeline
 from everlearn.errors import InvalidLabel, InvalidParameter, TooManyExamples, TooManyLabels
 from tests.transfer.oracles import (
     kernel_passive_aggressive,
@@ -202,3 +202,15 @@ def test_parameters_out_of_range_are_named(rng, wrong):
     X, signs = two_classes(rng, 4)
     with pytest.raises(InvalidParameter, match=next(iter(wrong))):
         PassiveAggressive(**wrong).fit(X, signs)
+
+
+def test_features_far_from_zero_are_warned_of_and_a_scaler_helps(rng):
+    centres = 0.35 * rng.normal(size=(2, 64))
+    y = rng.integers(0, 2, 2000)
+    X = centres[y] + rng.normal(size=(2000, 64)) + 1e3
+    with pytest.warns(UserWarning, match="StreamingScaler before this learner"):
+        far = PassiveAggressive().partial_fit(X[:1000], y[:1000])
+    scaled = StreamPipeline([("scale", StreamingScaler()), ("learn", PassiveAggressive())])
+    scaled.partial_fit(X[:1000], y[:1000])
+    assert far.score(X[1000:], y[1000:]) < 0.7
+    assert scaled.score(X[1000:], y[1000:]) > 0.9

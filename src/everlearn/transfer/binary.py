@@ -7,6 +7,8 @@ is one object, the core, which returns margins f(x), positive for the positive l
 """
 
 import copy
+import math
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +25,9 @@ from everlearn.transfer.solved_from_examples import SolvedFromExamples
 
 # Fitted models among the parameters: a clone keeps them, but not its own state.
 UNCLONED = ("prior_models", "start")
+# A batch of at least so many examples shows how far from zero they lie, in deviations from their
+# mean. Passive-Aggressive keeps its accuracy at 10 and guesses at 30.
+ENOUGH_TO_JUDGE, FAR = 10, 10.0
 
 
 class BinaryClassifier(StreamingClassifier):
@@ -115,6 +120,8 @@ class BinaryClassifier(StreamingClassifier):
         if callable(kernel.name):
             kernel.own(X)  # a user's function must fail before anything is learned
             self._core = copy.deepcopy(self._core)  # or on a copy
+        if kernel.name == "linear" and isinstance(self._core, LearnedOnline):
+            _warn_of_offset(X)
         self._core.learn(X, slots, self.signs_, np.ones(len(X)) if weights is None else weights)
 
     def _learn_one(self, x: Array, slot: int) -> None:
@@ -164,3 +171,19 @@ class BinaryClassifier(StreamingClassifier):
         tags.input_tags.pairwise = self._kernel_name() == "precomputed"
         tags.input_tags.positive_only = self._kernel_name() in OF_HISTOGRAMS
         return tags
+
+
+def _warn_of_offset(X: Array) -> None:
+    """Warn where examples lie so far from zero that linear steps learn their offset alone."""
+    if len(X) < ENOUGH_TO_JUDGE:
+        return
+    mean = X.mean(axis=0)
+    deviation = math.sqrt(float(np.mean(np.sum((X - mean) ** 2, axis=1))))
+    offset = math.sqrt(float(mean @ mean))
+    if offset > FAR * deviation > 0.0:
+        warnings.warn(
+            f"the features lie {offset / deviation:.3g} deviations from zero, so that linear "
+            "Passive-Aggressive steps hardly tell the labels apart; put StreamingScaler before "
+            "this learner in a StreamPipeline",
+            stacklevel=2,
+        )
