@@ -11,6 +11,7 @@ each file with the first sentence of its docstring, in the order in which the fi
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 PAPERS = ROOT / "papers" / "src" / "everlearn_papers"
 PACKAGES = {"": ROOT / "src" / "everlearn", "everlearn_papers/": PAPERS}
 
-# numba reports calls of compiled functions to a profiler as if they were Python's.
+# Whether loops are compiled, and how, belongs to no walk.
 COMPILED = ("_kernels.py", "compiler.py", "compiled.py")
 # Exceptions that mean a walk cannot be run here.
 CANNOT = 77
@@ -50,6 +51,9 @@ class Recorder:
 
     def _profile(self, frame: Any, event: str, _: object) -> None:
         if event != "call" or frame.f_code.co_name == "<module>":
+            return
+        # Before Python 3.12 numba reports calls of compiled functions, with frames of its own.
+        if "__name__" not in frame.f_globals:
             return
         file = frame.f_code.co_filename
         if file not in self._names:
@@ -312,13 +316,13 @@ def summary(file: str) -> str:
     folder = PACKAGES[prefix if file.startswith(prefix) else ""]
     text = (folder / file.removeprefix(prefix)).read_text(encoding="utf-8")
     first = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0].replace("\n", " ")
-    return first.split(". ")[0].rstrip(".")
+    return re.split(r"(?<!Sec)(?<!Eq)(?<!Fig)(?<! al)\. ", first)[0].rstrip(".")
 
 
 INTRODUCTION = """\
 Each list is what a profiler saw: the files whose functions are called, in the order in which they
 are entered first (imports and compiled functions are not seen). A test runs them and compares;
-`python scripts/walks.py --write` writes them anew.
+`python scripts/walks.py --write` rewrites them.
 """
 
 
