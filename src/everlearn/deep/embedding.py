@@ -143,6 +143,9 @@ def load_embedder(
             f"{path} holds the weights of another network than the given {type(network).__name__}"
         )
     require_finite_weights(path, arrays)
+    # torch itself makes up counters of batches that are missing.
+    if missing := network.state_dict().keys() - arrays.keys():
+        raise DamagedModel(f"{path} is intact but has no weights called {min(missing)}")
     try:
         network.load_state_dict({key: torch.from_numpy(value) for key, value in arrays.items()})
         return DeepEmbedder(network, architecture=architecture, device=device, **settings)
