@@ -54,6 +54,11 @@ class TestSettings:
         again = reproduce("tiny", only="table1", seeds=3, out=out).read_text()
         assert "* `times`: seeds 3, factor 10," in again
 
+    def test_settings_that_every_run_shares_are_in_the_report(self, out, monkeypatch):
+        monkeypatch.setattr(tiny_paper, "SETTINGS", {"rates": [0.1, 1.0]}, raising=False)
+        report = reproduce("tiny", only="fig1", out=out).read_text()
+        assert "* `times`: seeds 3, factor 1, rates (0.1 1)\n" in report
+
     def test_values_of_one_setting_stand_apart(self):
         watch = Watch(None)
         watch.begin("part", 1, 1)

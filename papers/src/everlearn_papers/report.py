@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,7 @@ class Setting:
     ) -> list[Result]:
         """Run an experiment for all seeds; results of this part found on disk are reused."""
         seeds = range(self.n_seeds(usual))
-        self.watch.runs(experiment.__name__, len(seeds), settings)
+        self.watch.runs(experiment.__name__, len(seeds), settings | fixed_settings(experiment))
         self.watch.expect(len(seeds))
         return repeat(
             experiment,
@@ -144,6 +145,12 @@ class Setting:
             progress=self.watch.finished,
             resumed=self.watch.resumed,
         )
+
+
+def fixed_settings(experiment: Callable[..., Result]) -> dict[str, Any]:
+    """Settings that every run of an experiment shares: ``SETTINGS`` of its module, by name."""
+    fixed: dict[str, Any] = getattr(import_module(experiment.__module__), "SETTINGS", {})
+    return fixed
 
 
 def published(paper: str) -> dict[str, Any]:

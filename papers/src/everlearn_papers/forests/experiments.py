@@ -13,7 +13,14 @@ import numpy as np
 from everlearn.forest.ncm_forest import NCMForest
 from everlearn.forest.svm_forest import SVMForest
 from everlearn_papers.forests.as_published import LeafAsGivenNCM, LeafAsGivenSVM
-from everlearn_papers.forests.choosing import EVERY_STEP, best_svm
+from everlearn_papers.forests.choosing import (
+    CHOOSING_CLASSES,
+    CHOOSING_TREES,
+    EVERY_STEP,
+    HOLD_OUT_EVERY,
+    REGULARIZATIONS,
+    best_svm,
+)
 from everlearn_papers.forests.protocol import (
     ClassStream,
     average_accuracy,
@@ -33,6 +40,12 @@ FORESTS = {
     f"SVMF{LEAF_AS_GIVEN}": LeafAsGivenSVM,
 }
 RETRAINED = "retrained"
+SETTINGS = {
+    "λ of an SVM forest, where chosen": list(REGULARIZATIONS),
+    "trees to choose it with": CHOOSING_TREES,
+    "classes to choose it with": CHOOSING_CLASSES,
+    "held out, one of": HOLD_OUT_EVERY,
+}
 
 
 def trained(

@@ -31,6 +31,10 @@ MNIST: dict[str, Any] = {
     "sizes": [1, 5, 10, 50, 100, 500],
 }
 MNIST_SEEDS = 10
+SETTINGS = {
+    "λ / n": f"{len(REGULARIZATIONS)} from {REGULARIZATIONS[-1]:g} to {REGULARIZATIONS[0]:g}",
+    "α": f"{len(RECODINGS)} from {RECODINGS[0]:g} to {RECODINGS[-1]:g}",
+}
 
 
 def imbalance(

@@ -15,6 +15,7 @@ from everlearn_papers.data import packs
 from everlearn_papers.repeat import Result
 
 REPEATS, BATCHES = 30, 3
+SETTINGS = {"updates": REPEATS, "batches": BATCHES, "λ": 1.0, "α": 0.7}
 
 
 def update_times(seed: int, *, sizes: list[int]) -> Result:

@@ -24,11 +24,20 @@ from everlearn.size import size_in_bytes
 from everlearn.streams import orderings
 from everlearn.streams.examples import DataSet, Examples, Indices
 from everlearn_papers.data import embedded, packs
-from everlearn_papers.grid import Found, search
+from everlearn_papers.grid import FURTHER, Found, search
 from everlearn_papers.repeat import Result
 from everlearn_papers.slda.last_layer import (
+    BASE_RATES,
+    BATCH,
     CHOOSING_CLASSES,
+    DECAY_AT,
+    EPOCHS,
+    INVERSE_DECAYS,
+    LARGEST_BASE_RATE,
+    MOMENTUM,
     RATES,
+    STREAM_RATES,
+    WEIGHT_DECAY,
     LastLayer,
     OfflineLayer,
     fine_tuning_rates,
@@ -50,6 +59,19 @@ ROWS = (FINE, EXSTREAM, FIXED, PLASTIC, AS_PUBLISHED, OFFLINE)
 STEPS = f"{FINE}, stream"  # learning rate of its single steps
 TOP = 5
 STARTS = ("ones", "another data set", "base")
+SETTINGS = {
+    "epochs over the base": EPOCHS,
+    "rate divided by ten after": list(DECAY_AT),
+    "batch": BATCH,
+    "momentum": MOMENTUM,
+    "weight decay": WEIGHT_DECAY,
+    "base rates": list(BASE_RATES),
+    "largest base rate": LARGEST_BASE_RATE,
+    "stream rates": list(STREAM_RATES),
+    "ExStream's rates": list(RATES),
+    "1 / weight decay offline": list(INVERSE_DECAYS),
+    "further values of a grid": FURTHER,
+}
 
 
 def stream(seed: int, *, data: str, ordering: str, n_classes: int, step: int) -> Result:

@@ -31,6 +31,7 @@ COMPONENTS = (10, 20, 30, 50, 75, 100)
 SHOWN_COMPONENTS = 50
 ORDERINGS = ("seq", "rnd")
 GUARDS = (0, 8)
+SETTINGS = {"components": list(COMPONENTS), "guard": list(GUARDS)}
 
 
 def views() -> tuple[NDArray[np.uint8], NDArray[Any]]:

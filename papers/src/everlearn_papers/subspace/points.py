@@ -27,6 +27,13 @@ SHOWN_EVERY = 6
 NOISE = 0.35
 DEVIATIONS = 4
 CHANGE = (4.0, 6.0)
+SETTINGS = {
+    "points": N_POINTS,
+    "changed": N_CHANGED,
+    "first": N_FIRST,
+    "noise": NOISE,
+    "threshold in deviations": DEVIATIONS,
+}
 ESTIMATED = "robust incremental, points changed, noise estimated"
 
 

@@ -81,6 +81,13 @@ HYPOTHESES = 24
 WINDOW = 0.4
 N_SHOWN = 5
 N_EIGENVECTORS = 4
+SETTINGS = {
+    "seed images": SEED_SIZE,
+    "non-dispersed seed images": NON_DISPERSED,
+    "threshold factor": THRESHOLD_FACTOR,
+    "hypotheses": HYPOTHESES,
+    "window": WINDOW,
+}
 
 
 @dataclass(frozen=True)

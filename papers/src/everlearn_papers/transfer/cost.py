@@ -16,6 +16,7 @@ from everlearn.transfer.trol import TROL
 from everlearn_papers.repeat import Result
 
 N_FEATURES, N_PRIORS, REPEATS = 32, 3, 3
+SETTINGS = {"features": N_FEATURES, "priors": N_PRIORS, "best of": REPEATS}
 
 
 def learning_times(seed: int, *, sizes: list[int]) -> Result:

@@ -22,7 +22,11 @@ from everlearn_papers.data import embedded, packs
 from everlearn_papers.repeat import Result
 from everlearn_papers.transfer.tasks import (
     BATCH,
+    GRID,
     N_FIRST,
+    N_SOURCE_BACKGROUND,
+    N_TEST,
+    N_TRAIN,
     Task,
     bound_of_trol_plus,
     compare,
@@ -43,6 +47,17 @@ N_BACKGROUND = 10
 OFFICE_BACKGROUND = 3
 HARD_TARGETS, HARD_SOURCES = 24, 30
 WEIGHED = ("OTL", "M-OTL", "TR-OTL")
+SETTINGS = {
+    "positives of a source": N_SOURCE,
+    "most negatives of a source": N_SOURCE_BACKGROUND,
+    "background classes": N_BACKGROUND,
+    "background classes (Office)": OFFICE_BACKGROUND,
+    "samples": 2 * N_TRAIN,
+    "first samples": N_FIRST,
+    "most test images": 2 * N_TEST,
+    "C of the sources": list(GRID),
+    "C online": 1.0,
+}
 
 
 def one_prior(
