@@ -42,7 +42,9 @@ def as_numpy(values: ArrayLike) -> AnyArray:
 
 def padded(array: AnyArray, length: int, fill: float = 0) -> AnyArray:
     """A copy with capacity for ``length`` rows; the additional ones hold ``fill``."""
-    grown = np.full((length, *array.shape[1:]), fill, dtype=array.dtype)
+    shape = (length, *array.shape[1:])
+    # Memory for zeros is only touched where it is written: capacity costs nothing until used.
+    grown = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
     grown[: len(array)] = array
     return grown
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everlearn import Memory
+from everlearn import Memory, NearestClassMean
 from everlearn.learners.closed_form import screened
 from everlearn.memory.model import follower, head, live
 from everlearn.memory.name_words import FEW, NameWords
@@ -151,3 +151,16 @@ def test_names_are_found_by_a_part_and_page_by_page(rng, tmp_path):
         assert list(memory.names(latest_first=True, limit=2)) == ["Apple", "underscore"]
         assert list(memory.names("nothing")) == []
         assert (memory.info()["names"], memory.info()["teachings"]) == (5, 6)
+
+
+def test_a_new_name_leaves_the_copies_of_the_others_where_they_are(rng):
+    n_names = 2 * live.BLOCK_ROWS + 100
+    taught = NearestClassMean().partial_fit(rng.normal(size=(n_names, 4)), np.arange(n_names))
+    kept = live.MeansCopy(taught.moments_)
+    before = kept.rows
+    taught.learn_one(rng.normal(size=4), n_names)
+    kept.follow()
+    assert np.shares_memory(before, kept.rows)
+    means = taught.moments_.means
+    np.testing.assert_array_equal(kept.rows, means.astype(np.float32))
+    np.testing.assert_allclose(kept.squares, (means**2).sum(axis=1))

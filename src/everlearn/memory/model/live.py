@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.arrays import Array
+from everlearn.arrays import Array, padded
 from everlearn.learners.closed_form.screened import ScreenedMeans
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
@@ -27,6 +27,7 @@ from everlearn.memory.model.head import Likeness, likeness_of, mapped_features
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import direction_lengths
 from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.moments import BLOCK_ROWS
 from everlearn.statistics.screening import Products
 
 # Below this number of names, one matrix of weights is used.
@@ -40,8 +41,15 @@ class MeansCopy:
 
     def __init__(self, moments: ClassMeans) -> None:
         self._moments = moments
-        self._rows: NDArray[np.float32] = moments.means.astype(np.float32)
-        self._squares: Array = np.einsum("ij,ij->i", moments.means, moments.means)
+        # With room for new names, so that the first of them does not copy the others.
+        capacity = moments.n_slots * 5 // 4
+        self._rows: NDArray[np.float32] = np.zeros((capacity, moments.n_features), np.float32)
+        self._squares: Array = np.zeros(capacity)
+        for start in range(0, moments.n_slots, BLOCK_ROWS):  # reads the means from memory once
+            part = slice(start, min(start + BLOCK_ROWS, moments.n_slots))
+            means = moments.means[part]
+            self._rows[part] = means
+            self._squares[part] = np.einsum("ij,ij->i", means, means)
         self._mark = moments.changes.mark()
 
     def is_of(self, moments: ClassMeans) -> bool:
@@ -61,9 +69,9 @@ class MeansCopy:
         changed = sorted(moments.changes.since(self._mark) or ())
         self._mark = moments.changes.mark()
         if moments.n_slots > len(self._rows):
-            more = max(moments.n_slots, len(self._rows) * 5 // 4) - len(self._rows)
-            self._rows = np.concatenate([self._rows, np.zeros((more, self._rows.shape[1]), "f4")])
-            self._squares = np.concatenate([self._squares, np.zeros(more)])
+            capacity = max(moments.n_slots, len(self._rows) * 5 // 4)
+            self._rows = padded(self._rows, capacity)
+            self._squares = padded(self._squares, capacity)
         for slot in changed:
             mean = moments.means[slot]
             self._rows[slot] = mean
