@@ -2,17 +2,21 @@
 
 import hashlib
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import safetensors.numpy
 from sklearn.base import clone
 
+from attacks import forged_side_files
+from attacks.plain_memory import Network, example
 from everlearn import Memory
 from everlearn.errors import InvalidParameter
 from everlearn.images.by_name import embedder_called, embedder_for
 from everlearn.memory.model.serving import MAGIC, prepared_answers
 from everlearn.memory.storage import snapshot
+from everlearn.memory.storage.snapshot import MAGIC as SNAPSHOT
 from everlearn.persistence import dumps, loads
 
 
@@ -134,3 +138,26 @@ def test_a_forged_name_of_an_embedder_takes_no_memory(name):
 def test_a_side_beyond_reason_is_refused():
     with pytest.raises(InvalidParameter, match="side of 1 to 512"):
         embedder_for("pixels-60000")
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_a_snapshot_whose_parts_know_different_names_is_skipped(tmp_path, part):
+    folder = tmp_path / "memory"
+    forged_side_files.build(folder)
+    path = next(folder.glob("snapshot-*"))
+    data = path.read_bytes()
+    start = data.find(b"\n", len(SNAPSHOT)) + 1
+    header, body = json.loads(data[len(SNAPSHOT) : start]), data[start:]
+    ends = np.cumsum([0, *header["lengths"]])
+    parts = [body[a:b] for a, b in pairwise(ends)]
+    parts[part] = dumps(clone(loads(parts[part])))  # knows nothing
+    header["lengths"] = [len(one) for one in parts]
+    header["sha256"] = hashlib.sha256(b"".join(parts)).hexdigest()
+    path.write_bytes(SNAPSHOT + json.dumps(header).encode() + b"\n" + b"".join(parts))
+    for other in folder.glob("prepared-*"):
+        other.unlink()
+    with Memory(folder, embedder=Network(1)) as memory:
+        memory.teach(example(500, 1), "another")
+        answers = memory.ask(example(3, 1))
+        memory.undo()
+    assert answers[0].name == "name 3"

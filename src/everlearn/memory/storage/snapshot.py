@@ -179,13 +179,14 @@ def _read(data: memoryview, name: str, position: int, chain: bytes, untaught: st
 
 
 def _require_names(model: Model, n_names: int, name: str) -> None:
-    """The classes of a model are numbers of names that the journal has."""
-    for learner in (model.classifier, model.means):
-        classes = np.asarray(getattr(learner, "classes_", ()))
-        if not len(classes):
-            continue
-        if classes.dtype.kind != "i" or classes.min() < 1 or classes.max() > n_names:
-            raise DamagedModel(f"{name} knows names that the journal does not have")
+    """Both parts of a model have the same classes, numbers of names that the journal has."""
+    known, means = (
+        np.asarray(getattr(learner, "classes_", ())) for learner in (model.classifier, model.means)
+    )
+    if not np.array_equal(known, means):
+        raise DamagedModel(f"{name} holds a classifier and class means of different names")
+    if len(known) and (known.dtype.kind != "i" or known.min() < 1 or known.max() > n_names):
+        raise DamagedModel(f"{name} knows names that the journal does not have")
 
 
 def _calibration(data: bytes, name: str) -> dict[str, Any]:
