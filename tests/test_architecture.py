@@ -1,5 +1,6 @@
 """The layout is what docs/architecture.md says: walks are run and compared, and walls hold."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -45,6 +46,33 @@ def test_the_page_lists_the_files_that_a_walk_enters(walk):
 def test_no_folder_is_a_heap():
     folders = Counter(file.parent for file in LIBRARY.rglob("*.py"))
     assert {str(f): n for f, n in folders.items() if n > MOST_FILES_IN_A_FOLDER} == {}
+
+
+#: Packages whose ``__init__.py`` does more than look up names.
+ACTIVE_PACKAGES = {
+    "cli": "the entry point of the command",
+    "deep": "says that torch is missing before a file of it fails",
+}
+LOOKUP = (
+    "import lazy_loader",
+    "__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)",
+    "from everlearn.deprecation import with_old_names",
+    "__getattr__ = with_old_names(",
+    "__version__ = ",
+)
+
+
+def is_a_lookup(statement):
+    return ast.unparse(statement).startswith(LOOKUP)
+
+
+def test_packages_only_look_up_names():
+    defining = {
+        str(file.parent.relative_to(LIBRARY))
+        for file in LIBRARY.rglob("__init__.py")
+        if not all(map(is_a_lookup, ast.parse(file.read_text("utf-8")).body[1:]))
+    }
+    assert defining == set(ACTIVE_PACKAGES)
 
 
 def test_no_class_name_stands_twice():

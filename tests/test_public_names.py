@@ -39,6 +39,23 @@ def test_every_public_name_is_found_by_its_natural_path(name):
         assert getattr(importlib.import_module(package), name) is getattr(everlearn, name)
 
 
+def test_a_function_is_found_where_a_module_has_its_name():
+    program = (
+        "import everlearn.images.decode, everlearn.regions.main_thing; "
+        "from everlearn.images import decode; from everlearn.regions import main_thing; "
+        "print(callable(decode), callable(main_thing))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "True True\n", done.stderr
+
+
+def test_a_function_under_its_old_name_is_found_with_a_warning():
+    import everlearn.cluster
+
+    with pytest.warns(FutureWarning, match="take_out is now called unlearn"):
+        assert everlearn.cluster.take_out is everlearn.cluster.unlearn
+
+
 def test_importing_is_light():
     program = (
         "import sys, everlearn; everlearn.StreamingLDA; "

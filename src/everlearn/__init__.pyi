@@ -1,4 +1,4 @@
-from .checks import check_learner as check_learner
+from .checks.suite import check_learner as check_learner
 from .cluster.sharded_model import ShardedModel as ShardedModel
 from .cluster.sharded_model import Trained as Trained
 from .forest.ncm_forest import NCMForest as NCMForest

@@ -1,13 +1,33 @@
-"""Old spellings of attributes and parameters, kept for one version with a ``FutureWarning``.
+"""Old spellings of names, attributes and parameters, kept for one version with a ``FutureWarning``.
 
 A constructor argument under its old name has the default ``DEPRECATED``, as in scikit-learn; the
 class lists it in ``_renamed_parameters`` with its current name, None if it was removed.
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 DEPRECATED = "deprecated"
+
+
+def with_old_names(
+    package: str, find: Callable[[str], Any], renamed: dict[str, str]
+) -> Callable[[str], Any]:
+    """``__getattr__`` of a package that also finds names under their old spelling."""
+
+    def find_renamed(name: str) -> Any:
+        if name not in renamed:
+            return find(name)
+        new = renamed[name]
+        warnings.warn(
+            f"{package}.{name} is now called {new}; the old name will be removed",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return find(new)
+
+    return find_renamed
 
 
 def renamed_attribute(owner: object, name: str, renamed: dict[str, str]) -> Any:

@@ -8,6 +8,6 @@ learner; others only by those that say so in ``promises`` (see :class:`everlearn
 that have the method in question. What does not apply is reported as skipped, with the reason.
 """
 
-from everlearn.checks.suite import CheckResult, check_learner
+import lazy_loader
 
-__all__ = ["CheckResult", "check_learner"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

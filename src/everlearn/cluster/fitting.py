@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from everlearn.base import Promise, StreamingClassifier
 from everlearn.cluster.driving import Engine, Receive
-from everlearn.cluster.engines import engine_of, kind_of, opened
+from everlearn.cluster.engines.lookup import engine_of, kind_of, opened
 from everlearn.cluster.listing import listed
 from everlearn.cluster.pictures import Embedding
 from everlearn.cluster.plan import Plan, dealt_runs, fixed_runs, planned

@@ -1,6 +1,5 @@
 """Evaluation of estimators on streams: protocols, metrics, tables, plots."""
 
-from everlearn.evaluation.protocols import Run, checkpointed, prequential
-from everlearn.evaluation.table import Table
+import lazy_loader
 
-__all__ = ["Run", "Table", "checkpointed", "prequential"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,6 +16,6 @@ ncm_forest.py     NCMForest        svm_forest.py    SVMForest
 inside.py         the path of an example through a tree               (Fig. 15)
 """
 
-from everlearn.public_names import public_names
+import lazy_loader
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -24,7 +24,7 @@ from everlearn.statistics.stored import stored
 
 if TYPE_CHECKING:
     from everlearn.forest.tree import Tree
-    from everlearn.forest.update import TreeBatch
+    from everlearn.forest.update.batch import TreeBatch
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -77,7 +77,7 @@ class Grove:
         """A grove that has learned these examples, by the update in the settings."""
         from everlearn.forest.grow import first_grown
         from everlearn.forest.tree import own_copy, take_out
-        from everlearn.forest.update import TreeBatch
+        from everlearn.forest.update.batch import TreeBatch
 
         evicted, stays = self.examples.evicted(batch.slots, batch.keys, budget)
         kept = batch if stays.all() else batch.part(stays)

@@ -1,1 +1,3 @@
 from .memory import Memory as Memory
+
+__all__: list[str]

@@ -1,8 +1,5 @@
 """Parts of pictures: boxes, the main thing, proposals, tracks."""
 
-from everlearn.regions.boxes import Box
-from everlearn.regions.looking import Region
-from everlearn.regions.main_thing import main_thing
-from everlearn.regions.proposals import Proposer
+import lazy_loader
 
-__all__ = ["Box", "Proposer", "Region", "main_thing"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,5 +1,5 @@
 """Transfer learning: a new class starts from prior models."""
 
-from everlearn.public_names import public_names
+import lazy_loader
 
-__getattr__, __dir__, __all__ = public_names(__name__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,24 +7,3 @@ auto.py   regrow outgrown nodes             node_sampling.py   which nodes RTST 
 Each has one function, ``taught(tree, batch, settings)``, which may change ``tree`` and returns the
 updated tree.
 """
-
-from typing import NamedTuple
-
-from everlearn.forest.buffers import Ints
-from everlearn.forest.tree import TreeRows
-
-
-class TreeBatch(NamedTuple):
-    """New examples.
-
-    Attributes
-    ----------
-    rows : all stored examples, including the new ones
-    arrived : the indices of the new examples
-    intensity : float
-        1 for a batch with a new class; otherwise its weight as a share of a class.
-    """
-
-    rows: TreeRows
-    arrived: Ints
-    intensity: float

@@ -26,7 +26,7 @@ from everlearn.forest.tree import (
     link,
     subtree,
 )
-from everlearn.forest.update import TreeBatch
+from everlearn.forest.update.batch import TreeBatch
 
 
 def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:

@@ -6,7 +6,7 @@ Existing splitting functions stay. This is ULS followed by growing the leaves re
 from everlearn.forest.grow import with_leaves_grown
 from everlearn.forest.settings import ForestSettings
 from everlearn.forest.tree import Tree
-from everlearn.forest.update import TreeBatch
+from everlearn.forest.update.batch import TreeBatch
 from everlearn.forest.update.uls import pass_down
 
 

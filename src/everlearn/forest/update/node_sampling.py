@@ -21,7 +21,7 @@ from everlearn.forest.gain import entropy_term
 from everlearn.forest.randomness import random_units
 from everlearn.forest.settings import DEAD, NONE, ForestSettings, NodeSampling
 from everlearn.forest.tree import Tree, TreeRows, rows_of, subtree
-from everlearn.forest.update import TreeBatch
+from everlearn.forest.update.batch import TreeBatch
 
 SMALLEST_QUALITY = 1e-6
 

@@ -10,7 +10,7 @@ of a node includes all classes; the root may be drawn.
 from everlearn.forest.grow import with_leaves_grown
 from everlearn.forest.settings import DEAD, NONE, ForestSettings
 from everlearn.forest.tree import Tree, collapse
-from everlearn.forest.update import TreeBatch
+from everlearn.forest.update.batch import TreeBatch
 from everlearn.forest.update.node_sampling import nodes_to_update
 from everlearn.forest.update.uls import pass_down
 

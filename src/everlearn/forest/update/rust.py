@@ -36,7 +36,7 @@ from everlearn.forest.tree import (
     rows_of,
     subtree,
 )
-from everlearn.forest.update import TreeBatch
+from everlearn.forest.update.batch import TreeBatch
 from everlearn.forest.update.node_sampling import nodes_to_update
 from everlearn.forest.update.uls import pass_down
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from everlearn.forest.route import leaves_of
 from everlearn.forest.settings import ForestSettings
 from everlearn.forest.tree import Tree, put_in
-from everlearn.forest.update import TreeBatch
+from everlearn.forest.update.batch import TreeBatch
 
 
 def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
