@@ -30,6 +30,7 @@ from everlearn_papers.forests.protocol import (
     retraining_seconds,
     sizes_of_updates,
 )
+from everlearn_papers.grid import FURTHER
 from everlearn_papers.repeat import Result
 
 LEAF_AS_GIVEN = ", μ as given"
@@ -40,8 +41,20 @@ FORESTS = {
     f"SVMF{LEAF_AS_GIVEN}": LeafAsGivenSVM,
 }
 RETRAINED = "retrained"
+# Forest parameters that decide accuracy or time; an experiment that varies one names it.
+PARAMETERS = ("class_subset", "n_candidates", "min_samples", "node_sampling", "update_fraction")
+SVM_PARAMETERS = ("regularization", "epochs", "max_steps", "n_candidates")
+
+
+def _defaults(forest: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(forest, name) for name in names}
+
+
 SETTINGS = {
+    "defaults of NCMF": _defaults(NCMForest(), PARAMETERS),
+    "defaults of SVMF": _defaults(SVMForest(), SVM_PARAMETERS),
     "λ of an SVM forest, where chosen": list(REGULARIZATIONS),
+    "further values of a grid": FURTHER,
     "trees to choose it with": CHOOSING_TREES,
     "classes to choose it with": CHOOSING_CLASSES,
     "held out, one of": HOLD_OUT_EVERY,

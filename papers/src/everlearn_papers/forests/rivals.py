@@ -19,10 +19,13 @@ from sklearn.svm import LinearSVC
 
 from everlearn.forest.ncm_forest import NCMForest
 from everlearn.forest.svm_forest import SVMForest
+from everlearn.learners.learned_metric import STEPS
 from everlearn.learners.ncm import NearestClassMean
 from everlearn_papers.forests.choosing import (
+    CHOOSING_CLASSES,
     CHOOSING_TREES,
     EVERY_STEP,
+    HOLD_OUT_EVERY,
     REGULARIZATIONS,
     Choice,
     choice,
@@ -31,8 +34,9 @@ from everlearn_papers.forests.choosing import (
 from everlearn_papers.forests.conventional import ConventionalForest
 from everlearn_papers.forests.lssvm import IncrementalLSSVM
 from everlearn_papers.forests.mondrian import MondrianForest
-from everlearn_papers.forests.multiclass_svm import MulticlassSVM
+from everlearn_papers.forests.multiclass_svm import PASSES, MulticlassSVM
 from everlearn_papers.forests.protocol import ClassStream, data_set
+from everlearn_papers.grid import FURTHER
 from everlearn_papers.repeat import Result
 
 LEAST_SQUARES = (1e-5, 1e-4, 1e-3, 1e-2)
@@ -95,6 +99,19 @@ CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
         ),
         REGULARIZATIONS,
     ),
+}
+SETTINGS = {
+    "grids": {name: list(grid) for name, (_, grid) in CLASSIFIERS.items() if len(grid) > 1}
+    | {"LSSVM and MULTIpLE": list(LEAST_SQUARES)},
+    "further values of a grid": FURTHER,
+    "classes to choose with": CHOOSING_CLASSES,
+    "held out, one of": HOLD_OUT_EVERY,
+    "trees to choose λ of SVMF with": CHOOSING_TREES,
+    "most passes of MC SVM": SVM_PASSES,
+    "passes by gradient": PASSES,
+    "most steps of a metric": STEPS,
+    "most trees of MF": MONDRIAN_TREES,
+    "random directions at a node": LINEAR_CANDIDATES,
 }
 
 

@@ -27,6 +27,7 @@ MEMORIES: dict[str, dict[str, Any]] = {
     "short: forgetting = 0.9": {"half_life": float(np.log(0.5) / np.log(0.9))},
 }
 WEIGHT_OF_NEW = 5.0
+SETTINGS = {"components": N_COMPONENTS, "images of a scene": N_IMAGES}
 WEIGHTED = f"long, sample_weight = {WEIGHT_OF_NEW:g} for the new scene"
 
 
