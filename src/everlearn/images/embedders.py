@@ -373,21 +373,20 @@ class EfficientNetLite0(OnnxEmbedder):
         mirror: bool = False,
         crop: float = USUAL_CROP,
     ) -> None:
-        if precision not in SHIPPED:
-            raise InvalidParameter(
-                f"precision must be one of {', '.join(SHIPPED)}, not {precision!r}"
-            )
         self.precision = precision
-        path, about = network_file(SHIPPED[precision])
-        super().__init__(
-            path,
-            crop=crop,
-            mean=127.0,
-            scale=128.0,
-            threads=threads,
-            mirror=mirror,
-            sha256=about["sha256"],
-        )
+        path, settings = lite_settings(SHIPPED, precision)
+        super().__init__(path, crop=crop, threads=threads, mirror=mirror, **settings)
+
+
+def lite_settings(networks: dict[str, str], precision: str) -> tuple[Path, dict[str, Any]]:
+    """The file of an EfficientNet-Lite in this precision, and the settings that all of them share.
+
+    ``networks`` has the name of the network of each precision.
+    """
+    if precision not in networks:
+        raise InvalidParameter(f"precision must be one of {', '.join(networks)}, not {precision!r}")
+    path, about = network_file(networks[precision])
+    return path, {"mean": 127.0, "scale": 128.0, "sha256": about["sha256"]}
 
 
 def network_file(name: str) -> tuple[Path, dict[str, Any]]:

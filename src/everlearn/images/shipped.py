@@ -3,8 +3,7 @@
 from importlib.util import find_spec
 from typing import Literal
 
-from everlearn.errors import InvalidParameter
-from everlearn.images.embedders import EfficientNetLite0, OnnxEmbedder, network_file
+from everlearn.images.embedders import EfficientNetLite0, OnnxEmbedder, lite_settings, network_file
 from everlearn.images.onnx_files import USUAL_CROP
 
 # The whole shorter side of a picture: right more often than the usual centre of it, in held-out
@@ -44,19 +43,9 @@ class EfficientNetLite2(OnnxEmbedder):
         mirror: bool = False,
         crop: float = USUAL_CROP,
     ) -> None:
-        if precision not in LITE2:
-            raise InvalidParameter(f"precision is one of {', '.join(LITE2)}, not {precision!r}")
         self.precision = precision
-        path, about = network_file(LITE2[precision])
-        super().__init__(
-            path,
-            crop=crop,
-            mean=127.0,
-            scale=128.0,
-            threads=threads,
-            mirror=mirror,
-            sha256=about["sha256"],
-        )
+        path, settings = lite_settings(LITE2, precision)
+        super().__init__(path, crop=crop, threads=threads, mirror=mirror, **settings)
 
 
 class PPLCNetV2(OnnxEmbedder):
