@@ -5,7 +5,7 @@ import * as names from "./names.js";
 import * as dropping from "./dropping.js";
 import * as explaining from "./explaining.js";
 import * as service from "./service.js";
-import { $, about, chosen, corrected, offer, pause, pictures, progress, say, trying, turnOf, within, working } from "./shared.js";
+import { $, about, chosen, corrected, offer, pause, pictures, progress, say, trying, offered, within, working } from "./shared.js";
 import * as strangers from "./strangers.js";
 import * as things from "./things.js";
 
@@ -294,7 +294,7 @@ async function showNames() {
   const total = known.reduce((sum, one) => sum + one.count, 0);
   const all = known.length ? `${known.length} known from ${total} pictures` : "";
   $("total").textContent = more ? `the latest ${MOST_NAMES}` : all;
-  await showTurns();
+  await showUndo();
   $("known").replaceChildren(
     ...known.map((one) => Object.assign(document.createElement("option"), { value: one.name })),
   );
@@ -314,21 +314,21 @@ function heard(kind, facts) {
 
 // The service knows what an operation is: a folder that was dropped, frames taught in one go. The
 // button says which one is meant; the service refuses where something newer was done meanwhile.
-async function turn(which, step, word) {
-  const meant = turnOf(which);
+async function undoOrRedo(which, step, word) {
+  const meant = offered(which);
   if (!meant) return;
   await working(() => trying(async () => {
     const done = await step(meant.id);
     say(`${word}: ${about(done)}`);
     if (state.looking === $("still")) await answer(state.shown);
   }));
-  await showTurns();
+  await showUndo();
 }
 
-const undo = () => turn("undo", service.undo, "Undone");
-const redo = () => turn("redo", service.redo, "Done again");
+const undo = () => undoOrRedo("undo", service.undo, "Undone");
+const redo = () => undoOrRedo("redo", service.redo, "Done again");
 
-async function showTurns() {
+async function showUndo() {
   const found = await service.undoable();
   for (const which of ["undo", "redo"]) offer(which, found[which]);
 }
@@ -380,7 +380,7 @@ function connectHolding(hold) {
 
 async function chooseMemory() {
   const served = await service.memories();
-  let hush = service.listen(heard);
+  let stopListening = service.listen(heard);
   if (served.length < 2) return;
   $("which").replaceChildren(
     ...served.map((name) => Object.assign(document.createElement("option"), { value: name, textContent: name })),
@@ -390,8 +390,8 @@ async function chooseMemory() {
     service.choose($("which").value);
     names.forgetAll();
     things.stop();
-    hush();
-    hush = service.listen(heard);
+    stopListening();
+    stopListening = service.listen(heard);
     namesSoon();
     strangers.soon();
   });

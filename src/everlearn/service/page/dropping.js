@@ -12,7 +12,7 @@ const LINES = 100;
 const START = 64;
 const TELLING = /\.(jpe?g|png|webp|gif|bmp|avif|heic|heif)$/i;
 
-async function insideOf(entry, found) {
+async function collect(entry, found) {
   const path = entry.fullPath.replace(/^\//, "");
   if (found.length >= MOST) {
     found.more = true;
@@ -32,18 +32,18 @@ async function insideOf(entry, found) {
   for (;;) {
     const part = await new Promise((resolve, reject) => { reader.readEntries(resolve, reject); });
     if (!part.length) return;
-    for (const inner of part) await insideOf(inner, found);
+    for (const inner of part) await collect(inner, found);
   }
 }
 
-async function dropped(transfer) {
+async function droppedFiles(transfer) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   const found = [];
-  for (const entry of entries) await insideOf(entry, found);
+  for (const entry of entries) await collect(entry, found);
   return found;
 }
 
-function picked(files) {
+function pickedFiles(files) {
   const found = [...files].map((file) => ({ file, path: file.webkitRelativePath || file.name }));
   const first = found.slice(0, MOST);
   first.more = found.length > MOST;
@@ -57,7 +57,7 @@ async function startOf({ file, path }) {
 }
 
 // Each file with the name it would be taught under, or the reason why it has none.
-async function named(found) {
+async function withNames(found) {
   const files = [];
   for (const one of found) files.push({ path: one.path, start: await startOf(one) });
   const names = await service.nameFiles(files);
@@ -65,7 +65,7 @@ async function named(found) {
 }
 
 async function take(found, settings) {
-  const files = await trying(() => named(found));
+  const files = await trying(() => withNames(found));
   if (!files) return;
   if (found.more) say(`Only the first ${MOST} files are taken; drop the others afterwards.`, 10);
   if (files.some(({ path }) => path.includes("/"))) await takeFolders(files);
@@ -122,21 +122,21 @@ async function takeFolders(files) {
 
 let stopped = false;
 
-const teach = (lessons, others) => working(() => teachAll(lessons, others));
+const teach = (files, others) => working(() => teachAll(files, others));
 
 // All of it is one operation, which one Undo takes back.
-async function teachAll(lessons, others) {
+async function teachAll(files, others) {
   const group = service.newKey();
   const found = [];
   stopped = false;
   let ended = null;
-  for (const [place, { file, path, name }] of lessons.entries()) {
+  for (const [place, { file, path, name }] of files.entries()) {
     if (stopped) ended = "not sent: it was stopped";
     if (ended) {
       found.push({ path, name, kind: "unsent", reason: ended });
       continue;
     }
-    progress(`Teaching ${name}: ${place + 1} of ${lessons.length}`, place, lessons.length);
+    progress(`Teaching ${name}: ${place + 1} of ${files.length}`, place, files.length);
     try {
       const done = await service.teach({ image: file, source: path }, name, group);
       found.push({ path, name, kind: done.new ? "taught" : "known" });
@@ -155,7 +155,7 @@ export function connect(view, settings) {
   $("work-stop").addEventListener("click", () => { stopped = true; });
   for (const id of ["files", "folder"]) {
     $(id).addEventListener("change", async (event) => {
-      await take(picked(event.target.files), settings());
+      await take(pickedFiles(event.target.files), settings());
       event.target.value = "";
     });
   }
@@ -169,7 +169,7 @@ export function connect(view, settings) {
   document.addEventListener("drop", async (event) => {
     event.preventDefault();
     view.classList.remove("over-it");
-    const found = await dropped(event.dataTransfer);
+    const found = await droppedFiles(event.dataTransfer);
     if (found.length) await take(found, settings());
   });
 }

@@ -85,12 +85,12 @@ export async function working(action) {
   }
 }
 
-// What undo and redo are about, as the service says; null where there is nothing.
-const turns = { undo: null, redo: null };
-export const turnOf = (which) => turns[which];
+// The operations that undo and redo would act on, as the service says; null where there is none.
+const operations = { undo: null, redo: null };
+export const offered = (which) => operations[which];
 
 export function offer(which, operation) {
-  turns[which] = operation;
+  operations[which] = operation;
   const word = which === "undo" ? "Undo" : "Redo";
   const what = operation ? about(operation) : "nothing";
   $(which).title = `${word}: ${what}`;
@@ -105,5 +105,5 @@ export const about = ({ kind, count, names }) =>
 const some = (names) => names.slice(0, 4).join(", ") + (names.length > 4 ? ", …" : "");
 
 function showBusy() {
-  for (const which of ["undo", "redo"]) $(which).disabled = works > 0 || !turns[which];
+  for (const which of ["undo", "redo"]) $(which).disabled = works > 0 || !operations[which];
 }

@@ -1,5 +1,6 @@
 // Things in the picture: boxes with names over it. Tap one to name or correct it, drag one where
-// none is, or put one there with the keyboard. A box is left, top, right, bottom in shares of the picture, as the service has it.
+// none is, or put one there with the keyboard. A box is left, top, right, bottom in shares of the
+// picture, as in the service.
 
 import * as camera from "./camera.js";
 import * as service from "./service.js";
@@ -23,7 +24,7 @@ export const on = () => state.on;
 export const chosen = () => state.chosen !== null && state.shown !== null;
 
 // Where the picture lies in the view: all of it is shown, so that every box can be reached.
-function placed(source) {
+function pictureRectangle(source) {
   const view = $("view").getBoundingClientRect();
   const width = source.videoWidth || source.naturalWidth;
   const height = source.videoHeight || source.naturalHeight;
@@ -37,7 +38,7 @@ function placed(source) {
 }
 
 function put(shown, box) {
-  const at = placed(state.source);
+  const at = pictureRectangle(state.source);
   shown.style.left = `${at.left + box[0] * at.width}px`;
   shown.style.top = `${at.top + box[1] * at.height}px`;
   shown.style.width = `${(box[2] - box[0]) * at.width}px`;
@@ -94,7 +95,7 @@ export function clear() {
 
 // In a picture what is found; before the camera tracks, whose names do not flicker. What is unknown
 // is kept, as the part of the picture that it is, where that is wanted.
-async function found(source, picture) {
+async function findThings(source, picture) {
   const keep = strangers.keeping();
   if (source.tagName !== "VIDEO") {
     const { things } = await service.find(picture, keep);
@@ -131,7 +132,7 @@ export async function look(source) {
   if (state.chosen !== null) return; // the picture stands still while its box is being named
   const picture = await camera.wholeFrame(source);
   if (!picture || !state.on) return;
-  const things = await found(source, picture);
+  const things = await findThings(source, picture);
   if (!state.on || state.chosen !== null) return;
   state.shown = picture;
   state.source = source;
@@ -168,7 +169,7 @@ function draw() {
 const STEP = 0.02;
 const ARROWS = { ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0], ArrowUp: [0, -STEP], ArrowDown: [0, STEP] };
 
-function moved(event) {
+function moveBox(event) {
   const step = ARROWS[event.key];
   if (!step || !state.chosen) return;
   event.preventDefault();
@@ -183,16 +184,16 @@ function moved(event) {
   mark(box);
 }
 
-function share(event) {
+function asShares(event) {
   const view = $("view").getBoundingClientRect();
-  const at = placed(state.source);
+  const at = pictureRectangle(state.source);
   const across = (event.clientX - view.left - at.left) / at.width;
   const down = (event.clientY - view.top - at.top) / at.height;
   return [Math.min(Math.max(across, 0), 1), Math.min(Math.max(down, 0), 1)];
 }
 
-function dragged(event) {
-  const [x, y] = share(event);
+function draggedBox(event) {
+  const [x, y] = asShares(event);
   const [fromX, fromY] = state.drag.from;
   return [Math.min(x, fromX), Math.min(y, fromY), Math.max(x, fromX), Math.max(y, fromY)];
 }
@@ -201,17 +202,17 @@ function connectDragging(layer) {
   layer.addEventListener("pointerdown", (event) => {
     if (event.target !== layer || !state.source) return;
     layer.setPointerCapture(event.pointerId);
-    state.drag = { from: share(event), x: event.clientX, y: event.clientY };
+    state.drag = { from: asShares(event), x: event.clientX, y: event.clientY };
     state.chosen = [0, 0, 0, 0];
   });
   layer.addEventListener("pointermove", (event) => {
     if (!state.drag) return;
     $("chosen").hidden = false;
-    put($("chosen"), dragged(event));
+    put($("chosen"), draggedBox(event));
   });
   layer.addEventListener("pointerup", (event) => {
     if (!state.drag) return;
-    const box = dragged(event);
+    const box = draggedBox(event);
     const far = Math.hypot(event.clientX - state.drag.x, event.clientY - state.drag.y);
     state.drag = null;
     if (far < SHORTEST || box[2] <= box[0] || box[3] <= box[1]) clear();
@@ -241,7 +242,7 @@ export function connect(changed) {
     changed();
   });
   $("draw").addEventListener("click", draw);
-  $("chosen").addEventListener("keydown", moved);
+  $("chosen").addEventListener("keydown", moveBox);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && state.chosen !== null) clear();
   });
