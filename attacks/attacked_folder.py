@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attacks.plain_memory import (
-    STRANGERS,
+    UNKNOWNS,
     WIDTH,
     Network,
     PlainMemory,
@@ -72,12 +72,12 @@ class Held:
     """What a Memory holds."""
 
     taught: Counter[tuple[int, str]]
-    strangers: dict[int, bool]
+    unknowns: dict[int, bool]
     network: int
 
     def is_what(self, plain: PlainMemory) -> bool:
         """Whether that equals the plain lists."""
-        sure = (self.strangers, plain.strangers)
+        sure = (self.unknowns, plain.unknowns)
         mine, theirs = ({k: v for k, v in s.items() if k not in plain.unsure} for s in sure)
         same_network = self.network == plain.network or not self.taught
         return self.taught == plain.counted() and mine == theirs and same_network
@@ -86,8 +86,8 @@ class Held:
         """In what."""
         more, fewer = self.taught - plain.counted(), plain.counted() - self.taught
         return (
-            f"{more.total()} taught too many, {fewer.total()} too few; unknown {self.strangers}, "
-            f"expected {plain.strangers}; network {self.network}, expected {plain.network}"
+            f"{more.total()} taught too many, {fewer.total()} too few; unknown {self.unknowns}, "
+            f"expected {plain.unknowns}; network {self.network}, expected {plain.network}"
         )
 
 
@@ -127,7 +127,7 @@ class Folder:
             add(Change("undo"))
         if kind == "restore" and backup is None:
             add(self.change("backup", expected))
-        if kind in ABOUT_GROUPS and not expected.strangers:
+        if kind in ABOUT_GROUPS and not expected.unknowns:
             for _ in range(4):
                 add(self.change("remember", expected))
         if kind == "erase" and (known := _to_be_taught(expected)) is not None:
@@ -165,15 +165,15 @@ class Folder:
         if kind in ("merge", "sync"):
             return Change(kind, self._other(expected.network))
         if kind == "relocate":
-            pictured = sorted({n for n, _ in expected.taught if n < STRANGERS})
+            pictured = sorted({n for n, _ in expected.taught if n < UNKNOWNS})
             return Change(kind, [self._new("moved"), pictured])
         if kind == "use":
             return Change("use", [int(self.rng.integers(len(CLASSIFIERS)))])
         if kind == "backup":
             return Change("backup", [self._new("backup")])
         if kind == "remember":
-            self._used["stranger"] += 1
-            return Change("remember", [STRANGERS + self._used["stranger"]])
+            self._used["unknown"] += 1
+            return Change("remember", [UNKNOWNS + self._used["unknown"]])
         if kind in ABOUT_GROUPS:
             which = int(self.rng.integers(1000))
             return Change(kind, [which, *([self._name(expected)] if kind == "name" else [])])
@@ -356,10 +356,10 @@ def held_by(memory: Memory) -> Held:
             if given_box(kept.region) != given_box(region(number)):
                 raise AssertionError(f"the box of {number} is {given_box(kept.region)}")
             taught[number, name] += 1
-        strangers = {
+        unknowns = {
             number_in(s.example.source): bool(s.ignored) for s in all_unknowns(store.journal)
         }
-        return Held(taught, strangers, network)
+        return Held(taught, unknowns, network)
 
     return store.read(look)
 
@@ -368,5 +368,5 @@ def _to_be_taught(plain: PlainMemory) -> int | None:
     """An unknown that nothing counts for."""
     counting = {number for number, _ in plain.taught}
     with contextlib.suppress(StopIteration):
-        return next(number for number in plain.strangers if number not in counting)
+        return next(number for number in plain.unknowns if number not in counting)
     return None

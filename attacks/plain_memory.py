@@ -2,7 +2,7 @@
 
 Examples are numbers. The same number is the same picture, vector and source in every process, and
 every name is a word found nowhere else, so that its traces can be searched for in any file. Every
-third example is a box in its picture, with other proposals beside it. Numbers from ``STRANGERS`` on
+third example is a box in its picture, with other proposals beside it. Numbers from ``UNKNOWNS`` on
 are asked about and kept as unknowns; every second one without its picture.
 """
 
@@ -22,7 +22,7 @@ from everlearn.regions.boxes import Box
 
 WIDTH = 24
 SIDE = 16
-STRANGERS = 1 << 22
+UNKNOWNS = 1 << 22
 
 Taught = list[tuple[int, str]]
 # Whether an unknown is ignored; None: it is not kept.
@@ -71,7 +71,7 @@ def thumbnail(number: int) -> bytes:
 
 def has_picture(number: int) -> bool:
     """Whether the image file is stored."""
-    return number < STRANGERS or number % 2 == 0
+    return number < UNKNOWNS or number % 2 == 0
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +121,7 @@ class PlainMemory:
 
     Attributes
     ----------
-    strangers : dict of int to bool
+    unknowns : dict of int to bool
         Whether each unknown is ignored.
     unsure : set of int
         Unknowns that were there when something was erased: whether they resembled it is not
@@ -133,7 +133,7 @@ class PlainMemory:
     undone: list[Former] = field(default_factory=list)
     erased_names: set[str] = field(default_factory=set)
     erased_numbers: set[int] = field(default_factory=set)
-    strangers: dict[int, bool] = field(default_factory=dict)
+    unknowns: dict[int, bool] = field(default_factory=dict)
     unsure: set[int] = field(default_factory=set)
     network: int = 0
 
@@ -151,7 +151,7 @@ class PlainMemory:
             list(self.undone),
             set(self.erased_names),
             set(self.erased_numbers),
-            dict(self.strangers),
+            dict(self.unknowns),
             set(self.unsure),
             self.network,
         )
@@ -195,17 +195,17 @@ class PlainMemory:
         counting = {number for number, own in self.taught if own == name}
         left = [pair for pair in self.taught if pair[1] != name]
         for number in counting:
-            self.strangers.pop(number, None)
+            self.unknowns.pop(number, None)
         gone = {number for number, _ in everything} - {number for number, _ in left}
         # Unknowns that resembled the name most were removed as well.
-        self.unsure |= set(self.strangers)
+        self.unsure |= set(self.unknowns)
         gone |= self._set_aside() - {number for number, _ in left}
-        self.erased_numbers |= gone - set(self.strangers)
+        self.erased_numbers |= gone - set(self.unknowns)
         self.erased_names |= {name for _, name in everything} - {name for _, name in left}
         self.taught, self.before, self.undone = left, [], []
 
     def remember(self, number: int) -> None:
-        self.strangers[number] = False
+        self.unknowns[number] = False
 
     def name(self, members: list[int], name: str) -> None:
         before = self.taught
@@ -226,7 +226,7 @@ class PlainMemory:
                 kept.before = kept.before[place + 1 :]
                 break
         self.taught, self.before, self.undone = _pictured(self.taught), [kept], []
-        self.strangers, self.unsure = {}, set()
+        self.unknowns, self.unsure = {}, set()
         self.network = network
 
     def restore(self, backup: "PlainMemory") -> None:
@@ -234,13 +234,13 @@ class PlainMemory:
         states = kept._states()
         kept.erased_names = self.erased_names - {n for state in states for _, n in state}
         kept.erased_numbers = self.erased_numbers - {i for state in states for i, _ in state}
-        kept.erased_numbers -= set(kept.strangers) | kept._set_aside()
+        kept.erased_numbers -= set(kept.unknowns) | kept._set_aside()
         vars(self).update(vars(kept))
 
-    def settle(self, strangers: dict[int, bool]) -> None:
+    def settle(self, unknowns: dict[int, bool]) -> None:
         """Accept the actual state of uncertain unknowns."""
-        for number in self.unsure - set(strangers):
-            self.strangers.pop(number, None)
+        for number in self.unsure - set(unknowns):
+            self.unknowns.pop(number, None)
         self.unsure = set()
 
     def _states(self) -> list[Taught]:
@@ -264,12 +264,12 @@ class PlainMemory:
 
     def _changed(self, states: States) -> States:
         """Give unknowns these states; returns the previous ones."""
-        former = {number: self.strangers.get(number) for number in states}
+        former = {number: self.unknowns.get(number) for number in states}
         for number, state in states.items():
             if state is None:
-                self.strangers.pop(number, None)
+                self.unknowns.pop(number, None)
             else:
-                self.strangers[number] = state
+                self.unknowns[number] = state
         return former
 
 

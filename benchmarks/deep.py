@@ -123,9 +123,9 @@ def done(job: str, scale: Scale, folder: Path, found: dict[str, Any]) -> dict[st
     if kind == "tens":
         return cifar.in_tens(scale, folder, name)
     if kind == "nights":
-        from everlearn_papers.deep.nights import nights
+        from everlearn_papers.deep.consolidation import consolidation
 
-        return nights(scale, folder, int(name), epochs=30 if _full(scale) else 1)
+        return consolidation(scale, folder, int(name), epochs=30 if _full(scale) else 1)
     if kind in ("learner", "shrinkage"):
         return _learner(name, folder, scale)
     if kind == "size":

@@ -1,9 +1,9 @@
-"""*Unknown*: strangers noticed, known things accepted, and how many strangers were predicted.
+"""*Unknown*: unknown things noticed, known things accepted, and how many were predicted.
 
-Of each pack some names are taught, the others are strangers; many random choices, because one
+Of each pack some names are taught, the others are unknown; many random choices, because one
 differs from the next by ten points. ``images_accuracy`` asks a Memory about the same choices and
 gets the same verdicts. Which scores familiarity is made of is decided from what was taught alone
-(leave one class out), and so is the share of strangers that is predicted. The photographs,
+(leave one class out), and so is the share of unknown things that is predicted. The photographs,
 CIFAR-100 and the turntable go through the networks once (features.py); of Caltech-101 there are
 features of EfficientNet-Lite0 alone.
 """
@@ -39,7 +39,7 @@ class Model:
     familiarity: Familiarity
     weights: np.ndarray
     known: Acceptance
-    strangers: float
+    unknowns: float
     blend: np.ndarray
     by_cosine: Acceptance  # the cosine to the nearest name alone
 
@@ -59,7 +59,7 @@ def model_of(U: np.ndarray, y: np.ndarray, accept: float) -> Model:
     learner = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(seen, y)
     chosen = choose(familiarity, U, seen, y, Ridge(learner))
     known = Acceptance(chosen.known, chosen.known_nearest)
-    noticed = known.refused(chosen.strangers, chosen.strangers_nearest, accept)
+    noticed = known.refused(chosen.unknowns, chosen.unknowns_nearest, accept)
     blend = chosen.blend.coefficients * [1.0, 1.0, len(y) ** -0.5, 1.0]
     near = familiarity.near(U)
     near[np.arange(len(U)), y] = familiarity.near_own_left_out(near, U, y)
@@ -77,10 +77,10 @@ def choice(
     return known, taught, np.setdiff1d(np.arange(len(y)), taught)
 
 
-def strangers(
+def unknowns(
     U: np.ndarray, y: np.ndarray, each: int, n_known: int
 ) -> tuple[float, float, float, float]:
-    """Shares: strangers noticed, known things accepted, strangers predicted, noticed by cosine."""
+    """Shares: unknown things noticed, known ones accepted, noticed as predicted, by cosine."""
     rows = []
     for seed in range(CHOICES):
         known, taught, asked = choice(y, each, n_known, seed)
@@ -90,7 +90,7 @@ def strangers(
         refused = [model.known.refused(scores[q], nearest[q], 0.95) for q in (~ours, ours)]
         likeness = model.familiarity.near(U[asked][~ours]).max(axis=1)
         by_cosine = model.by_cosine.refused(likeness, nearest[~ours], 0.95)
-        rows.append((refused[0], 1.0 - refused[1], model.strangers, by_cosine))
+        rows.append((refused[0], 1.0 - refused[1], model.unknowns, by_cosine))
     noticed, accepted, predicted, by_cosine = np.mean(rows, axis=0)
     return float(noticed), float(accepted), float(predicted), float(by_cosine)
 
@@ -162,9 +162,9 @@ PICTURED = {
 
 
 def one_line(name: str, U: np.ndarray, y: np.ndarray, each: int, n: int, wanted: str) -> Line:
-    noticed, accepted, predicted, by_cosine = strangers(U, y, each, n)
+    noticed, accepted, predicted, by_cosine = unknowns(U, y, each, n)
     return Line(
-        f"{name}, {n} names taught {each} each: strangers noticed",
+        f"{name}, {n} names taught {each} each: unknown things noticed",
         f"{noticed:.1%} (cosine alone {by_cosine:.1%}), predicted {predicted:.1%}, "
         f"{accepted:.1%} of known things accepted",
         wanted,

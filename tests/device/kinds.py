@@ -21,7 +21,7 @@ class Kind:
     make: Callable[[np.ndarray], Any]
     device: object
 
-    def placed(self, learner: Any) -> Any:
+    def on_device(self, learner: Any) -> Any:
         """A learner that computes in the kind's device, whatever it is given."""
         return learner.to(self.device)
 

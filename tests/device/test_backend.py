@@ -82,7 +82,7 @@ def same(there, host, X, kind, tolerance=1e-9):
 def test_taught_and_asked_there_it_is_as_on_the_host(kind, learner, examples):
     X, y = examples
     host = copy.deepcopy(learner).fit(X[:70], y[:70]).partial_fit(X[70:], y[70:])
-    there = kind.placed(learner).fit(kind.make(X[:70]), y[:70])
+    there = kind.on_device(learner).fit(kind.make(X[:70]), y[:70])
     there.partial_fit(kind.make(X[70:]), y[70:])
     same(there, host, X, kind)
     among = ["fig", "lime"]
@@ -95,7 +95,7 @@ def test_taught_and_asked_there_it_is_as_on_the_host(kind, learner, examples):
 def test_single_examples_are_followed_there(kind, exact, examples):
     X, y = examples
     host = copy.deepcopy(exact)
-    there = kind.placed(exact)
+    there = kind.on_device(exact)
     rows = kind.make(X)
     for i in range(len(X)):
         there.learn_one(rows[i, :], y[i])
@@ -111,9 +111,9 @@ def test_rows_of_the_host_are_brought_to_a_learner_that_was_sent(kind, learner, 
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     single = np.asarray(mapped)
     host = copy.deepcopy(learner).fit(single, y)
-    same(kind.placed(copy.deepcopy(learner)).fit(single, y), host, X, kind)
-    same(kind.placed(copy.deepcopy(learner)).fit(mapped, list(y)), host, X, kind)
-    there = kind.placed(learner)
+    same(kind.on_device(copy.deepcopy(learner)).fit(single, y), host, X, kind)
+    same(kind.on_device(copy.deepcopy(learner)).fit(mapped, list(y)), host, X, kind)
+    there = kind.on_device(learner)
     there.fit(single[:5].tolist(), y[:5])
     there.fit(single, y)
     scores = there.decision_function(X)
@@ -125,7 +125,7 @@ def test_batches_of_an_iterator_are_learned_all_or_none(kind, exact, examples):
     X, y = examples
     host = copy.deepcopy(exact).fit(X, y)
     parts = [slice(0, 50), slice(50, 90), slice(90, len(X))]
-    there = kind.placed(exact).partial_fit((kind.make(X[part]), y[part]) for part in parts)
+    there = kind.on_device(exact).partial_fit((kind.make(X[part]), y[part]) for part in parts)
     same(there, host, X, kind)
     bad = X[:9].copy()
     bad[4, 2] = np.nan
@@ -141,7 +141,7 @@ def test_weights_count_and_zero_brings_no_class(kind, exact, examples, rng):
     weights = rng.integers(0, 3, len(X)).astype(float)
     weights[y == "kiwi"] = 0.0
     host = copy.deepcopy(exact).fit(X, y, sample_weight=weights)
-    there = kind.placed(exact).fit(kind.make(X), y, sample_weight=weights)
+    there = kind.on_device(exact).fit(kind.make(X), y, sample_weight=weights)
     assert "kiwi" not in there.classes_
     same(there, host, X, kind)
 
@@ -149,18 +149,18 @@ def test_weights_count_and_zero_brings_no_class(kind, exact, examples, rng):
 def test_models_are_merged_forgotten_and_saved_across_kinds(kind, exact, examples, tmp_path):
     X, y = examples
     host = copy.deepcopy(exact).fit(X, y)
-    first = kind.placed(copy.deepcopy(exact)).fit(kind.make(X[:60]), y[:60])
+    first = kind.on_device(copy.deepcopy(exact)).fit(kind.make(X[:60]), y[:60])
     first.merge(copy.deepcopy(exact).fit(X[60:], y[60:]))
     same(first, host, X, kind)
     onto = copy.deepcopy(exact).fit(X[60:], y[60:])
-    onto.merge(kind.placed(copy.deepcopy(exact)).fit(kind.make(X[:60]), y[:60]))
+    onto.merge(kind.on_device(copy.deepcopy(exact)).fit(kind.make(X[:60]), y[:60]))
     close(onto.decision_function(X), host.decision_function(X))
 
-    there = kind.placed(copy.deepcopy(exact)).fit(kind.make(X), y)
+    there = kind.on_device(copy.deepcopy(exact)).fit(kind.make(X), y)
     save(there, tmp_path / "there")
     loaded = load(tmp_path / "there")
     close(loaded.decision_function(X), host.decision_function(X))
-    same(kind.placed(loaded), host, X, kind)
+    same(kind.on_device(loaded), host, X, kind)
     again = pickle.load(io.BytesIO(pickle.dumps(there)))
     close(again.decision_function(X), host.decision_function(X))
 
@@ -176,7 +176,7 @@ def test_models_are_merged_forgotten_and_saved_across_kinds(kind, exact, example
 
 def test_bad_input_is_named_and_changes_nothing(kind, learner, examples):
     X, y = examples
-    there = kind.placed(learner).fit(kind.make(X), y)
+    there = kind.on_device(learner).fit(kind.make(X), y)
     before = as_numpy(there.decision_function(kind.make(X)))
 
     def spoiled(value):
@@ -225,7 +225,7 @@ def test_bad_input_is_named_and_changes_nothing(kind, learner, examples):
 
 def test_forgetting_what_was_never_learned_changes_nothing(kind, examples):
     X, y = examples
-    there = kind.placed(StreamingLDA()).fit(kind.make(X), y)
+    there = kind.on_device(StreamingLDA()).fit(kind.make(X), y)
     before = there.decision_function(X)
     with pytest.raises(NeverLearned):
         there.forget(kind.make(X[y == "lime"] + 3.0), y[y == "lime"])
@@ -240,7 +240,7 @@ def test_what_only_the_host_keeps_is_kept_there_and_cannot_be_sent_away(kind, ex
         NearestClassMean(metric="learned", rank=3),
     ):
         with pytest.raises(InvalidParameter, match="only the host"):
-            kind.placed(copy.deepcopy(learner))
+            kind.on_device(copy.deepcopy(learner))
         host = copy.deepcopy(learner).fit(X, y)
         rows = kind.make(X)
         scores = learner.fit(rows, y).decision_function(rows)
@@ -254,7 +254,7 @@ def test_offsets_and_distances_do_not_eat_the_digits(kind, rng):
     far = noise + 1e6 + 1e5 * slots[:, None]
     for learner in (StreamingLDA(), RecursiveRLSC(fit_intercept=True)):
         host = copy.deepcopy(learner).fit(far, slots)
-        there = kind.placed(learner).fit(kind.make(far[:150]), slots[:150])
+        there = kind.on_device(learner).fit(kind.make(far[:150]), slots[:150])
         there.partial_fit(kind.make(far[150:]), slots[150:])
         S, expected = there.moments_.scatter(), host.moments_.scatter()
         close(S / np.abs(expected).max(), expected / np.abs(expected).max(), 1e-9)
@@ -262,7 +262,7 @@ def test_offsets_and_distances_do_not_eat_the_digits(kind, rng):
 
 def test_a_copy_has_statistics_of_its_own(kind, exact, examples):
     X, y = examples
-    there = kind.placed(exact).fit(kind.make(X), y)
+    there = kind.on_device(exact).fit(kind.make(X), y)
     before = there.decision_function(X)
     twin = copy.deepcopy(there)
     twin.learn_one(kind.make(X[0] + 5.0), "fig")
@@ -273,7 +273,7 @@ def test_a_copy_has_statistics_of_its_own(kind, exact, examples):
 def test_what_moves_home_and_away_again_is_one_learner(kind, exact, examples):
     X, y = examples
     host = copy.deepcopy(exact)
-    there = kind.placed(exact)
+    there = kind.on_device(exact)
     for start in range(0, 120, 15):
         part = slice(start, start + 15)
         host.partial_fit(X[part], y[part])

@@ -109,7 +109,9 @@ def test_as_many_classes_as_rows_are_learned_in_few_blocks(kind, rng, learner, m
     monkeypatch.setattr(module, "BLOCK_NUMBERS", 4096)
     X, y = rng.normal(size=(400, 9)), rng.permutation(400) % 397
     here = learner().fit(X, y).partial_fit(X[:50] + 1.0, y[:50])
-    there = kind.placed(learner()).fit(kind.make(X), y).partial_fit(kind.make(X[:50] + 1.0), y[:50])
+    there = (
+        kind.on_device(learner()).fit(kind.make(X), y).partial_fit(kind.make(X[:50] + 1.0), y[:50])
+    )
     ours, theirs = here.moments_.state(), there.moments_.state()
     for key, array in ours.items():
         np.testing.assert_allclose(theirs[key], array, rtol=1e-9, atol=1e-9, err_msg=key)

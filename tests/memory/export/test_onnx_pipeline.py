@@ -45,8 +45,8 @@ def test_the_file_answers_like_ask(exported):
     memory, file = exported
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     rng = np.random.default_rng(6)
-    strangers = [rng.integers(0, 255, size=(64, 64, 3), dtype=np.uint8) for _ in range(3)]
-    for picture in [p for p, _ in pictures(rng, 9)] + strangers:
+    unknowns = [rng.integers(0, 255, size=(64, 64, 3), dtype=np.uint8) for _ in range(3)]
+    for picture in [p for p, _ in pictures(rng, 9)] + unknowns:
         name, shares, unknown, p = asked(session, picture)
         answers = memory.ask(picture, top=None)
         assert name == answers[0].name

@@ -42,16 +42,16 @@ def test_scores_without_an_example_are_those_of_a_model_without_it(examples):
 def test_strangers_are_scored_by_a_model_without_their_name(examples):
     X, y = examples
     ridge = Ridge(ridge_regression().fit(X, y))
-    _, strangers = scored(means_of(X, y), X, X, y, ridge)
+    _, unknowns = scored(means_of(X, y), X, X, y, ridge)
     for name in range(7):
         others, own = y != name, y == name
         model = ridge_regression().fit(X[others], y[others])
         theirs = model.decision_function(X[own]).max(axis=1) / others.sum() ** 0.5
-        assert np.allclose(strangers.scores[own, 2], theirs)
+        assert np.allclose(unknowns.scores[own, 2], theirs)
         directions = means_of(X, y).directions[np.arange(7) != name]
         near = X[own] @ directions.T
-        assert np.allclose(strangers.scores[own, 0], near.max(axis=1))
-        assert np.allclose(strangers.scores[own, 1], near.mean(axis=1))
+        assert np.allclose(unknowns.scores[own, 0], near.max(axis=1))
+        assert np.allclose(unknowns.scores[own, 1], near.mean(axis=1))
 
 
 def test_blocks_of_names_change_nothing(examples, monkeypatch):
@@ -106,7 +106,7 @@ def test_too_little_to_judge_by_is_judged_by_likeness(examples):
     few = y < 3
     chosen = choose(means_of(X[few], y[few]), X[few], X[few], y[few], None)
     assert chosen.blend is LIKENESS
-    assert len(chosen.strangers) == 0
+    assert len(chosen.unknowns) == 0
 
 
 def test_the_blend_does_not_depend_on_the_order_of_teaching(tmp_path, examples, rng):
@@ -122,7 +122,7 @@ def test_the_blend_does_not_depend_on_the_order_of_teaching(tmp_path, examples, 
 
 
 def test_the_predicted_share_of_strangers_is_the_real_one(tmp_path, data_pack):
-    """The other names of CIFAR-100 are the strangers."""
+    """The other names of CIFAR-100 are unknown."""
     data = data_pack("cifar100_small_effnetlite0.npz")
     labels, X = data["labels_train"], data["features_train"]
     rng = np.random.default_rng(5)
@@ -131,8 +131,8 @@ def test_the_predicted_share_of_strangers_is_the_real_one(tmp_path, data_pack):
     with Memory(tmp_path) as memory:
         memory.teach_many((X[i], f"name {k}") for k in order[:60] for i in rows[k][:5])
         predicted = memory.report().strangers_noticed
-        strangers = [i for k in order[60:] for i in rows[k][:10]]
-        noticed = np.mean([memory.ask(X[i]).unknown for i in strangers])
+        unknowns = [i for k in order[60:] for i in rows[k][:10]]
+        noticed = np.mean([memory.ask(X[i]).unknown for i in unknowns])
         known = [i for k in order[:60] for i in rows[k][5:]]
         accepted = np.mean([not memory.ask(X[i]).unknown for i in known])
     assert predicted == pytest.approx(noticed, abs=0.1)

@@ -1,4 +1,4 @@
-"""Why, the report, strangers, evaluating and streams: over HTTP as in the Memory itself."""
+"""Why, the report, unknowns, evaluating and streams: over HTTP as in the Memory itself."""
 
 import json
 
@@ -51,10 +51,10 @@ def test_the_report_is_the_memory_s(client, own):
 
 
 def test_strangers_are_kept_named_ignored_and_dropped(client, own):
-    strangers = [picture(250, 250, 40, shift=s) for s in (0, 6, 12)]
-    for stranger in strangers:
-        assert client.ask(stranger, remember=True).unknown
-    client.ask(strangers[0])
+    unknowns = [picture(250, 250, 40, shift=s) for s in (0, 6, 12)]
+    for one in unknowns:
+        assert client.ask(one, remember=True).unknown
+    client.ask(unknowns[0])
     groups = client.unknowns()
     assert groups == own.unknowns()
     assert sum(group.count for group in groups) == 3
@@ -67,12 +67,12 @@ def test_strangers_are_kept_named_ignored_and_dropped(client, own):
     for group in client.unknowns():
         client.drop_unknowns(group.id)
     client.forget(name="yellow")
-    assert client.ask(strangers[0], remember=True).unknown
+    assert client.ask(unknowns[0], remember=True).unknown
     (group,) = client.unknowns()
     assert client.ignore_unknowns(group.id) == 1
-    assert client.ask(strangers[0]).ignored
+    assert client.ask(unknowns[0]).ignored
     assert client.undo().about == "ignore, 1 unknown picture"
-    assert not client.ask(strangers[0]).ignored
+    assert not client.ask(unknowns[0]).ignored
     assert client.redo().about == "ignore, 1 unknown picture"
     assert client.drop_unknowns(group.id) == 1
     assert client.would_undo().about == "drop, 1 unknown picture"

@@ -20,5 +20,5 @@ told.py           rivals on the turntable, with and without the task given: Tabl
 whole.py          the whole network fine-tuned, one step per picture
 tables.py         tables of the results; report.py writes the report
 turntable_tables.py  tables of the results on the turntable
-nights.py         consolidation on CIFAR-100
+consolidation.py  consolidation on CIFAR-100
 """

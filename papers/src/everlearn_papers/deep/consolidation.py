@@ -1,11 +1,11 @@
 """Consolidation on CIFAR-100: accuracy before and after training the network further.
 
 Half of the classes are the base; the others come in two sessions. After each session the network is
-trained further on the ``kept`` pictures stored of every class so far (a "night" in the result
-keys), and a new learner is trained on their new embeddings. During a session the learner is
-trained on every picture that is not held out, stored or not, so it may be more accurate than one
-trained on the stored pictures in a better network. A tenth of the stored pictures is held out of
-all training; the network is replaced only if accuracy on them improves significantly.
+trained further on the ``kept`` pictures stored of every class so far ("nights" in the results), and
+a new learner is trained on their new embeddings. During a session the learner is trained on every
+picture that is not held out, stored or not, so it may be more accurate than one trained on the
+stored pictures in a better network. A tenth of the stored pictures is held out of all training; the
+network is replaced only if accuracy on them improves significantly.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ SESSIONS = 2
 HELD_OUT_EVERY = 10
 
 
-def nights(
+def consolidation(
     scale: Scale, folder: Path, kept: int, *, epochs: int = CONSOLIDATION.epochs
 ) -> dict[str, Any]:
     """Return accuracy on all classes so far: after the base, and around each consolidation."""

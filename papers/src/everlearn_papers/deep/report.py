@@ -154,7 +154,7 @@ def text(results: dict[str, Any]) -> str:
         "",
         "## Consolidation after each of two sessions",
         "",
-        tables.table_of_nights(found).to_markdown(),
+        tables.table_of_consolidation(found).to_markdown(),
         "",
         "The learner is RLSC. After each session the network is trained further on what is kept; "
         "where pictures held out are not answered better by more than chance, it stays as it was.",

@@ -192,7 +192,7 @@ def table_of_stages(found: Found) -> Table:
     return table
 
 
-def table_of_nights(found: Found) -> Table:
+def table_of_consolidation(found: Found) -> Table:
     """Accuracy before and after each consolidation, by number of pictures kept per class."""
     table = Table()
     for key, run in found.items():

@@ -38,7 +38,7 @@ RANKED = 2048
 # K per teaching of the temperature; at least so many teachings are used.
 MOST_PRODUCTS, FEWEST_RANKED = 1e10, 128
 MOST_SCORES, FEWEST_SAMPLED = 4e6, 32
-# Number of scores kept of examples treated as strangers.
+# Number of scores kept of examples treated as unknowns.
 REMEMBERED = 1024
 # Recalibrate when this many times as much has been taught as at the last calibration.
 GROWTH = 1.25
@@ -105,7 +105,7 @@ class CalibratedModel:
         return scores, np.asarray(self._calibration["nearest"], dtype=np.int64)
 
     def noticed(self, accept: float) -> float | None:
-        """Share of strangers called unknown, estimated by treating each name as unknown.
+        """Share of unknowns called unknown, estimated by treating each name as unknown.
 
         ``None`` if too little was taught for an estimate.
         """
@@ -177,15 +177,15 @@ def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict
     mapped = mapped_features(power, sample)
     chosen = choose(familiarity, sample, mapped, np.searchsorted(known, names), ridge)
     some = np.linspace(0, len(sample) - 1, min(sampled, len(sample))).astype(np.intp)
-    few = np.linspace(0, len(chosen.strangers) - 1, min(REMEMBERED, len(chosen.strangers)))
-    strangers = few.astype(np.intp)
+    few = np.linspace(0, len(chosen.unknowns) - 1, min(REMEMBERED, len(chosen.unknowns)))
+    unknowns = few.astype(np.intp)
     return {
         "temperature": temperature_of(learner, mapped[some], names[some], ridge),
         "scores": chosen.known.tolist(),
         "nearest": known[chosen.known_nearest].tolist(),
         "blend": chosen.blend.coefficients.tolist(),
-        "strangers": chosen.strangers[strangers].tolist(),
-        "strangers_nearest": known[chosen.strangers_nearest[strangers]].tolist(),
+        "strangers": chosen.unknowns[unknowns].tolist(),
+        "strangers_nearest": known[chosen.unknowns_nearest[unknowns]].tolist(),
         "position": model.position,
         "total": float(model.means.moments_.total),
     }

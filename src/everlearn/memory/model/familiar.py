@@ -14,13 +14,13 @@ examples, and rescaled to the cosine. It is linear,
 
 The taught examples decide which scores are used. Each name in turn is treated as unknown: its
 examples are scored by a model that was never taught that name (leave one class out). The blend that
-best separates these strangers from left-out taught examples (area under the ROC curve) is chosen.
+best separates these unknowns from left-out taught examples (area under the ROC curve) is chosen.
 Ridge regression without class c follows from the full one: with X_c
 its examples and P = X_c A⁻¹ X_cᵀ,
 
     scores of X_c without c = (I − P)⁻¹ X_c A⁻¹ b_k    for all k ≠ c
 
-The strangers' scores also give an estimate of how many such strangers would be detected.
+The unknowns' scores also give an estimate of how many such unknowns would be detected.
 
 *Cost*: O(m d² + m K d) for m examples and K names, in blocks: memory is linear in K.
 """
@@ -50,7 +50,7 @@ FEWEST_NAMES = 4
 FEWEST_EXAMPLES = 19
 # Largest number of values processed at once.
 BLOCK = 1 << 22
-# At most this many examples of a class are used as strangers together.
+# At most this many examples of a class are used as unknowns together.
 MOST_STRANGERS = 256
 # If only some examples of a class are available, this much of any direction stays in the model.
 LEAST_LEFT = 0.1
@@ -72,19 +72,19 @@ class Scored:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A blend, with its scores of taught examples and of strangers."""
+    """A blend, with its scores of taught examples and of unknowns."""
 
     blend: Blend
     known: Array
     known_nearest: Classes
-    strangers: Array
-    strangers_nearest: Classes
+    unknowns: Array
+    unknowns_nearest: Classes
 
 
 def choose(
     familiarity: Familiarity, sample: Array, mapped: Array, classes: Classes, ridge: Ridge | None
 ) -> Chosen:
-    """The blend that best separates strangers from taught examples.
+    """The blend that best separates unknowns from taught examples.
 
     Parameters
     ----------
@@ -103,49 +103,49 @@ def choose(
         known, _ = scored(familiarity, sample, mapped, classes, None)
         nobody = np.zeros(0), np.zeros(0, dtype=np.intp)
         return Chosen(LIKENESS, known.blended(LIKENESS), known.nearest, *nobody)
-    known, strangers = scored(familiarity, sample, mapped, classes, ridge)
+    known, unknowns = scored(familiarity, sample, mapped, classes, ridge)
     blend, best = LIKENESS, -np.inf
     for parts in BLENDS:
         if "score" in parts and ridge is None:
             continue
         tried = _blend_of(parts, known.scores)
-        area = _area(known.blended(tried), strangers.blended(tried))
+        area = _area(known.blended(tried), unknowns.blended(tried))
         if area > best + MARGIN:
             blend, best = tried, area
     return Chosen(
         blend,
         known.blended(blend),
         known.nearest,
-        strangers.blended(blend),
-        strangers.nearest,
+        unknowns.blended(blend),
+        unknowns.nearest,
     )
 
 
 def scored(
     familiarity: Familiarity, sample: Array, mapped: Array, classes: Classes, ridge: Ridge | None
 ) -> tuple[Scored, Scored]:
-    """Scores of taught examples, each left out; and of strangers, with their whole class left out.
+    """Scores of taught examples, each left out; and of unknowns, with their whole class left out.
 
-    The only example of a class is used as a stranger only.
+    The only example of a class is only used as an unknown one.
     """
     several = familiarity.counts[classes] > 1
     playing = _playing(classes)
     known = np.zeros((len(sample), len(SCORES)))
-    strangers = np.zeros((len(sample), len(SCORES)))
+    unknowns = np.zeros((len(sample), len(SCORES)))
     nearest = np.zeros(len(sample), dtype=np.intp)
-    stranger_nearest = np.zeros(len(sample), dtype=np.intp)
+    unknowns_nearest = np.zeros(len(sample), dtype=np.intp)
     for rows in _whole_classes(classes, len(familiarity.counts)):
         part, own = sample[rows], classes[rows]
         near = familiarity.near(part)
         without = familiarity.near_own_left_out(near, part, own)
         nearest[rows], known[rows, :2] = _of_names(near, own, without)
         nobody = np.full(len(rows), -np.inf)
-        stranger_nearest[rows], strangers[rows, :2] = _of_names(near, own, nobody)
+        unknowns_nearest[rows], unknowns[rows, :2] = _of_names(near, own, nobody)
         if ridge is not None:
             found = _ridge_scores(ridge, mapped[rows], own, playing[rows])
-            known[rows, 2], strangers[rows, 2] = found
+            known[rows, 2], unknowns[rows, 2] = found
     unseen = Scored(known[several], nearest[several])
-    return unseen, Scored(strangers[playing], stranger_nearest[playing])
+    return unseen, Scored(unknowns[playing], unknowns_nearest[playing])
 
 
 def _of_names(near: Array, classes: Classes, own: Array) -> tuple[Classes, Array]:
@@ -164,7 +164,7 @@ def _of_names(near: Array, classes: Classes, own: Array) -> tuple[Classes, Array
 
 
 def _playing(classes: Classes) -> NDArray[np.bool_]:
-    """Mask of the rows used as strangers, limited per class."""
+    """Mask of the rows used as unknowns, limited per class."""
     order = np.argsort(classes, kind="stable")
     starts = np.flatnonzero(np.diff(classes[order], prepend=-1))
     nth = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
@@ -180,15 +180,15 @@ def _ridge_scores(
     solved = ridge.solve(rows)
     fits = ridge.fits(solved)
     scale = ridge.recoded(1.0, ridge.counts)
-    strangers = np.zeros(len(rows))
+    unknowns = np.zeros(len(rows))
     for name in np.unique(classes):
         members = np.flatnonzero((classes == name) & playing)
         left = _without(rows[members] @ solved[members].T, ridge.counts[name]) @ fits[members]
         left *= scale
         left[:, name] = -np.inf
-        strangers[members] = left.max(axis=1)
+        unknowns[members] = left.max(axis=1)
     known = ridge.left_out(rows, classes, solved, fits).max(axis=1)
-    return known / (ridge.counts.sum() - 1.0) ** ridge.recoding, strangers
+    return known / (ridge.counts.sum() - 1.0) ** ridge.recoding, unknowns
 
 
 def _without(P: Array, count: float) -> Array:
@@ -239,8 +239,8 @@ _WEIGHTS = {
 }
 
 
-def _area(known: Array, strangers: Array) -> float:
-    """Probability that a taught example is more familiar than a stranger; ties count half."""
-    ordered = np.sort(strangers)
+def _area(known: Array, unknowns: Array) -> float:
+    """Probability that a taught example is more familiar than an unknown one; ties count half."""
+    ordered = np.sort(unknowns)
     below = np.searchsorted(ordered, known, side="left") + np.searchsorted(ordered, known, "right")
-    return float(below.mean() / 2.0 / max(len(strangers), 1))
+    return float(below.mean() / 2.0 / max(len(unknowns), 1))
