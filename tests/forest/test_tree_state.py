@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,19 +19,25 @@ LEARNERS = [NCMForest, SVMForest, ConventionalForest]
 X, Y = stream(np.random.default_rng(0), n_classes=8)
 
 
-def forest_of(learner):
+def untaught(learner):
     update = "rtst" if learner is ConventionalForest else "rust"
     forest = learner(n_estimators=3, update=update, update_fraction=0.5, random_state=0)
-    forest.set_params(min_samples=2, n_candidates=8)
+    return forest.set_params(min_samples=2, n_candidates=8)
+
+
+def forest_of(learner):
+    forest = untaught(learner)
     return forest.partial_fit(X[Y < 4], Y[Y < 4]).partial_fit(X[Y >= 4], Y[Y >= 4])
 
 
-STATES = {learner: forest_of(learner)._state() for learner in LEARNERS}
+@cache
+def state_of(learner):
+    return forest_of(learner)._state()
 
 
 def restored(learner, changes):
-    arrays, notes = STATES[learner]
-    fresh = learner(**forest_of(learner).get_params(deep=False))
+    arrays, notes = state_of(learner)
+    fresh = untaught(learner)
     fresh._restore(arrays | changes, notes)
     return fresh
 
@@ -48,7 +55,7 @@ def test_the_same_forest_comes_back(learner):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_arrays_of_another_length_are_refused(learner):
-    arrays, _ = STATES[learner]
+    arrays, _ = state_of(learner)
     for name, array in arrays.items():
         if not len(array) or name == "0.examples.seen":
             continue  # room for more classes is fine
@@ -101,7 +108,7 @@ def test_arrays_of_another_length_are_refused(learner):
     ],
 )
 def test_numbers_that_are_wrong_are_refused_by_name(name, position, value):
-    array = STATES[NCMForest][0][f"0.{name}"].copy()
+    array = state_of(NCMForest)[0][f"0.{name}"].copy()
     array[position] = value
     field = name.removeprefix("trees.").removeprefix("examples.")
     with pytest.raises(DamagedModel, match=re.escape(field)):
@@ -109,7 +116,7 @@ def test_numbers_that_are_wrong_are_refused_by_name(name, position, value):
 
 
 def test_children_that_form_a_circle_are_refused():
-    arrays = STATES[NCMForest][0]
+    arrays = state_of(NCMForest)[0]
     left, parent = arrays["0.trees.node.left"].copy(), arrays["0.trees.node.parent"]
     deep = next(n for n in range(1, len(left)) if left[n] != -1 and parent[n] > 0)
     left[deep] = parent[deep]
@@ -119,7 +126,7 @@ def test_children_that_form_a_circle_are_refused():
 
 @pytest.mark.parametrize("count", [-360, 2**31 - 1])
 def test_a_leaf_that_owns_what_is_not_there_is_refused(count):
-    arrays = STATES[NCMForest][0]
+    arrays = state_of(NCMForest)[0]
     size = arrays["0.trees.node.size"].copy()
     size[np.flatnonzero(arrays["0.trees.node.left"] == -1)[0]] = count
     with pytest.raises(DamagedModel, match=r"node\.member"):
@@ -127,7 +134,7 @@ def test_a_leaf_that_owns_what_is_not_there_is_refused(count):
 
 
 def test_a_tree_with_no_nodes_is_refused():
-    arrays = STATES[NCMForest][0]
+    arrays = state_of(NCMForest)[0]
     changes = {name: array[:0] for name, array in arrays.items() if ".trees." in name}
     changes |= {name: 0 * array for name, array in arrays.items() if ".lengths." in name}
     changes["0.trees.random"] = arrays["0.trees.random"]
@@ -141,7 +148,7 @@ def test_a_tree_with_no_nodes_is_refused():
     [("n_groves", 0), ("n_groves", -1), ("n_groves", 10**12), ("seed", -1), ("n_batches", "2")],
 )
 def test_notes_that_are_wrong_are_refused_by_name(name, value):
-    arrays, notes = STATES[NCMForest]
+    arrays, notes = state_of(NCMForest)
     with pytest.raises(DamagedModel, match=f"{name}|labels|mean is missing"):
         NCMForest()._restore(arrays, notes | {name: value})
 
@@ -160,7 +167,7 @@ def test_notes_that_are_wrong_are_refused_by_name(name, value):
     ],
 )
 def test_parameters_that_are_wrong_are_refused_on_loading(learner, name, value):
-    arrays, notes = STATES[learner]
+    arrays, notes = state_of(learner)
     with pytest.raises(InvalidParameter, match=name):
         learner(**{name: value})._restore(arrays, notes)
 
@@ -171,7 +178,7 @@ NUMBERS = st.one_of(st.floats(), st.floats(-10.0, 10.0))
 
 def altered(learner, draw):
     """The state of a forest with up to three numbers changed anywhere."""
-    arrays, _ = STATES[learner]
+    arrays, _ = state_of(learner)
     changes = {}
     for _ in range(draw(st.integers(1, 3))):
         name = draw(st.sampled_from(sorted(name for name in arrays if arrays[name].size)))
