@@ -5,6 +5,7 @@ into a folder; a Python started with ``-S`` and this folder on its path sees not
 """
 
 import importlib.metadata
+import json
 import os
 import re
 import shlex
@@ -82,7 +83,7 @@ def _of(distribution: importlib.metadata.Distribution, extras: set[str]) -> list
 
 
 class Environment:
-    """A folder of links, and Pythons that see nothing beside it."""
+    """A folder of links, which is all that a Python sees beside its own library."""
 
     def __init__(self, wanted: list[str], folder: Path) -> None:
         self.folder = folder
@@ -97,15 +98,37 @@ class Environment:
                 if usable and place.exists() and not (folder / top).exists():
                     (folder / top).symlink_to(place)
 
-    def run(self, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run Python there; the repository's root is on its path for ``tests.docs``."""
-        path = os.pathsep.join(map(str, [*self.paths, ROOT]))
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV_"))}
-        return subprocess.run(
-            [sys.executable, "-S", *arguments],
-            cwd=cwd,
-            env=kept | {"PYTHONPATH": path},
-            capture_output=True,
+
+class Runner:
+    """A Python that has imported what every page needs, and forks for each page."""
+
+    def __init__(self, least: Environment) -> None:
+        self._python = subprocess.Popen(
+            [sys.executable, "-S", "-m", "tests.docs.run_page"],
+            env=_variables(least),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            check=False,
         )
+
+    def run(
+        self, environment: Environment, page: str, steps: list[dict[str, object]], folder: Path
+    ) -> tuple[int, str]:
+        """Run the steps of a page in a folder: the exit status, and what went to standard error."""
+        assert self._python.stdin is not None
+        assert self._python.stdout is not None
+        printed = {"stdout": str(folder / "stdout.txt"), "stderr": str(folder / "stderr.txt")}
+        told = {"page": page, "steps": steps, "folder": str(folder)} | printed
+        told |= {"variables": _variables(environment)}
+        print(json.dumps(told), file=self._python.stdin, flush=True)
+        status = int(self._python.stdout.readline())
+        return status, Path(printed["stderr"]).read_text("utf-8")
+
+    def close(self) -> None:
+        self._python.communicate()
+
+
+def _variables(environment: Environment) -> dict[str, str]:
+    """The environment's path, and the repository's root for ``tests.docs``."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COV_"))}
+    return kept | {"PYTHONPATH": os.pathsep.join(map(str, [*environment.paths, ROOT]))}

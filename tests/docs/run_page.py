@@ -1,17 +1,20 @@
-"""Run the steps of one page in an environment of its own: python -m tests.docs.run_page STEPS
+"""Run the steps of pages, each in a process of its own: python -m tests.docs.run_page
 
-STEPS is a JSON file: a list of Python blocks and commands in the order of the page. What fails is
-printed with the line of the page, and ends the run. This file imports nothing that a reader with
-the page's packages would not have.
+Each line of standard input is a JSON object: the page, its steps (Python blocks and commands in
+their order), the folder to run them in, its environment, and files for what is printed. What fails
+is printed with the line of the page, and ends the run. The answer is one line with the exit status.
+
+scikit-learn, which every environment has, takes a second to import: it is imported once, and pages
+run in forks of this process. This file imports nothing that a reader would have to install.
 """
 
+import importlib
 import json
 import os
 import shutil
 import sys
 import warnings
 from glob import glob
-from pathlib import Path
 from typing import Any
 
 
@@ -67,6 +70,24 @@ def main(page: str, steps: list[dict[str, Any]]) -> None:
             run_command(step)
 
 
+def next_page() -> dict[str, Any]:
+    """Fork for each page asked for, and return in the fork; the process itself ends with stdin."""
+    for line in sys.stdin:
+        if os.fork() == 0:
+            return json.loads(line)  # type: ignore[no-any-return]
+        print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+    sys.exit()
+
+
 if __name__ == "__main__":
-    described = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    warnings.simplefilter("error")
+    importlib.import_module("sklearn.utils.validation")
+    described = next_page()
+    own = os.environ["PYTHONPATH"].split(os.pathsep)
+    os.environ.update(described["variables"])
+    path = os.environ["PYTHONPATH"].split(os.pathsep)
+    sys.path[:] = [*path, *(place for place in sys.path if place not in own)]
+    os.chdir(described["folder"])
+    for number, file in enumerate((os.devnull, described["stdout"], described["stderr"])):
+        os.dup2(os.open(file, os.O_RDWR | os.O_CREAT), number)
     main(described["page"], described["steps"])
