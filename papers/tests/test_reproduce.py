@@ -338,8 +338,8 @@ def test_a_run_that_ignores_interrupts_has_workers_that_do(out):
     """As a script's background job does; Ctrl-C is meant for something else then."""
     done = out / "runs" / "full" / "first"
     with interrupted(out, signal.SIG_IGN) as run:
-        before = len(list(done.iterdir()))
-        wait_until(lambda: run.poll() is not None or len(list(done.iterdir())) > before)
+        before = len(list(done.glob("*")))
+        wait_until(lambda: run.poll() is not None or len(list(done.glob("*"))) > before)
         assert run.poll() is None
         os.killpg(run.pid, signal.SIGKILL)
 

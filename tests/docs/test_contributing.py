@@ -14,7 +14,7 @@ PROGRAM = """
 import numpy as np
 from sklearn.utils.estimator_checks import check_estimator
 import everlearn
-from everlearn.learners import DiagonalLDA
+from everlearn import DiagonalLDA
 
 results = everlearn.check_learner(everlearn.DiagonalLDA())
 assert {result.status for result in results} <= {"passed", "skipped"}, results

@@ -28,7 +28,7 @@ MOST_TIMES_LARGER = 20
 LEAST_ALLOWANCE = 16 << 20
 MOST_MEMBERS = 2_000_000
 CHUNK = 1 << 20
-# Longest single read: contents are read in chunks, and valid headers are shorter.
+# Longest read from one place: contents are read in chunks, and valid headers are shorter.
 LONGEST_READ = CHUNK
 # Magic bytes of compressed files, and the function that opens them.
 COMPRESSED: dict[bytes, Any] = {
@@ -134,21 +134,31 @@ def _decompressed(archive: Path) -> IO[bytes]:
 
 
 class _ShortReads(io.RawIOBase):
-    """File wrapper that rejects long reads: tarfile reads a name or header in one piece."""
+    """File wrapper that rejects long reads from one place.
+
+    tarfile reads a name or header in one piece, or in pieces right after each other (since 3.14);
+    before it reads anything else, it seeks or asks for the position.
+    """
 
     def __init__(self, file: IO[bytes], archive: Path) -> None:
         self._file = file
         self._archive = archive
+        self._in_a_row = 0
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= LONGEST_READ:
-            raise UnsafeArchive(f"{self._archive} holds a name or header of {size:,} bytes")
+        self._in_a_row += size
+        if size < 0 or self._in_a_row > LONGEST_READ + 2 * tarfile.BLOCKSIZE:
+            raise UnsafeArchive(
+                f"{self._archive} holds a name or header of more than {LONGEST_READ:,} bytes"
+            )
         return self._file.read(size)
 
     def seek(self, place: int, whence: int = 0) -> int:
+        self._in_a_row = 0
         return self._file.seek(place, whence)
 
     def tell(self) -> int:
+        self._in_a_row = 0
         return self._file.tell()
 
     def readable(self) -> bool:

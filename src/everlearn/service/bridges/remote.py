@@ -106,6 +106,8 @@ class Remote:
             with self._opener.open(request, timeout=SECONDS) as answer:
                 data: bytes = answer.read(most + 1)
         except (urllib.error.URLError, OSError) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()  # the answer, which nobody reads
             where = urlsplit(request.full_url)
             raise CannotReach(f"{where.netloc}{where.path} does not answer: {error}") from None
         if len(data) > most:
