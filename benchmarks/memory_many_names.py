@@ -44,17 +44,19 @@ def asked(path: Path) -> Iterator[Line]:
         memory.ask(vector(1, 9))
     asks = [seconds(lambda: memory.ask(vector(2, 9))) for _ in range(20)]
     yield line("ask one vector", asks, 10)
-    taught, after, new = [], [], []
+    taught, after, named, new = [], [], [], []
     # Numbers and names that were not taught yet, even if the folder was used before.
     count = memory.position
     for step in range(20):
         taught.append(seconds(partial(memory.teach, vector(step, count + step), word(step))))
         after.append(seconds(lambda: memory.ask(vector(3, 9))))
     for step in range(5):
-        memory.teach(vector(count + step, 0), word(count + step))
+        example, name = vector(count + step, 0), word(count + step)
+        named.append(seconds(partial(memory.teach, example, name)))
         new.append(seconds(lambda: memory.ask(vector(4, 9))))
     yield line("teach one, on disk", taught, 15)
     yield line("ask after one teaching", after, WANTED_AFTER)
+    yield line("teach a new name, on disk", named, 15)
     yield line("ask after a new name", new, WANTED_AFTER)
     pages = [seconds(lambda: memory.names(limit=200)) for _ in range(5)]
     yield line("a page of 200 names", pages, 300)

@@ -61,6 +61,8 @@ _DTYPES = {
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1",
 }  # fmt: skip
 
+_NESTED = {list, dict}
+
 Kind = TypeVar("Kind")
 Arrays = dict[str, NDArray[Any]]
 
@@ -407,6 +409,8 @@ def _plain(value: Any, arrays: Arrays, key: str) -> Any:
 
 def _revived(value: Any, arrays: Arrays) -> Any:
     if isinstance(value, list):
+        if _NESTED.isdisjoint(map(type, value)):
+            return value  # such as the labels of many classes
         return [_revived(item, arrays) for item in value]
     if not isinstance(value, dict):
         return value

@@ -61,7 +61,7 @@ class Labels:
         kinds = {type(label) for label in known}
         if not kinds <= {str, int, bool} or len(kinds) > 1 or len(set(known)) < len(known):
             raise DamagedModel("labels are not distinct strings or integers")
-        if any(_plain(label) != label for label in known):
+        if kinds == {str} and any(_plain(label) != label for label in known):
             raise DamagedModel("labels contains a value that no learner accepts")
         return cls(labels)
 

@@ -5,6 +5,7 @@ import pytest
 from everlearn import Memory
 from everlearn.errors import InvalidLabel
 from everlearn.memory.edits.writing import misspelled
+from everlearn.memory.storage.journal import Journal
 
 
 @pytest.fixture
@@ -42,3 +43,28 @@ def test_misspellings_are_noticed_and_other_names_are_not():
     assert misspelled("cardinl", known) == "Cardinal"
     assert misspelled("purple finch", known) is None, "the same name"
     assert misspelled("Blue Jay", known) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [("Élan", "élan"), ("Straße", "STRASSE"), ("STRASSE", "straße"), ("\N{KELVIN SIGN}", "k")],
+)
+def test_capitals_beyond_ascii_are_the_same_name(memory, first, again):
+    memory.teach([0.0, 1.0], first)
+    memory.teach([0.1, 1.0], again)
+    assert memory.names()[first].count == 2
+
+
+def test_a_forgotten_name_does_not_decide_the_spelling(memory):
+    memory.forget(name="Purple Finch")
+    memory.teach([0.9, 0.1], "PURPLE finch")
+    assert list(memory.names()) == ["PURPLE finch"]
+
+
+def test_a_new_name_is_compared_inside_the_database(memory, monkeypatch):
+    def reads_all_names(*_):
+        raise AssertionError("with many names this takes longer than teaching")
+
+    monkeypatch.setattr(Journal, "names", reads_all_names)
+    monkeypatch.setattr(Journal, "name_ids", reads_all_names)
+    assert memory.teach([0.0, 1.0], "Wren")

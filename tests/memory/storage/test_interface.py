@@ -48,6 +48,15 @@ def rows_of(place):
         return found
 
 
+def test_names_that_differ_in_capitals_alone_are_one(memory):
+    pairs = ("Wren", "wREN"), ("Straße", "STRASSE"), ("Élan", "élan")
+    for number, (first, again) in enumerate(pairs):
+        memory.teach([1.0, float(number)], first)
+        memory.teach([-1.0, float(number)], again)
+        assert memory.names()[first].count == 2
+    assert len(memory.names()) == 3
+
+
 def test_what_is_taught_is_known_and_counted_once(memory, clusters):
     X, names = clusters()
     assert memory.teach_many(zip(X, names, strict=True)).taught == len(X)

@@ -261,7 +261,7 @@ def require_group(group: str | None) -> None:
 
 
 class Spelling:
-    """The spelling of names in one journal; all names are read once, when a new one arrives.
+    """The spelling of names in one journal; all names are read once, with the second new one.
 
     Parameters
     ----------
@@ -270,7 +270,8 @@ class Spelling:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._known: dict[str, str] | None = None
+        self._known: dict[str, str] = {}
+        self._n_new = 0
         # Cached per name: teaching a thousand pictures of a name looks it up once.
         self._there: set[str] = set()
         self._looks = 0
@@ -290,9 +291,17 @@ class Spelling:
     def _spelled(self, tidy: str) -> str:
         if tidy in self._there or self._is_there(tidy):
             return tidy
-        if self._known is None:
-            self._known = {known.casefold(): known for known in self._journal.names()}
-        return self._known.setdefault(tidy.casefold(), tidy)
+        folded = tidy.casefold()
+        if folded not in self._known:
+            self._n_new += 1
+            if self._n_new <= 2:
+                same = (
+                    self._journal.spellings_of(folded)
+                    if self._n_new == 1
+                    else self._journal.names()
+                )
+                self._known = {known.casefold(): known for known in same} | self._known
+        return self._known.setdefault(folded, tidy)
 
     def _is_there(self, name: str) -> bool:
         """Whether a name is known; a small journal's names are read together the second time."""

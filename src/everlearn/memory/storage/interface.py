@@ -130,6 +130,9 @@ class Database(Protocol):
 
     def rows(self, query: str, *values: Any) -> list[Any]: ...
 
+    def not_ascii(self, column: str) -> str:
+        """Condition of a query: whether a text has a character outside of ASCII."""
+
     def each(self, query: str, *values: Any) -> Iterator[Any]:
         """Rows, one at a time."""
 

@@ -164,6 +164,24 @@ class Journal:
         )
         return {name: NameRecord(count, last) for name, count, last in rows}
 
+    def spellings_of(self, folded: str) -> list[str]:
+        """Names with teachings that count whose case-folded form is this one, sorted.
+
+        One pass over the names inside the database, which can only compare ASCII regardless of
+        case; all other names are compared here.
+        """
+        rows = self.db.rows(
+            f"SELECT id, name FROM names WHERE LOWER(name) = ? OR {self.db.not_ascii('name')} "
+            "ORDER BY name",
+            folded,
+        )
+        counts = "SELECT 1 FROM teachings WHERE name = ? AND position IS NOT NULL LIMIT 1"
+        return [
+            name
+            for named, name in rows
+            if name.casefold() == folded and self.db.value(counts, named) is not None
+        ]
+
     def totals(self) -> tuple[int, int]:
         """Number of names with teachings that count, and number of those teachings."""
         query = "SELECT COUNT(DISTINCT name), COUNT(*) FROM teachings WHERE position IS NOT NULL"

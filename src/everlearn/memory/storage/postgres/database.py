@@ -171,6 +171,10 @@ class PostgresDatabase:
         with self._named():
             return self._with_waiting(answer)
 
+    def not_ascii(self, column: str) -> str:
+        """Condition of a query: whether a text has a character outside of ASCII."""
+        return f"LENGTH({column}) < OCTET_LENGTH({column})"
+
     def each(self, query: str, *values: Any) -> Iterator[Any]:
         if not (self._view or self._depth):
             yield from self.rows(query, *values)

@@ -124,6 +124,10 @@ class SQLiteDatabase:
         except FAILURES as error:
             raise self._named(error) from None
 
+    def not_ascii(self, column: str) -> str:
+        """Condition of a query: whether a text has a character outside of ASCII."""
+        return f"LENGTH({column}) < LENGTH(CAST({column} AS BLOB))"
+
     def each(self, query: str, *values: Any) -> Iterator[Any]:
         """Rows, one at a time."""
         try:
