@@ -225,6 +225,18 @@ class TestProcessorTime:
         assert 7200 < results(out)["parts"]["busy"]["seconds"] < 7210
         assert "took 120.0 min of processor time." in report
 
+    def test_experiments_that_a_part_uses_twice_count_once(self, out, monkeypatch):
+        def twice(setting):
+            tiny_paper.busy_part(setting)
+            return tiny_paper.busy_part(setting)
+
+        reproduce("tiny", only="busy", out=out)
+        kept = out / "runs" / "full" / "busy" / "busy-0.json"
+        kept.write_text(json.dumps(json.loads(kept.read_text()) | {"seconds": 7200}))
+        monkeypatch.setitem(tiny_paper.PARTS, "busy", twice)
+        reproduce("tiny", only="busy", out=out)
+        assert 7200 < results(out)["parts"]["busy"]["seconds"] < 7210
+
     def test_nothing_is_said_where_it_was_not_measured(self, out):
         reproduce("tiny", only="busy", out=out)
         kept = out / "runs" / "full" / "busy" / "busy-0.json"

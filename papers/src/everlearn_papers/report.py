@@ -69,10 +69,11 @@ class Watch:
         self._now = Progress("", 0, 0)
         self._start = self._earlier = 0.0
         self._settings: dict[str, dict[str, list[Any]]] = {}
+        self._read: set[Path] = set()
 
     def begin(self, part: str, number: int, n_parts: int) -> None:
         self._start, self._earlier = processor_seconds(), 0.0
-        self._settings = {}
+        self._settings, self._read = {}, set()
         self._say(Progress(part, number, n_parts))
 
     def resumed(self, seconds: float) -> None:
@@ -82,9 +83,15 @@ class Watch:
     def seconds(self) -> float:
         """Processor seconds of this part, including experiments loaded from disk.
 
-        An experiment used by two parts counts in both.
+        An experiment used by two parts counts in both, one used twice by a part counts once.
         """
         return processor_seconds() - self._start + self._earlier
+
+    def reads(self, folder: Path) -> bool:
+        """Note that this part uses the experiments of a folder; return whether it did before."""
+        known = folder in self._read
+        self._read.add(folder)
+        return known
 
     def runs(self, experiment: str, seeds: int, settings: dict[str, Any]) -> None:
         """Record the settings and the number of seeds of an experiment."""
@@ -136,14 +143,15 @@ class Setting:
         seeds = range(self.n_seeds(usual))
         self.watch.runs(experiment.__name__, len(seeds), settings | fixed_settings(experiment))
         self.watch.expect(len(seeds))
+        folder = self.folder / "runs" / ("quick" if self.quick else "full") / part
         return repeat(
             experiment,
             seeds,
             settings=settings,
-            folder=self.folder / "runs" / ("quick" if self.quick else "full") / part,
+            folder=folder,
             jobs=self.jobs,
             progress=self.watch.finished,
-            resumed=self.watch.resumed,
+            resumed=None if self.watch.reads(folder) else self.watch.resumed,
         )
 
 
