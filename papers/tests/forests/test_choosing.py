@@ -39,3 +39,8 @@ def test_every_setting_has_its_accuracy_and_the_best_is_taken():
 def test_one_setting_is_taken_without_a_search():
     found = choice(lambda _: pytest.fail("nothing is to be made"), ("any",), stream(), 4)
     assert (found.setting, found.accuracies) == ("any", {})
+
+
+def test_a_setting_without_a_search_is_told_alone():
+    found = choice(lambda _: pytest.fail("nothing is to be made"), (32,), stream(), 4)
+    assert in_words(found.as_result()) == "32"

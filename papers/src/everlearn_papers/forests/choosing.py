@@ -74,7 +74,9 @@ def choice(
 
 
 def in_words(searched: Result) -> str:
-    """Chosen setting and searched range, in words."""
+    """Chosen setting and searched range, in words; a setting without a search alone."""
+    if not searched["tried"]:
+        return f"{searched['taken']:g}"
     least, *_, most = searched["tried"]
     return (
         f"{searched['taken']:g} of {least} to {most}{', at an end' if searched['at end'] else ''}"

@@ -267,8 +267,9 @@ def fig14(setting: Setting) -> Section:
         f"{CIFAR} Every fourth feature stands for the bag of 1,000 words, all of them for the "
         "Fisher vectors of 4,000 (which are of a richer kind, as ours are not).",
         f"{claim('fig14')} *Measured*: {size.step} classes at a time, {size.trees} trees, "
-        f"{orders(setting)}. Rank of the metric of all classes and λ of SVMF, chosen on "
-        f"held-out training images, of each order: {'; '.join(chosen.values())}. {OURS}",
+        f"{orders(setting)}. Rank of the metric of all classes, of the first {start}, and λ of "
+        f"SVMF, chosen on held-out training images, of each order: {'; '.join(chosen.values())}. "
+        f"{OURS}",
         table,
         {"": bars(list(wide), groups, width=6.0)},
     )
@@ -335,7 +336,10 @@ def _with_features(
         f"MET_{start}+NCM": (float(first.mean()), 100 * float((first / whole).mean()), 0.0),
     }
     forests = several_at_a_time(setting, "cifar100", start, n_features)
-    ranks = ", ".join(f"{run['search']['all']['taken']:g}" for run in metric)
+    ranks = " and ".join(
+        ", ".join(f"{run['search'][learned]['taken']:g}" for run in metric)
+        for learned in ("all", str(start))
+    )
     chosen[n_features] = f"with {n_features} features {ranks} and {forests['SVMF'].chosen()}"
     for kind, runs in forests.items():
         for way in (RETRAINED, *UPDATES):

@@ -37,5 +37,5 @@ PARTS = {
     "memory": memory_budget,
     "grids": grids,
 }
-# Run only with --long or --only: takes nearly as long as all other parts of the five papers.
+# Run only with --long or --only: takes longer than all other parts of this paper.
 LONG = ("table1",)
