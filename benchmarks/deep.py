@@ -5,10 +5,10 @@
     python benchmarks/deep.py --out results --tiny           # everything, in minutes anywhere
 
 Each job is a separate process. Jobs that train networks share the GPU, ``--at-once`` of them in
-parallel, since a GPU that gets small batches from one process is mostly idle; ``joint`` and
-``base`` run alone, because their times are quoted. Jobs that need no GPU run beside them. A job
-starts when the jobs it depends on are done. Its results are written to ``results/deep.json`` as
-soon as it ends, and an interrupted run resumes when it is given the same ``--work`` folder.
+parallel, since a GPU that gets small batches from one process is mostly idle; ``joint``, ``base``
+and ``costs`` run alone, because their times are quoted. Jobs that need no GPU run beside them. A
+job starts when the jobs it depends on are done. Its results are written to ``results/deep.json``
+as soon as it ends, and an interrupted run resumes when it is given the same ``--work`` folder.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from typing import Any
 
 from everlearn_papers.deep import cifar
 from everlearn_papers.deep.cifar import Scale
+from everlearn_papers.deep.costs import METHODS
 from everlearn_papers.deep.domains import ORDERINGS
 from everlearn_papers.deep.race import CONTENDERS
 from everlearn_papers.deep.streams import LEARNERS, RATES
@@ -39,7 +40,7 @@ TINY = Scale(
 )  # fmt: skip
 networks.NETWORKS["tiny"] = lambda: networks.ResNet18(width=8)
 
-ALONE = ("joint:", "base:")
+ALONE = ("joint:", "base:", *(f"cost:{name}" for name in METHODS))
 NO_GPU = ("learner", "ordering", "split", "permuted", "shrinkage")
 NEEDS = {
     "stream": ("base:",),
@@ -52,13 +53,14 @@ NEEDS = {
     "choice": ("base:",),
     "offline": ("base:",),
     "whole": ("base:",),
+    "cost": ("base:",),
     "learner": ("stream:",),
     "shrinkage": ("stream:",),
     "ordering": ("stream:", "turntable:"),
 }
 STAGES = (
     "joint,base,stream,turntable,mnist,trials,rivals,learners,orderings,nights,tens,sizes,told,"
-    "adapt,staged,shrinkage,whole"
+    "adapt,staged,shrinkage,whole,costs"
 )
 DRAWS = 10
 
@@ -87,6 +89,7 @@ def jobs_of(stage: str, scale: Scale) -> list[str]:
             *(f"offline:{draw}" for draw in draws),
             *(f"told:{name}@{_joined(pair)}" for pair in _pairs(draws) for name in rivals),
         ],
+        "costs": [f"cost:{name}" for name in METHODS],
         "whole": [
             *(f"whole:{rate:g}" for rate in WHOLE_NETWORK_RATES),
             *(f"whole:{name}" for name in ORDERINGS),
@@ -120,6 +123,10 @@ def done(job: str, scale: Scale, folder: Path, found: dict[str, Any]) -> dict[st
     if kind == "trial":
         name, _, pair = name.partition("@")
         return cifar.trial(scale, folder, name, *_split(pair))
+    if kind == "cost":
+        from everlearn_papers.deep.costs import cost
+
+        return cost(scale, folder, name)
     if kind == "tens":
         return cifar.in_tens(scale, folder, name)
     if kind == "nights":

@@ -17,6 +17,7 @@ cifar.py          CIFAR-100: base network, rivals, ten classes at a time from sc
 streams.py        learners on the base network's features, class by class
 domains.py        domain shift: adaptation, and the four orderings of the turntable
 told.py           rivals on the turntable, with and without the task given: Table 2
+costs.py          time and memory of the five tasks, each method alone on the device
 whole.py          the whole network fine-tuned, one step per picture
 tables.py         tables of the results; report.py writes the report
 turntable_tables.py  tables of the results on the turntable
