@@ -90,7 +90,7 @@ def test_slow_loops_are_logged_once():
     assert done.stderr.count("runs without numba") == 1
 
 
-def test_a_memory_made_with_numba_is_sound_without_it(tmp_path):
+def test_a_memory_made_with_numba_passes_verify_without_numba(tmp_path):
     pytest.importorskip("numba", reason="numba is not installed, so there is no other way")
     teach = (
         "import numpy as np\nfrom everlearn import Memory\n"

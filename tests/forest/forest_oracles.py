@@ -149,7 +149,7 @@ def naive_probabilities(forest, X):
     return answers / len(grove.trees)
 
 
-def require_sound(forest):
+def require_consistent(forest):
     """Every stored example is in the one leaf that the tree sends it to, and lists are intact."""
     for index, grove in enumerate(forest.groves_):
         for number, tree in enumerate(grove.trees):

@@ -19,7 +19,7 @@ from tests.forest.forest_oracles import (
     information_gain,
     naive_probabilities,
     require_centroids_are_means,
-    require_sound,
+    require_consistent,
 )
 
 UPDATES = ("uls", "igt", "rtst", "rust", "auto")
@@ -56,7 +56,7 @@ def splits_of(view):
 def test_every_example_is_where_the_tree_sends_it(rng, learner, update):
     X, y = stream(rng)
     _, forest = taught(learner, X, y, update=update, update_fraction=0.4)
-    require_sound(forest)
+    require_consistent(forest)
     np.testing.assert_allclose(forest.predict_proba(X), naive_probabilities(forest, X))
 
 
@@ -240,7 +240,7 @@ def test_more_of_known_classes_refines_the_forest(rng):
             forest = learner(n_estimators=5, update=update, random_state=0).fit(X[first], y[first])
             before = forest.n_nodes_.sum()
             forest.partial_fit(X[~first], y[~first])
-            require_sound(forest)
+            require_consistent(forest)
             assert forest.n_stored_ == len(y)
             assert (forest.n_nodes_.sum() > before) == (update != "uls")
 
@@ -259,7 +259,7 @@ def test_memory_of_cut_subtrees_is_given_back(rng):
     assert used["nodes"] <= 3 * len(nodes)
     assert used["vectors"] <= used["members"] <= 3 * live
     assert len(view.tree.vectors) <= 5 * live
-    require_sound(forest)
+    require_consistent(forest)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -295,13 +295,13 @@ def test_nodes_are_reused_within_the_room_there_is(rng, learner):
                 assert tree.used["members"][0] <= len(tree.members)
                 assert tree.used["vectors"][0] <= len(tree.vectors)
         assert np.array_equal(forest.predict_proba(X), twin.predict_proba(X))
-    require_sound(forest)
+    require_consistent(forest)
 
 
 def test_conventional_splits_can_be_retrained_but_not_reused(rng):
     X, y = stream(rng)
     for splits in ("axis", "linear"):
         _, forest = taught(ConventionalForest, X, y, update="rtst", splits=splits)
-        require_sound(forest)
+        require_consistent(forest)
         with pytest.raises(ValueError, match="update must be 'uls', 'igt', 'rtst' or 'auto'"):
             ConventionalForest(update="rust", splits=splits).fit(X, y)

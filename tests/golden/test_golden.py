@@ -50,7 +50,7 @@ def test_a_model_goes_on_learning(path):
 
 
 @pytest.mark.parametrize("folder", MEMORIES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_a_memory_answers_as_it_did_and_is_sound(folder, tmp_path):
+def test_a_memory_answers_as_it_did_and_passes_verify(folder, tmp_path):
     version = folder.parent
     shutil.copytree(folder, tmp_path / "memory")
     expected = read(version, "answers.json")[folder.name]

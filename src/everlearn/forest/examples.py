@@ -210,10 +210,10 @@ class ExampleStore:
             seen,
             int(stored(arrays, "n_taught", 1, dtype=np.int64, least=0, most=2**62)[0]),
         )
-        found._require_sound()
+        found._require_consistent()
         return found
 
-    def _require_sound(self) -> None:
+    def _require_consistent(self) -> None:
         """Raise ``DamagedModel`` with the name of an array that contradicts the others."""
         held = self.stored
         with np.errstate(all="ignore"):

@@ -188,5 +188,7 @@ def parts_in(name: str | None) -> list[tuple[str, int]]:
         parts = [(own, width) for own, width in said]
     except (ValueError, TypeError, RecursionError):
         return []
-    sound = all(isinstance(own, str) and type(width) is int and width > 0 for own, width in parts)
-    return parts if sound and 2 <= len(parts) <= MOST_PARTS else []
+    are_widths = all(
+        isinstance(own, str) and type(width) is int and width > 0 for own, width in parts
+    )
+    return parts if are_widths and 2 <= len(parts) <= MOST_PARTS else []

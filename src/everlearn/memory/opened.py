@@ -36,8 +36,8 @@ from everlearn.memory.storage.erase import UNFINISHED, finish
 from everlearn.memory.storage.integrity import (
     MANY_ENTRIES,
     IntegrityCheck,
-    require_sound,
-    require_sound_beginning,
+    require_intact,
+    require_intact_beginning,
 )
 from everlearn.memory.storage.interface import CannotReadNow, Storage
 from everlearn.memory.storage.journal import Journal
@@ -76,7 +76,7 @@ class OpenMemory:
         self._process = os.getpid()
         self.erase_pending = False
         self._mode = "whole"
-        self._sound = False
+        self._is_intact = False
         self._check: IntegrityCheck | None = None
         # Position of the newest known snapshot.
         self._snapshot_at = 0
@@ -110,7 +110,7 @@ class OpenMemory:
                     if self._old:
                         self._look_again()
                     with self.journal.db.one_view():
-                        self._require_sound()
+                        self._require_intact()
                         result = action()
                 except CannotReadNow:
                     if not self.read_only or look == LOOKS - 1:
@@ -287,18 +287,18 @@ class OpenMemory:
     def _calibrate(self, model: Model) -> bool:
         return calibrate(model, self.journal)
 
-    def _require_sound(self) -> None:
+    def _require_intact(self) -> None:
         if self._check is not None:
             self._check.require_nothing_found()
-        if self._sound:
+        if self._is_intact:
             return
-        require_sound_beginning(self.journal)
+        require_intact_beginning(self.journal)
         if self.journal.db.value(MANY) is None:
-            require_sound(self.journal)
+            require_intact(self.journal)
         elif self._check is None:
             storage = self.storage
             self._check = IntegrityCheck(lambda: Journal(storage.open(write=False)))
-        self._sound = True
+        self._is_intact = True
 
     def wait_for_check(self) -> None:
         """Wait until all rows of a long journal have been checked."""
@@ -309,13 +309,13 @@ class OpenMemory:
     def _stop_check(self) -> None:
         if self._check is not None:
             self._check.stop()
-            self._check, self._sound = None, False  # restarted by the next read
+            self._check, self._is_intact = None, False  # restarted by the next read
 
     def _look_again(self) -> None:
         """Reopen the journal: a writer changed it without being able to see this reader."""
         if hasattr(self, "journal"):
             self.journal.close()
         self.journal = Journal(self.storage.open(write=False))
-        self._sound = self._old = False
+        self._is_intact = self._old = False
         if hasattr(self, "history"):
             self.history.journal = self.journal

@@ -175,7 +175,7 @@ def test_asking_imports_none_of_what_learners_are_made_with(taught):
 
 
 @pytest.mark.parametrize(("times", "ok"), [(1 + 1e-12, True), (1.001, False)])
-def test_a_folder_from_another_processor_is_sound_and_an_altered_one_is_not(taught, times, ok):
+def test_last_bits_of_another_processor_pass_verify_and_altered_bits_do_not(taught, times, ok):
     """Processors and versions of BLAS round the last bit of a temperature differently."""
     with Memory(taught) as memory:
         journal = memory._opened.journal

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from everlearn.errors import CannotWrite, NothingToUndo
 from everlearn.memory.edits import operations
-from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.sqlite.database import FILE
@@ -56,7 +56,7 @@ def undo_reembed(caches: Caches, journal: Journal) -> operations.Change:
         (Path(place) / FILE).write_bytes(data)
         with contextlib.closing(FolderStorage(Path(place)).open(write=False)) as before:
             with before.one_view():
-                require_sound(Journal(before))
+                require_intact(Journal(before))
                 if Journal(before).last_operation >= change.id:
                     raise NothingToUndo(f"{_name(change.id)} is not the journal before the change")
             journal.db.take_over(before)

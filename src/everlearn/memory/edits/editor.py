@@ -38,7 +38,7 @@ from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
 from everlearn.memory.storage.backup import NETWORKS
-from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import counting
 from everlearn.regions.looking import require_mode
@@ -204,7 +204,7 @@ class Editor:
                 "reembed(regions=...)"
             )
         with here.changing() as journal, there.journal.db.one_view():
-            require_sound(there.journal)
+            require_intact(there.journal)
             merged = merge(journal, there.journal, self._snapshot, group)
         if conflicts == "there":
             for conflict in merged.conflicts:

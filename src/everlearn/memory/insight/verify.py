@@ -28,7 +28,7 @@ from everlearn.memory.model.head import ServingHead
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.serving import read_head
 from everlearn.memory.storage.erase import UNFINISHED
-from everlearn.memory.storage.integrity import damaged, require_sound
+from everlearn.memory.storage.integrity import damaged, require_intact
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.receipts import Receipt, found_again, read_receipt
 from everlearn.memory.storage.regions import has_boxes, proposals_of
@@ -96,7 +96,7 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
             return None
 
     ask(lambda: journal.db.require_structure())
-    ask(lambda: require_sound(journal))
+    ask(lambda: require_intact(journal))
     ask(lambda: require_vectors(journal))
     ask(lambda: require_pictures(journal))
     ask(lambda: require_proposals(journal))

@@ -22,7 +22,7 @@ from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.writing import kind_of_vectors, require_alike
 from everlearn.memory.model.head import ServingHead, as_answers, head_of, unit
 from everlearn.memory.model.strictness import accept_of
-from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.locations import storage_at
@@ -156,7 +156,7 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
             return None
         with contextlib.closing(Journal(storage.open(write=False))) as journal:
             with journal.db.one_view():
-                require_sound(journal)
+                require_intact(journal)
                 head = read_head(storage.caches, journal)
                 names, kind = journal.name_ids(), kind_of_vectors(journal)
                 mode = journal.fact("regions") or "whole"

@@ -17,7 +17,7 @@ from typing import Any
 from everlearn.errors import AlreadyThere, CannotWrite, DamagedJournal
 from everlearn.memory.insight.verify import require_vectors
 from everlearn.memory.model.serving import remove_prepared
-from everlearn.memory.storage.integrity import require_sound
+from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.interface import Database, Storage
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.locations import storage_at
@@ -111,7 +111,7 @@ def _copy_networks(source: Storage, destination: Storage) -> None:
 
 def _require_whole(journal: Journal) -> None:
     journal.db.require_structure()
-    require_sound(journal)
+    require_intact(journal)
     require_vectors(journal)
 
 

@@ -70,7 +70,7 @@ class IntegrityCheck:
             return
         try:
             with contextlib.closing(self._opened()) as journal, journal.db.one_view():
-                require_sound(journal, self._stopped.is_set)
+                require_intact(journal, self._stopped.is_set)
                 if journal.db.moved_on():
                     return  # the journal changed during the check: the next opening repeats it
         except DamagedJournal as error:
@@ -81,7 +81,7 @@ class IntegrityCheck:
             logger.warning("the integrity of the journal could not be checked: %s", error)
 
 
-def require_sound_beginning(journal: Journal) -> None:
+def require_intact_beginning(journal: Journal) -> None:
     """Require a journal of this version with valid facts: the part that is read first."""
     journal.db.require_ours()
     _require_rows(journal.db, "facts", "key, value", _never)
@@ -92,7 +92,7 @@ def _never() -> bool:
     return False
 
 
-def require_sound(journal: Journal, stopped: Callable[[], bool] = _never) -> None:
+def require_intact(journal: Journal, stopped: Callable[[], bool] = _never) -> None:
     """Require every small row to be complete, intact and valid; raises ``DamagedJournal``.
 
     ``stopped`` is polled during the check; :class:`CheckStopped` is raised once it returns true.

@@ -270,11 +270,11 @@ def test_a_flush_that_fails_after_the_commit_does_not_say_that_nothing_was_kept(
     folder, X, _ = taught
     memory = Memory(folder)
     db = memory._opened.journal.db
-    sound, db._db = db._db, Unflushed(db._db)
+    real, db._db = db._db, Unflushed(db._db)
     with pytest.raises(CannotWrite, match="not certain") as caught:
         memory.teach(-X[0], "perhaps")
     assert "nothing of this change was kept" not in str(caught.value)
-    db._db = sound
+    db._db = real
     memory.close()
     with Memory(folder, read_only=True) as memory:
         assert memory.names()["perhaps"].count == 1
