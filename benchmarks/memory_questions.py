@@ -40,7 +40,7 @@ def exactness() -> Iterator[Line]:
     classifier = ridge().fit(X, y)
     start = time.process_time()
     influence = Influence(classifier, X, y)
-    left_out = np.concatenate([scores for _, scores in influence.all_leave_one_out()])
+    left_out = np.concatenate([scores for _, scores in influence.leave_one_out_blocks()])
     seconds = time.process_time() - start
     x = unit(X[0] + X[1])
     start = time.process_time()
@@ -82,7 +82,7 @@ def mislabelled() -> Iterator[Line]:
         swapped = rng.choice(len(y), len(y) // 20, replace=False)
         given[swapped] = (y[swapped] + rng.integers(1, 101, len(swapped))) % 101
         influence = Influence(ridge().fit(X, given), X, given)
-        scores = np.concatenate([block for _, block in influence.all_leave_one_out()])
+        scores = np.concatenate([block for _, block in influence.leave_one_out_blocks()])
         own = scores[np.arange(len(given)), given].copy()
         scores[np.arange(len(given)), given] = -np.inf
         order = np.argsort(own - scores.max(axis=1))

@@ -62,7 +62,7 @@ def model_of(U: np.ndarray, y: np.ndarray, accept: float) -> Model:
     noticed = known.refused(chosen.unknowns, chosen.unknowns_nearest, accept)
     blend = chosen.blend.coefficients * [1.0, 1.0, len(y) ** -0.5, 1.0]
     near = familiarity.near(U)
-    near[np.arange(len(U)), y] = familiarity.near_own_left_out(near, U, y)
+    near[np.arange(len(U)), y] = familiarity.near_own_loo(near, U, y)
     by_cosine = Acceptance(near.max(axis=1), near.argmax(axis=1))
     return Model(familiarity, learner.coef_.T, known, noticed, blend, by_cosine)
 

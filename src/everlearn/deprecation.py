@@ -46,7 +46,7 @@ def renamed_attribute(owner: object, name: str, renamed: dict[str, str]) -> Any:
 def parameter(estimator: Any, name: str) -> Any:
     """The value of a constructor argument, also if it was given under its old name."""
     for old, new in estimator._renamed_parameters.items():
-        if new == name and not _is_left_out(getattr(estimator, old)):
+        if new == name and not _is_default(getattr(estimator, old)):
             return getattr(estimator, old)
     return getattr(estimator, name)
 
@@ -54,7 +54,7 @@ def parameter(estimator: Any, name: str) -> Any:
 def warn_of_old_parameters(estimator: Any) -> None:
     """Warn of constructor arguments given under an old name."""
     for old, new in estimator._renamed_parameters.items():
-        if _is_left_out(getattr(estimator, old)):
+        if _is_default(getattr(estimator, old)):
             continue
         what = "has no effect any more; omit it" if new is None else f"is now called {new}"
         warnings.warn(
@@ -76,5 +76,5 @@ def under_todays_names(kind: Any, parameters: dict[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _is_left_out(value: object) -> bool:
+def _is_default(value: object) -> bool:
     return isinstance(value, str) and value == DEPRECATED

@@ -25,7 +25,7 @@ def in_file(learner, folder):
 
 def chosen(learner):
     choice = learner.choice_
-    return choice.reading, choice.regularization, choice.recoding
+    return choice.head, choice.regularization, choice.recoding
 
 
 def best_single(X, y, X_new, y_new):
@@ -49,7 +49,7 @@ def test_long_classes_are_not(rng):
     spread = np.r_[30.0, np.full(11, 0.3)]
     X, y = blobs(rng, 2600, spread=spread)
     learner = AutoClassifier().fit(X[:600], y[:600])
-    assert learner.choice_.reading != selection.NEAREST
+    assert learner.choice_.head != selection.NEAREST
     assert NearestClassMean().fit(X[:600], y[:600]).score(X[600:], y[600:]) < 0.5
     assert learner.score(X[600:], y[600:]) > best_single(X[:600], y[:600], X[600:], y[600:]) - 0.01
 
@@ -60,7 +60,7 @@ def test_the_choice_does_not_depend_on_scale_and_origin(rng, scale, origin):
     X, y = blobs(rng, 400, spread=1.0)
     linear = AutoClassifier(memory_mb=0)
     plain, moved = clone(linear).fit(X, y), linear.fit(scale * (X + origin), y)
-    assert plain.choice_.reading == moved.choice_.reading
+    assert plain.choice_.head == moved.choice_.head
     assert plain.choice_.regularization == moved.choice_.regularization
     new, _ = blobs(rng, 200, spread=1.0)
     assert np.array_equal(plain.predict(new), moved.predict(scale * (new + origin)))
@@ -74,11 +74,19 @@ def test_probabilities_are_calibrated_on_what_was_never_seen(rng):
     assert abs(shares.mean() - right.mean()) < 0.04
 
 
+def test_the_old_name_of_the_chosen_head_warns(rng):
+    choice = AutoClassifier().fit(*blobs(rng, 300, spread=1.0)).choice_
+    with pytest.warns(FutureWarning, match="HeadChoice.reading is now called head"):
+        assert choice.reading == choice.head
+    with pytest.raises(AttributeError, match="has no attribute 'lens'"):
+        choice.lens  # noqa: B018
+
+
 def test_it_says_why(rng):
     X, y = blobs(rng, 300, spread=1.0)
     learner = AutoClassifier().fit(X, y)
     assert "of 300 examples, each tested without itself" in learner.why_
-    assert learner.choice_.reading in learner.why_
+    assert learner.choice_.head in learner.why_
     alone = AutoClassifier().fit(X[:2], ["cup", "chair"])
     assert "no class has two examples yet" in alone.why_
 
@@ -123,7 +131,7 @@ def test_many_features_are_chosen_by_factors_as_few_by_eigenvectors(rng, monkeyp
     monkeypatch.setattr(selection, "MANY_FEATURES", 5)
     monkeypatch.setattr(selection, "RANDOM_FEATURE_RIDGES", selection.RIDGES)
     wide = AutoClassifier(memory_mb=0).fit(X, y)
-    assert wide.choice_.reading == selection.RIDGE
+    assert wide.choice_.head == selection.RIDGE
     assert dict(wide.choice_.right)[selection.RIDGE] == pytest.approx(narrow_ridge)
 
 
@@ -142,8 +150,8 @@ def test_what_no_plane_tells_apart_is_read_by_a_kernel_and_then_by_random_featur
     kernel = AutoClassifier().fit(X[:600], y[:600])
     wide = AutoClassifier(sample_size=100).fit(X[:600], y[:600])
     assert linear.score(X[600:], y[600:]) < 0.8
-    assert kernel.choice_.reading == selection.KERNEL
-    assert wide.choice_.reading == selection.FEATURES
+    assert kernel.choice_.head == selection.KERNEL
+    assert wide.choice_.head == selection.FEATURES
     assert wide.choice_.width == 16 * 6
     assert "96 of them" in wide.why_
     assert min(kernel.score(X[600:], y[600:]), wide.score(X[600:], y[600:])) > 0.9
@@ -229,7 +237,7 @@ def test_half_of_many_examples_find_a_regularization_that_suits_all(rings, monke
     every = AutoClassifier().fit(X[:600], y[:600])
     monkeypatch.setattr(selection, "MANY", 100)
     half = AutoClassifier().fit(X[:600], y[:600])
-    assert half.choice_.reading == every.choice_.reading == selection.KERNEL
+    assert half.choice_.head == every.choice_.head == selection.KERNEL
     assert abs(half.score(X[600:], y[600:]) - every.score(X[600:], y[600:])) < 0.02
 
 
@@ -253,7 +261,7 @@ def test_uneven_classes_are_recoded_as_far_as_it_costs_nothing(rng):
     taught, asked = often[:800], often[800:]
     learner = AutoClassifier().fit(X[taught], y[taught])
     choice = learner.choice_
-    assert choice.reading == selection.KERNEL
+    assert choice.head == selection.KERNEL
     assert 0 < choice.recoding <= max(selection.RECODINGS)
     plain = kernel_ridge_answers(X[taught], y[taught], X[asked], choice.regularization)
     before = plain == y[asked]

@@ -92,17 +92,17 @@ def discriminant(X, slots, x, shrinkage, n):
     return -0.5 * np.einsum("ij,ij->i", gaps, np.linalg.solve(S + grid * np.eye(D), gaps.T).T)
 
 
-@pytest.mark.parametrize("reading", [RIDGE, KERNEL, FEATURES, DISCRIMINANT, NEAREST])
-def test_a_head_made_in_slices_has_followed_what_came_meanwhile(rng, reading):
+@pytest.mark.parametrize("kind", [RIDGE, KERNEL, FEATURES, DISCRIMINANT, NEAREST])
+def test_a_head_made_in_slices_has_followed_what_came_meanwhile(rng, kind):
     """Two examples come with every slice, one of them the first of a new class."""
     X, slots = examples(rng, 90)
     slots[70] = K
-    stream = Stream(keeps=20 if reading == FEATURES else 1000)
+    stream = Stream(keeps=20 if kind == FEATURES else 1000)
     for x, slot in zip(X[:60], slots[:60], strict=True):
         stream.teach(x, int(slot))
-    choice = HeadChoice(reading, 0.3)
+    choice = HeadChoice(kind, 0.3)
     frozen = Frozen(stream.learned, 1.0)
-    frozen.keep_wide()
+    frozen.copy_feature_moments()
     came: deque[LearnedExample] = deque()
     work = Slices(made(Selected(choice), frozen, stream.learned, came), 1.0)
     head, coming = None, list(zip(X[60:], slots[60:].tolist(), strict=True))
@@ -113,22 +113,22 @@ def test_a_head_made_in_slices_has_followed_what_came_meanwhile(rng, reading):
         head = work.advance() if head is None else head
     x = rng.normal(size=D)
     scores = head.scores_one(x)
-    if reading == RIDGE:
+    if kind == RIDGE:
         scatter = np.sum((X[:60] - X[:60].mean(axis=0)) ** 2)
         expected = ridge(X, slots, 0.3 * scatter / D, x, K + 1)
-    elif reading == FEATURES:
+    elif kind == FEATURES:
         seen = stream.learned.features.seen
         Z = seen(X)
         scatter = np.sum((Z[:60] - Z[:60].mean(axis=0)) ** 2)
         expected = ridge(Z, slots, 0.3 * scatter / D, seen(x[None])[0], K + 1)
-    elif reading == KERNEL:
+    elif kind == KERNEL:
         gram = arc_cosine(X[:60], X[:60])
         scatter = 60 * (gram.diagonal().mean() - gram.mean())
         expected = kernel_ridge(X, slots, 0.3 * scatter / D, x, K + 1)
     else:
         expected = (
             nearest(X, slots, x, K + 1)
-            if reading == NEAREST
+            if kind == NEAREST
             else discriminant(X, slots, x, 0.3, K + 1)
         )
         expected, scores = expected - expected[0], scores - scores[0]
@@ -216,5 +216,5 @@ def test_a_stream_is_answered_as_well_as_by_choosing_every_time(rng):
             right += learner.predict_one(x) == label
         learner.learn_one(x, label)
         learner.predict_one(x)
-    assert learner.choice_.reading == selection.KERNEL
+    assert learner.choice_.head == selection.KERNEL
     assert right > 0.9 * 300

@@ -38,7 +38,7 @@ def retrained(X, y, keep, n_classes=6):
 def test_leaving_out_equals_teaching_the_others(uneven, monkeypatch):
     X, y = uneven
     monkeypatch.setattr("everlearn.memory.insight.influence.NUMBERS", 64)
-    blocks = Influence(RecursiveRLSC(**RIDGE).fit(X, y), X, y).all_leave_one_out()
+    blocks = Influence(RecursiveRLSC(**RIDGE).fit(X, y), X, y).leave_one_out_blocks()
     left_out = np.concatenate([scores for _, scores in blocks])
     for i in range(len(X)):
         expected = retrained(X, y, np.arange(len(X)) != i)(X[i : i + 1])[0]

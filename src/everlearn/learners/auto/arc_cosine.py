@@ -111,7 +111,7 @@ class KernelPath:
     ) -> None:
         self._counts, self._piece = counts, piece
         others = np.setdiff1d(np.arange(len(rows)), asked)
-        self._rows, self._left_out = rows.take(np.concatenate([others, asked])), loo
+        self._rows, self._loo = rows.take(np.concatenate([others, asked])), loo
         self._first = len(others)
         self._kernel = SymmetricKernel(self._rows, piece)
 
@@ -148,9 +148,9 @@ class KernelPath:
         alpha = solved[asked, :-1] - np.outer(ones[asked], bias)
         weights = rows.weights[asked]
         fits = members[asked] - (regularization / weights)[:, None] * alpha
-        leverages = (1.0 - regularization * diagonal / weights) * self._left_out / weights
+        leverages = (1.0 - regularization * diagonal / weights) * self._loo / weights
         slots = rows.slots[asked]
-        return leave_one_out_scores(fits, leverages, slots, self._left_out, self._counts, recoding)
+        return leave_one_out_scores(fits, leverages, slots, self._loo, self._counts, recoding)
 
 
 def kernel_squares(

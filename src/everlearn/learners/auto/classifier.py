@@ -126,7 +126,7 @@ class AutoClassifier(AdditiveClassifier):
     >>> learner = AutoClassifier().fit(X[:1000], y[:1000])
     >>> bool(learner.score(X[1000:], y[1000:]) > 0.9)
     True
-    >>> learner.choice_.reading
+    >>> learner.choice_.head
     'arc-cosine kernel ridge regression'
     """
 
@@ -270,9 +270,9 @@ class _Chosen:
 
     def scores(self, X: Array, learned: LearnedState) -> Array:
         chosen, moments = self.choice(learned), learned.moments
-        if chosen.reading == NEAREST:
+        if chosen.head == NEAREST:
             return nearest_mean_scores(X, moments)
-        if chosen.reading == DISCRIMINANT:
+        if chosen.head == DISCRIMINANT:
             weights, bias, origin = self._discriminant.linear(moments, shrinkage_of(chosen))
             return (X - origin) @ weights.T + bias
         if self._solution is None:
@@ -280,7 +280,7 @@ class _Chosen:
             self._solution = _solution(self._selected, learned)
             self._selected = None
         features = learned.features
-        return self._solution.scores(features.seen(X) if chosen.reading == FEATURES else X)
+        return self._solution.scores(features.seen(X) if chosen.head == FEATURES else X)
 
 
 def _solution(selected: Selected, learned: LearnedState) -> LeastSquares | KernelSquares:
@@ -288,12 +288,12 @@ def _solution(selected: Selected, learned: LearnedState) -> LeastSquares | Kerne
     choice, moments = selected.choice, learned.moments
     if selected.kernel is not None:
         return finished(selected.kernel.squares(choice.regularization, choice.recoding))
-    if choice.reading == KERNEL and learned.sample.is_all:
+    if choice.head == KERNEL and learned.sample.is_all:
         rows = learned.sample.rows()
         return finished(
             kernel_squares(rows, moments.n_slots, choice.regularization, choice.recoding)
         )
-    wide = learned.features.moments
-    read = wide if choice.reading == FEATURES and wide is not None else moments
+    of_features = learned.features.moments
+    read = of_features if choice.head == FEATURES and of_features is not None else moments
     regularization = ridge_of(choice, read.total_scatter(), moments.n_features)
     return LeastSquares(read, regularization, choice.recoding, rebalance=False, intercept=True)

@@ -14,7 +14,7 @@ from collections import deque
 
 from everlearn.arrays import Array
 from everlearn.errors import LostDefiniteness
-from everlearn.learners.auto.heads import READING, LearnedExample, SingleHead, made
+from everlearn.learners.auto.heads import QUESTION_COST, LearnedExample, SingleHead, made
 from everlearn.learners.auto.selection import Frozen, HeadChoice, LearnedState, Selected, choose
 from everlearn.statistics.slices import Slices, Work, finished
 
@@ -83,10 +83,10 @@ class FollowedHead:
 
     def _choose_again(self, head: SingleHead, learned: LearnedState) -> None:
         moments = learned.moments
-        question = READING * (2.0 * moments.n_features**2 + moments.means.size)
+        question = QUESTION_COST * (2.0 * moments.n_features**2 + moments.means.size)
         budget = max(LEAST_SLICE, QUESTIONS * max(question, head.cost))
         frozen = Frozen(learned, budget / PIECES)
-        frozen.keep_wide()
+        frozen.copy_feature_moments()
         self._came.clear()
         self._next_at = moments.total
         self._next = Slices(_chosen(frozen, learned, self._came), budget)

@@ -44,7 +44,7 @@ from everlearn.statistics.slices import Work
 
 # Cost of a multiplication in a question or a rank-one update, which are bound by memory, relative
 # to one in a matrix product.
-READING = 10.0
+QUESTION_COST = 10.0
 
 
 class LearnedExample(NamedTuple):
@@ -80,7 +80,7 @@ class NearestHead:
 
     @property
     def cost(self) -> float:
-        return READING * self._moments.means.size
+        return QUESTION_COST * self._moments.means.size
 
     def follow(self, example: LearnedExample) -> None:
         pass
@@ -103,7 +103,7 @@ class DiscriminantHead:
 
     @property
     def cost(self) -> float:
-        return READING * slice_of(self._moments)
+        return QUESTION_COST * slice_of(self._moments)
 
     def follow(self, example: LearnedExample) -> None:
         self._running.follow_one(example.row, example.slot)
@@ -123,7 +123,7 @@ class KernelHead:
 
     @property
     def cost(self) -> float:
-        return READING * self._squares.question_products
+        return QUESTION_COST * self._squares.question_products
 
     def follow(self, example: LearnedExample) -> None:
         self._squares.extend(example.x, example.slot)
@@ -161,7 +161,7 @@ class RidgeHead:
     @property
     def cost(self) -> float:
         moments = self._squares.moments
-        return READING * (2.0 * moments.n_features**2 + moments.means.size)
+        return QUESTION_COST * (2.0 * moments.n_features**2 + moments.means.size)
 
     def follow(self, example: LearnedExample) -> None:
         """T grows by N/(N + 1) of the outer product of x − m, and m moves by 1/(N + 1) of it."""
@@ -200,10 +200,10 @@ def _begun(
     selected: Selected, frozen: Frozen, learned: LearnedState, came: deque[LearnedExample]
 ) -> Work[SingleHead]:
     choice, piece = selected.choice, frozen.piece
-    if choice.reading == NEAREST:
+    if choice.head == NEAREST:
         came.clear()
         return NearestHead(learned.moments)
-    if choice.reading == DISCRIMINANT:
+    if choice.head == DISCRIMINANT:
         running = RunningDiscriminant(learned.moments.n_features)
         if np.isfinite(piece):  # otherwise the first question computes it as a whole
             yield from _start(running, shrinkage_of(choice), learned.moments, came)
@@ -211,17 +211,17 @@ def _begun(
     if selected.kernel is not None:
         squares = yield from selected.kernel.squares(choice.regularization, choice.recoding)
         return KernelHead(squares)
-    if choice.reading == KERNEL and frozen.sample.is_all:
+    if choice.head == KERNEL and frozen.sample.is_all:
         rows, n_slots = frozen.sample.rows(), len(frozen.moments.counts)
         squares = yield from kernel_squares(
             rows, n_slots, choice.regularization, choice.recoding, piece=piece
         )
         return KernelHead(squares)
-    if choice.reading == FEATURES and frozen.has_wide:
+    if choice.head == FEATURES and frozen.has_features:
         assert learned.features.moments is not None
-        total = yield from frozen.wide_total()
+        total = yield from frozen.feature_total()
         solution = yield from _ridge(choice, total, frozen, learned.features.moments)
-        return RidgeHead(solution, frozen.wide, learned.features)
+        return RidgeHead(solution, frozen.feature_moments, learned.features)
     total = yield from frozen.total_scatter()
     solution = yield from _ridge(choice, total, frozen, learned.moments)
     return RidgeHead(solution, frozen.moments)
@@ -252,7 +252,7 @@ def _start(
     came.clear()
     begun = NextSolution(moments, cell_of(ridge_of_shrinkage(shrinkage, moments)))
     while not begun.step():
-        yield READING * slice_of(moments)
+        yield QUESTION_COST * slice_of(moments)
         while came:
             example = came.popleft()
             begun.follow(example.row[None], (example.slot,))

@@ -20,10 +20,12 @@ All of this is done in slices (``statistics/slices.py``): ``predict`` runs them 
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from everlearn.arrays import Array, Slots
+from everlearn.deprecation import renamed_attribute
 from everlearn.learners.auto.arc_cosine import KernelPath
 from everlearn.learners.auto.linear_paths import (
     DiscriminantScores,
@@ -49,7 +51,7 @@ SHRINKAGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, np.inf])
 RECODINGS = (0.375, 0.25, 0.125, 0.0)
 # Penalty, in examples, for one step away from the usual regularization, and for a head other
 # than ridge.
-STEP, OTHER_READING = 0.25, 1.0
+STEP, OTHER_HEAD = 0.25, 1.0
 # Share of the random features used to search their regularization.
 SOME_FEATURES = 0.5
 # Beyond this many examples, half of them are used to search the kernel's regularization.
@@ -64,7 +66,7 @@ BELOW_USUAL, ABOVE_USUAL = 2, 1
 class HeadChoice:
     """A head, its regularization, and the evidence for it."""
 
-    reading: str
+    head: str
     regularization: float
     recoding: float = 0.0
     temperature: float = 1.0
@@ -72,18 +74,19 @@ class HeadChoice:
     asked: int = 0
     width: int = 0
 
+    def __getattr__(self, name: str) -> Any:
+        return renamed_attribute(self, name, {"reading": "head"})
+
     def in_words(self) -> str:
         """The choice and its reason, as a sentence."""
-        width = f" ({self.width:,} of them)" if self.reading == FEATURES else ""
+        width = f" ({self.width:,} of them)" if self.head == FEATURES else ""
         at = f"at {self.regularization:.2g} of the mean variance"
         if not self.asked:
-            return (
-                f"{self.reading} {at}: no class has two examples yet, so nothing could be compared"
-            )
-        others = ", ".join(f"{right:.1%} by {reading}" for reading, right in self.right)
+            return f"{self.head} {at}: no class has two examples yet, so nothing could be compared"
+        others = ", ".join(f"{right:.1%} by {head}" for head, right in self.right)
         recoded_by = f", recoded by {self.recoding:g}" if self.recoding else ""
         return (
-            f"{self.reading}{width} {at}{recoded_by}: of {self.asked} examples, each tested "
+            f"{self.head}{width} {at}{recoded_by}: of {self.asked} examples, each tested "
             f"without itself, right were {others}"
         )
 
@@ -105,7 +108,7 @@ class Frozen:
     """A snapshot of what was learned, in arrays that further learning does not change.
 
     Work done at once copies the moments of random features when it needs them; work in slices has
-    them copied before anything more is learned (:meth:`keep_wide`).
+    them copied before anything more is learned (:meth:`copy_feature_moments`).
     """
 
     def __init__(self, learned: LearnedState, piece: float = np.inf) -> None:
@@ -115,22 +118,22 @@ class Frozen:
         self.sample = copy.copy(learned.sample)
         self.features = learned.features
         self.keeps = learned.features.keeps
-        self.has_wide = learned.features.moments is not None
-        self._wide: FrozenMoments | None = None
-        self._wide_is_total = False
+        self.has_features = learned.features.moments is not None
+        self._feature_moments: FrozenMoments | None = None
+        self._features_are_total = False
         self._total: Array | None = None
 
     @property
-    def wide(self) -> FrozenMoments:
-        """The moments of random features; T instead of S after :meth:`wide_total`."""
-        if self._wide is None:
+    def feature_moments(self) -> FrozenMoments:
+        """The moments of random features; T instead of S after :meth:`feature_total`."""
+        if self._feature_moments is None:
             assert self.features.moments is not None
-            self._wide = FrozenMoments(self.features.moments)
-        return self._wide
+            self._feature_moments = FrozenMoments(self.features.moments)
+        return self._feature_moments
 
-    def keep_wide(self) -> None:
-        if self.has_wide:
-            _ = self.wide
+    def copy_feature_moments(self) -> None:
+        if self.has_features:
+            _ = self.feature_moments
 
     def total_scatter(self) -> Work[Array]:
         """T, its upper triangle."""
@@ -140,12 +143,12 @@ class Frozen:
             self._total = total
         return self._total
 
-    def wide_total(self) -> Work[Array]:
+    def feature_total(self) -> Work[Array]:
         """T of random features, its upper triangle, in place of S."""
-        if not self._wide_is_total:
-            yield from self.wide.add_between(self.wide.scatter, self.piece)
-            self._wide_is_total = True
-        return self.wide.scatter
+        if not self._features_are_total:
+            yield from self.feature_moments.add_between(self.feature_moments.scatter, self.piece)
+            self._features_are_total = True
+        return self.feature_moments.scatter
 
 
 @dataclass(frozen=True)
@@ -168,10 +171,10 @@ class Selected:
 class _Candidate:
     """A head, its scores at a regularization, and the value of correct answers at each."""
 
-    reading: str
+    head: str
     regularizations: Array
     scores: Callable[[float], Work[Array]]
-    worth: Callable[[Array], Array]
+    value: Callable[[Array], Array]
 
 
 def choose(learned: Frozen) -> Work[Selected]:
@@ -181,7 +184,7 @@ def choose(learned: Frozen) -> Work[Selected]:
     usual = usual_regularization(moments.counts)
     kept = sample.rows()
     positions = comparable(kept, moments.counts)
-    if learned.keeps or learned.has_wide:
+    if learned.keeps or learned.has_features:
         positions = sample.first(positions, MOST_ASKED)
     has_kernel = moments.total <= learned.keeps and sample.is_all
     if not len(positions) or n_classes < 2:
@@ -197,38 +200,38 @@ def choose(learned: Frozen) -> Work[Selected]:
     for one in linear:
         tables = yield from in_turn(map(one.scores, one.regularizations.tolist()))
         counts = evidence.right(tables)
-        right[one.reading] = float(counts.max()) / evidence.total
-        worth = one.worth(counts)
-        at = len(worth) - 1 - int(worth[::-1].argmax())
-        if best is None or worth[at] > best[0]:
-            best = float(worth[at]), (one.reading, float(one.regularizations[at]), tables[at])
+        right[one.head] = float(counts.max()) / evidence.total
+        value = one.value(counts)
+        at = len(value) - 1 - int(value[::-1].argmax())
+        if best is None or value[at] > best[0]:
+            best = float(value[at]), (one.head, float(one.regularizations[at]), tables[at])
     assert best is not None
     regularizations = _regularizations_near(usual)
     preferred: list[_Asked] = []
     path: KernelPath | None = None
     if has_kernel:
         path, preferred = yield from _kernel(learned, positions, regularizations)
-    elif learned.has_wide:
+    elif learned.has_features:
         preferred = yield from _features(learned, evidence, positions, regularizations)
     asked = [*preferred, best[1]]
     tables = [scores for _, _, scores in asked]
     for (name, _, _), count in zip(asked, evidence.right(tables), strict=True):
         right[name] = max(right.get(name, 0.0), float(count) / evidence.total)
-    reading, regularization, scores = asked[evidence.first_as_good_as_the_best(tables)]
+    head, regularization, scores = asked[evidence.first_as_good_as_the_best(tables)]
     recoding = 0.0
-    if reading not in (DISCRIMINANT, NEAREST):
+    if head not in (DISCRIMINANT, NEAREST):
         recoding, scores = yield from evidence.recoding(scores, RECODINGS)
-    elif reading == DISCRIMINANT:  # scaled as by the head itself
+    elif head == DISCRIMINANT:  # scaled as by the head itself
         scores = scores * moments.total * (1.0 + regularization)
     choice = HeadChoice(
-        reading,
+        head,
         regularization,
         recoding,
         right=tuple(right.items()),
         asked=round(evidence.total),
-        width=learned.features.width if reading == FEATURES else 0,
+        width=learned.features.width if head == FEATURES else 0,
     )
-    return Selected(choice, path if reading == KERNEL else None, evidence, scores)
+    return Selected(choice, path if head == KERNEL else None, evidence, scores)
 
 
 def _linear(learned: Frozen, rows: LearnedRows, usual: float) -> Work[list[_Candidate]]:
@@ -259,9 +262,9 @@ def _linear(learned: Frozen, rows: LearnedRows, usual: float) -> Work[list[_Cand
     return [
         *found,
         _Candidate(
-            DISCRIMINANT, SHRINKAGES[:-1], scores, lambda hits: _smoothed(hits) - OTHER_READING
+            DISCRIMINANT, SHRINKAGES[:-1], scores, lambda hits: _smoothed(hits) - OTHER_HEAD
         ),
-        _Candidate(NEAREST, SHRINKAGES[-1:], scores, lambda hits: hits - OTHER_READING),
+        _Candidate(NEAREST, SHRINKAGES[-1:], scores, lambda hits: hits - OTHER_HEAD),
     ]
 
 
@@ -279,8 +282,8 @@ def _kernel(
     kept = learned.sample.rows()
     if len(kept) > MANY:
         regularizations = yield from _suiting_half(learned, regularizations)
-    alone = np.minimum(kept.weights, 1.0)[asked]
-    path = KernelPath(learned.moments.counts, kept, asked, alone, learned.piece)
+    loo = np.minimum(kept.weights, 1.0)[asked]
+    path = KernelPath(learned.moments.counts, kept, asked, loo, learned.piece)
     yield from path.begin()
     variance = path.total_variance / learned.moments.n_features
     if not variance > 0:
@@ -322,23 +325,23 @@ def _features(
     learned: Frozen, evidence: LeaveOneOutEvidence, asked: Slots, regularizations: list[float]
 ) -> Work[list[_Asked]]:
     """Ridge on random features, at the regularization that suits some of them and one less."""
-    features, wide, kept = learned.features, learned.wide, learned.sample.rows()
+    features, moments, kept = learned.features, learned.feature_moments, learned.sample.rows()
     seen = np.empty((len(asked), features.width))
     each = features.width * learned.moments.n_features
     for part in parts(len(asked), each, learned.piece):
         seen[part] = features.seen(kept.X[asked[part]])
         yield float((part.stop - part.start) * each)
     rows = LearnedRows(seen, kept.slots[asked], np.minimum(kept.weights, 1.0)[asked])
-    total = yield from learned.wide_total()
+    total = yield from learned.feature_total()
     some = int(SOME_FEATURES * features.width)
-    squares = LeastSquaresScores(wide, total, rows, learned.piece, some)
+    squares = LeastSquaresScores(moments, total, rows, learned.piece, some)
     per_feature = features.width / learned.moments.n_features
     variance = squares.mean_variance * per_feature
     if not variance > 0:
         return []
     tables = yield from in_turn(squares.at(s * variance) for s in regularizations)
     suiting = _and_one_less(regularizations, evidence.first_as_good_as_the_best(tables))
-    squares = LeastSquaresScores(wide, total, rows, learned.piece)
+    squares = LeastSquaresScores(moments, total, rows, learned.piece)
     variance = squares.mean_variance * per_feature
     tables = yield from in_turn(squares.at(s * variance) for s in suiting)
     return [(FEATURES, s, table) for s, table in zip(suiting, tables, strict=True)]

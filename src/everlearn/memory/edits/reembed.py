@@ -272,8 +272,8 @@ def compare(
     y = np.unique(named[chosen], return_inverse=True)[1]
     power, learner = power_and_learner(classifier)
     X = mapped_features(power, X)
-    left_out_scores = Influence(learner.fit(X, y), X, y).all_leave_one_out()
-    right = np.concatenate([scores.argmax(axis=1) for _, scores in left_out_scores]) == y
+    blocks = Influence(learner.fit(X, y), X, y).leave_one_out_blocks()
+    right = np.concatenate([scores.argmax(axis=1) for _, scores in blocks]) == y
     left_out = len(ids) - len(chosen)
     return Comparison(embedder.name, float(right.mean()), len(chosen), left_out, mode, cost)
 

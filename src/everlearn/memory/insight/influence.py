@@ -81,13 +81,13 @@ class Ridge:
     def leave_one_out(self, rows: Array, y: Classes) -> Array:
         """The scores of taught examples under the model that was not taught them, a row each."""
         solved = self.solve(rows)
-        return self.left_out(rows, y, solved, self.fits(solved))
+        return self.leave_one_out_solved(rows, y, solved, self.fits(solved))
 
-    def left_out(self, rows: Array, y: Classes, solved: Array, fits: Array) -> Array:
+    def leave_one_out_solved(self, rows: Array, y: Classes, solved: Array, fits: Array) -> Array:
         """The same where A⁻¹x and the plain scores are known; these are overwritten."""
         leverages = np.einsum("ij,ij->i", rows, solved)
-        alone = np.ones(len(y))
-        return leave_one_out_scores(fits, leverages, y, alone, self.counts, self.recoding)
+        weights = np.ones(len(y))
+        return leave_one_out_scores(fits, leverages, y, weights, self.counts, self.recoding)
 
     def recoded(self, total: float, counts: Array) -> Array:
         """(total / n_k)^α of every class; zero for an empty one."""
@@ -113,7 +113,7 @@ class Influence(Ridge):
         self.y = y
         self.h = self.leverages(X)
 
-    def all_leave_one_out(self) -> Iterator[tuple[slice, Array]]:
+    def leave_one_out_blocks(self) -> Iterator[tuple[slice, Array]]:
         """The scores of every teaching under the model that was not taught it, a row each.
 
         In blocks, each with the rows that it is of: all of them would be n × K numbers.

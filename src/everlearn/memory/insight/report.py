@@ -180,7 +180,7 @@ def report_on(
         Called with the number of teachings examined and the total.
     """
     influence, names = taught.influence, taught.names
-    answers, own, surest = _left_out(influence, temperature)
+    answers, own, surest = _loo_answers(influence, temperature)
     right = answers == influence.y
     taught_each = np.bincount(influence.y, minlength=len(names))
     right_each = np.bincount(influence.y[right], minlength=len(names))
@@ -239,11 +239,11 @@ def _pictures(
     return found
 
 
-def _left_out(influence: Influence, temperature: float) -> tuple[NDArray[np.intp], Array, Array]:
+def _loo_answers(influence: Influence, temperature: float) -> tuple[NDArray[np.intp], Array, Array]:
     """Answers by the model without each teaching; p of its own name, and of the answer."""
     n = len(influence.y)
     answers, own, surest = np.empty(n, dtype=np.intp), np.empty(n), np.empty(n)
-    for part, scores in influence.all_leave_one_out():
+    for part, scores in influence.leave_one_out_blocks():
         rows = np.arange(len(scores))
         answers[part] = scores.argmax(axis=1)
         likely = softmax(np.where(np.isfinite(scores), scores, -1e300) / temperature)

@@ -137,7 +137,7 @@ def scored(
     for rows in _whole_classes(classes, len(familiarity.counts)):
         part, own = sample[rows], classes[rows]
         near = familiarity.near(part)
-        without = familiarity.near_own_left_out(near, part, own)
+        without = familiarity.near_own_loo(near, part, own)
         nearest[rows], known[rows, :2] = _of_names(near, own, without)
         nobody = np.full(len(rows), -np.inf)
         unknowns_nearest[rows], unknowns[rows, :2] = _of_names(near, own, nobody)
@@ -187,7 +187,7 @@ def _ridge_scores(
         left *= scale
         left[:, name] = -np.inf
         unknowns[members] = left.max(axis=1)
-    known = ridge.left_out(rows, classes, solved, fits).max(axis=1)
+    known = ridge.leave_one_out_solved(rows, classes, solved, fits).max(axis=1)
     return known / (ridge.counts.sum() - 1.0) ** ridge.recoding, unknowns
 
 

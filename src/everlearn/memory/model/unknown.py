@@ -62,7 +62,7 @@ class Familiarity:
         likeness /= self.lengths
         return likeness
 
-    def near_own_left_out(self, near: Array, sample: Array, classes: NDArray[np.intp]) -> Array:
+    def near_own_loo(self, near: Array, sample: Array, classes: NDArray[np.intp]) -> Array:
         """Likeness of taught examples to their own class had they not been taught.
 
         −∞ for the only one of a class.
