@@ -155,7 +155,7 @@ def check(
         tally.lost += 1
         tally.wrong.append(f"after {change.kind}: neither old nor new")
         folder.plain = PlainMemory(sorted(held.taught.elements()), unknowns=held.unknowns)
-    folder.plain.settle(held.unknowns)
+    folder.plain.accept_unknowns(held.unknowns)
     tally.lost += len(_acknowledged_last(lines) - {number for number, _ in held.taught})
     for change, expected in steps:
         _look_at_what_was_written(folder, change, expected, tally)

@@ -237,7 +237,7 @@ class PlainMemory:
         kept.erased_numbers -= set(kept.unknowns) | kept._set_aside()
         vars(self).update(vars(kept))
 
-    def settle(self, unknowns: dict[int, bool]) -> None:
+    def accept_unknowns(self, unknowns: dict[int, bool]) -> None:
         """Accept the actual state of uncertain unknowns."""
         for number in self.unsure - set(unknowns):
             self.unknowns.pop(number, None)

@@ -65,7 +65,7 @@ def use(place: Path, changes: int, rng: np.random.Generator, found: Found) -> No
                         f"after {change.kind}, change {done}: {held.differs_from(folder.plain)}"
                     )
                     return
-                folder.plain.settle(held.unknowns)
+                folder.plain.accept_unknowns(held.unknowns)
                 if change.kind in ABOUT_GROUPS or rng.random() >= REOPENED:
                     continue
                 memory.close()

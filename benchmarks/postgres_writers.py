@@ -27,7 +27,8 @@ REPLICAS = 4
 WIDTH = 64
 NAMES = 40
 BATCH = 50
-SETTLE_SECONDS = 120.0
+# At most, until every replica has seen all teachings.
+REPLICA_SECONDS = 120.0
 # Between two questions of a replica.
 PAUSE_SECONDS = 0.02
 
@@ -55,7 +56,7 @@ def measured(address: str, folder: Path) -> Line:
         process.join()
     seconds = time.perf_counter() - started
     over.set()
-    seen = [results.get(timeout=SETTLE_SECONDS) for _ in replicas]
+    seen = [results.get(timeout=REPLICA_SECONDS) for _ in replicas]
     for process in replicas:
         process.join()
     with Memory(address, read_only=True) as memory:

@@ -273,7 +273,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         """
         return False
 
-    def _settle(self) -> None:
+    def _flush_waiting(self) -> None:
         """Bring the state to that after saving and loading: no rows are left waiting."""
 
     def _as_it_is(self) -> Self:

@@ -300,10 +300,10 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         maps = all(getattr(step, "row_by_row", False) for _, step in self.steps[:-1])
         return maps and bool(getattr(self.steps[-1][1], "exact_in_order", False))
 
-    def _settle(self) -> None:
+    def _flush_waiting(self) -> None:
         learner = self._steps_now()[-1][1]
         if isinstance(learner, StreamingClassifier):
-            learner._settle()
+            learner._flush_waiting()
 
     def _learn_vector(self, x: ArrayLike, y: Label) -> None:
         learner = self._steps_now()[-1][1]

@@ -16,7 +16,9 @@ def scatter_of(rows):
 
 @given(
     st.lists(
-        st.sampled_from(["one", "few", "many", "ask", "settle", "nothing"]), min_size=1, max_size=30
+        st.sampled_from(["one", "few", "many", "ask", "add_complete_groups", "nothing"]),
+        min_size=1,
+        max_size=30,
     ),
     st.integers(0, 2**32 - 1),
 )
@@ -39,8 +41,8 @@ def test_the_bits_of_the_sum_do_not_depend_on_how_rows_came(steps, seed):
         elif step == "nothing":
             waiting.next_row(upper)[:] = 0.0
             waiting.add(0.0)
-        elif step == "settle":
-            waiting.settle(upper)
+        elif step == "add_complete_groups":
+            waiting.add_complete_groups(upper)
         else:
             waiting.added_to(upper)
     came = np.concatenate([np.zeros((0, WIDTH)), *came])

@@ -24,7 +24,7 @@ Exit codes: 0 done, 1 something could not be done, 2 wrong usage, 130 interrupte
 # The module of each command; a command's packages are imported when it is called. Other
 # distributions add commands through the entry point group "everlearn.commands".
 COMMANDS = {
-    "init": "everlearn.cli.settling",
+    "init": "everlearn.cli.configuring",
     "teach": "everlearn.cli.teaching",
     "ingest": "everlearn.cli.ingesting",
     "ask": "everlearn.cli.asking",
@@ -52,9 +52,9 @@ COMMANDS = {
     "relocate": "everlearn.cli.embedding",
     "compare-networks": "everlearn.cli.embedding",
     "compare-regions": "everlearn.cli.finding",
-    "strictness": "everlearn.cli.settling",
-    "use": "everlearn.cli.settling",
-    "compare-classifiers": "everlearn.cli.settling",
+    "strictness": "everlearn.cli.configuring",
+    "use": "everlearn.cli.configuring",
+    "compare-classifiers": "everlearn.cli.configuring",
     "verify": "everlearn.cli.maintenance",
     "backup": "everlearn.cli.maintenance",
     "restore": "everlearn.cli.maintenance",

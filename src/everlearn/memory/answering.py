@@ -14,7 +14,7 @@ from everlearn.images.embedders import Embedder
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.unknowns import Group, UnknownImage
-from everlearn.memory.edits.writing import Kind, kind_of_vectors, require_alike, settle_kinds
+from everlearn.memory.edits.writing import Kind, ensure_kinds, kind_of_vectors, require_alike
 from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import chain_model
 from everlearn.memory.insight.report import Report, report_on
@@ -224,7 +224,7 @@ class Answering:
         if not examples:
             return
         with self._opened.one_change() as journal:
-            settle_kinds(journal, examples)
+            ensure_kinds(journal, examples)
             for example in examples:
                 unknowns.remember(journal, example)
 

@@ -170,7 +170,7 @@ class Memory:
         self._strictness = accept, randomised
         if regions is not None:
             try:
-                self._editor.settle_regions(regions)
+                self._editor.set_region_mode(regions)
             except BaseException:
                 self.close()
                 raise

@@ -213,7 +213,7 @@ class ClassMeans:
         self._recompute_total()
         self.changes.note_one(slot)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Add waiting rows, as after saving and loading."""
 
     def state(self) -> dict[str, NDArray[Any]]:

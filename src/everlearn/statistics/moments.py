@@ -119,16 +119,16 @@ class Moments(ClassMeans):
     def upper_scatter(self) -> Array:
         """The upper triangle of S; read-only."""
         if self._class_scatter is not None:
-            self._flush()
+            self.flush()
         elif len(self._waiting):
-            self._waiting.settle(self._scatter)
+            self._waiting.add_complete_groups(self._scatter)
             self._note_trace()
         return self._waiting.added_to(self._scatter)
 
     def scatter_parts(self) -> tuple[Array, WaitingRows]:
         """The upper triangle of the part that has entered S, and the waiting rows; not copies."""
         if self._class_scatter is not None:
-            self._flush()
+            self.flush()
         return self._scatter, self._waiting
 
     @property
@@ -145,7 +145,7 @@ class Moments(ClassMeans):
         """S_k as a full symmetric matrix, a copy."""
         if self._class_scatter is None:
             raise NotForgettable("scatter is kept for all classes together; use class_scatter=True")
-        self._flush()
+        self.flush()
         return _symmetric(self._class_scatter[slot])
 
     def gram(self) -> Array:
@@ -156,7 +156,7 @@ class Moments(ClassMeans):
         """Σ γ_k (S_k + n_k (μ_k − o)(μ_k − o)ᵀ), its upper triangle; needs ``class_scatter``."""
         if self._class_scatter is None:
             raise NotForgettable("scatter is kept for all classes together; use class_scatter=True")
-        self._flush()
+        self.flush()
         upper = np.tensordot(class_weights, self._class_scatter[: self.n_slots], axes=1)
         roots = np.sqrt(class_weights * self.counts)
         add_outer_products(upper, roots[:, None] * (self.means - origin))
@@ -165,9 +165,6 @@ class Moments(ClassMeans):
     def total_scatter(self) -> Array:
         """T = S + Σ n_k (μ_k − m)(μ_k − m)ᵀ, scatter about the overall mean; its upper triangle."""
         return self._with_between(self.mean)
-
-    def settle(self) -> None:
-        self._flush()
 
     def state(self) -> dict[str, NDArray[Any]]:
         scatter = self.upper_scatter()
@@ -202,7 +199,7 @@ class Moments(ClassMeans):
     def __getstate__(self) -> dict[str, Any]:
         # Copies may lie in read-only memory, so no write may be left pending.
         if self._class_scatter is not None:
-            self._flush()
+            self.flush()
         state = dict(self.__dict__)
         if len(self._waiting):
             state["_scatter"] = self._waiting.added_to(self._scatter)
@@ -240,11 +237,11 @@ class Moments(ClassMeans):
     def _next_row(self, slot: int) -> Array:
         if self._class_scatter is not None:
             if len(self._waiting) == CAPACITY:
-                self._flush()
+                self.flush()
             self._waiting_slots.append(slot)
         return self._waiting.next_row(self._scatter)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if not len(self._waiting):
             return
         if self._class_scatter is not None:
@@ -290,12 +287,12 @@ class Moments(ClassMeans):
         for start in range(0, len(rows), CAPACITY):
             part = rows[start : start + CAPACITY]
             if len(self._waiting) + len(part) > CAPACITY:
-                self._flush()
+                self.flush()
             self._waiting.extend(part, self._scatter)
             self._waiting_slots += slots[start : start + CAPACITY].tolist()
 
     def _remove_scatter(self, rows: Array, block: "Block", between: Array) -> None:
-        self._flush()
+        self.flush()
         self._require_varied(np.einsum("ij,ij->j", rows, rows))
         add_outer_products(self._scatter, rows, sign=-1.0)
         if self._class_scatter is not None:
@@ -305,7 +302,7 @@ class Moments(ClassMeans):
 
     def _rescale(self, factor: float) -> None:
         super()._rescale(factor)
-        self._flush()
+        self.flush()
         self._scatter *= factor
         if self._class_scatter is not None:
             self._class_scatter *= factor
@@ -322,7 +319,7 @@ class Moments(ClassMeans):
     ) -> None:
         assert isinstance(other, Moments)
         theirs_all = other.upper_scatter()
-        self._flush()
+        self.flush()
         self._scatter += theirs_all if share == 1.0 else share * theirs_all
         if other.start is not None:
             self._scatter -= share * other.start.scatter
@@ -342,7 +339,7 @@ class Moments(ClassMeans):
         theirs = other.upper_scatter()
         if other.start is not None:
             theirs = theirs - other.start.scatter
-        self._flush()
+        self.flush()
         self._require_varied(theirs.diagonal() + np.einsum("ij,ij->j", between, between))
         self._scatter -= theirs
         add_outer_products(self._scatter, between, sign=-1.0)
@@ -367,7 +364,7 @@ class Moments(ClassMeans):
     def _remove_class_scatter(self, slot: int) -> None:
         if self._class_scatter is None:
             raise NotForgettable("scatter is kept for all classes together; use class_scatter=True")
-        self._flush()
+        self.flush()
         self._scatter -= self._class_scatter[slot]
         self._class_scatter[slot] = 0.0
         self._drop_rounding()

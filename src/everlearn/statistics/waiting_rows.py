@@ -101,7 +101,7 @@ class WaitingRows:
             area = max(LEAST_AREA, d * (d + 1) // (2 * LEAVES_IN))
             self._enter(upper, min(d, entered + area // (d - entered) + 1))
 
-    def settle(self, upper: Array) -> None:
+    def add_complete_groups(self, upper: Array) -> None:
         """Add every complete group; fewer than ``TOGETHER`` rows stay."""
         self.finish(upper)
         whole = self._n - self._n % TOGETHER

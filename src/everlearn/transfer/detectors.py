@@ -123,7 +123,7 @@ class Detectors:
             RULES[variant],
         )
 
-    def settle(self, average_over: float) -> None:
+    def update_averages(self, average_over: float) -> None:
         """Update the averages: a plain mean at first, a running one later.
 
         It spans about as many examples as ``average_over`` classes have.

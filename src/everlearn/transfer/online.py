@@ -124,7 +124,7 @@ class LearnedOnline:
         self._both_labels = both_labels
         self._first_sign = 1.0
         if self._is_complete(self.kept):
-            self._settle(self.kept, np.empty(0))
+            self._fit_warm_up(self.kept, np.empty(0))
 
     @property
     def missing(self) -> int | None:
@@ -162,7 +162,7 @@ class LearnedOnline:
         self.mistakes, self.n_examples = int(notes["mistakes"]), int(notes["n_examples"])
         self._first_sign = signs[0]
         if notes["opening"]:
-            self._settle(KeptExamples.from_state(arrays, self._n_features, len(signs)), signs)
+            self._fit_warm_up(KeptExamples.from_state(arrays, self._n_features, len(signs)), signs)
             return
         self.kept = None
         self.kernel = Kernel.checked(self._rules.kernel.name, notes["gamma"])
@@ -180,13 +180,13 @@ class LearnedOnline:
             kept = self.kept.followed_by(X[part], slots[part], weights[part])
             if len(kept) > room and self._rules.kernel.name != "precomputed":
                 kept = kept.only(slice(-room, None))
-            self._settle(kept, signs)
+            self._fit_warm_up(kept, signs)
             self._count(margin, signs[slots[row]])
             if lacked == 1 and self.missing == 0:
                 log.warning("%d examples, all of one label: waiting for the other one", len(kept))
         return len(X)
 
-    def _settle(self, kept: KeptExamples, signs: Array) -> None:
+    def _fit_warm_up(self, kept: KeptExamples, signs: Array) -> None:
         """Fit the hypothesis to the warm-up, and drop its examples when it is complete."""
         self.kernel = self._rules.kernel.for_examples(kept.X)
         y = signs[kept.slots]

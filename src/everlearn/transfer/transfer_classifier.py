@@ -186,7 +186,7 @@ class TransferClassifier(StreamingClassifier):
             self._start_detector(base, slot)
         known.learn(x, slot, steps.C * weight, steps.variant)
         known.rehearse(self.replay, steps.C, steps.variant)
-        known.settle(self.average_over)
+        known.update_averages(self.average_over)
 
     def _start_detector(self, base: TROL, slot: int) -> None:
         """Multi-KT of this class's examples against the means of others, from their detectors."""

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from everlearn import Client, Memory, errors
 from everlearn.cli.app import app
-from everlearn.memory.edits.writing import begin, settle_kind
+from everlearn.memory.edits.writing import begin, ensure_kind
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.service import client as client_module
@@ -88,7 +88,7 @@ def test_what_was_forgotten_or_erased_in_either_stays_away(client, home, other, 
     with Memory(other.path.parent / "third") as third:
         with third._opened.one_change() as journal:
             old = Example(vectors[4], "", digest_of(vectors[4]), taught_at=1.0)
-            settle_kind(journal, old)
+            ensure_kind(journal, old)
             journal.add(begin(journal, "teach"), "cup", old)
         assert client.merge(third).kept_out == 1
 

@@ -170,9 +170,9 @@ class AdditiveClassifier(StreamingClassifier):
         self.moments_ = self._empty_moments(n_features)
         self._screened = ScreenedMeans()
 
-    def _settle(self) -> None:
+    def _flush_waiting(self) -> None:
         if self._is_begun():
-            self.moments_.settle()
+            self.moments_.flush()
 
     def _contenders(self, x: Array) -> tuple[Slots, Array] | None:
         asked = None if self.moments_.n_slots < MANY_ROWS else self._screened_question(x)

@@ -172,7 +172,7 @@ class Solution:
             return self._scores_after_one(x, self.moved.pop(), moments)
         if self.moved:
             self.catch_up(pending, moments)
-            self.settle(moments, sorted(self.moved))
+            self.recompute_q(moments, sorted(self.moved))
         return products_one(moments.means, self.solved(x)) + -0.5 * self.q
 
     def solved(self, x: Array) -> Array:
@@ -191,7 +191,7 @@ class Solution:
         self.factor.bring_up_to_date(lambda: self._matrix(moments))
         self._check(moments)
 
-    def settle(self, moments: Moments, slots: list[int]) -> None:
+    def recompute_q(self, moments: Moments, slots: list[int]) -> None:
         """Recompute q of these classes, which have moved."""
         self._make_room(moments)
         halves = self.factor.half_solve(moments.means[slots] - self.origin)
@@ -313,7 +313,7 @@ class NextSolution:
             return len(rows) * (2.5 * d * d + len(means) * d)
         some = sorted(self._moved)[:TOGETHER]
         self._moved.difference_update(some)
-        self.solution.settle(self._moments, some)
+        self.solution.recompute_q(self._moments, some)
         return len(some) * d * d / 2.0
 
     def _enter_some(self, d: int) -> float:

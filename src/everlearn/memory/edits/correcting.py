@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from everlearn.memory.edits.writing import begin, settle_kind
+from everlearn.memory.edits.writing import begin, ensure_kind
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
 
@@ -36,7 +36,7 @@ def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Cor
 
     With ``also`` it keeps the names it has. Does nothing if the name is already right.
     """
-    settle_kind(journal, example)
+    ensure_kind(journal, example)
     known = journal.same(example)
     right = journal.same(example, name)
     wrong = [] if also else [teaching for teaching in known if teaching not in right]

@@ -286,7 +286,7 @@ class Editor:
             classifier = self._opened.history.classifier()
             return compare_all(caches, journal, classifier, embedders, limits, progress, modes)
 
-    def settle_regions(self, wanted: str) -> None:
+    def set_region_mode(self, wanted: str) -> None:
         """Store in a new folder which part of a picture is used where no box is given."""
         opened = self._opened
         if wanted == opened.mode:

@@ -113,7 +113,7 @@ def write_request(
     journal: Journal, options: dict[str, Any], pairs: list[tuple[str, Example]]
 ) -> dict[str, Any]:
     """Write teachings and return outcome codes without names; call inside a transaction."""
-    settle_kinds(journal, [example for _, example in pairs])
+    ensure_kinds(journal, [example for _, example in pairs])
     known = journal.counting_names(example.same_as for _, example in pairs)
     codes: list[int] = []
     new: list[tuple[str, Example]] = []
@@ -181,13 +181,13 @@ def require_alike(known: Kind, example: Example, memory: str) -> Kind:
     return mine
 
 
-def settle_kind(journal: Journal, example: Example) -> None:
+def ensure_kind(journal: Journal, example: Example) -> None:
     """Require vectors of one kind; the first ones set it. Call inside a transaction."""
-    settle_kinds(journal, [example])
+    ensure_kinds(journal, [example])
 
 
-def settle_kinds(journal: Journal, examples: Sequence[Example]) -> None:
-    """As :func:`settle_kind`, for many examples in this order."""
+def ensure_kinds(journal: Journal, examples: Sequence[Example]) -> None:
+    """As :func:`ensure_kind`, for many examples in this order."""
     known = kind_of_vectors(journal)
     for example in examples:
         for key, value in require_alike(known, example, journal.db.memory).items():

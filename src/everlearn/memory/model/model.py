@@ -84,7 +84,7 @@ class Learned:
             self.position = stop
             if stop % WINDOW == 0:
                 for learner in learners:
-                    learner._settle()
+                    learner._flush_waiting()
 
 
 def is_exact_in_order(classifier: Any, journal: Journal) -> bool:

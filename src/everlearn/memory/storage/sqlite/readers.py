@@ -59,7 +59,7 @@ def reader_of(path: Path) -> Reader:
     if log.exists() and shared.exists():
         with contextlib.suppress(sqlite3.OperationalError):
             return Reader(_connected(path, "mode=ro"), path)
-    signature = _settled(path)
+    signature = _stable_signature(path)
     if not log.exists() or not log.stat().st_size:
         return Reader(_connected(path, "mode=ro&immutable=1"), path, signature)
     copy = _copied(path, log)
@@ -79,7 +79,7 @@ def _connected(path: Path, options: str) -> sqlite3.Connection:
 def _copied(path: Path, log: Path) -> tempfile.TemporaryDirectory[str]:
     """Copy journal and write-ahead log of one state to a temporary folder."""
     for _ in range(COPIES):
-        before = _settled(path)
+        before = _stable_signature(path)
         copy = tempfile.TemporaryDirectory(prefix="everlearn-")
         try:
             for file in (path, log):
@@ -89,13 +89,13 @@ def _copied(path: Path, log: Path) -> tempfile.TemporaryDirectory[str]:
             if not isinstance(error, FileNotFoundError):
                 raise CannotRead(f"{path} cannot be copied to read it: {error}") from None
         else:
-            if _settled(path) == before:
+            if _stable_signature(path) == before:
                 return copy
             copy.cleanup()
     raise CannotRead(f"{path} changes too often to be read from a folder without write permission")
 
 
-def _settled(path: Path) -> Signature:
+def _stable_signature(path: Path) -> Signature:
     """A signature taken late enough that any later change alters it (file times are coarse)."""
     for _ in range(COPIES):
         signature = _signature(path)
