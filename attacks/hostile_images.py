@@ -239,7 +239,7 @@ def seeds() -> list[bytes]:
     ]
 
 
-def isolated_seeds() -> list[bytes]:
+def sandbox_seeds() -> list[bytes]:
     """The same for the format that is decoded in a sandbox."""
     picture = photograph(48)
     return [

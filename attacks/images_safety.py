@@ -8,13 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from attacks.hostile_images import hand_made, isolated_seeds, mutated
+from attacks.hostile_images import hand_made, mutated, sandbox_seeds
 from benchmarks.side_by_side import Line
 from everlearn.errors import EverlearnError
 from everlearn.images.decode import decode
 
 MUTATED = 1_000_000
-MUTATED_ISOLATED = 400
+MUTATED_IN_SANDBOX = 400
 AT_A_TIME = 5000
 AT_LEAST = 512
 
@@ -91,14 +91,14 @@ def hostile() -> Iterator[Line]:
         f"most memory {memory:.0f} MB ({words})",
         "0, < 2 s, < 512 MB",
     )
-    yield from hostile_isolated()
+    yield from hostile_in_sandbox()
 
 
-def hostile_isolated() -> Iterator[Line]:
+def hostile_in_sandbox() -> Iterator[Line]:
     """Mutated AVIF files, each decoded in a sandbox whose time and memory count."""
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(1) as pool:
-        verdicts, slowest, memory = pool.apply(judged_isolated)
+        verdicts, slowest, memory = pool.apply(judged_in_sandbox)
     unnamed = sum(count for verdict, count in verdicts.items() if verdict.startswith("NOT"))
     words = ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.most_common())
     yield Line(
@@ -109,10 +109,10 @@ def hostile_isolated() -> Iterator[Line]:
     )
 
 
-def judged_isolated() -> tuple[Counter[str], float, float]:
+def judged_in_sandbox() -> tuple[Counter[str], float, float]:
     verdicts: Counter[str] = Counter()
     slowest = 0.0
-    for data in mutated(MUTATED_ISOLATED, files=isolated_seeds()):
+    for data in mutated(MUTATED_IN_SANDBOX, files=sandbox_seeds()):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         verdict, _ = judged(data)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

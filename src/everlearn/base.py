@@ -37,7 +37,7 @@ from everlearn.errors import (
 )
 from everlearn.estimator import BOUNDED, EXACT, Promise, StreamingEstimator
 from everlearn.statistics.labels import Label, Labels
-from everlearn.statistics.stored import stored_flag
+from everlearn.statistics.validated import validated_flag
 from everlearn.validation import checked_labelled, checked_labels, checked_vector
 
 __all__ = [
@@ -500,7 +500,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             return arrays, notes
 
     def _restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
-        if stored_flag(notes, "taught"):
+        if validated_flag(notes, "taught"):
             self.registry_ = Labels.restored(notes.get("labels"))
         super()._restore(arrays, notes)
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from everlearn.arrays import AnyArray, Array, State
 from everlearn.errors import NotMergeable, OtherFeatures, WrongWidth
-from everlearn.statistics.stored import stored_flag, stored_whole, stored_words
+from everlearn.statistics.validated import validated_flag, validated_integer, validated_strings
 from everlearn.validation import checked_rows, checked_vector
 
 # A file that claims more features than this would only exhaust memory.
@@ -189,11 +189,11 @@ class StreamingEstimator(BaseEstimator):
     def _restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any]) -> None:
         """Restore from the result of :meth:`_state`."""
         self._check_parameters()
-        if not stored_flag(notes, "taught"):
+        if not validated_flag(notes, "taught"):
             return
-        self.n_features_in_ = stored_whole(notes, "n_features", least=1, most=MOST_FEATURES)
+        self.n_features_in_ = validated_integer(notes, "n_features", least=1, most=MOST_FEATURES)
         if notes.get("feature_names") is not None:
-            names = stored_words(notes, "feature_names", self.n_features_in_)
+            names = validated_strings(notes, "feature_names", self.n_features_in_)
             self.feature_names_in_ = np.array(names, dtype=object)
         self._begin(self.n_features_in_)
         self._own_restore(arrays, notes)

@@ -24,7 +24,7 @@ class Found(NamedTuple):
 
 def search(
     candidates: Sequence[float],
-    worth: Callable[[float], float],
+    score: Callable[[float], float],
     *,
     most: float = inf,
     further: int = FURTHER,
@@ -35,11 +35,11 @@ def search(
     ----------
     candidates : ascending; integers are extended by integers, not below 1; a candidate of 0 is
         never extended downwards
-    worth : the function to maximise
+    score : the function to maximise
     most : largest candidate that may be added
     further : largest number of candidates that may be added
     """
-    tried = {candidate: worth(candidate) for candidate in candidates}
+    tried = {candidate: score(candidate) for candidate in candidates}
     if len(tried) == 1:
         return Found(candidates[0], tried, at_end=False)
     middle = (len(candidates) - 1) / 2
@@ -49,7 +49,7 @@ def search(
         more = _beyond(known, best, most)
         if more is None:
             return Found(best, tried, at_end=False)
-        tried[more] = worth(more)
+        tried[more] = score(more)
         known = sorted(tried)
         if tried[more] <= tried[best]:
             return Found(best, tried, at_end=False)

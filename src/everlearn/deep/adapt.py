@@ -111,7 +111,9 @@ def adapt(
         scale=embedder.scale.tolist(),
         device=embedder.device,
     )
-    if held.any() and _worth(adapted, pictures, held) <= _worth(embedder, pictures, held):
+    if held.any() and _nearest_mean_accuracy(adapted, pictures, held) <= _nearest_mean_accuracy(
+        embedder, pictures, held
+    ):
         return embedder
     return adapted
 
@@ -190,7 +192,9 @@ def _train(
             tell(number + 1, one_epoch(classifier, shown, number, recipe, optimizer))
 
 
-def _worth(embedder: DeepEmbedder, pictures: Pictures, held: NDArray[np.bool_]) -> float:
+def _nearest_mean_accuracy(
+    embedder: DeepEmbedder, pictures: Pictures, held: NDArray[np.bool_]
+) -> float:
     """The share of held-out pictures whose nearest class mean is that of their class."""
     learner = NearestClassMean()
     learner.partial_fit(embedder.embed(pictures.pixels[~held]), pictures.labels[~held])

@@ -34,7 +34,7 @@ from everlearn.forest.settings import (
 )
 from everlearn.preprocessing.whitening import Whitening
 from everlearn.statistics.labels import Label, Labels
-from everlearn.statistics.stored import stored_whole
+from everlearn.statistics.validated import validated_integer
 from everlearn.validation import require_flag, require_number, require_one_of, require_whole
 
 # More would take hours per tree.
@@ -267,10 +267,10 @@ class ForestClassifier(StreamingClassifier):
         return arrays, notes
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        self.seed_ = stored_whole(notes, "seed", most=2**31)
-        self.n_batches_ = stored_whole(notes, "n_batches", most=2**62)
+        self.seed_ = validated_integer(notes, "seed", most=2**31)
+        self.n_batches_ = validated_integer(notes, "n_batches", most=2**62)
         groves = []
-        for index in range(stored_whole(notes, "n_groves")):
+        for index in range(validated_integer(notes, "n_groves")):
             prefix = f"{index}."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
             groves.append(Grove.from_state(own, self._split(2), self.n_features_in_))

@@ -19,7 +19,7 @@ from everlearn.arrays import padded
 from everlearn.base import Array, Slots
 from everlearn.errors import DamagedModel, NeverLearned
 from everlearn.forest.settings import NONE
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 
 if TYPE_CHECKING:
     from everlearn.forest.tree import TreeRows
@@ -198,17 +198,17 @@ class ExampleStore:
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], n_features: int) -> "ExampleStore":
         """What :meth:`arrays` gave; ``DamagedModel`` where it contradicts itself."""
-        seen = stored(arrays, "seen", None, least=0.0)
-        slot = stored(arrays, "slot", None, dtype=np.int32, least=NONE, most=len(seen) - 1)
+        seen = validated_array(arrays, "seen", None, least=0.0)
+        slot = validated_array(arrays, "slot", None, dtype=np.int32, least=NONE, most=len(seen) - 1)
         capacity = len(slot)
         found = cls(
-            stored(arrays, "X", capacity, n_features, dtype=np.float32),
+            validated_array(arrays, "X", capacity, n_features, dtype=np.float32),
             slot,
-            stored(arrays, "weight", capacity, least=0.0),
-            stored(arrays, "key", capacity, most=0.0),
-            stored(arrays, "number", capacity, dtype=np.int64, least=0),
+            validated_array(arrays, "weight", capacity, least=0.0),
+            validated_array(arrays, "key", capacity, most=0.0),
+            validated_array(arrays, "number", capacity, dtype=np.int64, least=0),
             seen,
-            int(stored(arrays, "n_taught", 1, dtype=np.int64, least=0, most=2**62)[0]),
+            int(validated_array(arrays, "n_taught", 1, dtype=np.int64, least=0, most=2**62)[0]),
         )
         found._require_consistent()
         return found

@@ -20,7 +20,7 @@ from everlearn.forest.examples import ExampleStore, Ints
 from everlearn.forest.settings import NONE, ForestSettings, Update
 from everlearn.forest.tree_state import plain_arrays, tree_from
 from everlearn.preprocessing.whitening import Whitening, blocks
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 
 if TYPE_CHECKING:
     from everlearn.forest.tree import Tree
@@ -151,14 +151,16 @@ class Grove:
     def from_state(cls, arrays: dict[str, NDArray[Any]], split: Any, n_features: int) -> "Grove":
         """Inverse of :meth:`state`; ``DamagedModel`` names the array that is wrong."""
         whitening = Whitening(
-            stored(arrays, "mean", n_features),
-            stored(arrays, "deviation", n_features, least=math.ulp(0.0)),
+            validated_array(arrays, "mean", n_features),
+            validated_array(arrays, "deviation", n_features, least=math.ulp(0.0)),
         )
         examples = ExampleStore.from_arrays(_under("examples.", arrays), n_features)
         columns = {
             name: _parted(
                 together,
-                stored(arrays, f"lengths.{name}", None, dtype=np.int64, least=0, most=2**40),
+                validated_array(
+                    arrays, f"lengths.{name}", None, dtype=np.int64, least=0, most=2**40
+                ),
                 name,
             )
             for name, together in _under("trees.", arrays).items()

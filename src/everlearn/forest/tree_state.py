@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from everlearn.errors import DamagedModel
 from everlearn.forest.examples import ExampleStore
 from everlearn.forest.settings import DEAD, NONE
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 
 if TYPE_CHECKING:
     from everlearn.forest.tree import Tree
@@ -48,19 +48,19 @@ def tree_from(parts: Arrays, split: Any, examples: ExampleStore) -> "Tree":
     nodes, links = np.empty(n_nodes, NODE), np.empty(n_rows, LINK)
     members = np.empty(n_members, MEMBER)
     for name in NODE.names or ():
-        nodes[name] = stored(parts, f"node.{name}", n_nodes, dtype=NODE[name])
+        nodes[name] = validated_array(parts, f"node.{name}", n_nodes, dtype=NODE[name])
     for name in LINK.names or ():
-        links[name] = stored(parts, f"link.{name}", n_rows, dtype=LINK[name])
+        links[name] = validated_array(parts, f"link.{name}", n_rows, dtype=LINK[name])
     for name in MEMBER.names or ():
-        members[name] = stored(parts, f"member_{name}", n_members, dtype=MEMBER[name])
+        members[name] = validated_array(parts, f"member_{name}", n_members, dtype=MEMBER[name])
     tree = Tree(
         nodes,
         members,
-        stored(parts, "vectors", n_vectors, n_features, dtype=np.float32),
-        stored(parts, "half_square", n_vectors, dtype=np.float32, least=0.0),
+        validated_array(parts, "vectors", n_vectors, n_features, dtype=np.float32),
+        validated_array(parts, "half_square", n_vectors, dtype=np.float32, least=0.0),
         links,
         np.array([(n_nodes, n_members, n_vectors)], USED),
-        stored(parts, "random", 1, dtype=np.uint64),
+        validated_array(parts, "random", 1, dtype=np.uint64),
     )
     _require(_within(members["slot"], NONE, examples.n_slots), "member_slot", "is not a class")
     _require(_within(members["side"], 0, 2), "member_side", "is not a side")

@@ -26,7 +26,7 @@ from everlearn.deprecation import DEPRECATED, parameter, warn_of_old_parameters
 from everlearn.errors import NotFinite
 from everlearn.learners.softmax import Descent, SoftmaxLayer
 from everlearn.statistics.labels import Label
-from everlearn.statistics.stored import stored, stored_whole
+from everlearn.statistics.validated import validated_array, validated_integer
 from everlearn.validation import require_number, require_positive, require_whole
 
 # Prototypes and weights are float32; larger features would overflow.
@@ -215,13 +215,17 @@ class ExStream(StreamingClassifier):
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         width, n_slots = self.n_features_in_, self.registry_.n_slots
         last = n_slots - 1
-        self._prototypes = stored(arrays, "prototypes", None, width, dtype=np.float32)
+        self._prototypes = validated_array(arrays, "prototypes", None, width, dtype=np.float32)
         n_kept = len(self._prototypes)
-        self._owners = stored(arrays, "owners", n_kept, dtype=np.intp, least=0, most=last)
-        self._counts = stored(arrays, "counts", n_kept, least=1.0)
-        self._layer.weights = stored(arrays, "weights", n_slots, width + 1, dtype=np.float32)
-        self._layer.velocity = stored(arrays, "velocity", n_slots, width + 1, dtype=np.float32)
-        self._steps = stored_whole(notes, "steps", most=2**63 - 1)
+        self._owners = validated_array(arrays, "owners", n_kept, dtype=np.intp, least=0, most=last)
+        self._counts = validated_array(arrays, "counts", n_kept, least=1.0)
+        self._layer.weights = validated_array(
+            arrays, "weights", n_slots, width + 1, dtype=np.float32
+        )
+        self._layer.velocity = validated_array(
+            arrays, "velocity", n_slots, width + 1, dtype=np.float32
+        )
+        self._steps = validated_integer(notes, "steps", most=2**63 - 1)
 
 
 def _closest_pair(rows: Array) -> tuple[int, int]:

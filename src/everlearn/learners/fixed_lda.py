@@ -21,7 +21,7 @@ from everlearn.learners.lda import oas_weight, shrinkage_named
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products
-from everlearn.statistics.stored import stored, stored_number
+from everlearn.statistics.validated import validated_array, validated_number
 from everlearn.validation import require_one_of, require_share
 
 
@@ -188,8 +188,8 @@ class FixedCovarianceLDA(AdditiveClassifier):
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
         width = self.n_features_in_
-        scatter = stored(arrays, "base_scatter", width, width)
-        self._freeze(scatter, stored_number(notes, "base_total", above=0.0))
+        scatter = validated_array(arrays, "base_scatter", width, width)
+        self._freeze(scatter, validated_number(notes, "base_total", above=0.0))
         self._after_other_change()
 
 

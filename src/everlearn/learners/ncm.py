@@ -30,7 +30,7 @@ from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import BLOCK_ROWS
 from everlearn.statistics.products import FEW_ROWS, products
 from everlearn.statistics.screening import Products, Screen
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.validation import require_number, require_one_of, require_whole
 
 # Classes scored together in a batch.
@@ -251,7 +251,7 @@ class NearestClassMean(AdditiveClassifier):
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
         if "projection" in arrays:
-            self.projection_ = stored(arrays, "projection", None, self.n_features_in_)
+            self.projection_ = validated_array(arrays, "projection", None, self.n_features_in_)
 
     # On a device.
 

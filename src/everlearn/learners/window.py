@@ -19,7 +19,7 @@ from everlearn.base import BOUNDED, Promise, StreamingClassifier
 from everlearn.errors import DamagedModel, InvalidParameter
 from everlearn.learners.lda import StreamingLDA
 from everlearn.statistics.kept_examples import KeptExamples
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.validation import require_whole
 
 
@@ -149,10 +149,10 @@ class SlidingWindow(StreamingClassifier):
         return arrays, {"learners": [copy.deepcopy(self.learner_)]}
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        X = stored(arrays, "window", None, self.n_features_in_)
+        X = validated_array(arrays, "window", None, self.n_features_in_)
         last = self.registry_.n_slots - 1
-        slots = stored(arrays, "window_slots", len(X), dtype=np.int64, least=0, most=last)
-        weights = stored(arrays, "window_weights", len(X), least=0.0)
+        slots = validated_array(arrays, "window_slots", len(X), dtype=np.int64, least=0, most=last)
+        weights = validated_array(arrays, "window_weights", len(X), least=0.0)
         if len(X) > self.size:
             raise DamagedModel(f"window holds {len(X)} examples, more than its size")
         (learner,) = notes["learners"]

@@ -122,7 +122,7 @@ class Finding:
             if calibrated is not None and len(boxes):
                 head = self._up_to_date(calibrated)
                 names, background = head.scores(unit(vectors))
-                match = head.surety(names, np.ones(len(boxes))).max(axis=1)
+                match = head.confidence(names, np.ones(len(boxes))).max(axis=1)
                 named = np.flatnonzero(names.max(axis=1) > background - LENIENCE)
                 if len(named):
                     return rounded(boxes[named[match[named].argmax()]])
@@ -160,18 +160,18 @@ class Finding:
             names, background = head.scores(x)
             best = names.argmax(axis=1)
             rows = np.arange(len(boxes))
-            surety = head.surety(names, proposer_scores)[rows, best]
+            confidence = head.confidence(names, proposer_scores)[rows, best]
             named = names[rows, best] > background - LENIENCE
             strange = ~named & (proposer_scores >= THING) & (not everything)
             seen = np.flatnonzero(named | strange | everything)
-            kept = _one_for_each_thing(boxes, surety, np.where(strange, -1, best), seen)
+            kept = _one_for_each_thing(boxes, confidence, np.where(strange, -1, best), seen)
             things = []
             for i in kept:
                 box, shares = rounded(boxes[i]), softmax(names[i] / calibrated.temperature)
                 answers = self._answers(
                     calibrated, head, x[i], shares, top, box, strange=bool(strange[i])
                 )
-                things.append(Thing(box, answers, float(surety[i]), vectors[i]))
+                things.append(Thing(box, answers, float(confidence[i]), vectors[i]))
             return things
 
     def _answers(
@@ -229,15 +229,15 @@ class Finding:
 
 
 def _one_for_each_thing(
-    boxes: Boxes, surety: Array, names: NDArray[np.intp], seen: NDArray[np.intp]
+    boxes: Boxes, confidence: Array, names: NDArray[np.intp], seen: NDArray[np.intp]
 ) -> Sequence[int]:
     """Indices of the boxes kept, one for each thing, by falling confidence."""
     kept: list[int] = []
     for name in np.unique(names[seen]):
         own = seen[names[seen] == name]
-        kept += own[merged(boxes[own], surety[own])].tolist()
+        kept += own[merged(boxes[own], confidence[own])].tolist()
     chosen = np.array(sorted(kept), dtype=np.intp)
-    best = suppressed(boxes[chosen], surety[chosen], most_overlap=ONE_THING)
+    best = suppressed(boxes[chosen], confidence[chosen], most_overlap=ONE_THING)
     return [int(i) for i in chosen[best]]
 
 

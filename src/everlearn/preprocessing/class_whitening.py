@@ -27,7 +27,7 @@ from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
 from everlearn.statistics.definite import spectrum
 from everlearn.statistics.labels import Labels
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.validation import checked_labelled, require_number
 
 
@@ -160,8 +160,8 @@ class ClassWhitening(
         return {"mean": self.mean_, "matrix": self.matrix_}, {}
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        self.mean_ = stored(arrays, "mean", self.n_features_in_)
-        self.matrix_ = stored(arrays, "matrix", self.n_features_in_, self.n_features_in_)
+        self.mean_ = validated_array(arrays, "mean", self.n_features_in_)
+        self.matrix_ = validated_array(arrays, "matrix", self.n_features_in_, self.n_features_in_)
 
 
 def _whitening(moments: Moments, shrinkage: float) -> Array:

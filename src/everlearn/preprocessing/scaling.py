@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from everlearn.arrays import Array, State, as_numpy, like
 from everlearn.errors import NeverLearned, NotMergeable
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.validation import checked_weights
 
 # A share of the largest square: what is left of a constant by rounding is no variance.
@@ -187,8 +187,8 @@ class StreamingScaler(OneToOneFeatureMixin, TransformerMixin, StreamingEstimator
         return {"mean": self.mean_, "squares": self._squares}, notes
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        self.mean_ = stored(arrays, "mean", self.n_features_in_)
-        self._squares = stored(arrays, "squares", self.n_features_in_, least=0.0)
+        self.mean_ = validated_array(arrays, "mean", self.n_features_in_)
+        self._squares = validated_array(arrays, "squares", self.n_features_in_, least=0.0)
         self.n_samples_seen_ = float(notes["n_samples_seen"])
         if not 0.0 < self.n_samples_seen_ < np.inf:
             raise ValueError("the weight of all rows is above zero")

@@ -21,7 +21,7 @@ from everlearn.arrays import Array, Single, State, as_numpy, like
 from everlearn.device.backend import table_of
 from everlearn.device.device import Device, Incoming, device_of, mapped
 from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.validation import checked_weights
 
 # Lower bound of a deviation, as a share of the root mean square deviation.
@@ -230,5 +230,7 @@ class InitialWhitening(
         return {"mean": self.mean_, "scale": self.scale_}, {}
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        self.mean_ = stored(arrays, "mean", self.n_features_in_)
-        self.scale_ = stored(arrays, "scale", self.n_features_in_, least=np.finfo(float).tiny)
+        self.mean_ = validated_array(arrays, "mean", self.n_features_in_)
+        self.scale_ = validated_array(
+            arrays, "scale", self.n_features_in_, least=np.finfo(float).tiny
+        )

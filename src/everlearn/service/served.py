@@ -61,7 +61,7 @@ class Served:
         self._most = settings.waiting
         self._asking = 0
         self._count = threading.Lock()
-        self._alone = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
         self._answered: tuple[str | None, ...] = ()
         self._sessions: OrderedDict[str, tuple[Session, float]] = OrderedDict()
         self._sessions_lock = threading.Lock()
@@ -136,7 +136,7 @@ class Served:
             with Memory(self.memory.path, accept=self.memory.accept, read_only=True) as beside:
                 return work(beside)
 
-        async with self._alone:
+        async with self._one_at_a_time:
             return await asyncio.to_thread(look)
 
     def steadied(self, session: str, answers: Answers) -> Steady:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array, Slots, padded
 from everlearn.errors import DamagedModel, NeverLearned
 from everlearn.statistics.fading import Fading
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 
 _NONE = np.zeros(0)
 # A class whose remaining weight is below this share of what was removed is rounding error.
@@ -224,13 +224,13 @@ class ClassMeans:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Restore from the result of :meth:`state`."""
-        self._counts = stored(arrays, "counts", None, least=0.0, most=MOST_EXAMPLES)
+        self._counts = validated_array(arrays, "counts", None, least=0.0, most=MOST_EXAMPLES)
         self._n_slots = len(self._counts)
-        self._means = stored(
+        self._means = validated_array(
             arrays, "means", self._n_slots, self.n_features, least=-LARGEST, most=LARGEST
         )
         self._recompute_total()
-        mean = stored(arrays, "mean", self.n_features, least=-LARGEST, most=LARGEST)
+        mean = validated_array(arrays, "mean", self.n_features, least=-LARGEST, most=LARGEST)
         gap = float(np.abs(mean - self.mean).max(initial=0.0))
         # Mostly it is the same in every bit, which saves reading the means again.
         if gap and gap > ROUNDING * max(

@@ -7,7 +7,7 @@ import numpy as np
 
 from everlearn.arrays import AnyArray, Array, Slots
 from everlearn.errors import NeverLearned
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class KeptExamples:
     def from_state(
         cls, arrays: dict[str, AnyArray], n_features: int, n_slots: int
     ) -> "KeptExamples":
-        X = stored(arrays, "examples", None, n_features)
-        slots = stored(arrays, "example_slots", len(X), dtype=np.intp)
+        X = validated_array(arrays, "examples", None, n_features)
+        slots = validated_array(arrays, "example_slots", len(X), dtype=np.intp)
         if np.any((slots < 0) | (slots >= n_slots)):
             raise ValueError("an example has the slot of no label")
-        return cls(X, slots, stored(arrays, "example_weights", len(X)))
+        return cls(X, slots, validated_array(arrays, "example_weights", len(X)))

@@ -29,7 +29,7 @@ from everlearn.statistics.class_means import (
     Block,
     ClassMeans,
 )
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.statistics.waiting_rows import (
     CAPACITY,
     MANY_FEATURES,
@@ -180,12 +180,12 @@ class Moments(ClassMeans):
         self._waiting.clear()
         self._waiting_slots.clear()
         square = (self.n_features, self.n_features)
-        self._scatter = stored(arrays, "scatter", *square)
+        self._scatter = validated_array(arrays, "scatter", *square)
         self._require_scatter("scatter", self._scatter)
-        self._peak = float(stored(arrays, "scatter_peak", 1, least=0.0)[0])
+        self._peak = float(validated_array(arrays, "scatter_peak", 1, least=0.0)[0])
         self._note_trace()
         if self._class_scatter is not None:
-            self._class_scatter = stored(arrays, "class_scatter", self.n_slots, *square)
+            self._class_scatter = validated_array(arrays, "class_scatter", self.n_slots, *square)
             for scatter in self._class_scatter:
                 self._require_scatter("class_scatter", scatter)
 

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array
 from everlearn.errors import DamagedModel
-from everlearn.statistics.stored import stored, stored_number, stored_whole
+from everlearn.statistics.validated import validated_array, validated_integer, validated_number
 from everlearn.subspace.coefficients import Coefficients
 
 # Limits on the content of a file: finite fourth powers, an orthonormal basis.
@@ -75,7 +75,7 @@ class Eigenspace:
         Requested number of directions: a number, a share of the energy, or all.
     guard : int
         Additional directions carried along while learning.
-    opening : float
+    residual_threshold : float
         Smallest residual (root mean square over the pixels) that adds a direction.
     forgetting : float
         Factor applied to the weight of all earlier images at every new one.
@@ -88,14 +88,14 @@ class Eigenspace:
         *,
         n_components: int | float | None,
         guard: int,
-        opening: float = 0.0,
+        residual_threshold: float = 0.0,
         forgetting: float = 1.0,
         keep_coefficients: bool = False,
     ) -> None:
         self.n_components = n_components
         self.guard = guard
         self.forgetting = forgetting
-        self.opening = opening * np.sqrt(n_features)
+        self.residual_threshold = residual_threshold * np.sqrt(n_features)
         self.weight = 0.0
         self.squared_weight = 0.0
         self.n_images = 0
@@ -133,9 +133,9 @@ class Eigenspace:
         if self.n_images == 0:
             self._origin = other._origin.copy()
             self.mean = other.mean.copy()
-        basis = self._coordinates(other._basis, opening=0.0)
+        basis = self._coordinates(other._basis, residual_threshold=0.0)
         ends = np.stack([other.mean - self._origin, other._origin - self._origin])
-        centre, origin = self._coordinates(ends, opening=0.0)
+        centre, origin = self._coordinates(ends, residual_threshold=0.0)
         basis = _widened(basis, self.width)
         total = self.weight + other.weight
         share = other.weight / total
@@ -156,7 +156,9 @@ class Eigenspace:
         self._read = {}
 
     def _add_block(self, X: Array, weights: Array | None) -> None:
-        coordinates = self._coordinates(X - self._origin, opening=self.opening, images=X)
+        coordinates = self._coordinates(
+            X - self._origin, residual_threshold=self.residual_threshold, images=X
+        )
         for i in range(len(X)):
             weight = 1.0 if weights is None else float(weights[i])
             if self.forgetting < 1.0:
@@ -180,7 +182,9 @@ class Eigenspace:
         if self.width >= self._limit:
             self._cut()
 
-    def _coordinates(self, D: Array, *, opening: float, images: Array | None = None) -> Array:
+    def _coordinates(
+        self, D: Array, *, residual_threshold: float, images: Array | None = None
+    ) -> Array:
         """Coordinates in the basis, which is extended by missing directions (steps 1-5)."""
         known = self._basis
         inside = D @ known.T
@@ -192,7 +196,7 @@ class Eigenspace:
         least = NEGLIGIBLE_OF_DISTANCE * np.linalg.norm(D, axis=1)
         if images is not None:
             least = np.maximum(least, NEGLIGIBLE_OF_IMAGE * np.linalg.norm(images, axis=1))
-        least = np.maximum(least, opening)
+        least = np.maximum(least, residual_threshold)
         fresh = np.empty((0, D.shape[1]))
         along_fresh = np.zeros((len(D), len(D)))
         for i in range(len(D)):
@@ -324,15 +328,15 @@ class Eigenspace:
         d = len(self.mean)
 
         def moderate(name: str, *shape: int | None) -> Array:
-            return stored(arrays, name, *shape, least=-LARGEST, most=LARGEST)
+            return validated_array(arrays, name, *shape, least=-LARGEST, most=LARGEST)
 
         self.mean = moderate("mean", d)
         self._origin = moderate("origin", d)
-        self._basis = stored(arrays, "basis", None, d, least=-2.0, most=2.0)
+        self._basis = validated_array(arrays, "basis", None, d, least=-2.0, most=2.0)
         width = len(self._basis)
         if np.abs(self._basis @ self._basis.T - np.eye(width)).max(initial=0.0) > SKEWEST:
             raise DamagedModel("basis is not orthonormal")
-        self._scatter = stored(
+        self._scatter = validated_array(
             arrays, "scatter", width, width, least=-(LARGEST**2), most=LARGEST**2
         )
         self._centre = moderate("centre", width)
@@ -340,12 +344,12 @@ class Eigenspace:
         if self.coefficients is not None:
             coefficients = moderate("coefficients", None, width)
             self.coefficients = Coefficients(coefficients)
-        self.weight = stored_number(notes, "weight", least=0.0)
-        self.squared_weight = stored_number(notes, "squared_weight", least=0.0)
-        self.n_images = stored_whole(notes, "n_images", most=2**53)
-        self.energy = stored_number(notes, "energy", least=0.0)
-        self._limit = stored_whole(notes, "limit", most=2**31)
-        self._cuts = stored_whole(notes, "cuts", most=2**53)
+        self.weight = validated_number(notes, "weight", least=0.0)
+        self.squared_weight = validated_number(notes, "squared_weight", least=0.0)
+        self.n_images = validated_integer(notes, "n_images", most=2**53)
+        self.energy = validated_number(notes, "energy", least=0.0)
+        self._limit = validated_integer(notes, "limit", most=2**31)
+        self._cuts = validated_integer(notes, "cuts", most=2**53)
         self._read = {}
 
 

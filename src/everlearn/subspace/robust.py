@@ -19,7 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from everlearn.arrays import Array, Mask, State
 from everlearn.deprecation import DEPRECATED
 from everlearn.errors import DamagedModel, InvalidParameter, NothingVisible, WrongShape
-from everlearn.statistics.stored import stored, stored_flag, stored_number, stored_whole
+from everlearn.statistics.validated import (
+    validated_array,
+    validated_flag,
+    validated_integer,
+    validated_number,
+)
 from everlearn.subspace.eigenspace import LARGEST, Eigenspace
 from everlearn.subspace.projection import Explanation, RobustProjector, random_subsets
 from everlearn.subspace.seeding import robust_start, typical_size
@@ -502,20 +507,22 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
     def _own_restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         super()._own_restore(arrays, notes)
-        self.waiting_ = stored(
+        self.waiting_ = validated_array(
             arrays, "waiting", None, self.n_features_in_, least=-LARGEST, most=LARGEST, missing=True
         )
         n_waiting = len(self.waiting_)
-        self.waiting_trusted_ = stored(arrays, "waiting_trusted", n_waiting, dtype=np.bool_)
+        self.waiting_trusted_ = validated_array(
+            arrays, "waiting_trusted", n_waiting, dtype=np.bool_
+        )
         self.waiting_weights_ = np.ones(n_waiting)
         if "waiting_weights" in arrays:  # files of before there were weights have none
-            self.waiting_weights_ = stored(arrays, "waiting_weights", n_waiting, least=0.0)
-        self.scale_ = stored_number(notes, "scale", least=0.0)
-        self.started_ = stored_flag(notes, "started")
+            self.waiting_weights_ = validated_array(arrays, "waiting_weights", n_waiting, least=0.0)
+        self.scale_ = validated_number(notes, "scale", least=0.0)
+        self.started_ = validated_flag(notes, "started")
         if self.started_ and not self.eigenspace_.weight:
             raise DamagedModel("started is true, and nothing was learned")
-        self.n_rejected_ = stored_whole(notes, "n_rejected", most=2**53)
-        self.accepted_ = stored(notes, "accepted", None, dtype=np.bool_)
+        self.n_rejected_ = validated_integer(notes, "n_rejected", most=2**53)
+        self.accepted_ = validated_array(notes, "accepted", None, dtype=np.bool_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -241,7 +241,7 @@ class StreamingPCA(EigenspaceTransformer):
             n_features,
             n_components=int(n) if isinstance(n, np.integer) else n,
             guard=int(self.guard),
-            opening=self.residual_threshold,
+            residual_threshold=self.residual_threshold,
             forgetting=self._forgetting(),
             keep_coefficients=self.keep_coefficients,
         )

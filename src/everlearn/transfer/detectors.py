@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import padded
 from everlearn.base import Array, Slots, State
-from everlearn.statistics.stored import stored, stored_number, stored_whole
+from everlearn.statistics.validated import validated_array, validated_integer, validated_number
 
 NEVER_NEGATIVE = ("ages", "totals", "counts", "exemplar_weights", "exemplar_counts")
 
@@ -145,10 +145,10 @@ class Detectors:
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
-        n_classes = len(stored(arrays, "b", None))
+        n_classes = len(validated_array(arrays, "b", None))
         memory = self._arrays["exemplars"].shape[1]
         for name, room in self._arrays.items():
-            self._arrays[name] = stored(
+            self._arrays[name] = validated_array(
                 arrays,
                 name,
                 n_classes,
@@ -158,9 +158,9 @@ class Detectors:
                 most=memory if name == "exemplar_counts" else None,
             )
         self.n_classes = n_classes
-        self._n_examples = stored_whole(notes, "n_seen")
-        self._mean_square = stored_number(notes, "mean_square", least=0.0)
-        self._cursor = stored_whole(notes, "cursor", most=2**62)
+        self._n_examples = validated_integer(notes, "n_seen")
+        self._mean_square = validated_number(notes, "mean_square", least=0.0)
+        self._cursor = validated_integer(notes, "cursor", most=2**62)
 
     def _view(self, name: str) -> Any:
         return self._arrays[name][: self.n_classes]

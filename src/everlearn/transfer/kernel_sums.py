@@ -8,7 +8,7 @@ import numpy as np
 
 from everlearn.arrays import AnyArray, Array, padded
 from everlearn.compiled import compiled
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.transfer.kernel import Kernel
 
 BLOCK_ROWS = 1024
@@ -42,7 +42,7 @@ class LinearSum:
         return {"coefficients": self.coefficients}
 
     def restore(self, arrays: dict[str, AnyArray]) -> None:
-        self.coefficients = stored(arrays, "coefficients", len(self.coefficients))
+        self.coefficients = validated_array(arrays, "coefficients", len(self.coefficients))
 
 
 class ColumnSum(LinearSum):
@@ -62,7 +62,7 @@ class ColumnSum(LinearSum):
 
     def restore(self, arrays: dict[str, AnyArray]) -> None:
         super().restore(arrays)
-        self.n_taught = int(stored(arrays, "n_taught", 1, dtype=np.int64)[0])
+        self.n_taught = int(validated_array(arrays, "n_taught", 1, dtype=np.int64)[0])
 
 
 class SupportSum:
@@ -115,11 +115,11 @@ class SupportSum:
         }
 
     def restore(self, arrays: dict[str, AnyArray]) -> None:
-        self.supports = stored(arrays, "supports", None, self.supports.shape[1])
+        self.supports = validated_array(arrays, "supports", None, self.supports.shape[1])
         self.count = len(self.supports)
-        self.coefficients = stored(arrays, "coefficients", self.count)
-        self.arrivals = stored(arrays, "arrivals", self.count, dtype=np.int64)
-        self.n_added = int(stored(arrays, "n_added", 1, dtype=np.int64)[0])
+        self.coefficients = validated_array(arrays, "coefficients", self.count)
+        self.arrivals = validated_array(arrays, "arrivals", self.count, dtype=np.int64)
+        self.n_added = int(validated_array(arrays, "n_added", 1, dtype=np.int64)[0])
 
     def _free_row(self) -> int:
         if self.budget is not None and self.count >= self.budget:

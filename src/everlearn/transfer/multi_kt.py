@@ -27,7 +27,7 @@ from everlearn.arrays import AnyArray, Array, Slots
 from everlearn.base import Promise, StreamingClassifier
 from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.statistics.labels import Label
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import Kernel, KernelFunction
 from everlearn.transfer.least_squares_svm import SaddleSystem, exact_unless_precomputed
@@ -114,12 +114,12 @@ class MultiKTRules:
 
     def restored(self, kernel: Kernel, arrays: dict[str, AnyArray]) -> MultiKTSolution:
         width = self.models.n_features if kernel.name != "precomputed" else 0
-        supports = stored(arrays, "multi_kt.supports", None, width)
+        supports = validated_array(arrays, "multi_kt.supports", None, width)
         found = DualCoefficients(
-            alpha=stored(arrays, "multi_kt.alpha", len(supports)),
-            bias=float(stored(arrays, "multi_kt.bias", 1)[0]),
-            beta=stored(arrays, "multi_kt.beta", len(self.models)),
-            leave_one_out=stored(arrays, "multi_kt.leave_one_out", len(supports)),
+            alpha=validated_array(arrays, "multi_kt.alpha", len(supports)),
+            bias=float(validated_array(arrays, "multi_kt.bias", 1)[0]),
+            beta=validated_array(arrays, "multi_kt.beta", len(self.models)),
+            leave_one_out=validated_array(arrays, "multi_kt.leave_one_out", len(supports)),
         )
         return MultiKTSolution(self.models, kernel, supports, found)
 

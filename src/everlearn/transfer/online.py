@@ -52,7 +52,7 @@ class Source(Protocol):
 
     @property
     def n_first(self) -> int: ...
-    def learned(self, kernel: Kernel, opening: KeptExamples, signs: Array, /) -> Known: ...
+    def learned(self, kernel: Kernel, warm_up: KeptExamples, signs: Array, /) -> Known: ...
     def restored(self, kernel: Kernel, arrays: dict[str, AnyArray], /) -> Known: ...
 
 
@@ -73,14 +73,14 @@ class Hypothesis:
     def margins(self, X: Array, given: Array) -> Array:
         raise NotImplementedError
 
-    def learn_warm_up(self, opening: KeptExamples, signs: Array, *, is_known: bool) -> None:
+    def learn_warm_up(self, warm_up: KeptExamples, signs: Array, *, is_known: bool) -> None:
         """Learn the first examples, unless the prior knowledge was learned from them."""
         if is_known:
-            self.steps.pass_over(len(opening))
+            self.steps.pass_over(len(warm_up))
             return
-        given = self.given(opening.X)
+        given = self.given(warm_up.X)
         for row, sign in enumerate(signs):
-            self.learn(opening.X[row], given[row], sign, opening.weights[row])
+            self.learn(warm_up.X[row], given[row], sign, warm_up.weights[row])
 
     def state(self) -> dict[str, AnyArray]:
         return self.steps.state() | self.known.state()
@@ -89,7 +89,7 @@ class Hypothesis:
         self.steps.restore(arrays)
 
 
-class GoneOnFrom(Hypothesis):
+class WarmStarted(Hypothesis):
     """f(x) = w_1·x plus the Passive-Aggressive updates (Eq. 2-3)."""
 
     def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:

@@ -21,7 +21,7 @@ from everlearn.arrays import AnyArray, Array
 from everlearn.base import Promise
 from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.statistics.labels import Label
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import KernelFunction
 from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
@@ -208,12 +208,12 @@ class Mixture(Hypothesis):
         margins: Array = 2.0 * (answers @ self.weights) - 1.0
         return margins
 
-    def learn_warm_up(self, opening: KeptExamples, signs: Array, *, is_known: bool) -> None:
+    def learn_warm_up(self, warm_up: KeptExamples, signs: Array, *, is_known: bool) -> None:
         if not is_known:
-            super().learn_warm_up(opening, signs, is_known=False)
+            super().learn_warm_up(warm_up, signs, is_known=False)
             return
         # TR-OTL: the online learner also learns what Multi-KT learned; weights are not updated yet.
-        for x, sign, weight in zip(opening.X, signs, opening.weights, strict=True):
+        for x, sign, weight in zip(warm_up.X, signs, warm_up.weights, strict=True):
             self.steps.learn(x, self.steps.constant, sign, 0.0, weight)
 
     def state(self) -> dict[str, AnyArray]:
@@ -222,7 +222,7 @@ class Mixture(Hypothesis):
     def restore(self, arrays: dict[str, AnyArray]) -> None:
         super().restore(arrays)
         self._n_weights = 0
-        for weights in stored(arrays, "weight_history", None, len(self.weights)):
+        for weights in validated_array(arrays, "weight_history", None, len(self.weights)):
             self._weigh(weights)
 
     def history(self) -> Array:

@@ -20,7 +20,7 @@ from everlearn.errors import InvalidParameter
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import Kernel, KernelFunction
-from everlearn.transfer.online import GoneOnFrom, LearnedOnline, StepRules
+from everlearn.transfer.online import LearnedOnline, StepRules, WarmStarted
 from everlearn.transfer.prior_models import PriorModels, check_prior_models
 from everlearn.validation import require_one_of, require_positive, require_whole
 
@@ -161,7 +161,7 @@ class PassiveAggressive(BinaryClassifier):
         start = PriorModels([] if self.start is None else [self.start], n_features)
         both_labels = self.positive is None and len(start) > 0
         return LearnedOnline(
-            n_features, self.step_rules(), start, GoneOnFrom, both_labels=both_labels
+            n_features, self.step_rules(), start, WarmStarted, both_labels=both_labels
         )
 
 

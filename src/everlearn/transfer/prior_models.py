@@ -61,7 +61,7 @@ class PriorModels:
     def __len__(self) -> int:
         return len(self._b)
 
-    def learned(self, kernel: object, opening: object, signs: Array) -> "PriorModels":
+    def learned(self, kernel: object, warm_up: object, signs: Array) -> "PriorModels":
         return self
 
     def restored(self, kernel: object, arrays: dict[str, AnyArray]) -> "PriorModels":

@@ -28,7 +28,7 @@ MOST_STEPS = 100
 TOLERANCE = 1e-13
 ROUNDING = 1e-13
 # A step of λ is the negative step of s − λ.
-AWAY = np.array([[1.0], [-1.0]])
+OPPOSITE = np.array([[1.0], [-1.0]])
 
 
 def check_penalty(penalty: str, ridge: float | None) -> None:
@@ -78,44 +78,44 @@ def _dual_optimum(c: Array, D: Array, s: Array, ridge: float) -> Array:
     # Steps may be inexact, but not their matrix: with fewer models than examples Q is singular.
     regular = Q + ROUNDING * float(Q.diagonal().max(initial=0.0)) * np.eye(n)
     # (λ, s − λ), stored separately so that neither rounds to zero, and their multipliers (z, t).
-    room = np.stack([0.5 * s, 0.5 * s])
+    slack = np.stack([0.5 * s, 0.5 * s])
     losses = max(1.0, float(np.abs(c).max()))
-    scale = max(losses, float(np.abs(Q @ room[0]).max()))
+    scale = max(losses, float(np.abs(Q @ slack[0]).max()))
     price = np.full((2, n), scale)
     for _ in range(MOST_STEPS):
-        gradient = Q @ room[0] - c - price[0] + price[1]
-        mu = float((room * price).mean())
+        gradient = Q @ slack[0] - c - price[0] + price[1]
+        mu = float((slack * price).mean())
         if mu <= TOLERANCE * losses and float(np.abs(gradient).max()) <= TOLERANCE * scale:
             break
         factor = definite_factor(
-            regular + np.diag((price / room).sum(axis=0)),
+            regular + np.diag((price / slack).sum(axis=0)),
             "the weights of the prior models cannot be computed: their scores on the examples "
             "are too large; scale the features",
         )
         # Predictor-corrector: a full step first, then a step corrected for its error.
-        step, change = _newton(factor, gradient, room, price, 0.0)
-        length = _longest(room, price, step, change, 1.0)
-        ahead = float(((room + length * step) * (price + length * change)).mean())
+        step, change = _newton(factor, gradient, slack, price, 0.0)
+        length = _longest(slack, price, step, change, 1.0)
+        ahead = float(((slack + length * step) * (price + length * change)).mean())
         target = (ahead / mu) ** 3 * mu - step * change
-        step, change = _newton(factor, gradient, room, price, target)
-        length = _longest(room, price, step, change, 0.995)
-        room = room + length * step
+        step, change = _newton(factor, gradient, slack, price, target)
+        length = _longest(slack, price, step, change, 0.995)
+        slack = slack + length * step
         price = price + length * change
-    return room[0]
+    return slack[0]
 
 
 def _newton(
-    factor: tuple[Array, bool], gradient: Array, room: Array, price: Array, target: Array | float
+    factor: tuple[Array, bool], gradient: Array, slack: Array, price: Array, target: Array | float
 ) -> tuple[Array, Array]:
-    """The steps of (λ, s − λ) and of their multipliers towards room · price = target."""
-    ends = target / room - price
-    step = AWAY * cho_solve(factor, ends[0] - ends[1] - gradient, check_finite=False)
-    return step, ends - price / room * step
+    """The steps of (λ, s − λ) and of their multipliers towards slack · price = target."""
+    ends = target / slack - price
+    step = OPPOSITE * cho_solve(factor, ends[0] - ends[1] - gradient, check_finite=False)
+    return step, ends - price / slack * step
 
 
-def _longest(room: Array, price: Array, step: Array, change: Array, share: float) -> float:
+def _longest(slack: Array, price: Array, step: Array, change: Array, share: float) -> float:
     """The longest step, at most 1, that keeps everything positive, times a share."""
-    values, changes = np.stack([room, price]), np.stack([step, change])
+    values, changes = np.stack([slack, price]), np.stack([step, change])
     shrinking = changes < 0
     if not shrinking.any():
         return 1.0

@@ -13,7 +13,7 @@ import numpy as np
 
 from everlearn.arrays import AnyArray, Array
 from everlearn.compiled import compiled
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 from everlearn.transfer.kernel import Kernel
 from everlearn.transfer.kernel_sums import ColumnSum, LinearSum, SupportSum, empty_sum
 from everlearn.transfer.online import StepRules
@@ -124,4 +124,4 @@ class Steps:
 
     def restore(self, arrays: dict[str, AnyArray]) -> None:
         self.total.restore(arrays)
-        self._u = stored(arrays, "extra_weights", len(self._u))
+        self._u = validated_array(arrays, "extra_weights", len(self._u))

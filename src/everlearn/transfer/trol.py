@@ -24,7 +24,7 @@ from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import KernelFunction
 from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
-from everlearn.transfer.online import GoneOnFrom, LearnedOnline
+from everlearn.transfer.online import LearnedOnline, WarmStarted
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
 
@@ -138,4 +138,4 @@ class TROL(BinaryClassifier):
         models = PriorModels(self.prior_models, n_features)
         w_1 = MultiKTRules(models, self.batch_C, self.penalty, self.ridge, self.n_first)
         rules = self.online_part().step_rules()
-        return LearnedOnline(n_features, rules, w_1, GoneOnFrom, both_labels=True)
+        return LearnedOnline(n_features, rules, w_1, WarmStarted, both_labels=True)

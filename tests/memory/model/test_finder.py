@@ -43,9 +43,9 @@ def test_a_taught_example_of_a_name_is_as_sure_as_one_on_average(taught) -> None
         kept = np.append(np.arange(count), [6, 7, 8])
         head = head_of(X[kept], y[kept], B)
         scores, _ = head.scores(X[kept][:count])
-        certain = head.surety(scores, np.ones(count))
+        certain = head.confidence(scores, np.ones(count))
         assert certain[:, 0].mean() == pytest.approx(1.0)
-        half = head.surety(scores, np.full(count, 0.5))
+        half = head.confidence(scores, np.full(count, 0.5))
         assert np.allclose(certain - half, PROPOSER_WEIGHT * np.log(2.0))
 
 
@@ -53,4 +53,4 @@ def test_vectors_of_zeros_are_finite(taught) -> None:
     X, y, B = taught
     head = head_of(np.vstack([X, np.zeros((1, 7))]), np.append(y, 3), B)
     scores, _ = head.scores(X)
-    assert np.isfinite(head.surety(scores, np.full(len(X), 0.3))).all()
+    assert np.isfinite(head.confidence(scores, np.full(len(X), 0.3))).all()

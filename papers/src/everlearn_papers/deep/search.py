@@ -53,7 +53,7 @@ def chosen(
     """
     tried: dict[str, float] = {}
 
-    def worth(rate: float, strength: float) -> float:
+    def score(rate: float, strength: float) -> float:
         key = f"{rate:g} {strength:g}"
         if key not in tried:
             try:
@@ -64,6 +64,6 @@ def chosen(
         return tried[key]
 
     middle = strengths[len(strengths) // 2]
-    rate = search(rates, lambda candidate: worth(candidate, middle)).best
-    strength = search(strengths, lambda candidate: worth(rate, candidate)).best
+    rate = search(rates, lambda candidate: score(candidate, middle)).best
+    strength = search(strengths, lambda candidate: score(rate, candidate)).best
     return Choice(rate, strength, tried)

@@ -63,13 +63,13 @@ def choice(
     learned = known.take(np.delete(order, np.s_[::HOLD_OUT_EVERY]))
     late: set[float] = set()
 
-    def worth(setting: float) -> float:
+    def score(setting: float) -> float:
         made = make(setting)
         if not fit(made, learned):
             late.add(setting)
         return average_accuracy(held.y, made.predict(held.X))
 
-    found = search(settings, worth, most=most)
+    found = search(settings, score, most=most)
     return Choice(found.best, found.tried, frozenset(late), found.at_end)
 
 

@@ -211,7 +211,7 @@ def fine_tuning_rates(
     bases: dict[float, SoftmaxLayer] = {}
     streams: dict[float, Found] = {}
 
-    def worth(base_rate: float) -> float:
+    def score(base_rate: float) -> float:
         def at(rate: float) -> float:
             layer = LastLayer(base_rate, rate, seed, bases)
             return held_out(layer, train, order, base=every, every=every, top=top)
@@ -219,5 +219,5 @@ def fine_tuning_rates(
         streams[base_rate] = search(STREAM_RATES, at)
         return max(streams[base_rate].tried.values())
 
-    found = search(BASE_RATES, worth, most=LARGEST_BASE_RATE)
+    found = search(BASE_RATES, score, most=LARGEST_BASE_RATE)
     return found, streams[found.best]

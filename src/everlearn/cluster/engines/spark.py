@@ -107,22 +107,22 @@ class SparkEngine:
         places: dict[str, int] = {}
         for _, level in groupby(sorted(plan.tasks, key=attrgetter("level")), attrgetter("level")):
             tasks = list(level)
-            sources = [self._alone(job, tasks), *_partitions_among(tasks)]
+            sources = [self._input_parts(job, tasks), *_partitions_among(tasks)]
             if made is not None:
                 sources.append(_merged(job, tasks, made, places, receipts))
             made = self._context.union(sources)
             places = {task.name: place for place, task in enumerate(tasks)}
         return made
 
-    def _alone(self, job: FitJob, tasks: list[Task]) -> Any:
+    def _input_parts(self, job: FitJob, tasks: list[Task]) -> Any:
         """Parts of the tasks without inputs."""
         receipts = self._receipts
-        alone = [
+        parts = [
             (place, task)
             for place, task in enumerate(tasks)
             if not task.awaited and not _is_partition(task)
         ]
-        return self._context.parallelize(alone, max(1, len(alone))).map(
+        return self._context.parallelize(parts, max(1, len(parts))).map(
             lambda item: (item[0], _work(job, item[1], (), receipts))
         )
 

@@ -50,7 +50,7 @@ from everlearn.learners.closed_form.leave_one_out import LearnedRows
 from everlearn.learners.closed_form.sample import Sample
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.slices import finished
-from everlearn.statistics.stored import stored_flag
+from everlearn.statistics.validated import validated_flag
 from everlearn.validation import require_number, require_whole
 
 
@@ -246,7 +246,7 @@ class AutoClassifier(AdditiveClassifier):
         # Files from before there were heads on random features do not contain them.
         is_new = "wide" in notes
         self._random_features.restore(
-            arrays, is_new and stored_flag(notes, "wide"), self._sample.is_all
+            arrays, is_new and validated_flag(notes, "wide"), self._sample.is_all
         )
 
 

@@ -23,18 +23,18 @@ from everlearn.learners.closed_form.model_selection import (
 )
 from everlearn.statistics.class_means import LARGEST
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 
 
 def held_out_rows(arrays: dict[str, NDArray[Any]], moments: Moments) -> LearnedRows:
     """The held-out examples, validated."""
     last = moments.n_slots - 1
-    slots = stored(arrays, "held_slots", None, dtype=np.intp, least=0, most=last)
+    slots = validated_array(arrays, "held_slots", None, dtype=np.intp, least=0, most=last)
     shape = (len(slots), moments.n_features)
     return LearnedRows(
-        stored(arrays, "held_rows", *shape, least=-LARGEST, most=LARGEST),
+        validated_array(arrays, "held_rows", *shape, least=-LARGEST, most=LARGEST),
         slots,
-        stored(arrays, "held_weights", len(slots), least=np.finfo(np.float64).tiny),
+        validated_array(arrays, "held_weights", len(slots), least=np.finfo(np.float64).tiny),
     )
 
 

@@ -20,7 +20,7 @@ from everlearn.device.device import Device
 from everlearn.errors import DamagedModel
 from everlearn.learners.closed_form.leave_one_out import LearnedRows
 from everlearn.statistics.class_means import ClassMeans
-from everlearn.statistics.stored import stored
+from everlearn.statistics.validated import validated_array
 
 Numbers = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 # An odd multiplier with well-mixed bits: the fractional part of the golden ratio.
@@ -121,16 +121,16 @@ class Sample:
 
     def restore_from(self, arrays: dict[str, AnyArray], moments: ClassMeans) -> None:
         """Restore from the result of :meth:`state`, validated here against the moments."""
-        X = stored(arrays, "sample", None, moments.n_features)
+        X = validated_array(arrays, "sample", None, moments.n_features)
         last = moments.n_slots - 1
-        slots = stored(arrays, "sample_slots", len(X), dtype=np.int64, least=0, most=last)
-        weights = stored(arrays, "sample_weights", len(X), least=np.finfo(np.float64).tiny)
+        slots = validated_array(arrays, "sample_slots", len(X), dtype=np.int64, least=0, most=last)
+        weights = validated_array(arrays, "sample_weights", len(X), least=np.finfo(np.float64).tiny)
         if len(X) > max(self.size, last + 1):
             raise DamagedModel(f"sample holds {len(X)} examples, more than there is room for")
         # Older files do not record how much was offered.
         seen = moments.counts
         if "sample_seen" in arrays:
-            seen = stored(arrays, "sample_seen", None, least=0.0)
+            seen = validated_array(arrays, "sample_seen", None, least=0.0)
         if len(seen) != last + 1:
             raise DamagedModel("sample_seen has another number of classes")
         self.restore(X, slots, weights, seen.copy())

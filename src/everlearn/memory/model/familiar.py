@@ -51,7 +51,7 @@ FEWEST_EXAMPLES = 19
 # Largest number of values processed at once.
 BLOCK = 1 << 22
 # At most this many examples of a class are used as unknowns together.
-MOST_STRANGERS = 256
+MOST_UNKNOWNS = 256
 # If only some examples of a class are available, this much of any direction stays in the model.
 LEAST_LEFT = 0.1
 
@@ -129,7 +129,7 @@ def scored(
     The only example of a class is only used as an unknown one.
     """
     several = familiarity.counts[classes] > 1
-    playing = _playing(classes)
+    as_unknown = _used_as_unknowns(classes)
     known = np.zeros((len(sample), len(SCORES)))
     unknowns = np.zeros((len(sample), len(SCORES)))
     nearest = np.zeros(len(sample), dtype=np.intp)
@@ -142,10 +142,10 @@ def scored(
         nobody = np.full(len(rows), -np.inf)
         unknowns_nearest[rows], unknowns[rows, :2] = _of_names(near, own, nobody)
         if ridge is not None:
-            found = _ridge_scores(ridge, mapped[rows], own, playing[rows])
+            found = _ridge_scores(ridge, mapped[rows], own, as_unknown[rows])
             known[rows, 2], unknowns[rows, 2] = found
     unseen = Scored(known[several], nearest[several])
-    return unseen, Scored(unknowns[playing], unknowns_nearest[playing])
+    return unseen, Scored(unknowns[as_unknown], unknowns_nearest[as_unknown])
 
 
 def _of_names(near: Array, classes: Classes, own: Array) -> tuple[Classes, Array]:
@@ -163,18 +163,18 @@ def _of_names(near: Array, classes: Classes, own: Array) -> tuple[Classes, Array
     return nearest, np.column_stack([near[rows, nearest], average])
 
 
-def _playing(classes: Classes) -> NDArray[np.bool_]:
+def _used_as_unknowns(classes: Classes) -> NDArray[np.bool_]:
     """Mask of the rows used as unknowns, limited per class."""
     order = np.argsort(classes, kind="stable")
     starts = np.flatnonzero(np.diff(classes[order], prepend=-1))
     nth = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    playing = np.zeros(len(classes), dtype=bool)
-    playing[order[nth < MOST_STRANGERS]] = True
-    return playing
+    as_unknown = np.zeros(len(classes), dtype=bool)
+    as_unknown[order[nth < MOST_UNKNOWNS]] = True
+    return as_unknown
 
 
 def _ridge_scores(
-    ridge: Ridge, rows: Array, classes: Classes, playing: NDArray[np.bool_]
+    ridge: Ridge, rows: Array, classes: Classes, as_unknown: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
     """The best score of each row, without it and without its class; without the factor N^α."""
     solved = ridge.solve(rows)
@@ -182,7 +182,7 @@ def _ridge_scores(
     scale = ridge.recoded(1.0, ridge.counts)
     unknowns = np.zeros(len(rows))
     for name in np.unique(classes):
-        members = np.flatnonzero((classes == name) & playing)
+        members = np.flatnonzero((classes == name) & as_unknown)
         left = _without(rows[members] @ solved[members].T, ridge.counts[name]) @ fits[members]
         left *= scale
         left[:, name] = -np.inf

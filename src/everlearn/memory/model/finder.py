@@ -81,7 +81,7 @@ class FindHead:
             return found[:, :-1], found[:, -1]
         return found, np.full(len(found), -np.inf)
 
-    def surety(self, scores: Array, proposer_scores: Array) -> Array:
+    def confidence(self, scores: Array, proposer_scores: Array) -> Array:
         """How sure each box is to be a thing of each name, one row a box."""
         names = scores / self._usual[: scores.shape[1]]
         return np.asarray(names + PROPOSER_WEIGHT * np.log(proposer_scores)[:, None])

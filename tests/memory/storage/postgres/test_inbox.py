@@ -133,7 +133,7 @@ def test_a_request_whose_answer_was_lost_is_done_once(address, monkeypatch):
                 return execute(statement)
             execute(statement)
             lost.append(statement)
-            raise inbox_module.DatabaseAway("the connection was lost")
+            raise inbox_module.DatabaseUnreachable("the connection was lost")
 
         monkeypatch.setattr(db, "_execute", cut)
         assert memory.teach(X[0], "a", again=True)

@@ -166,7 +166,7 @@ def test_a_long_transaction_of_somebody_else_keeps_an_erase_pending(server, addr
 
 
 def test_a_slot_that_keeps_the_log_keeps_a_receipt_pending(server, address, tmp_path):
-    """A standby that is away: its replication slot holds the write-ahead log of before."""
+    """A standby that is disconnected: its replication slot holds the write-ahead log of before."""
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute("SELECT pg_create_physical_replication_slot('held', true)")
         try:

@@ -33,7 +33,7 @@ from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.postgres import migrations, traces
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.connecting import connected, lock_key
-from everlearn.memory.storage.postgres.failures import DatabaseAway, named
+from everlearn.memory.storage.postgres.failures import DatabaseUnreachable, named
 from everlearn.memory.storage.postgres.inbox import Inbox
 from everlearn.memory.storage.postgres.tables import column_types, columns, primary_key
 from everlearn.memory.storage.postgres.watching import Watch
@@ -165,7 +165,7 @@ class PostgresDatabase:
         try:
             with self._named():
                 return self._with_waiting(answer)
-        except DatabaseAway:
+        except DatabaseUnreachable:
             if self._view or self._depth:
                 raise
         with self._named():
@@ -279,7 +279,7 @@ class PostgresDatabase:
             yield
         finally:
             self._held = False
-            with contextlib.suppress(DatabaseAway):
+            with contextlib.suppress(DatabaseUnreachable):
                 self._abandon()
                 self.value("SELECT pg_advisory_unlock(?)", key)
 
@@ -294,7 +294,7 @@ class PostgresDatabase:
         try:
             try:
                 self._execute(begin)
-            except DatabaseAway:
+            except DatabaseUnreachable:
                 # Nothing was read yet, so a lost connection is simply replaced.
                 self._execute(begin)
             self._view = True
@@ -407,7 +407,7 @@ class PostgresDatabase:
         self._waiting.clear()
         try:
             return self._lock(wait)
-        except DatabaseAway:
+        except DatabaseUnreachable:
             # Nothing was begun, so a lost connection is simply replaced.
             return self._lock(wait)
 
@@ -445,8 +445,8 @@ class PostgresDatabase:
                 self._execute("COMMIT")
             if changed is not None and (row := changed.fetchone()) is not None:
                 known = int(row[0]), int(row[1])
-        except DatabaseAway as error:
-            raise DatabaseAway(
+        except DatabaseUnreachable as error:
+            raise DatabaseUnreachable(
                 f"{error} It is not certain whether this change was kept; check, or send it again"
             ) from None
         self._known = known
@@ -524,7 +524,7 @@ class PostgresDatabase:
             raise MemoryClosed(f"{self.location} was closed; open it again")
         if self._db is None or self._db.closed:
             if self._depth or self._held:
-                raise DatabaseAway(f"{self.location}: the connection was lost in a change")
+                raise DatabaseUnreachable(f"{self.location}: the connection was lost in a change")
             with self._named():
                 self._db = connected(self.address)
         return self._db

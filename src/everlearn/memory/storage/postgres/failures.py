@@ -19,7 +19,7 @@ from everlearn.memory.storage.interface import CannotReadNow
 from everlearn.memory.storage.postgres.address import PostgresAddress
 
 # The server is starting, stopping, or gone; all of class 08 as well.
-AWAY = (
+UNREACHABLE = (
     errors.AdminShutdown,
     errors.CrashShutdown,
     errors.CannotConnectNow,
@@ -32,7 +32,7 @@ MISSING = (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColu
 FULL = "53"
 
 
-class DatabaseAway(CannotReach, CannotReadNow):
+class DatabaseUnreachable(CannotReach, CannotReadNow):
     """The connection to the database is lost; acknowledged changes are safe."""
 
 
@@ -63,8 +63,8 @@ def named(address: PostgresAddress, error: Exception, *, writes: bool) -> Everle
             f"{address} cannot be written: {what}; nothing of this change was kept and nothing "
             "before it was lost. Check the server's disk and memory"
         )
-    if isinstance(error, AWAY) or state.startswith("08") or _lost(error):
-        return DatabaseAway(
+    if isinstance(error, UNREACHABLE) or state.startswith("08") or _lost(error):
+        return DatabaseUnreachable(
             f"{address} cannot be reached: {what or 'the connection was lost'}; acknowledged "
             "changes are safe. Try again when the server is back"
         )

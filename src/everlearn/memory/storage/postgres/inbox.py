@@ -25,7 +25,7 @@ import numpy as np
 
 from everlearn import errors
 from everlearn.errors import EverlearnError, KeyReused, NotOrderedYet
-from everlearn.memory.storage.postgres.failures import DatabaseAway
+from everlearn.memory.storage.postgres.failures import DatabaseUnreachable
 from everlearn.memory.storage.postgres.watching import INBOX
 from everlearn.memory.storage.regions import packed, unpacked
 from everlearn.memory.storage.rows import Example
@@ -193,7 +193,7 @@ class Inbox:
         try:
             with self._db.savepoint():
                 return self.write(options, pairs)
-        except DatabaseAway:
+        except DatabaseUnreachable:
             raise
         except EverlearnError as error:
             return {"error": type(error).__name__, "message": str(error)}
@@ -220,7 +220,7 @@ class Inbox:
         while True:
             try:
                 return attempt(again)
-            except DatabaseAway:
+            except DatabaseUnreachable:
                 if time.monotonic() > until:
                     raise
                 again = True

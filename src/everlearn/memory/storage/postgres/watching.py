@@ -47,7 +47,7 @@ class Watch:
         self._stamp = stamp
         self._order = order
         self._heard_at = time.monotonic()
-        self._away = False
+        self._unreachable = False
         self._news = threading.Condition()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="everlearn watch", daemon=True)
@@ -61,15 +61,15 @@ class Watch:
         return time.monotonic() - self._heard_at
 
     @property
-    def away(self) -> bool:
+    def is_unreachable(self) -> bool:
         """Whether the server is currently unreachable."""
-        return self._away
+        return self._unreachable
 
     def heard(self, stamp: Stamp) -> None:
         """Record a newer state; also called by this process's own writer."""
         with self._news:
             self._heard_at = time.monotonic()
-            self._away = False
+            self._unreachable = False
             if stamp != self._stamp:
                 self._stamp = stamp
                 self._news.notify_all()
@@ -89,15 +89,15 @@ class Watch:
         while not self._stop.is_set():
             try:
                 with contextlib.closing(connected(self._address)) as db:
-                    if self._away:
+                    if self._unreachable:
                         logger.warning("%s can be reached again", self._address)
                     self._listen(db)
                     pause = 0.1
             except psycopg.Error as error:
-                if not self._away:
+                if not self._unreachable:
                     words = self._address.hidden(" ".join(str(error).split()))
                     logger.warning("%s cannot be reached: %s", self._address, words)
-                self._away = True
+                self._unreachable = True
                 self._stop.wait(pause)
                 pause = min(2 * pause, MOST_PAUSE_SECONDS)
 

@@ -16,7 +16,7 @@ from everlearn.arrays import OwnedArray
 from everlearn.errors import DamagedModel
 
 
-def stored(
+def validated_array(
     arrays: dict[str, NDArray[Any]],
     name: str,
     *shape: int | None,
@@ -58,7 +58,7 @@ def stored(
     return np.array(array, dtype=wanted, order="C")
 
 
-def stored_whole(
+def validated_integer(
     notes: dict[str, Any], name: str, *, least: int = 0, most: int | None = None
 ) -> int:
     """An integer among the notes, within limits."""
@@ -69,7 +69,7 @@ def stored_whole(
     return value
 
 
-def stored_number(
+def validated_number(
     notes: dict[str, Any],
     name: str,
     *,
@@ -85,7 +85,7 @@ def stored_number(
     return float(value)
 
 
-def stored_flag(notes: dict[str, Any], name: str) -> bool:
+def validated_flag(notes: dict[str, Any], name: str) -> bool:
     """True or false, among the notes."""
     value = _found(notes, name)
     if type(value) is not bool:
@@ -93,7 +93,7 @@ def stored_flag(notes: dict[str, Any], name: str) -> bool:
     return value
 
 
-def stored_words(notes: dict[str, Any], name: str, length: int) -> list[str]:
+def validated_strings(notes: dict[str, Any], name: str, length: int) -> list[str]:
     """A list of ``length`` strings among the notes."""
     value = _found(notes, name)
     words = isinstance(value, list) and all(isinstance(word, str) for word in value)
