@@ -1,4 +1,4 @@
-"""Slow and obvious references: every formula as it stands in its paper, from the raw examples."""
+"""Slow and obvious references: every formula as printed in its paper, from the raw examples."""
 
 from typing import Any
 

@@ -66,7 +66,7 @@ def test_scores_agree_to_twelve_digits():
         np.testing.assert_array_equal(theirs.argmax(axis=1), ours.argmax(axis=1))
 
 
-def test_forests_name_the_package_they_miss():
+def test_forests_name_the_missing_package():
     program = (
         "from everlearn import NCMForest\n"
         "from everlearn.errors import MissingPackage\n"
@@ -108,7 +108,7 @@ def test_a_memory_made_with_numba_passes_verify_without_numba(tmp_path):
 
 
 @pytest.mark.parametrize("part", ["contract/test_check_learner.py", "statistics"])
-def test_the_same_tests_pass(part):
+def test_contract_and_statistics_tests_pass_without_numba(part):
     """The contract of every learner but the forests, and the algebra of the statistics."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-k", "not Forest",

@@ -1,4 +1,4 @@
-"""The layout is what docs/architecture.md says: walks are run and compared, and walls hold."""
+"""The layout follows docs/architecture.md: walks are run and compared, and limits hold."""
 
 import ast
 import importlib
@@ -43,7 +43,7 @@ def test_the_page_lists_the_files_that_a_walk_enters(walk):
     assert set(on_page) - set(entered) == set(), "on the page, and not entered"
 
 
-def test_no_folder_is_a_heap():
+def test_no_folder_has_too_many_files():
     folders = Counter(file.parent for file in LIBRARY.rglob("*.py"))
     assert {str(f): n for f, n in folders.items() if n > MOST_FILES_IN_A_FOLDER} == {}
 
@@ -75,14 +75,14 @@ def test_packages_only_look_up_names():
     assert defining == set(ACTIVE_PACKAGES)
 
 
-def test_no_class_name_stands_twice():
+def test_no_class_name_is_defined_twice():
     definitions = re.compile(r"^class (\w+)", re.MULTILINE)
     files = sorted(LIBRARY.rglob("*.py"))
     names = Counter(name for f in files for name in definitions.findall(f.read_text("utf-8")))
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_inheritance_can_be_followed():
+def test_inheritance_is_shallow():
     deep = {
         kind.__qualname__: [c.__name__ for c in kind.__mro__ if is_ours(c)]
         for kind in our_classes()

@@ -1,4 +1,4 @@
-"""The template every learner goes through."""
+"""The base class of every learner."""
 
 import numpy as np
 import pandas as pd
@@ -9,14 +9,14 @@ from everlearn.errors import InvalidLabel, OtherFeatures
 
 
 class Shy(NearestClassMean):
-    """Refuses a label at the door."""
+    """Refuses a label in ``_welcome``."""
 
     def _welcome(self, known, new):
         if "stranger" in new:
             raise InvalidLabel("no strangers; come back with a name")
 
 
-def test_a_new_label_comes_through_the_same_door_one_by_one_as_in_a_batch():
+def test_a_new_label_is_checked_one_by_one_as_in_a_batch():
     learner = Shy().partial_fit([[0.0, 1.0]], ["friend"])
     other = Shy().partial_fit([[0.0, 1.0]], ["friend"])
     other.registry_.extend(["stranger"])

@@ -1,4 +1,4 @@
-"""Every benchmark and attack can be started; whether its claims hold is for it to say."""
+"""Every benchmark and attack can be started; its claims are not tested here."""
 
 import importlib
 import inspect
@@ -45,18 +45,18 @@ def imported(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_what_is_run_by_name_gives_lines(name):
+def test_benchmarks_run_by_name_yield_lines(name):
     lines = imported(name).lines
     assert inspect.isgeneratorfunction(lines)
     assert all(p.default is not p.empty for p in inspect.signature(lines).parameters.values())
 
 
 @pytest.mark.parametrize("name", sorted({*FILES} - {*LISTED}))
-def test_what_gives_lines_is_run_by_name(name):
+def test_benchmarks_that_yield_lines_can_be_run_by_name(name):
     assert not hasattr(imported(name), "lines"), "to be listed in __main__.py"
 
 
-def test_pages_speak_of_benchmarks_that_there_are():
+def test_pages_mention_existing_benchmarks():
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), FOLDER / "RESULTS.md"]
     told = [
         command

@@ -46,7 +46,7 @@ def total(rows):
 """
 
 
-def test_what_was_compiled_for_a_class_that_was_renamed_is_compiled_again(tmp_path):
+def test_code_compiled_for_a_renamed_class_is_recompiled(tmp_path):
     def run(name, values):
         (tmp_path / "shapes.py").write_text(
             "from typing import NamedTuple\nimport numpy as np\n\n\n"
@@ -73,7 +73,7 @@ def test_what_was_compiled_for_a_class_that_was_renamed_is_compiled_again(tmp_pa
     assert set((tmp_path / "cache").rglob("*.nbi")) == kept  # the same function's, written anew
 
 
-def test_a_folder_that_can_no_longer_be_written_is_no_reason_to_fail(tmp_path):
+def test_an_unwritable_cache_folder_is_no_error(tmp_path):
     """As for a server that gives up its rights after it has started."""
     cache = tmp_path / "cache"
     taken_away = PROGRAM.replace(
@@ -158,7 +158,7 @@ print(gc.isenabled())
 """
 
 
-def test_garbage_is_not_collected_while_compiling_and_is_afterwards(tmp_path):
+def test_garbage_collection_pauses_while_compiling(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", PAUSED],
         env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},

@@ -1,4 +1,4 @@
-"""Errors that once had no name of ours, and interrupts at the wrong moment."""
+"""Regressions: errors that had no name, and badly timed interrupts."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def test_a_head_before_the_first_example(kind):
         kind().linear_head()
 
 
-def test_a_half_life_beyond_all_examples_forgets_nothing(rng):
+def test_a_half_life_longer_than_the_stream_forgets_nothing(rng):
     X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
     slow, never = NearestClassMean(half_life=1e308).fit(X, y), NearestClassMean().fit(X, y)
     assert np.allclose(slow.centroids_, never.centroids_)
@@ -41,7 +41,7 @@ def test_an_empty_dictionary_has_no_features():
         river.OneByOne(NearestClassMean()).learn_one({}, "cup")
 
 
-def test_a_vector_that_is_no_blob_is_damage(tmp_path, rng):
+def test_a_vector_that_is_not_a_blob_is_damage(tmp_path, rng):
     import sqlite3
 
     with Memory(tmp_path / "m") as memory:

@@ -1,4 +1,4 @@
-"""The files a stranger looks for: there, well formed, and in agreement with each other."""
+"""The usual files of a project exist, are well formed, and agree with each other."""
 
 import json
 import re
@@ -26,7 +26,7 @@ SCHEMAS = [
 
 
 @pytest.mark.parametrize(("schema", "files"), SCHEMAS, ids=[name for name, _ in SCHEMAS])
-def test_files_are_as_their_readers_want_them(schema, files):
+def test_files_have_the_expected_form(schema, files):
     pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
     done = subprocess.run(
         [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files],
@@ -38,7 +38,7 @@ def test_files_are_as_their_readers_want_them(schema, files):
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_workflows_call_what_there_is(workflow):
+def test_workflows_call_existing_targets(workflow):
     jobs = yaml.safe_load(workflow.read_text("utf-8"))["jobs"]
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for job in jobs.values():
@@ -51,7 +51,7 @@ def test_workflows_call_what_there_is(workflow):
                 assert (ROOT / script).exists()
 
 
-def test_actions_are_named_by_digest_one_version_of_each():
+def test_actions_are_pinned_by_digest_with_one_version_each():
     """A tag can be moved to other code; the comment is for people and for update services."""
     texts = [path.read_text("utf-8") for path in WORKFLOWS]
     used = {line for text in texts for line in re.findall(r"uses: (.*)", text)}
@@ -60,8 +60,8 @@ def test_actions_are_named_by_digest_one_version_of_each():
     assert len({line.partition("@")[0] for line in used}) == len(used)
 
 
-def test_shares_of_the_tests_are_there():
-    """What the workers begin with is named by its path."""
+def test_test_paths_in_the_settings_exist():
+    """The tests that workers begin with are listed by path."""
     for share in LONGEST:
         assert (ROOT / share).exists(), share
     assert share_of("tests/cluster/test_plan.py::test_x[a::b]") == "tests/cluster/"
@@ -100,7 +100,7 @@ def test_actionlint_finds_nothing_in_the_workflows(tmp_path):
     assert '"nothing" is not defined' in found[2]
 
 
-def test_the_version_stands_in_one_place():
+def test_the_version_is_defined_once():
     assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
     papers = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text())["project"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
@@ -109,7 +109,7 @@ def test_the_version_stands_in_one_place():
     assert everlearn.__version__ == newest[1] == citation["version"] == papers["version"]
 
 
-def test_hooks_before_a_commit_are_tools_of_the_project():
+def test_pre_commit_hooks_are_tools_of_the_project():
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = " ".join(tools["optional-dependencies"]["dev"]).replace("import-linter", "lint-imports")
     for repository in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]:

@@ -40,7 +40,7 @@ def path(tmp_path, taught):
 
 
 @pytest.mark.parametrize("learner", LEARNERS + OTHER_LEARNERS, ids=repr)
-def test_statistics_come_back_bit_for_bit(learner, rng, tmp_path):
+def test_statistics_are_restored_bit_for_bit(learner, rng, tmp_path):
     X, y = rng.normal(size=(40, 5)), rng.integers(-2, 3, 40)
     learner = clone(learner).fit(X, y)
     save(learner, tmp_path / "model")
@@ -54,18 +54,18 @@ def test_statistics_come_back_bit_for_bit(learner, rng, tmp_path):
     assert loaded.predict(X).tolist() == learner.predict(X).tolist()
 
 
-def test_equal_learners_are_equal_files(taught):
+def test_equal_learners_have_equal_files(taught):
     files = {persistence.dumps(persistence.loads(persistence.dumps(taught))) for _ in range(8)}
     assert files == {persistence.dumps(taught)}
 
 
-def test_parameters_that_are_arrays_come_back(tmp_path, rng):
+def test_array_parameters_are_restored(tmp_path, rng):
     learner = RecursiveRLSC(regularization="auto", candidates=np.array([1.0, 10.0]))
     save(learner.fit(rng.normal(size=(20, 3)), np.arange(20) % 3), tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").candidates, [1.0, 10.0])
 
 
-def test_feature_names_come_back(tmp_path):
+def test_feature_names_are_restored(tmp_path):
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"width": [1.0, 2.0], "height": [3.0, 5.0]})
     save(NearestClassMean().fit(table, ["a", "b"]), tmp_path / "model")
@@ -87,14 +87,14 @@ def test_a_file_is_plain_safetensors_with_a_readable_description(path):
 
 
 @pytest.mark.parametrize("keep", [0, 5, 8, 100, 0.5, -1])
-def test_a_truncated_file_is_noticed(path, keep):
+def test_a_truncated_file_is_detected(path, keep):
     data = path.read_bytes()
     path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
     with pytest.raises((DamagedModel, NotAModel)):
         load(path)
 
 
-def test_any_flipped_bit_is_noticed(path, rng):
+def test_any_flipped_bit_is_detected(path, rng):
     data = path.read_bytes()
     for position in rng.integers(0, len(data), 300):
         flipped = bytearray(data)
@@ -105,7 +105,7 @@ def test_any_flipped_bit_is_noticed(path, rng):
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x80\x04\x95pickle", b"PK\x03\x04" * 50])
-def test_a_foreign_file_is_named_as_such(tmp_path, content):
+def test_a_file_of_another_format_raises_a_named_error(tmp_path, content):
     (tmp_path / "foreign").write_bytes(content)
     with pytest.raises(NotAModel, match="not written by everlearn"):
         load(tmp_path / "foreign")
@@ -142,7 +142,7 @@ def test_a_file_cannot_name_another_class(path, name):
         load(path)
 
 
-def test_a_description_that_does_not_fit_the_arrays_is_damage(path):
+def test_a_description_that_contradicts_the_arrays_is_damage(path):
     description = json.loads(persistence._metadata(path.read_bytes(), path)["description"])
     description["arrays"] = {}
     forge(path, description=json.dumps(description))
@@ -160,7 +160,7 @@ def test_arrays_of_another_shape_never_reach_compiled_code(path, name, shape):
         load(path)
 
 
-def test_statistics_that_are_no_numbers_are_damage(path, taught):
+def test_non_finite_statistics_are_damage(path, taught):
     forge(path, arrays={"means": np.full(taught.moments_.means.shape, np.nan)})
     with pytest.raises(DamagedModel):
         load(path)
@@ -173,7 +173,7 @@ def mapped(taught, path, monkeypatch):
     return load(path, mmap=True)
 
 
-def test_a_mapped_learner_answers_learns_and_leaves_the_file_alone(mapped, taught, path, rng):
+def test_a_mapped_learner_learns_without_changing_the_file(mapped, taught, path, rng):
     before = path.read_bytes()
     assert digest_of(mapped) == digest_of(taught)
     X, y = rng.normal(size=(30, 5)), np.array(["b", "new", "c"])[rng.integers(0, 3, 30)]
@@ -199,7 +199,7 @@ def test_a_truncated_file_is_not_mapped(path, keep):
         load(path, mmap=True)
 
 
-def test_no_flipped_bit_crashes_what_is_mapped(path, rng, monkeypatch):
+def test_no_flipped_bit_crashes_a_mapped_learner(path, rng, monkeypatch):
     monkeypatch.setattr(persistence, "LARGE_ARRAY", 1)
     data = path.read_bytes()
     for position in rng.integers(0, len(data), 300):
@@ -226,7 +226,7 @@ def test_a_missing_file_cannot_be_read(tmp_path):
         load(tmp_path / "nothing")
 
 
-def test_a_folder_that_is_not_there_cannot_be_written(taught, tmp_path):
+def test_a_missing_folder_cannot_be_written(taught, tmp_path):
     with pytest.raises(CannotWrite, match="check the folder"):
         save(taught, tmp_path / "missing" / "model")
 
@@ -265,13 +265,13 @@ def test_replacing_is_atomic_for_readers(path, rng):
         writer.join()
 
 
-def test_the_file_can_be_read_by_those_the_umask_allows(path):
+def test_file_permissions_follow_the_umask(path):
     umask = os.umask(0)
     os.umask(umask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
-def test_what_is_not_plain_data_cannot_be_saved(tmp_path):
+def test_parameters_that_are_not_plain_data_cannot_be_saved(tmp_path):
     with pytest.raises(CannotSave, match="candidates"):
         save(RecursiveRLSC(candidates=lambda: 1.0), tmp_path / "model")
     with pytest.raises(CannotSave, match="object"):
@@ -279,7 +279,7 @@ def test_what_is_not_plain_data_cannot_be_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_learner_of_ones_own_is_loaded_after_it_is_registered(tmp_path):
+def test_a_registered_custom_learner_can_be_loaded(tmp_path):
     class Shelf(NearestClassMean):
         pass
 
@@ -293,7 +293,7 @@ def test_a_learner_of_ones_own_is_loaded_after_it_is_registered(tmp_path):
     assert loaded.predict_one([0.1, 0.9]) == "cup"
 
 
-def test_a_registered_name_is_the_only_one(tmp_path):
+def test_a_registered_name_must_be_unique(tmp_path):
     class StreamingLDA(NearestClassMean):
         pass
 

@@ -44,7 +44,7 @@ def chain(**words):
     return StreamPipeline(steps, **words)
 
 
-def test_fit_is_each_step_after_the_other(rng):
+def test_fit_equals_training_the_steps_in_sequence(rng):
     X, y = blobs(rng)
     pipeline = chain().fit(X, y)
     eigenspace = StreamingPCA(n_components=5, axes="steady").fit(X)
@@ -94,7 +94,7 @@ def test_frozen_transformers_learn_from_the_first_examples_alone(rng):
     assert frozen.n_seen_ == 101
 
 
-def test_weights_reach_every_step_that_knows_them(rng):
+def test_weights_reach_every_step_that_accepts_them(rng):
     X, y = blobs(rng)
     weights = rng.integers(0, 3, size=100).astype(float)
     weighted = chain().fit(X, y, sample_weight=weights)
@@ -144,7 +144,7 @@ def test_a_refused_batch_leaves_every_step_as_it_was(rng, labels):
     assert np.array_equal(pipeline.predict_proba(X), before)
 
 
-def test_what_cannot_be_exact_is_refused(rng):
+def test_inexact_operations_are_refused(rng):
     X, y = blobs(rng)
     pipeline = chain().fit(X, y)
     with pytest.raises(NotForgettable, match="fit it again"):
@@ -164,7 +164,7 @@ def test_what_cannot_be_exact_is_refused(rng):
         (StreamPipeline([("ncm", NearestClassMean())], freeze_after=0), "freeze_after"),
     ],
 )
-def test_chains_that_cannot_work(rng, pipeline, complaint):
+def test_invalid_steps_are_refused(rng, pipeline, complaint):
     X, y = blobs(rng)
     with pytest.raises(InvalidParameter, match=complaint):
         pipeline.fit(X, y)
@@ -172,7 +172,7 @@ def test_chains_that_cannot_work(rng, pipeline, complaint):
         pipeline.predict(X)
 
 
-def test_saved_and_loaded_it_goes_on_as_before(rng, tmp_path):
+def test_a_loaded_one_continues_identically(rng, tmp_path):
     X, y = blobs(rng)
     pipeline = chain(freeze_after=50).fit(X[:40], y[:40])
     everlearn.save(pipeline, tmp_path / "pipeline")

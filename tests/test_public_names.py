@@ -1,4 +1,4 @@
-"""What a user meets first."""
+"""The public names, and importing them."""
 
 import contextlib
 import doctest
@@ -30,7 +30,7 @@ def test_every_public_name_is_listed_once_and_documented():
 
 
 @pytest.mark.parametrize("name", everlearn.__all__)
-def test_every_public_name_is_found_by_its_natural_path(name):
+def test_every_public_name_can_be_imported_from_its_package(name):
     """``from everlearn.learners import StreamingLDA`` works, and so for every package."""
     module = getattr(everlearn, name).__module__
     package = ".".join(module.split(".")[:2])
@@ -39,7 +39,7 @@ def test_every_public_name_is_found_by_its_natural_path(name):
         assert getattr(importlib.import_module(package), name) is getattr(everlearn, name)
 
 
-def test_a_function_is_found_where_a_module_has_its_name():
+def test_a_function_is_found_despite_a_module_of_the_same_name():
     program = (
         "import everlearn.images.decode, everlearn.regions.main_thing; "
         "from everlearn.images import decode; from everlearn.regions import main_thing; "
@@ -103,7 +103,7 @@ def test_examples_in_the_documentation_run(name):
     assert failed == 0
 
 
-def test_versions_with_known_holes_are_not_allowed():
+def test_vulnerable_versions_are_excluded():
     """Pillow before 11.3 could be made to write beyond a buffer."""
     packaging = pytest.importorskip("packaging.requirements")
     wanted = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())

@@ -13,7 +13,7 @@ from river import compose, datasets, evaluate, metrics, preprocessing
 from everlearn.river import OneByOne
 
 
-def test_it_answers_as_the_learner_does(rng):
+def test_it_answers_like_the_learner(rng):
     X, y = rng.normal(size=(40, 3)), rng.choice(["cup", "pen"], size=40)
     model, learner = OneByOne(StreamingLDA()), StreamingLDA()
     names = ["b", "a", "c"]  # a dictionary has no order of its own

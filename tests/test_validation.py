@@ -199,7 +199,7 @@ def test_a_refused_first_batch_leaves_an_untaught_learner():
         learner.partial_fit(X[:, :2], y)  # any width will do
 
 
-def test_every_error_is_documented_and_rooted():
+def test_every_error_is_documented_and_extends_the_base_class():
     for name, error in vars(errors).items():
         if isinstance(error, type):
             assert issubclass(error, errors.EverlearnError), name

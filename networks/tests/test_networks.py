@@ -1,4 +1,4 @@
-"""The files are what their provenance says, and run."""
+"""The files match their provenance, and run."""
 
 import hashlib
 import re
@@ -38,7 +38,7 @@ def test_weights_are_stored_small(name: str) -> None:
     assert of_them > 0.95 * sum(sizes.values())
 
 
-def test_a_batch_gives_what_single_pictures_give(name: str) -> None:
+def test_a_batch_equals_single_pictures(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="runs networks")
     session = onnxruntime.InferenceSession(
         everlearn_networks.file(name), providers=["CPUExecutionProvider"]
@@ -69,7 +69,7 @@ def test_boxes_and_scores_of_the_proposer_are_shares() -> None:
     np.testing.assert_allclose(best, [0.25, 0.25, 0.75, 0.75], atol=0.05)
 
 
-def test_a_name_that_is_none() -> None:
+def test_an_unknown_network_name_is_refused() -> None:
     with pytest.raises(KeyError, match="picodet_s_416, pp_lcnetv2_base"):
         everlearn_networks.file("resnet")
 

@@ -35,7 +35,7 @@ def test_reproduce_one_figure(tmp_path):
     assert "everlearn reproduce rlsc --only fig1" in (tmp_path / "report.md").read_text()
 
 
-def test_what_is_missing_is_one_line(tmp_path, monkeypatch):
+def test_missing_data_is_reported_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     experiments.classes.cache_clear()  # another test may have read it
@@ -49,7 +49,7 @@ def test_what_is_missing_is_one_line(tmp_path, monkeypatch):
 
 @pytest.fixture
 def two_papers(tmp_path):
-    """Two tiny papers instead of the real ones, under names that the command knows."""
+    """Two tiny papers in place of the real ones, under their names."""
     real = dict(PAPERS)
     PAPERS.clear()
     PAPERS.update(dict.fromkeys(("rlsc", "slda"), tiny_paper.__name__))
@@ -60,7 +60,7 @@ def two_papers(tmp_path):
     PAPERS.update(real)
 
 
-def test_reproduce_all_goes_on_where_data_is_missing(two_papers):
+def test_reproduce_all_continues_if_data_is_missing(two_papers):
     result = run("reproduce", "all", "--quick", "--out", two_papers, expect=1)
     for name in PAPERS:
         said = rf"^{name}: \d+ s, \d+ s of processor time, not done: {name}, table2: data is miss"
@@ -79,7 +79,7 @@ def test_reproduce_all_goes_on_where_data_is_missing(two_papers):
     assert told["slda"]["processor_seconds"] >= 0
 
 
-def test_what_takes_long_is_left_out_and_named(two_papers, monkeypatch):
+def test_long_parts_are_skipped_and_listed(two_papers, monkeypatch):
     monkeypatch.setattr(tiny_paper, "LONG", ("fig1", "table2"), raising=False)
     (two_papers / "data").touch()
     named = "left out, because they take long: rlsc fig1, rlsc table2"
@@ -101,7 +101,7 @@ def test_what_takes_long_is_left_out_and_named(two_papers, monkeypatch):
     assert made() == ["table1", "fig1", "table2"]
 
 
-def test_a_quick_run_is_kept_out_of_a_folder_of_full_ones(two_papers):
+def test_a_quick_run_is_refused_in_a_folder_of_full_runs(two_papers):
     (two_papers / "data").touch()
     run("reproduce", "rlsc", "--jobs", 1, "--out", two_papers / "x")
     result = run("reproduce", "rlsc", "--quick", "--out", two_papers / "x", expect=1)
@@ -126,7 +126,7 @@ def test_progress_on_a_terminal(two_papers, monkeypatch):
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_data_get_shows_what_arrives(tmp_path, monkeypatch, terminal):
+def test_data_get_shows_progress(tmp_path, monkeypatch, terminal):
     monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path / "data"))
     monkeypatch.setattr(commands, "PLAIN_SECONDS", 0.0)
     if terminal:
@@ -142,7 +142,7 @@ def test_data_get_shows_what_arrives(tmp_path, monkeypatch, terminal):
         assert result.stderr.splitlines()[-1] == "usps.bin: 3 of 3 MB"
 
 
-def test_packs_that_papers_read_are_listed_where_they_are(tmp_path, monkeypatch):
+def test_packs_are_listed_with_their_location(tmp_path, monkeypatch):
     monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("mnist.npz", "icub_camera50.npz"):
@@ -173,5 +173,5 @@ def test_data_sets_are_listed(tmp_path, monkeypatch):
         ("reproduce", "all", "--only", "fig1"),
     ],
 )
-def test_wrong_usage_is_exit_code_two(words):
+def test_wrong_usage_has_exit_code_two(words):
     run(*words, expect=2)

@@ -1,4 +1,4 @@
-"""A grid goes on where its best is at an end, and says when it was stopped."""
+"""A grid is extended if its best value is at an end, and reports when it was stopped."""
 
 from math import log10
 
@@ -14,7 +14,7 @@ def test_the_peak_is_found_within_and_beyond_the_grid(best):
     assert min(found.tried) < found.best < max(found.tried)
 
 
-def test_a_search_that_is_stopped_says_so():
+def test_a_stopped_search_is_reported():
     found = search((0.1, 1.0), lambda value: value, further=2)
     assert found.best == pytest.approx(100.0)
     assert found.at_end
@@ -33,12 +33,12 @@ def test_whole_numbers_stay_whole_and_end_at_one():
     assert not search((64, 128), lambda value: value, most=128).at_end
 
 
-def test_nothing_is_below_zero():
+def test_a_grid_does_not_extend_below_zero():
     found = search((0.0, 0.1, 1.0), lambda value: -value)
     assert (found.best, len(found.tried), found.at_end) == (0.0, 3, False)
 
 
-def test_of_equals_the_middle_is_taken_and_nothing_beyond():
+def test_of_equal_values_the_middle_is_taken_and_the_grid_is_not_extended():
     found = search((1.0, 2.0, 4.0), lambda value: 0.0)
     assert (found.best, len(found.tried)) == (2.0, 3)
     # Equal at the end alone: one beyond is tried, and the end is kept.

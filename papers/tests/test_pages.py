@@ -72,7 +72,7 @@ def stands(number: str, reported: list[str]) -> bool:
     return False
 
 
-def test_a_number_stands_where_it_is_rounded_from_and_nowhere_else():
+def test_a_number_matches_only_values_that_round_to_it():
     assert stands("4.2", ["1", "4.18"])
     assert stands("98", ["0.979"])
     assert not stands("4.2", ["4.26", "42"])
@@ -112,7 +112,7 @@ def test_numbers_beside_a_link_to_a_paper_are_in_its_report():
     assert quoted
 
 
-def test_every_number_of_what_did_not_reproduce_is_in_the_report_of_its_paper():
+def test_numbers_of_not_reproduced_results_are_in_the_report_of_their_paper():
     """Section by section; that of SLDA also from the report on networks trained here."""
     text = (PAGES / "not-reproduced.md").read_text("utf-8")
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
@@ -135,7 +135,7 @@ def test_reports_are_of_full_runs_with_every_part(name):
         assert f"`{name} --only {part}`" in listed, f"{part} is not in the report, nor said why"
 
 
-def test_the_list_names_every_table_and_figure():
+def test_the_list_contains_every_table_and_figure():
     """What each paper has, counted in it."""
     listed = (PAGES / "README.md").read_text("utf-8")
     expected = {
@@ -157,7 +157,7 @@ WITHOUT_SETTINGS = {"rlsc": {"fig1"}}
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_every_part_of_a_report_carries_its_settings(name):
+def test_every_part_of_a_report_has_its_settings(name):
     """Seeds, and every setting an experiment was run with, printed from the run."""
     results = json.loads((PAGES / name / "results.json").read_text("utf-8"))
     report = (PAGES / name / "report.md").read_text("utf-8")

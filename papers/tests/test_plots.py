@@ -1,4 +1,4 @@
-"""Figures that show what they were given."""
+"""Figures show the values they were given."""
 
 import io
 
@@ -27,7 +27,7 @@ def test_accuracy_against_time_and_weights():
     assert drawn.axes[0].lines[0].get_ydata().tolist() == [0.0, 0.5, 1.0]
 
 
-def test_rows_of_images_show_every_level_in_its_place():
+def test_rows_of_images_show_every_grey_level():
     rows = {"dark": np.full((3, 8, 10), 30), "light": np.full((2, 8, 10), 220)}
     drawn = plots.image_rows(rows, scale=1.0)
     stored = io.BytesIO()
@@ -44,7 +44,7 @@ def test_rows_of_images_show_every_level_in_its_place():
     assert np.all(lower[5:, -width // 10 :] == 255)
 
 
-def test_a_name_looks_the_same_in_every_panel_of_a_figure():
+def test_a_name_has_the_same_style_in_every_panel():
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
     _, axes = plots.figure(2)
     labels = {"x_label": "x", "y_label": "y"}

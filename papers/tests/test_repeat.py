@@ -1,4 +1,4 @@
-"""Seeds in parallel, kept on disk, resumed."""
+"""Seeds run in parallel, are kept on disk, and resume."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_results_of_another_version_are_not_used(tmp_path):
     assert repeat(square, range(1), folder=tmp_path) == [{"value": 0}]
 
 
-def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
+def test_an_interrupted_run_resumes(tmp_path):
     log = str(tmp_path / "log")
     repeat(square, range(2), settings={"log": log}, folder=tmp_path / "runs")
     (tmp_path / "runs" / "square-1.json").write_text("{ half a fi")
@@ -70,7 +70,7 @@ def test_results_of_other_settings_are_not_used(tmp_path):
     assert json.loads((tmp_path / "square-0.json").read_text())["settings"] == {"offset": 2}
 
 
-def test_a_seed_that_fails_loses_no_other(tmp_path):
+def test_a_failing_seed_does_not_lose_the_others(tmp_path):
     with pytest.raises(ArithmeticError, match="thirteen"):
         repeat(square, [1, 13, 2], folder=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["square-1.json", "square-2.json"]

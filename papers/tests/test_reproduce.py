@@ -1,4 +1,4 @@
-"""How a paper is re-run: reports are unions, progress counts experiments, a kill loses nothing."""
+"""Re-running a paper: reports are merged, progress counts experiments, a kill loses nothing."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def logged(out):
 
 
 class TestSettings:
-    def test_a_report_carries_what_each_experiment_was_run_with(self, out):
+    def test_a_report_contains_the_settings_of_each_experiment(self, out):
         report = reproduce("tiny", only="fig1", seeds=2, out=out).read_text()
         assert "* `times`: seeds 2, factor 1\n" in report
         assert results(out)["parts"]["fig1"]["settings"] == {"times": {"seeds": [2], "factor": [1]}}
@@ -59,7 +59,7 @@ class TestSettings:
         report = reproduce("tiny", only="fig1", out=out).read_text()
         assert "* `times`: seeds 3, factor 1, rates (0.1 1)\n" in report
 
-    def test_values_of_one_setting_stand_apart(self):
+    def test_different_values_of_a_setting_are_listed_separately(self):
         watch = Watch(None)
         watch.begin("part", 1, 1)
         for features, rates in (("all", [0.1, 1.0]), ("few", [0.1, 1.0])):
@@ -81,7 +81,7 @@ class TestUnion:
         assert report.count("`everlearn reproduce tiny --seeds 2`") == 2
         assert "Not made yet" not in report
 
-    def test_parts_come_in_the_papers_order_whatever_was_made_first(self, out):
+    def test_parts_have_the_order_of_the_paper_whatever_was_made_first(self, out):
         reproduce("tiny", only="table2", out=out)
         report = reproduce("tiny", only="table1", out=out).read_text()
         assert report.index("## Table 1") < report.index("## Table 2")
@@ -91,7 +91,7 @@ class TestUnion:
         assert "![Fig. 1: a line](fig1-b.png)" in report
         assert "Not made yet" not in report
 
-    def test_a_kept_part_reads_as_when_it_was_made(self, out):
+    def test_a_kept_part_is_unchanged(self, out):
         def second(text):
             return text[text.index("## Table 2") :]
 
@@ -100,7 +100,7 @@ class TestUnion:
         assert second(first) == second(then)
         assert "| 1.5 | – |" in then
 
-    def test_a_part_that_fails_loses_no_other(self, tmp_path):
+    def test_a_failing_part_does_not_lose_the_others(self, tmp_path):
         with pytest.raises(MissingData, match=r"tiny, table2: data is missing"):
             reproduce("tiny", out=tmp_path / "out")
         assert list(results(tmp_path / "out")["parts"]) == ["table1", "fig1"]
@@ -132,7 +132,7 @@ class TestQuickAndFull:
         assert "It grows." not in reproduce("tiny", only="table1", quick=True, out=out).read_text()
         assert "First. It grows." in reproduce("tiny", only="table1", out=out).read_text()
 
-    def test_seeds_of_one_are_not_those_of_the_other(self, out):
+    def test_quick_and_full_runs_have_separate_seeds(self, out):
         reproduce("tiny", only="table1", quick=True, seeds=4, out=out)
         reproduce("tiny", only="table1", seeds=4, out=out)
         assert [row["measured"] for row in results(out)["parts"]["table1"]["rows"]] == [
@@ -170,14 +170,14 @@ class TestLongParts:
     def long(self, monkeypatch):
         monkeypatch.setattr(tiny_paper, "LONG", ("fig1", "table2"), raising=False)
 
-    def test_they_are_left_out_and_the_report_says_so(self, out):
+    def test_long_parts_are_left_out_and_the_report_says_so(self, out):
         report = reproduce("tiny", out=out).read_text()
         assert list(results(out)["parts"]) == ["table1"]
         assert "Not made yet" not in report
         said = "Left out, because they take long: fig1, table2; `--long` makes them."
         assert report.rstrip().endswith(said)
 
-    def test_they_are_made_when_asked_for(self, out):
+    def test_long_parts_are_made_if_requested(self, out):
         report = reproduce("tiny", only="fig1", out=out).read_text()
         assert list(results(out)["parts"]) == ["fig1"]
         assert "Not made yet: table1." in report
@@ -187,7 +187,7 @@ class TestLongParts:
         assert report.count("`everlearn reproduce tiny --long`") == 3
         assert "take long" not in report
 
-    def test_those_made_before_are_kept(self, out):
+    def test_long_parts_made_before_are_kept(self, out):
         reproduce("tiny", only="fig1", out=out)
         report = reproduce("tiny", out=out).read_text()
         assert list(results(out)["parts"]) == ["table1", "fig1"]
@@ -207,13 +207,13 @@ class TestProcessorTime:
         monkeypatch.setitem(tiny_paper.PARTS, "idle", lambda _: Section("Idle", "none", "None."))
 
     @pytest.mark.parametrize("jobs", [1, 2])
-    def test_a_part_has_what_it_and_its_processes_took(self, out, jobs):
+    def test_a_part_has_the_time_of_itself_and_its_processes(self, out, jobs):
         report = reproduce("tiny", only="busy", out=out, jobs=jobs).read_text()
         took = results(out)["parts"]["busy"]["seconds"]
         assert took >= 0.5
         assert f"--only busy` (everlearn {VERSION}), took {took:.0f} s of processor time." in report
 
-    def test_no_part_is_charged_for_another(self, out):
+    def test_the_time_of_a_part_excludes_other_parts(self, out):
         reproduce("tiny", out=out)
         assert results(out)["parts"]["idle"]["seconds"] < 0.5
 
@@ -237,7 +237,7 @@ class TestProcessorTime:
         reproduce("tiny", only="busy", out=out)
         assert 7200 < results(out)["parts"]["busy"]["seconds"] < 7210
 
-    def test_nothing_is_said_where_it_was_not_measured(self, out):
+    def test_nothing_is_reported_if_it_was_not_measured(self, out):
         reproduce("tiny", only="busy", out=out)
         kept = out / "runs" / "full" / "busy" / "busy-0.json"
         old = json.loads(kept.read_text())
@@ -259,7 +259,7 @@ def test_progress_names_the_part_and_counts_experiments(out, jobs):
     assert [now.number for now in said if now.part == "fig1"] == [2] * 5
 
 
-def test_settings_and_version_decide_what_is_run_again(out, monkeypatch):
+def test_results_are_reused_only_for_equal_settings_and_version(out, monkeypatch):
     reproduce("tiny", only="table1", seeds=2, out=out)
     assert logged(out) == ["0", "1"]
     reproduce("tiny", only="table1", seeds=3, out=out)
@@ -279,7 +279,7 @@ def test_settings_and_version_decide_what_is_run_again(out, monkeypatch):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_killed_run_goes_on_where_it_was(out, jobs):
+def test_a_killed_run_resumes(out, jobs):
     block, reached = out.with_name("out.block"), out.with_name("out.block.reached")
     block.touch()
     runs = out / "runs" / "full" / "first"
@@ -320,7 +320,7 @@ def test_a_killed_run_leaves_no_worker_behind(out):
 
 @contextmanager
 def interrupted(out, disposition):
-    """A run whose group of processes was interrupted when hundreds of seeds were still to come."""
+    """A run whose process group was interrupted with hundreds of seeds left."""
     block, reached = out.with_name("out.block"), out.with_name("out.block.reached")
     block.touch()
     with subprocess.Popen(
@@ -346,8 +346,8 @@ def test_an_interrupted_run_ends_without_running_the_rest(out):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts a group of processes")
-def test_a_run_that_ignores_interrupts_has_workers_that_do(out):
-    """As a script's background job does; Ctrl-C is meant for something else then."""
+def test_workers_of_a_run_that_ignores_interrupts_ignore_them_too(out):
+    """Background jobs of a script ignore Ctrl-C, which is meant for the foreground."""
     done = out / "runs" / "full" / "first"
     with interrupted(out, signal.SIG_IGN) as run:
         before = len(list(done.glob("*")))
@@ -357,7 +357,7 @@ def test_a_run_that_ignores_interrupts_has_workers_that_do(out):
 
 
 @pytest.mark.parametrize("name", [name for name in PAPERS if name != "tiny"])
-def test_long_parts_are_parts_and_some_are_left(name):
+def test_long_parts_exist_and_are_not_all_parts(name):
     declared = getattr(import_module(PAPERS[name]), "LONG", ())
     assert set(declared) == set(long_parts(name)) < set(parts(name))
 

@@ -1,4 +1,4 @@
-"""Caches that were forged: answers do not change unnoticed, and are always numbers."""
+"""Forged caches never change answers unnoticed, and answers are always finite."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ def forge_calibration(folder, change):
 
 
 @pytest.mark.parametrize("labels", [[99, 98], [2**63, 2**64], [0, 1], ["cup", "pen"]])
-def test_a_snapshot_of_names_that_the_journal_does_not_have_is_passed_over(closed, labels):
+def test_a_snapshot_with_names_missing_from_the_journal_is_skipped(closed, labels):
     folder, X = closed
     with Memory(folder, read_only=True) as memory:
         expected = memory.ask(X[0])[0]
@@ -67,7 +67,7 @@ def test_a_snapshot_of_names_that_the_journal_does_not_have_is_passed_over(close
         assert memory.ask(X[0])[0] == expected
 
 
-def test_a_calibration_as_it_was_made_is_verified(closed):
+def test_an_unaltered_calibration_passes_verify(closed):
     folder, _ = closed
     with Memory(folder, read_only=True) as memory:
         assert memory.verify().ok
@@ -82,7 +82,7 @@ def test_a_calibration_as_it_was_made_is_verified(closed):
         lambda c: c.update(position=1),
     ],
 )
-def test_a_forged_calibration_does_not_pass(closed, forge):
+def test_a_forged_calibration_fails_verify(closed, forge):
     folder, _ = closed
     forge_calibration(folder, forge)
     with Memory(folder, read_only=True) as memory:
@@ -90,7 +90,7 @@ def test_a_forged_calibration_does_not_pass(closed, forge):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.0, "much", None])
-def test_a_calibration_that_makes_no_sense_is_made_anew(closed, value):
+def test_an_invalid_calibration_is_recomputed(closed, value):
     folder, X = closed
     with Memory(folder, read_only=True) as memory:
         expected = memory.ask(X[0])[0].probability
@@ -100,7 +100,7 @@ def test_a_calibration_that_makes_no_sense_is_made_anew(closed, value):
 
 
 @pytest.mark.parametrize("key", ["scores", "nearest", "strangers", "blend"])
-def test_a_calibration_of_another_shape_is_made_anew(closed, key):
+def test_a_calibration_of_another_shape_is_recomputed(closed, key):
     folder, X = closed
     with Memory(folder, read_only=True) as memory:
         expected = memory.ask(X[0])[0].probability
@@ -115,7 +115,7 @@ def test_a_calibration_of_another_shape_is_made_anew(closed, key):
 @pytest.mark.parametrize(
     ("key", "value"), [("temperature", 1e-300), ("rows", 3e38), ("bias", 1e308), ("power", 1e-300)]
 )
-def test_a_forged_head_gives_numbers_or_is_passed_over(closed, key, value):
+def test_a_forged_head_gives_finite_answers_or_is_skipped(closed, key, value):
     folder, X = closed
     (path,) = folder.glob("prepared-*")
     arrays = safetensors.numpy.load(path.read_bytes()[len(MAGIC) + 32 :])
@@ -131,11 +131,11 @@ def test_a_forged_head_gives_numbers_or_is_passed_over(closed, key, value):
 @pytest.mark.parametrize(
     "name", ["pixels 60000 grey", "pixels 0 grey", "pixels 99999999999 colour"]
 )
-def test_a_forged_name_of_an_embedder_takes_no_memory(name):
+def test_a_forged_embedder_name_allocates_no_memory(name):
     assert embedder_called(name) is None
 
 
-def test_a_side_beyond_reason_is_refused():
+def test_an_absurd_image_side_is_refused():
     with pytest.raises(InvalidParameter, match="side of 1 to 512"):
         embedder_for("pixels-60000")
 

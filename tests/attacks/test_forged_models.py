@@ -1,4 +1,4 @@
-"""Files that are intact and false are refused by name.
+"""Model files with a valid digest and wrong contents raise a named error.
 
 The long run is ``attacks/forged_models.py``.
 """
@@ -17,7 +17,7 @@ ELSEWHERE = ("NCMForest", "SVMForest")  # tested where the forests are, which co
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [kind for kind in makers() if kind not in ELSEWHERE])
-def test_no_forged_file_raises_anything_but_a_named_error(kind, tmp_path):
+def test_forged_files_raise_only_named_errors(kind, tmp_path):
     source, (X, y) = original(kind), examples(kind)
     outcomes = []
     with np.errstate(all="ignore"):
@@ -55,7 +55,7 @@ def test_the_error_names_the_parameter(name, value, tmp_path):
         load(tmp_path / "model")
 
 
-def test_a_description_without_end_is_refused(tmp_path):
+def test_a_deeply_nested_description_is_refused(tmp_path):
     description, arrays = original("NearestClassMean")
     description["notes"]["labels"] = "here"
     endless = json.dumps(description).replace('"here"', "[" * 100_000 + "]" * 100_000)

@@ -1,4 +1,4 @@
-"""Shards and stores from a stranger: small files that unfold, parts that are not their task's."""
+"""Untrusted shards and stores: small files that expand, parts of other tasks."""
 
 import io
 import tarfile
@@ -33,7 +33,7 @@ def read(path):
         pass
 
 
-def test_files_that_share_a_name_are_limited_together(tmp_path):
+def test_files_that_share_a_name_have_a_common_size_limit(tmp_path):
     big = bytes(20 << 20)
     members = [(f"a/x.{place}.png", big, {}) for place in range(6)]
     with pytest.raises(BadShard, match="an example consists of an image"):
@@ -43,7 +43,7 @@ def test_files_that_share_a_name_are_limited_together(tmp_path):
         read(tar_of(tmp_path / "b.tar.gz", many))
 
 
-def test_a_header_is_limited(tmp_path):
+def test_the_size_of_a_header_is_limited(tmp_path):
     members = [("a/x.png", b"", {"comment": "x" * (2 << 20)})]
     path = tar_of(tmp_path / "a.tar.gz", members, format=tarfile.PAX_FORMAT)
     with pytest.raises(BadShard, match="a header has"):
@@ -59,7 +59,7 @@ def learned(path):
     return fit(NearestClassMean(), [str(path)], workers=1)
 
 
-def test_a_row_and_a_label_are_limited(tmp_path, reference):
+def test_the_size_of_a_row_and_of_a_label_is_limited(tmp_path, reference):
     np.savez_compressed(tmp_path / "wide.npz", X=np.zeros((4, 1 << 16)), y=np.arange(4))
     with pytest.raises(BadShard, match="a row of X has"):
         learned(tmp_path / "wide.npz")
@@ -69,7 +69,7 @@ def test_a_row_and_a_label_are_limited(tmp_path, reference):
         learned(tmp_path / "long.npz")
 
 
-def test_rows_of_a_table_are_limited(tmp_path, reference):
+def test_the_size_of_table_rows_is_limited(tmp_path, reference):
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     from pyarrow import parquet
 
@@ -115,7 +115,7 @@ def other_rows(part):
 
 
 @pytest.mark.parametrize("forge", [other_job, other_ledger, other_rows])
-def test_a_part_that_is_not_its_task_s_is_made_again(stored, forge):
+def test_a_stored_part_of_another_task_is_recomputed(stored, forge):
     fitted, path = stored
     before = fitted()
     save(forge(before), path)
@@ -126,7 +126,7 @@ def test_a_part_that_is_not_its_task_s_is_made_again(stored, forge):
     assert np.array_equal(again.learner.decision_function(X), before.learner.decision_function(X))
 
 
-def test_what_is_taken_out_leaves_nothing_in_the_store(photos, tmp_path, reference):
+def test_an_unlearned_shard_leaves_nothing_in_the_store(photos, tmp_path, reference):
     place = str(tmp_path / "store")
     trained = fit(
         NearestClassMean(),

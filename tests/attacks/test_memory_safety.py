@@ -1,4 +1,4 @@
-"""Small rounds of what attacks/ does at length: kills, altered bytes, interrupts, forgers."""
+"""Short runs of the programs in attacks/: kills, altered bytes, interrupts, forged files."""
 
 import json
 import os
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def attack(name, *arguments):
-    """Run an attack in a process of its own, which forks; what it found."""
+    """Run an attack in a separate process, which forks; returns its findings."""
     done = subprocess.run(
         [sys.executable, "-m", f"attacks.{name}", *map(str, arguments)],
         cwd=ROOT,
@@ -24,46 +24,46 @@ def attack(name, *arguments):
     return json.loads(done.stdout)
 
 
-def test_a_kill_in_any_change_loses_nothing_and_leaves_no_trace():
+def test_a_kill_during_any_change_loses_nothing_acknowledged():
     tally = attack("crash", len(KINDS), 3)
     assert tally["killed_inside"] == dict.fromkeys(KINDS, 1)
     assert tally["wrong"] == []
     assert tally["lost"] == tally["counted_twice"] == tally["not_verified"] == tally["traces"] == 0
 
 
-def test_altered_bytes_are_harmless_or_named():
+def test_altered_bytes_are_harmless_or_raise_a_named_error():
     verdicts = attack("altered_journals", 40, 7)
     assert sum(verdicts.values()) == 40
     assert not [verdict for verdict in verdicts if verdict.startswith(("SILENT", "RAW"))]
 
 
-def test_an_interrupted_memory_goes_on():
+def test_an_interrupted_memory_continues():
     tally = attack("interrupted_memory", 60, 5)
     assert tally["interrupted"] == 60
     assert (tally["wedged"], tally["neither_old_nor_new"], tally["wrong"]) == (0, 0, [])
 
 
-def test_readers_beside_every_change_see_no_false_error():
+def test_readers_during_any_change_see_no_false_error():
     found = attack("beside_readers", 150, 2)
     assert found.pop("changes made meanwhile") > 0
     assert found == {"answered": 150}
 
 
-def test_forged_folders_are_used_or_refused_by_name():
+def test_forged_folders_work_or_raise_a_named_error():
     verdicts, wrong = attack("forged_folders", 30, 4)
     assert sum(verdicts.values()) == 30
     assert verdicts["DamagedJournal"] > 10
     assert wrong == []
 
 
-def test_forged_files_beside_the_journal_are_used_or_refused_by_name():
+def test_forged_side_files_work_or_raise_a_named_error():
     found = attack("forged_side_files", 12, 1)
     assert {sum(verdicts.values()) for verdicts in found.values()} == {12}
     wrong = [(kind, verdict) for kind, verdicts in found.items() for verdict in verdicts]
     assert [one for one in wrong if one[1].startswith("RAW")] == []
 
 
-def test_random_honest_use_is_what_plain_lists_say():
+def test_random_use_agrees_with_plain_lists():
     found = attack("random_use", 1, 25, 2)
     assert found["changes"] >= 25
     assert (found["differences"], found["unnamed"]) == ([], [])

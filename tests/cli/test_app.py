@@ -102,7 +102,7 @@ def test_commands_of_the_papers_name_their_package(run, monkeypatch, command):
     assert "pip install everlearn-papers" in run(command, "all", expect=1).stderr
 
 
-def test_names_from_folders_in_folders_are_shown_before_they_are_taught(run, photos, tmp_path):
+def test_names_from_nested_folders_are_shown_before_teaching(run, photos, tmp_path):
     nest = tmp_path / "nest" / "2024" / "05"
     shutil.copytree(photos / "leaf", nest / "Cardinal")
     shutil.copytree(photos / "sky", nest / ".trash")
@@ -117,7 +117,7 @@ def test_names_from_folders_in_folders_are_shown_before_they_are_taught(run, pho
     assert outermost["names"] == {"2024": 4}
 
 
-def test_unreadable_images_are_named_and_the_exit_code_is_one(run, photos, tmp_path):
+def test_unreadable_images_are_listed_with_exit_code_one(run, photos, tmp_path):
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"no image")
     result = run("teach", "--as", "leaf", bad, photos / "leaf", expect=1)
@@ -207,8 +207,8 @@ def test_classifiers_are_compared_and_switched(run, photos):
 
 
 @pytest.mark.usefixtures("taught")
-def test_after_another_network_images_are_taught_and_asked_as_before(run, photos, tmp_path):
-    """What comes with everlearn is known by its name; a file is named with --network."""
+def test_after_a_change_of_network_images_are_taught_and_asked_as_before(run, photos, tmp_path):
+    """Included networks are found by name; a file is given with --network."""
     run("reembed", "pixels", "--size", "8")
     assert "0 images of 3 names, 12 known already" in run("teach", photos).stdout
     assert "leaf" in run("ask", photos / "leaf" / "0.png").stdout
@@ -260,7 +260,7 @@ def test_demo_ends_with_what_to_type_next():
         (("teach", "/does/not/exist"), "does not exist"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_exit_code_one(run, words, message):
+def test_failures_print_one_line_with_exit_code_one(run, words, message):
     result = run(*words, expect=1)
     assert message in result.stderr
     assert result.stderr.startswith("everlearn: ")
@@ -268,7 +268,7 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_one(run, words, message):
 
 
 @pytest.mark.parametrize("words", [(), ("teach",), ("ask",), ("unheard-of",), ("ask", "--what")])
-def test_wrong_usage_is_exit_code_two(words):
+def test_wrong_usage_has_exit_code_two(words):
     assert CliRunner().invoke(app, words).exit_code == 2
 
 
@@ -287,7 +287,7 @@ def every_command():
 
 
 @pytest.mark.parametrize(("name", "command"), every_command())
-def test_every_command_speaks_json_and_has_help(name, command):
+def test_every_command_has_json_output_and_help(name, command):
     options = {word for option in command.params for word in option.opts}
     assert "--json" in options
     assert command.help
@@ -296,7 +296,7 @@ def test_every_command_speaks_json_and_has_help(name, command):
             assert parameter.help, f"{name} {parameter.opts} has no help"
 
 
-def test_the_reference_is_what_the_commands_say():
+def test_the_reference_equals_the_help_of_the_commands():
     location = ROOT / "scripts" / "command_line_docs.py"
     spec = importlib.util.spec_from_file_location("command_line_docs", location)
     script = importlib.util.module_from_spec(spec)
@@ -304,7 +304,7 @@ def test_the_reference_is_what_the_commands_say():
     assert script.PAGE.read_text() == script.page(), "run python scripts/command_line_docs.py"
 
 
-def test_every_command_is_shown_on_a_page_for_people():
+def test_every_command_appears_in_a_guide():
     written = set((ROOT / "docs").rglob("*.md")) - {ROOT / "docs" / "command-line.md"}
     pages = "".join(page.read_text("utf-8") for page in written)
     missing = [
@@ -324,8 +324,8 @@ def test_completion_is_offered():
     assert "complete" in done.stdout
 
 
-def test_an_interrupt_keeps_what_was_taught(tmp_path, photos):
-    """Ctrl-C while watching: exit code 130, and what was shown as taught is there."""
+def test_an_interrupt_keeps_finished_teachings(tmp_path, photos):
+    """Ctrl-C while watching: exit code 130, and everything reported as taught is stored."""
     process = subprocess.Popen(
         [sys.executable, "-m", "everlearn", "-m", tmp_path, "watch", photos, "--pause", "0.05"],
         stdout=subprocess.PIPE,

@@ -45,7 +45,7 @@ def run(folder, *words, expect=0):
     return result
 
 
-def test_a_folder_is_all_its_pictures_and_the_memory_may_be_named_last(folder):
+def test_a_folder_stands_for_its_pictures_and_memory_may_be_the_last_option(folder):
     answers = json.loads(run(folder, "ask", folder / "asked", "--json").stdout)
     assert [one["file"].rpartition("/")[2] for one in answers] == ["a.png", "b.png"]
 
@@ -73,8 +73,8 @@ def test_files_are_copied_by_their_answers_and_never_overwritten(folder):
         assert [copy.read_bytes() for copy in copies] == [data, data]
 
 
-def test_unknown_is_shown_without_a_probability():
-    """It would be conditional on being known."""
+def test_unknown_is_printed_without_a_probability():
+    """The probability would be conditional on being known."""
     names = [Answer("cup", 0.9), Answer("pen", 0.1)]
     unknown = Answers(names, unknown=True, familiarity=0.1, threshold=0.5)
     assert (_verdict(unknown), _alternatives(unknown)) == ("unknown", "most like cup, pen")
@@ -82,7 +82,7 @@ def test_unknown_is_shown_without_a_probability():
     assert (_verdict(known), _alternatives(known)) == ("cup 90%", "pen 10%")
 
 
-def test_a_folder_without_pictures_says_so(folder):
+def test_a_folder_without_pictures_is_reported(folder):
     (folder / "empty").mkdir()
     assert "holds no images" in run(folder, "ask", folder / "empty", expect=1).output
 

@@ -1,4 +1,4 @@
-"""How a Memory looks and how strict it is, from the command line."""
+"""Commands that configure a Memory: network, strictness, classifier."""
 
 import json
 import re
@@ -16,7 +16,7 @@ def run(folder, *words):
     return done.exit_code, done.stdout
 
 
-def test_init_settles_network_and_strictness(tmp_path, rng):
+def test_init_sets_network_and_strictness(tmp_path, rng):
     folder = tmp_path / "memory"
     code, said = run(folder, "init", "--network", "pixels-4+pixels-2", "--accept", "0.9", "--json")
     assert code == 0
@@ -32,7 +32,7 @@ def test_init_settles_network_and_strictness(tmp_path, rng):
     assert run(folder, "init", "--network", "pixels-3")[0] == 1
 
 
-def test_strictness_is_said_and_changed(tmp_path):
+def test_strictness_is_shown_and_changed(tmp_path):
     folder = tmp_path / "memory"
     assert run(folder, "init", "--network", "pixels-4")[0] == 0
     assert json.loads(run(folder, "strictness", "--json")[1]) == {"accept": 0.95}
@@ -67,7 +67,7 @@ def test_why_prints_probabilities(taught):
     assert "score" not in said
 
 
-def test_advice_is_a_command_where_a_command_was_typed(taught):
+def test_advice_after_a_command_is_a_command(taught):
     folder, picture = taught
     assert run(folder, "use", "lda")[0] == 0
     for words in (["why", str(picture)], ["check"]):

@@ -25,7 +25,7 @@ def pictures(tmp_path):
 @pytest.mark.parametrize(
     "command", [("teach", "{}", "--as", "{name}"), ("correct", "{}", "{name}")]
 )
-def test_a_misspelled_name_is_refused_unless_it_is_meant(pictures, tmp_path, command):
+def test_a_probable_misspelling_is_refused_without_new(pictures, tmp_path, command):
     def run(name, *more):
         words = [word.format(pictures[1], name=name) for word in command]
         base = ["-m", str(tmp_path / "memory"), "--network", "pixels-4"]

@@ -1,4 +1,4 @@
-"""The command line and words that mean harm: escape codes, markup, names that are no text."""
+"""The command line with hostile text: escape codes, markup, names that are not valid text."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def run(folder, *words, expect=0):
 
 
 @given(st.text())
-def test_words_are_printable_and_say_the_same(words):
+def test_escaped_text_is_printable_and_unambiguous(words):
     shown = output.spelled_out(words)
     assert shown.isprintable()
     if "\\" not in words:
@@ -39,7 +39,7 @@ def test_words_are_printable_and_say_the_same(words):
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_tables_take_no_word_for_markup_or_commands(monkeypatch, capsys, terminal):
+def test_tables_do_not_interpret_markup_or_escape_codes(monkeypatch, capsys, terminal):
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("COLUMNS", "200")
@@ -52,7 +52,7 @@ def test_tables_take_no_word_for_markup_or_commands(monkeypatch, capsys, termina
     assert not set("\x1b\x07\u202e\x9b") & set(shown)
 
 
-def test_a_name_like_markup_is_a_name(tmp_path):
+def test_a_name_that_looks_like_markup_is_printed_verbatim(tmp_path):
     with Memory(tmp_path / "memory") as memory:
         memory.teach([0.0, 1.0], "[/x]")
         memory.teach([1.0, 0.0], "[red]")
@@ -140,7 +140,7 @@ def test_json_is_a_document_on_failure_too(tmp_path, monkeypatch, words):
         ("export", "head.onnx"),
     ],
 )
-def test_messages_speak_no_python(tmp_path, monkeypatch, words):
+def test_messages_contain_no_python_terms(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "picture.png").write_bytes(PICTURE)
     (tmp_path / "empty").mkdir()
@@ -171,7 +171,7 @@ def named(tmp_path):
 
 
 @pytest.mark.parametrize("json_", [True, False])
-def test_an_encoding_without_the_letters_loses_nothing(named, json_):
+def test_a_terminal_encoding_without_the_letters_loses_nothing(named, json_):
     done = everlearn(
         "-m",
         named,
@@ -189,7 +189,7 @@ def test_an_encoding_without_the_letters_loses_nothing(named, json_):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
-def test_a_full_disk_under_the_output_is_one_line(named):
+def test_a_full_disk_for_the_output_is_reported_in_one_line(named):
     with open("/dev/full", "w") as full:
         done = everlearn("-m", named, "names", stdout=full)
     assert done.returncode == 1
@@ -198,8 +198,8 @@ def test_a_full_disk_under_the_output_is_one_line(named):
     ]
 
 
-def test_every_line_for_people_goes_through_one_place():
-    """Or the next command would print names as they are again."""
+def test_every_printed_line_goes_through_one_function():
+    """Otherwise a new command could print names unescaped."""
     folder = Path(output.__file__).parent
     raw = [
         path.name

@@ -1,4 +1,4 @@
-"""``everlearn serve``: the address is announced when it can be opened, and not before."""
+"""``everlearn serve`` prints the address only after the port is open."""
 
 import socket
 
@@ -10,7 +10,7 @@ from everlearn.cli.app import app
 from everlearn.errors import InvalidParameter
 
 
-def test_a_port_in_use_is_said_before_any_address(tmp_path):
+def test_a_port_in_use_is_reported_before_the_address_is_printed(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -53,7 +53,7 @@ def test_another_folder_keeps_the_network_it_was_taught_with(tmp_path, monkeypat
     assert used["new"] == used["memory"] != used["own"]
 
 
-def test_what_a_picture_may_cost_and_what_is_kept_of_it_can_be_set(tmp_path, monkeypatch):
+def test_image_limits_and_kept_images_are_options(tmp_path, monkeypatch):
     from everlearn.service import server
 
     seen = {}

@@ -1,4 +1,4 @@
-"""Shards on disk, an engine without processes as a reference, and real clusters of this machine.
+"""Shards on disk, an engine without processes as a reference, and local clusters.
 
 Each cluster is started once; a test of an engine that is not installed is skipped and says so.
 """
@@ -74,12 +74,12 @@ def photos(tmp_path) -> Photos:
 
 @pytest.fixture(autouse=True)
 def one_task_per_shard(monkeypatch):
-    """Trees worth the name from shards of a few kilobytes."""
+    """Trees of several levels from shards of a few kilobytes."""
     monkeypatch.setattr("everlearn.cluster.plan.TASK_BYTES", 1)
 
 
 class InThisProcess:
-    """The slow and obvious engine: one task after the other, last things first."""
+    """The slow and obvious engine: one task after the other, in reverse order."""
 
     window = 3
     workers = 2
@@ -106,7 +106,7 @@ class InThisProcess:
 
 @pytest.fixture
 def reference(monkeypatch) -> InThisProcess:
-    """Make ``engine="local"`` the obvious one."""
+    """Replace ``engine="local"`` by the obvious one."""
     engine = InThisProcess()
     monkeypatch.setattr(
         "everlearn.cluster.fitting.opened", lambda *_args, **_kwargs: nullcontext(engine)
@@ -161,7 +161,7 @@ def spark_session() -> Iterator[Any]:
 
 @pytest.fixture(params=["local", "dask", "ray", "spark"])
 def engine(request) -> Any:
-    """Each engine in turn, as a user would name it or hand it over."""
+    """Each engine, as a word or as a client."""
     fixture = {"dask": "dask_client", "ray": "ray_cluster", "spark": "spark_session"}
     if request.param == "local":
         return "local"

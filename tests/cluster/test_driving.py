@@ -8,7 +8,7 @@ from everlearn.errors import WorkersLost
 
 
 class LosesRounds:
-    """Every task under way is lost, so many times in a row; then all are finished."""
+    """Loses all tasks in progress a number of times, then finishes them."""
 
     window = 3
 
@@ -40,7 +40,7 @@ PLAN = planned("job", [(Shard(f"{index}.npz", 1, "", Kind.NPZ),) for index in ra
 
 
 @pytest.mark.parametrize("at_a_time", [1, 3])
-def test_workers_killed_again_and_again_are_waited_for(at_a_time):
+def test_repeatedly_killed_workers_are_waited_for(at_a_time):
     told = []
     futures = LosesRounds(MOST_FRUITLESS_ROUNDS - 1, at_a_time)
     assert drive(PLAN, futures, told.append) == b"part"
@@ -48,6 +48,6 @@ def test_workers_killed_again_and_again_are_waited_for(at_a_time):
 
 
 @pytest.mark.parametrize("at_a_time", [1, 3])
-def test_workers_that_never_finish_anything_end_the_fit(at_a_time):
+def test_a_fit_ends_if_workers_never_finish_a_task(at_a_time):
     with pytest.raises(WorkersLost, match="killed"):
         drive(PLAN, LosesRounds(10**6, at_a_time), lambda _: None)

@@ -66,7 +66,7 @@ def half_an_example(arrays):
         (half_an_example, 200, "not integers"),
     ],
 )
-def test_numbers_no_examples_could_give_are_refused(change, n, words):
+def test_statistics_that_no_examples_can_produce_are_refused(change, n, words):
     with pytest.raises(Implausible, match=words):
         require_plausible(tampered(change, n))
 
@@ -75,13 +75,13 @@ def test_numbers_no_examples_could_give_are_refused(change, n, words):
     ("theirs", "words"),
     [({"scale": 100.0}, "vary by"), ({"offset": 1000.0}, "standard deviations")],
 )
-def test_another_embedder_or_scale_is_noticed(theirs, words):
+def test_another_embedder_or_scale_is_detected(theirs, words):
     here = StreamingLDA().fit(*site(1))
     with pytest.raises(Implausible, match=words):
         require_plausible(StreamingLDA().fit(*site(2, **theirs)), like=here)
 
 
-def test_more_examples_than_there_can_be_are_refused():
+def test_more_examples_than_possible_are_refused():
     with pytest.raises(Implausible, match="more than the possible 100"):
         require_plausible(StreamingLDA().fit(*site(1)), most_rows=100)
 
@@ -93,7 +93,7 @@ def test_another_kind_or_width_is_refused():
             require_plausible(other, like=here)
 
 
-def test_classes_that_would_be_given_away_are_named():
+def test_classes_too_small_to_be_private_are_listed():
     learner = NearestClassMean().fit(np.eye(5), ["a", "b", "b", "b", "c"])
     assert revealing(learner, least=3) == ["a", "c"]
     alone = learner.moments_.means[learner.registry_.slot("a")]

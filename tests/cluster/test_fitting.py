@@ -1,4 +1,4 @@
-"""What every engine must do alike; each test runs on four of them, three of them real clusters."""
+"""The behaviour common to all engines; each test runs on four, three of them real clusters."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ def assert_same_answers(ours, theirs, X, tolerance=1e-9):
 
 @pytest.fixture
 def reference_bits(shards) -> bytes:
-    """What the same fit gives without any processes, one task after the other."""
+    """The result of the same fit without processes, one task after the other."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "everlearn.cluster.fitting.opened", lambda *_a, **_k: nullcontext(InThisProcess())
@@ -47,7 +47,7 @@ def reference_bits(shards) -> bytes:
         return dumps(fit(StreamingLDA(), shards.paths))
 
 
-def test_it_is_one_stream_and_the_same_bits_everywhere(engine, shards, reference_bits):
+def test_every_engine_equals_one_stream_bit_for_bit(engine, shards, reference_bits):
     told = []
     listed_badly = [*reversed(shards.paths), shards.paths[3]]
     trained = fit(StreamingLDA(), listed_badly, engine=engine, progress=told.append)
@@ -58,12 +58,12 @@ def test_it_is_one_stream_and_the_same_bits_everywhere(engine, shards, reference
     assert told[-1].rows == len(shards.X)
 
 
-def test_without_a_fixed_tree_it_agrees_to_rounding(engine, shards):
+def test_without_a_fixed_tree_results_agree_up_to_rounding(engine, shards):
     trained = fit(StreamingLDA(), shards.paths, engine=engine, deterministic=False)
     assert_same_answers(trained.learner, one_stream(shards), shards.X)
 
 
-def test_a_bad_shard_is_fatal_or_skipped_but_never_lost(engine, shards):
+def test_a_bad_shard_raises_or_is_skipped_and_listed(engine, shards):
     bad = Path(shards.paths[4])
     bad.write_bytes(bad.read_bytes()[:300])
     with pytest.raises(BadShard, match=bad.name):
@@ -80,7 +80,7 @@ class Interrupted(Exception):
     pass
 
 
-def test_an_interrupted_fit_goes_on_where_it_was(engine, shards, reference_bits, tmp_path):
+def test_an_interrupted_fit_resumes(engine, shards, reference_bits, tmp_path):
     def interrupt(progress):
         if progress.shards >= 9:
             raise Interrupted
@@ -109,7 +109,7 @@ def deadly_once(marker: Path) -> Callable[[], Pixels]:
     return make
 
 
-def test_a_killed_worker_changes_nothing(engine, tmp_path, photos):
+def test_a_killed_worker_does_not_change_the_result(engine, tmp_path, photos):
     marker = tmp_path / "killed"
     trained = fit(
         NearestClassMean(), str(photos.folder), engine=engine, embedder=deadly_once(marker)
@@ -138,7 +138,7 @@ def collection_of(engine, X, y):
     return engine.data.from_items(rows, override_num_blocks=3)
 
 
-def test_collections_of_the_engine_are_read_where_they_are(engine, shards):
+def test_collections_of_an_engine_are_read_on_its_workers(engine, shards):
     collection = collection_of(engine, shards.X, shards.y)
     trained = fit(StreamingLDA(), collection, engine=engine, name="collection")
     assert_same_answers(trained.learner, one_stream(shards), shards.X)

@@ -13,7 +13,7 @@ def addresses(sources):
     return [shard.address for shard in listed(sources)]
 
 
-def test_every_spelling_of_a_file_is_one_shard(shards, tmp_path, monkeypatch):
+def test_all_spellings_of_a_path_give_one_shard(shards, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link.npz").symlink_to(shards.paths[0])
     spellings = ["000.npz", "./000.npz", shards.paths[0], f"file://{shards.paths[0]}", "link.npz"]
@@ -24,7 +24,7 @@ def test_a_folder_a_pattern_and_a_list_are_the_same_shards(shards, tmp_path):
     assert listed(str(tmp_path)) == listed(f"{tmp_path}/*.npz") == listed(shards.paths[::-1])
 
 
-def test_a_shard_that_changes_is_another_shard(shards):
+def test_a_changed_file_is_another_shard(shards):
     before = listed(shards.paths[0])[0]
     require_unchanged(before)
     os.utime(shards.paths[0], ns=(time.time_ns(), time.time_ns() + 10**9))
@@ -35,7 +35,7 @@ def test_a_shard_that_changes_is_another_shard(shards):
         require_unchanged(before)
 
 
-def test_images_of_a_folder_are_dealt_into_shards_that_keep_their_labels(photos, monkeypatch):
+def test_images_of_a_folder_are_divided_into_shards_with_their_labels(photos, monkeypatch):
     monkeypatch.setattr("everlearn.cluster.listing.PICTURES_PER_SHARD", 2)
     found = listed(photos.folder)
     assert [shard.kind for shard in found] == [Kind.PICTURES] * 4
@@ -66,13 +66,13 @@ def test_equal_blocks_of_one_array_are_different_shards(monkeypatch):
         ((np.zeros((3, 2)), np.zeros(4)), WrongShape),
     ],
 )
-def test_what_is_no_shard_is_refused_by_name(source, error, tmp_path, monkeypatch):
+def test_invalid_shards_raise_a_named_error(source, error, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(error):
         listed(source)
 
 
-def test_files_of_no_known_kind_are_refused(tmp_path):
+def test_files_of_unknown_type_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(InvalidInput, match=r"\.npz"):
         listed(str(tmp_path / "notes.txt"))

@@ -76,7 +76,7 @@ def test_folders_of_folders_are_read(reference, photos):
     assert_knows(trained, photos.images, photos.y)
 
 
-def test_an_unreadable_image_is_fatal_or_skipped_and_named(reference, photos):
+def test_an_unreadable_image_raises_or_is_skipped_and_listed(reference, photos):
     (photos.folder / "cup" / "1.png").write_bytes(b"no image")
     with pytest.raises(BadShard, match=r"cup/1\.png"):
         fit(NearestClassMean(), str(photos.folder), embedder="pixels-4")
@@ -87,12 +87,12 @@ def test_an_unreadable_image_is_fatal_or_skipped_and_named(reference, photos):
     assert trained.rows == 5
 
 
-def test_images_without_an_embedder_say_so(reference, photos):
+def test_images_without_an_embedder_raise_a_named_error(reference, photos):
     with pytest.raises(BadShard, match="embedder"):
         fit(NearestClassMean(), str(photos.folder))
 
 
-def test_links_and_devices_in_a_tar_are_left_alone(tmp_path, pictures):
+def test_links_and_devices_in_a_tar_are_ignored(tmp_path, pictures):
     path = tmp_path / "a.tar"
     with tarfile.open(path, "w") as tar:
         link = tarfile.TarInfo("cup/link.png")
@@ -125,7 +125,7 @@ def test_a_tar_without_images_or_labels_is_refused(tmp_path, members, error):
         list(examples_of(listed(write_tar(tmp_path / "a.tar", members))[0]))
 
 
-def test_kept_vectors_spare_the_images_a_second_look(reference, photos, tmp_path, monkeypatch):
+def test_kept_vectors_avoid_a_second_embedding(reference, photos, tmp_path, monkeypatch):
     checkpoint = str(tmp_path / "checkpoint")
     arguments = {"embedder": "pixels-4", "checkpoint": checkpoint, "keep_vectors": True}
     fit(NearestClassMean(), str(photos.folder), **arguments)
@@ -139,7 +139,7 @@ def test_kept_vectors_spare_the_images_a_second_look(reference, photos, tmp_path
     )
 
 
-def test_vectors_come_back_with_all_a_memory_keeps(photos, tmp_path):
+def test_kept_vectors_include_everything_a_memory_stores(photos, tmp_path):
     shard = listed(str(photos.folder))[0]
     examples = list(embedded(shard, Pixels(size=4), pytest.fail))
     store = CheckpointStore(str(tmp_path / "checkpoint"))

@@ -14,7 +14,7 @@ sizes = st.lists(st.integers(0, 300), min_size=1, max_size=200)
 
 
 def made(plan, stored=()):
-    """Walk through a plan: which shards each part has; every input must be there already."""
+    """The shards of each part of a plan; every input must exist when it is used."""
     parts = dict(stored)
     for task in plan.tasks:
         assert set(task.awaited) <= parts.keys()
@@ -25,7 +25,7 @@ def made(plan, stored=()):
 
 @given(sizes)
 @settings(max_examples=50, deadline=None)
-def test_the_whole_has_every_shard_once_and_in_order(sizes):
+def test_a_plan_covers_every_shard_once_in_order(sizes):
     shards = shards_of(sizes)
     for runs in (fixed_runs(shards), dealt_runs(shards, 3)):
         plan = planned("job", runs)
@@ -35,7 +35,7 @@ def test_the_whole_has_every_shard_once_and_in_order(sizes):
 
 @given(sizes, st.randoms())
 @settings(max_examples=50, deadline=None)
-def test_whatever_is_stored_the_whole_is_the_same(sizes, random):
+def test_stored_parts_do_not_change_the_result(sizes, random):
     runs = fixed_runs(shards_of(sizes))
     plan = planned("job", runs)
     everything = made(plan)
@@ -58,7 +58,7 @@ def test_small_shards_share_a_task_and_large_ones_do_not(monkeypatch):
     ]
 
 
-def test_another_shard_or_another_job_is_another_tree():
+def test_another_shard_or_job_gives_another_tree():
     names = {
         planned(job, fixed_runs(shards_of(sizes))).root
         for job, sizes in [("a", [1, 2]), ("b", [1, 2]), ("a", [1, 3]), ("a", [1])]

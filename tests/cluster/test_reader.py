@@ -15,7 +15,7 @@ def read(path, columns=Columns()):  # noqa: B008
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
-def test_npz_comes_back_as_numpy_reads_it(rng, tmp_path, save, dtype):
+def test_npz_is_read_as_numpy_reads_it(rng, tmp_path, save, dtype):
     X, y = (9 * rng.normal(size=(2 * ROWS + 3, 2))).astype(dtype), rng.integers(0, 9, 2 * ROWS + 3)
     save(tmp_path / "a.npz", X=X, y=y)
     ours, labels = read(tmp_path / "a.npz")
@@ -26,7 +26,7 @@ def test_npz_comes_back_as_numpy_reads_it(rng, tmp_path, save, dtype):
     assert sizes == [ROWS, ROWS, 3]
 
 
-def test_parquet_comes_back_as_it_was_written(rng, tmp_path):
+def test_parquet_is_read_as_it_was_written(rng, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -50,7 +50,7 @@ def test_python_objects_in_an_npz_are_never_unpickled(tmp_path):
         read(tmp_path / "a.npz")
 
 
-def test_a_damaged_npz_is_noticed(tmp_path, rng):
+def test_a_damaged_npz_is_detected(tmp_path, rng):
     path = tmp_path / "a.npz"
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in (("X", rng.normal(size=(4, 2))), ("y", np.arange(4))):
@@ -72,7 +72,7 @@ def test_a_damaged_npz_is_noticed(tmp_path, rng):
         ({"X": np.zeros((2, 3)).T, "y": np.zeros(3)}, BadShard, "by columns"),
     ],
 )
-def test_what_does_not_fit_together_is_named(tmp_path, arrays, error, words):
+def test_inconsistent_columns_raise_a_named_error(tmp_path, arrays, error, words):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(error, match=words):
         read(tmp_path / "a.npz")
@@ -87,7 +87,7 @@ def test_what_does_not_fit_together_is_named(tmp_path, arrays, error, words):
         ([1.0, 2.0], "not vectors"),
     ],
 )
-def test_columns_that_are_no_vectors_are_named(tmp_path, column, words):
+def test_columns_that_are_not_vectors_raise_a_named_error(tmp_path, column, words):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 

@@ -45,7 +45,7 @@ def checkpoint(request, tmp_path):
     return str(tmp_path / "checkpoint") if request.param == "folder" else f"memory://{tmp_path}"
 
 
-def test_what_was_trained_comes_back_with_its_ledger(tmp_path, rng):
+def test_a_saved_sharded_model_has_its_ledger(tmp_path, rng):
     part = part_of(rng.normal(size=(9, 3)), np.arange(9) % 3, "a\n1\n", "b\n2\n")
     part.ledger["c\n3\n"] = Entry(0, ("not learned: it is empty",))
     save(part, tmp_path / "model")
@@ -55,7 +55,7 @@ def test_what_was_trained_comes_back_with_its_ledger(tmp_path, rng):
     assert dumps(back.learner) == dumps(part.learner)
 
 
-def test_a_file_that_holds_no_learner_is_damaged(tmp_path):
+def test_a_file_without_a_learner_is_damaged(tmp_path):
     empty = ShardedModel(ShardedModel(NearestClassMean()))
     save(empty, tmp_path / "model")
     with pytest.raises(DamagedModel):
@@ -74,7 +74,7 @@ def test_a_shard_in_both_is_never_added_twice(rng):
         whole.merge(ShardedModel(NearestClassMean().fit(X, y), {"b": Entry(9)}, "another job"))
 
 
-def test_a_finished_fit_is_not_done_again(reference, shards, checkpoint):
+def test_a_finished_fit_is_not_repeated(reference, shards, checkpoint):
     first = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
     reference.done.clear()
     again = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
@@ -83,7 +83,7 @@ def test_a_finished_fit_is_not_done_again(reference, shards, checkpoint):
     assert len(CheckpointStore(checkpoint).names()) == 1
 
 
-def test_a_changed_shard_alone_is_read_again(reference, shards, tmp_path):
+def test_only_a_changed_shard_is_read_again(reference, shards, tmp_path):
     checkpoint = str(tmp_path / "checkpoint")
     fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, keep_shards=True)
     np.savez(shards.paths[2], X=shards.X[:5], y=shards.y[:5])
@@ -100,7 +100,7 @@ def test_a_changed_shard_alone_is_read_again(reference, shards, tmp_path):
     assert_equal_statistics(trained.learner, StreamingLDA().fit(X, y))
 
 
-def test_other_parameters_never_find_the_parts_of_these(reference, shards, checkpoint):
+def test_parts_are_not_shared_between_parameters(reference, shards, checkpoint):
     for learner in (StreamingLDA(), StreamingLDA(shrinkage=0.5)):
         reference.done = []
         trained = fit(learner, shards.paths, checkpoint=checkpoint)
@@ -108,7 +108,7 @@ def test_other_parameters_never_find_the_parts_of_these(reference, shards, check
         assert trained.learner.shrinkage == learner.shrinkage
 
 
-def test_a_damaged_part_is_removed_and_made_anew(reference, shards, checkpoint):
+def test_a_damaged_part_is_removed_and_recomputed(reference, shards, checkpoint):
     def interrupt(progress):
         if progress.shards == 10:
             raise KeyboardInterrupt
@@ -122,8 +122,8 @@ def test_a_damaged_part_is_removed_and_made_anew(reference, shards, checkpoint):
     assert_equal_statistics(trained.learner, StreamingLDA().fit(shards.X, shards.y))
 
 
-def test_a_late_task_of_an_earlier_run_does_no_harm(reference, shards, tmp_path):
-    """It finishes the parts this run was about to make, and removes what they were made of."""
+def test_a_late_task_of_a_cancelled_run_does_no_harm(reference, shards, tmp_path):
+    """It finishes parts that this run is about to make, and removes their inputs."""
     checkpoint = str(tmp_path / "checkpoint")
 
     def interrupt(progress):
@@ -153,7 +153,7 @@ def run_beside(engine, job, shards, checkpoint):
     engine.run(job, planned(job.digest, fixed_runs(listed(shards.paths)), stored), lambda _: None)
 
 
-def test_a_part_with_something_missing_is_not_kept(reference, shards, tmp_path):
+def test_an_incomplete_part_is_not_stored(reference, shards, tmp_path):
     checkpoint = str(tmp_path / "checkpoint")
     broken = shards.paths[0]
     whole = Path(broken).read_bytes()
@@ -171,7 +171,7 @@ def test_a_part_with_something_missing_is_not_kept(reference, shards, tmp_path):
     assert_equal_statistics(trained.learner, StreamingLDA().fit(shards.X, shards.y))
 
 
-def test_a_shard_that_is_taken_out_was_never_there(reference, shards, checkpoint):
+def test_unlearning_a_shard_equals_never_having_learned_it(reference, shards, checkpoint):
     trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint, keep_shards=True)
     assert unlearn(trained, shards.paths[7], checkpoint) == [shards.paths[7]]
     rest = np.ones(len(shards.X), dtype=bool)
@@ -182,7 +182,7 @@ def test_a_shard_that_is_taken_out_was_never_there(reference, shards, checkpoint
         unlearn(trained, shards.paths[7], checkpoint)
 
 
-def test_a_supplier_is_taken_out_by_a_pattern_and_erased(reference, tmp_path, monkeypatch):
+def test_shards_are_unlearned_by_a_pattern_and_erased(reference, tmp_path, monkeypatch):
     (tmp_path / "theirs").mkdir()
     (tmp_path / "ours").mkdir()
     ours = write_shards(tmp_path / "ours", 4, seed=1)
@@ -197,7 +197,7 @@ def test_a_supplier_is_taken_out_by_a_pattern_and_erased(reference, tmp_path, mo
     assert len(CheckpointStore(checkpoint).names(SHARDS)) == 4
 
 
-def test_what_was_not_kept_cannot_be_taken_out(reference, shards, checkpoint):
+def test_a_shard_that_was_not_kept_cannot_be_unlearned(reference, shards, checkpoint):
     trained = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
     before = dumps(trained)
     with pytest.raises(NotKept, match="keep_shards"):
@@ -205,7 +205,7 @@ def test_what_was_not_kept_cannot_be_taken_out(reference, shards, checkpoint):
     assert dumps(trained) == before
 
 
-def test_a_shard_that_cannot_be_written_down_ends_the_fit(reference, shards, tmp_path):
+def test_a_part_that_cannot_be_stored_ends_the_fit(reference, shards, tmp_path):
     (tmp_path / "checkpoint").write_text("a file where a folder should be")
     with pytest.raises((CannotWrite, NotADirectoryError)):
         fit(StreamingLDA(), shards.paths, checkpoint=str(tmp_path / "checkpoint"))
@@ -238,11 +238,11 @@ def test_learners_without_an_exact_sum_are_refused(shards):
         fit(ExStream(), shards.paths)
 
 
-def test_the_names_of_folders_are_two():
+def test_a_checkpoint_has_two_folders():
     assert {PARTS, SHARDS} == {"parts", "shards"}
 
 
-def test_a_bad_row_condemns_its_shard(reference, tmp_path):
+def test_a_bad_row_rejects_its_shard(reference, tmp_path):
     X = np.ones((5, 2))
     X[3] = np.nan
     np.savez(tmp_path / "a.npz", X=X, y=np.arange(5) % 2)

@@ -1,4 +1,4 @@
-"""Every learner, in every configuration that changes what it keeps or promises."""
+"""Every learner, in each configuration that changes its state or its promises."""
 
 from everlearn import (
     AutoClassifier,

@@ -95,7 +95,7 @@ class RememberingForgetter(NearestClassMean):
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_a_broken_promise_is_noticed(learner, check):
+def test_a_broken_promise_is_detected(learner, check):
     assert broken(check, check_learner(learner, on_fail="report"))
 
 
@@ -104,7 +104,7 @@ def test_the_first_broken_promise_is_raised_with_its_name():
         check_learner(Sloppy())
 
 
-def test_other_peoples_estimators_can_be_checked():
+def test_estimators_of_other_libraries_can_be_checked():
     results = check_learner(GaussianNB(), on_fail="report")
     assert broken("needs_no_list_of_classes", results)
     results = check_learner(SGDClassifier(random_state=0), on_fail="report")

@@ -1,4 +1,4 @@
-"""Whatever learns in a Memory answers every question, or says which it cannot answer and why."""
+"""Every classifier in a Memory answers every question, or raises a named error with the reason."""
 
 import numpy as np
 import pytest
@@ -90,6 +90,6 @@ def test_a_learner_of_two_labels_is_refused_before_a_third_name_could_wedge_it(t
 
 
 @pytest.mark.parametrize("other", [StreamingPCA(), "RecursiveRLSC"], ids=["transformer", "word"])
-def test_what_is_no_classifier_of_ours_is_refused(tmp_path, other):
+def test_classifiers_of_other_libraries_are_refused(tmp_path, other):
     with pytest.raises(InvalidParameter, match="classifiers"):
         Memory(tmp_path / "memory", classifier=other)

@@ -1,4 +1,4 @@
-"""What a person prints says what it is, in one line."""
+"""The ``repr`` of public objects is one informative line."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_statistics_and_labels(examples):
     assert repr(fading.moments_) == f"<ClassMeans: {faded:g} examples of 3 classes, 4 features>"
 
 
-def test_examples_and_what_became_of_them(examples):
+def test_examples_and_evaluations(examples):
     assert repr(examples) == "<Examples: 30 × 4, 3 classes>"
     run = prequential(NearestClassMean(), examples.X, examples.y)
     assert repr(run) == f"<Run: 30 examples, {run.accuracy:.1%} right>"
@@ -44,7 +44,7 @@ def test_a_memory_and_its_embedder(tmp_path):
     assert repr(client) == "<Client of http://127.0.0.1:8737, shelf>"
 
 
-def test_what_a_memory_reports_of_itself(tmp_path, rng):
+def test_reports_of_a_memory(tmp_path, rng):
     with Memory(tmp_path / "shelf") as memory:
         for name in "abcdefg":
             memory.teach(rng.normal(size=4), name)
@@ -61,7 +61,7 @@ def test_what_a_memory_reports_of_itself(tmp_path, rng):
         assert [line[0] for line in advice] == list("abcdef")
 
 
-def test_a_learner_in_other_clothes():
+def test_a_learner_wrapped_for_river_or_torch():
     pytest.importorskip("river")
     from everlearn.river import OneByOne
 

@@ -1,4 +1,4 @@
-"""Tensors are taken as arrays are, one by one as in batches."""
+"""Tensors are accepted like arrays, one by one and in batches."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ LEARNERS = [NearestClassMean(), RecursiveRLSC()]
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
 @pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "float16", "int64"])
 @pytest.mark.parametrize("grad", [False, True])
-def test_one_by_one_and_in_a_batch_tensors_teach_what_arrays_teach(rng, learner, kind, grad):
+def test_tensors_teach_the_same_as_arrays_one_by_one_and_in_batches(rng, learner, kind, grad):
     dtype = getattr(torch, kind)
     X = torch.tensor(10 * rng.normal(size=(20, 3))).to(dtype)
     if grad and not dtype.is_floating_point:

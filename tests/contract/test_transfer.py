@@ -1,4 +1,4 @@
-"""Every learner of this room keeps scikit-learn's contract and ours."""
+"""Every transfer learner keeps the contract of scikit-learn and ours."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Asked from one thread while another teaches: every answer is one the learner had at some time."""
+"""One thread asks while another teaches: every answer is that of some complete state."""
 
 import sys
 import threading
@@ -36,7 +36,7 @@ def eager_threads():
 
 
 def a_stream(rng):
-    """A start, batches that move every mean and bring new classes, and a question."""
+    """A first batch, batches that move every mean and add classes, and a question."""
     batches = []
     for step in range(25):
         names = rng.integers(0, 3 + step // 4, size=4)
@@ -86,7 +86,7 @@ def test_no_answer_comes_from_the_middle_of_a_change(rng, eager_threads, learner
         assert gap < 1e-6
 
 
-def test_two_learners_merged_into_each_other_wait_for_neither(rng):
+def test_merging_two_learners_into_each_other_does_not_deadlock(rng):
     one = NearestClassMean().fit(rng.normal(size=(4, 3)), [0, 1, 0, 1])
     other = NearestClassMean().fit(rng.normal(size=(4, 3)), [0, 1, 0, 1])
     threads = [

@@ -1,4 +1,4 @@
-"""What the tests of networks share; without torch each of their files says that it is left out."""
+"""Shared by the tests of networks, which are skipped without torch."""
 
 from importlib.util import find_spec
 

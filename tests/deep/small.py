@@ -13,7 +13,7 @@ SIZE = 12
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Small work on a busy machine waits for its threads longer than it works."""
+    """With several threads, small work on a busy machine mostly waits for them."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -21,7 +21,7 @@ def one_thread():
 
 
 def striped(n_per_class: int, n_classes: int = 3, seed: int = 0):
-    """Noise with stripes: each class has its own direction and colour, each picture its phase."""
+    """Noise with stripes: a direction and colour per class, a phase per picture."""
     rng = np.random.default_rng(seed)
     rows, columns = np.mgrid[0:SIZE, 0:SIZE]
     pictures, labels = [], []

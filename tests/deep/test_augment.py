@@ -1,4 +1,4 @@
-"""Augmentation: each picture that comes out is one that the rules allow."""
+"""Augmentation: every augmented picture is one that the settings allow."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def drawn(how, shown=None, seed=0):
     return augmented(shown, how, NONE, ONE, generator).permute(0, 2, 3, 1)
 
 
-def test_nothing_asked_is_normalisation_alone():
+def test_without_augmentation_pictures_are_only_normalised():
     shown = pictures()
     generator = torch.Generator().manual_seed(0)
     expected = (shown.double() - MEAN) / SCALE
@@ -54,7 +54,7 @@ def test_crops_are_windows_of_the_mirrored_picture():
     assert len(places) > 12, "crops hardly move"
 
 
-def test_mirror_turns_about_half_of_the_pictures():
+def test_mirror_flips_about_half_of_the_pictures():
     shown = pictures(n=400)
     found = drawn(Augmentation(mirror=True), shown)
     turned = (found == shown.flip(2)).flatten(1).all(1)

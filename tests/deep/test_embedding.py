@@ -1,4 +1,4 @@
-"""One network, four ways to ask it: as an array, picture by picture, from a file, as ONNX."""
+"""One network used in four ways: arrays, single pictures, a file, ONNX."""
 
 import pytest
 
@@ -82,8 +82,8 @@ def test_streaming_network_teaches_the_learner_the_networks_vectors(embedder, st
 
 
 @pytest.mark.parametrize("how", ["last block", "low rank"])
-def test_adapting_changes_what_it_says_and_nothing_else(embedder, how):
-    """Without a held-out share the result is taken; the network given stays as it was."""
+def test_adapting_changes_the_vectors_and_not_the_given_network(embedder, how):
+    """Without held-out pictures the result is always used; the given network is unchanged."""
     pictures, labels = striped(12, n_classes=4, seed=3)
     before = {key: value.clone() for key, value in embedder.network.state_dict().items()}
     recipe = quick(epochs=2, learning_rate=0.01)
@@ -103,13 +103,13 @@ def test_adapting_changes_what_it_says_and_nothing_else(embedder, how):
     assert adapted.name != embedder.name
 
 
-def test_adapting_that_does_not_help_gives_the_network_back(embedder, stripes):
+def test_adapting_without_gain_returns_the_original_network(embedder, stripes):
     noise = np.random.default_rng(0).integers(0, 256, (40, SIZE, SIZE, 3), dtype=np.uint8)
     recipe = quick(epochs=1, learning_rate=1e-12)
     assert adapt(embedder, noise, [0, 1] * 20, recipe=recipe) is embedder
 
 
-def test_low_rank_parts_begin_at_nothing_and_know_their_last_block():
+def test_low_rank_parts_start_at_zero_and_find_the_last_block():
     weight = tiny().layer1[0].conv1.weight.detach()
     assert (LowRank(weight, 3)(weight) == weight).all()
     network = ResNet18(width=4)
@@ -136,7 +136,7 @@ def test_low_rank_parts_begin_at_nothing_and_know_their_last_block():
         lambda d, a: a.update(extra=np.zeros(2)),
     ],
 )
-def test_a_file_with_other_contents_and_the_right_digest_is_named(embedder, tmp_path, forge):
+def test_other_contents_with_a_valid_digest_raise_a_named_error(embedder, tmp_path, forge):
     file = tmp_path / "network.safetensors"
     save_embedder(embedder, file)
     kind, description, arrays = load_arrays(file)

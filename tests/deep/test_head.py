@@ -27,7 +27,7 @@ LABELS = np.array(["cup", "pen", "key"] * 20)
 
 
 @pytest.mark.parametrize("kind", LINEAR)
-def test_it_answers_as_its_learner_does(features, kind):
+def test_it_answers_like_its_learner(features, kind):
     head = LearnerHead(kind()).double()
     head.learn(features[:30], LABELS[:30])
     for part in (slice(30, 45), slice(45, 60)):  # W is read anew after each teaching
@@ -38,7 +38,7 @@ def test_it_answers_as_its_learner_does(features, kind):
         assert head.predict(features).tolist() == expected.predict(features.numpy()).tolist()
 
 
-def test_a_class_may_come_at_any_time_and_numbers_are_labels(features):
+def test_new_classes_may_come_at_any_time_and_integers_are_labels(features):
     head = LearnerHead(StreamingLDA()).learn(features[:20].float(), torch.arange(20) % 2)
     assert head(features.float()).shape == (60, 2)
     head.learn(features[20:21].float() + 9, torch.tensor([7]))
@@ -46,7 +46,7 @@ def test_a_class_may_come_at_any_time_and_numbers_are_labels(features):
     assert list(head.parameters()) == []
 
 
-def test_gradients_reach_what_made_the_features(features):
+def test_gradients_flow_to_the_layers_before(features):
     layer = torch.nn.Linear(6, 4).double()
     with torch.no_grad():
         head = LearnerHead(RecursiveRLSC()).double().learn(layer(features), LABELS)
@@ -63,7 +63,7 @@ def test_gradients_reach_what_made_the_features(features):
     assert float(layer.weight.grad[0, 0]) == pytest.approx(quotient, rel=1e-5)
 
 
-def test_it_is_kept_with_the_network_it_ends(features):
+def test_state_dict_contains_the_learner(features):
     network = torch.nn.Sequential(torch.nn.Linear(6, 6), LearnerHead(StreamingLDA())).double()
     with torch.no_grad():
         network[1].learn(network[0](features), LABELS)
@@ -79,7 +79,7 @@ def test_it_is_kept_with_the_network_it_ends(features):
     assert repr(other[1]) == "LearnerHead(StreamingLDA())"
 
 
-def test_half_precision_and_what_is_not_linear(features):
+def test_half_precision_works_and_nonlinear_learners_are_refused(features):
     half = features.to(torch.bfloat16)
     head = LearnerHead(NearestClassMean()).learn(half, LABELS)
     assert head(half).dtype == torch.bfloat16

@@ -26,7 +26,7 @@ from everlearn.errors import InvalidParameter, WrongShape
         # torchvision's published totals less their output layers (1,000 × 512 or 1,280, and bias).
         (ResNet18("imagenet"), 11_689_512 - 513_000, 512),
         (MobileNetV2("imagenet"), 3_504_872 - 1_281_000, 1280),
-        # The small stem: 3 × 3 filters instead of 7 × 7, nothing else.
+        # The small stem has 3 × 3 filters instead of 7 × 7.
         (ResNet18("small"), 11_689_512 - 513_000 - 3 * 64 * (49 - 9), 512),
         (MobileNetV2("small"), 3_504_872 - 1_281_000, 1280),
     ],
@@ -45,7 +45,7 @@ def test_small_stem_keeps_the_resolution_at_the_start():
         assert network.maxpool(network.conv1(picture)).shape[-1] == side
 
 
-def test_last_stages_are_the_roots_of_each_stage_at_length_one():
+def test_last_stages_are_square_roots_of_each_stage_at_unit_length():
     network = ResNet18(width=4).eval()
     pictures = torch.rand(3, 3, 16, 16)
     maps = torch.relu(network.bn1(network.conv1(pictures)))
@@ -64,7 +64,7 @@ def test_last_stages_are_the_roots_of_each_stage_at_length_one():
         LastStages(nn.Identity())
 
 
-def test_last_stages_can_be_trained_through_where_a_map_is_empty():
+def test_last_stages_have_gradients_for_empty_maps():
     network = ResNet18(width=4)
     nn.init.zeros_(network.layer4[1].bn2.weight)
     nn.init.zeros_(network.layer4[0].bn2.weight)
@@ -89,7 +89,7 @@ def test_bottleneck_is_linear_and_adds_only_where_shapes_agree():
     assert not InvertedResidual(8, 8, 2, 6).adds
 
 
-def test_named_network_depends_on_its_seed_alone():
+def test_a_named_network_depends_only_on_its_seed():
     torch.manual_seed(1)
     first = named_network("mobilenetv2-half", seed=3).state_dict()
     after = torch.rand(1)
@@ -99,7 +99,7 @@ def test_named_network_depends_on_its_seed_alone():
     assert all(torch.equal(first[key], again[key]) for key in first)
 
 
-def test_fingerprint_tells_shapes_not_weights():
+def test_a_fingerprint_depends_on_shapes_not_weights():
     assert fingerprint(ResNet18(width=4)) == fingerprint(ResNet18(width=4))
     assert fingerprint(ResNet18(width=4)) != fingerprint(ResNet18(width=8))
 

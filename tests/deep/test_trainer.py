@@ -31,7 +31,7 @@ def trainer(**settings):
     return BaseTrainer(tiny(), **(values | settings))
 
 
-def test_learns_what_pixels_do_not_show():
+def test_it_learns_what_mean_pixels_do_not_show():
     """Stripes with random phases have the same mean picture, so only a network tells them apart."""
     pictures, labels = striped(24)
     trained = trainer(recipe=quick(epochs=20)).train(pictures, labels)
@@ -106,7 +106,7 @@ def test_checkpoint_of_another_training_is_refused(tmp_path, stripes):
         lambda d, a: a.update({k: np.full_like(a[k], np.nan) for k in list(a)[:1]}),
     ],
 )
-def test_a_forged_checkpoint_is_named(tmp_path, stripes, forge):
+def test_a_forged_checkpoint_raises_a_named_error(tmp_path, stripes, forge):
     file = tmp_path / "run.training"
     one = quick(epochs=1)
     trainer(checkpoint=file, recipe=one).train(*stripes)
@@ -126,7 +126,7 @@ def test_patience_ends_training_and_the_best_weights_are_kept(stripes):
     assert max(scores) not in scores[-3:]
 
 
-def test_bad_input_is_named(stripes):
+def test_bad_input_raises_a_named_error(stripes):
     pictures, labels = stripes
     with pytest.raises(TooFewClasses, match="one class, 0"):
         trainer().train(pictures[:9], labels[:9])
@@ -157,7 +157,7 @@ def test_out_of_memory_says_what_to_try(stripes):
         BaseTrainer(Hungry(), size=SIZE, recipe=quick(), held_out=0.0, device="cpu").train(*stripes)
 
 
-def test_folders_arrays_and_loaders_hold_the_same_pictures(tmp_path, stripes):
+def test_folders_arrays_and_loaders_give_the_same_pictures(tmp_path, stripes):
     pictures, labels = stripes
     for number, (picture, label) in enumerate(zip(pictures, labels, strict=True)):
         (tmp_path / f"kind {label}").mkdir(exist_ok=True)
@@ -191,7 +191,7 @@ def test_train_base_gives_an_embedder(stripes):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 def test_a_recorded_step_gives_the_gradients_of_the_step_itself():
-    """On a GPU, steps of networks known by name are played back; the last batch is smaller."""
+    """On a GPU, steps of named networks are replayed; the last batch is smaller."""
     from everlearn.deep.captured import CapturedStep
     from everlearn.deep.descent import Shown, classifier_over, on_device, precision
 

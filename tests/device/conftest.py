@@ -13,7 +13,7 @@ def kind(request) -> Kind:
 
 @pytest.fixture
 def examples(rng) -> tuple[np.ndarray, np.ndarray]:
-    """Unbalanced classes, far from zero and of unlike size, taught in no order."""
+    """Unbalanced classes, far from zero and of different scale, in random order."""
     names = np.array(["pear", "fig", "apple", "kiwi", "lime"])
     slots = rng.permutation(np.repeat(np.arange(5), [60, 40, 20, 8, 3]))
     centres = 100.0 + 2.0 * rng.normal(size=(5, 6))

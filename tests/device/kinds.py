@@ -1,4 +1,4 @@
-"""Kinds of arrays that learners take, each with a way to make one and to device a learner.
+"""Kinds of arrays that learners accept, with functions to make one and to move a learner.
 
 ``strict`` is array-api-strict on a device that numpy cannot read, which finds what only numpy
 allows. ``torch`` computes with torch on the CPU, as it would on a GPU. ``cuda`` and ``cupy`` run
@@ -22,7 +22,7 @@ class Kind:
     device: object
 
     def on_device(self, learner: Any) -> Any:
-        """A learner that computes in the kind's device, whatever it is given."""
+        """A learner that always computes on the device of this kind."""
         return learner.to(self.device)
 
 

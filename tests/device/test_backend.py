@@ -1,4 +1,4 @@
-"""Learners over numpy, torch, CuPy and a strict array API: the same truth, the same answers."""
+"""Learners over numpy, torch, CuPy and a strict array API: the same statistics and answers."""
 
 import copy
 import io
@@ -65,7 +65,7 @@ def close(found, expected, tolerance=1e-9):
 
 
 def same(there, host, X, kind, tolerance=1e-9):
-    """The same answers about the caller's arrays and about numpy's."""
+    """Require the same answers for arrays of this kind and for numpy's."""
     rows = kind.make(X)
     assert there.classes_.tolist() == host.classes_.tolist()
     assert there.predict(rows).tolist() == host.predict(X).tolist()
@@ -79,7 +79,7 @@ def same(there, host, X, kind, tolerance=1e-9):
     close(there.decision_function(X), host.decision_function(X), tolerance)
 
 
-def test_taught_and_asked_there_it_is_as_on_the_host(kind, learner, examples):
+def test_results_on_a_device_equal_those_on_the_host(kind, learner, examples):
     X, y = examples
     host = copy.deepcopy(learner).fit(X[:70], y[:70]).partial_fit(X[70:], y[70:])
     there = kind.on_device(learner).fit(kind.make(X[:70]), y[:70])
@@ -92,7 +92,7 @@ def test_taught_and_asked_there_it_is_as_on_the_host(kind, learner, examples):
     assert there.predict_one(kind.make(X[3]), among=among) in among
 
 
-def test_single_examples_are_followed_there(kind, exact, examples):
+def test_single_examples_after_batches_on_a_device(kind, exact, examples):
     X, y = examples
     host = copy.deepcopy(exact)
     there = kind.on_device(exact)
@@ -105,7 +105,7 @@ def test_single_examples_are_followed_there(kind, exact, examples):
     same(there, host, X, kind)
 
 
-def test_rows_of_the_host_are_brought_to_a_learner_that_was_sent(kind, learner, examples, tmp_path):
+def test_host_rows_are_copied_to_the_device_of_a_learner(kind, learner, examples, tmp_path):
     X, y = examples
     np.save(tmp_path / "rows.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
@@ -121,7 +121,7 @@ def test_rows_of_the_host_are_brought_to_a_learner_that_was_sent(kind, learner, 
     close(scores, host.decision_function(X))
 
 
-def test_batches_of_an_iterator_are_learned_all_or_none(kind, exact, examples):
+def test_an_iterator_of_batches_is_learned_atomically(kind, exact, examples):
     X, y = examples
     host = copy.deepcopy(exact).fit(X, y)
     parts = [slice(0, 50), slice(50, 90), slice(90, len(X))]
@@ -136,7 +136,7 @@ def test_batches_of_an_iterator_are_learned_all_or_none(kind, exact, examples):
     same(there, host, X, kind)
 
 
-def test_weights_count_and_zero_brings_no_class(kind, exact, examples, rng):
+def test_weights_count_and_weight_zero_creates_no_class(kind, exact, examples, rng):
     X, y = examples
     weights = rng.integers(0, 3, len(X)).astype(float)
     weights[y == "kiwi"] = 0.0
@@ -146,7 +146,7 @@ def test_weights_count_and_zero_brings_no_class(kind, exact, examples, rng):
     same(there, host, X, kind)
 
 
-def test_models_are_merged_forgotten_and_saved_across_kinds(kind, exact, examples, tmp_path):
+def test_models_of_different_devices_merge_forget_and_save(kind, exact, examples, tmp_path):
     X, y = examples
     host = copy.deepcopy(exact).fit(X, y)
     first = kind.on_device(copy.deepcopy(exact)).fit(kind.make(X[:60]), y[:60])
@@ -174,7 +174,7 @@ def test_models_are_merged_forgotten_and_saved_across_kinds(kind, exact, example
     same(there, host, X, kind)
 
 
-def test_bad_input_is_named_and_changes_nothing(kind, learner, examples):
+def test_bad_input_raises_a_named_error_and_changes_nothing(kind, learner, examples):
     X, y = examples
     there = kind.on_device(learner).fit(kind.make(X), y)
     before = as_numpy(there.decision_function(kind.make(X)))
@@ -232,7 +232,7 @@ def test_forgetting_what_was_never_learned_changes_nothing(kind, examples):
     np.testing.assert_array_equal(there.decision_function(X), before)
 
 
-def test_what_only_the_host_keeps_is_kept_there_and_cannot_be_sent_away(kind, examples):
+def test_statistics_only_on_the_host_stay_there_and_to_is_refused(kind, examples):
     X, y = examples
     for learner in (
         StreamingLDA(half_life=50.0),
@@ -248,7 +248,7 @@ def test_what_only_the_host_keeps_is_kept_there_and_cannot_be_sent_away(kind, ex
         close(scores, host.decision_function(X))
 
 
-def test_offsets_and_distances_do_not_eat_the_digits(kind, rng):
+def test_offsets_and_distances_lose_no_precision(kind, rng):
     slots = np.arange(400) % 4
     noise = rng.normal(size=(400, 5))
     far = noise + 1e6 + 1e5 * slots[:, None]
@@ -270,7 +270,7 @@ def test_a_copy_has_statistics_of_its_own(kind, exact, examples):
     np.testing.assert_array_equal(there.decision_function(X), before)
 
 
-def test_what_moves_home_and_away_again_is_one_learner(kind, exact, examples):
+def test_moving_between_host_and_device_changes_nothing(kind, exact, examples):
     X, y = examples
     host = copy.deepcopy(exact)
     there = kind.on_device(exact)
@@ -285,7 +285,7 @@ def test_what_moves_home_and_away_again_is_one_learner(kind, exact, examples):
     same(there.to(kind.device), host, X, kind)
 
 
-def test_there_is_no_such_device():
+def test_an_unknown_device_raises_a_named_error():
     with pytest.raises(InvalidParameter, match="device"):
         StreamingLDA().to(3.5)
     assert StreamingLDA().to("cpu")._sent_to is None

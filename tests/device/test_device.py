@@ -32,7 +32,7 @@ def transformer(request):
     return type(kind)(**kind.get_params())
 
 
-def test_what_comes_out_lies_where_what_came_in_lay(kind, transformer, examples):
+def test_outputs_are_on_the_device_of_the_input(kind, transformer, examples):
     X, y = examples
     host = type(transformer)(**transformer.get_params()).fit(X, y)
     rows = kind.make(X)
@@ -45,7 +45,7 @@ def test_what_comes_out_lies_where_what_came_in_lay(kind, transformer, examples)
     assert np.abs(transformer.transform(X) - expected).max() <= 1e-9 * np.abs(expected).max()
 
 
-def test_bad_rows_are_named(kind, transformer, examples):
+def test_bad_rows_raise_a_named_error(kind, transformer, examples):
     X, y = examples
     transformer.fit(kind.make(X), y)
     bad = X.copy()
@@ -56,7 +56,7 @@ def test_bad_rows_are_named(kind, transformer, examples):
         transformer.transform(kind.make(X[:, :4]))
 
 
-def test_images_are_put_together_where_their_coefficients_are(kind, examples):
+def test_images_are_reconstructed_on_the_device_of_their_coefficients(kind, examples):
     X, _ = examples
     pca = StreamingPCA(n_components=3).fit(X)
     there = kind.make(X)
@@ -67,7 +67,7 @@ def test_images_are_put_together_where_their_coefficients_are(kind, examples):
     np.testing.assert_allclose(as_numpy(errors), pca.reconstruction_error(X), rtol=1e-7)
 
 
-def test_a_pipeline_whose_transformer_learns_takes_rows_from_anywhere(kind, examples):
+def test_a_pipeline_with_a_learning_transformer_accepts_rows_on_any_device(kind, examples):
     X, y = examples
 
     def chain():

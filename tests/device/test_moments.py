@@ -1,4 +1,4 @@
-"""Moments on a device, against sums written down plainly, for any grouping of the examples."""
+"""Moments on a device against naive sums, for any grouping of the examples."""
 
 from itertools import pairwise
 
@@ -86,7 +86,7 @@ def test_the_sample_of_rows_on_a_device_is_that_of_the_host(slots, size, name, s
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-5, 20), min_size=1, max_size=60), st.sampled_from(["i8", "u1", "i2"]))
-def test_labels_are_looked_up_as_they_are_sorted(values, dtype):
+def test_label_lookup_agrees_with_sorting(values, dtype):
     column = np.abs(values).astype(dtype) if dtype == "u1" else np.array(values, dtype=dtype)
     expected = _distinct(column)
     with pytest.MonkeyPatch.context() as patch:
@@ -103,7 +103,7 @@ def test_labels_are_looked_up_as_they_are_sorted(values, dtype):
 
 @pytest.mark.parametrize("learner", [NearestClassMean, StreamingLDA, RecursiveRLSC])
 def test_as_many_classes_as_rows_are_learned_in_few_blocks(kind, rng, learner, monkeypatch):
-    """Sums by class take no room for every pair of a row and a class on torch."""
+    """On torch, sums by class allocate no array of rows × classes."""
     from everlearn.device import device as module
 
     monkeypatch.setattr(module, "BLOCK_NUMBERS", 4096)

@@ -1,4 +1,4 @@
-"""What torch brings: gradients, bfloat16, loaders, and modes that must not leak into a learner."""
+"""Torch in particular: gradients, bfloat16, loaders, and inference mode."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_a_loader_is_an_iterator_of_batches(device, rng):
     np.testing.assert_allclose(plain.decision_function(X), host.decision_function(X), rtol=1e-9)
 
 
-def test_what_has_no_numbers_to_compute_with_says_so(device, rng):
+def test_tensors_without_usable_numbers_raise_a_named_error(device, rng):
     X = torch.tensor(rng.normal(size=(20, 4)), device=device)
     with pytest.raises(WrongKind, match="meta"):
         StreamingLDA().fit(X.to("meta"), np.arange(20) % 2)
@@ -72,7 +72,7 @@ def test_what_has_no_numbers_to_compute_with_says_so(device, rng):
         StreamingLDA().to(device).fit(X.to_sparse(), np.arange(20) % 2)
 
 
-def test_the_callers_rows_stay_as_they_are(device, rng):
+def test_the_rows_of_the_caller_are_not_changed(device, rng):
     rows = torch.tensor(rng.normal(size=(30, 4)), device=device)
     before = rows.clone()
     learner = taught(device, rows, np.arange(30) % 3)
@@ -86,7 +86,7 @@ def test_the_callers_rows_stay_as_they_are(device, rng):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("pinned", [False, True])
-def test_rows_staged_through_pinned_buffers_arrive_whole(rng, monkeypatch, tmp_path, pinned):
+def test_rows_copied_through_pinned_buffers_are_complete(rng, monkeypatch, tmp_path, pinned):
     monkeypatch.setattr("everlearn.device.device.BLOCK_NUMBERS", 7_000)
     monkeypatch.setattr("everlearn.device.torch_device.FEW_NUMBERS", 0)
     X, y = rng.normal(size=(5_000, 6)).astype(np.float32), rng.integers(0, 9, 5_000)

@@ -1,4 +1,4 @@
-"""An environment with exactly the extras a page names, made of links to what is installed here.
+"""An environment with exactly the extras a page names, made of links to installed packages.
 
 A reader who installs what a page says has these packages and no others. ``Environment`` links them
 into a folder; a Python started with ``-S`` and this folder on its path sees nothing else.
@@ -83,7 +83,7 @@ def _of(distribution: importlib.metadata.Distribution, extras: set[str]) -> list
 
 
 class Environment:
-    """A folder of links, which is all that a Python sees beside its own library."""
+    """A folder of links: the only packages that a Python sees beside its standard library."""
 
     def __init__(self, wanted: list[str], folder: Path) -> None:
         self.folder = folder

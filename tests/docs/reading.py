@@ -1,4 +1,4 @@
-"""Commands that a test cannot run are read: is there such a command, option or file?"""
+"""Checks commands that a test cannot run: the command, its options and its files must exist."""
 
 import ast
 import importlib
@@ -31,14 +31,14 @@ def words(command: str) -> list[str]:
 
 
 def runnable(command: str) -> bool:
-    """Whether it is ours, ends by itself, and soon."""
+    """Whether it is a command of ours that ends by itself, and soon."""
     program, *rest = words(command) or [""]
     called = [word for word in rest if not word.startswith("-")]
     return program == "everlearn" and not NEVER_ENDING.union(HOURS).intersection(called[:1])
 
 
 def complete(command: str) -> bool:
-    """Whether it could be typed as it stands: ``everlearn ask`` alone names the command."""
+    """Whether it is complete: ``everlearn ask`` alone only names the command."""
     context = click.Context(app, info_name="everlearn", **app.context_settings)
     _, left, _ = app.make_parser(context).parse_args(words(command)[1:])
     if not left:

@@ -1,4 +1,4 @@
-"""The exported file, asked without everlearn, against ``ask``."""
+"""The exported file, used without everlearn, against ``ask``."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What is deployed: nobody's rights, and figures that the service has."""
+"""Deployment files: minimal rights, and metrics that exist."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def test_a_fleet_is_a_database_three_replicas_and_a_proxy():
     assert ":" not in services["replica"]["environment"]["EVERLEARN_MEMORY"].split("//")[1]
 
 
-def test_the_service_has_no_rights_it_does_not_need():
+def test_the_service_has_no_unnecessary_rights():
     service = read("compose.yml")["services"]["everlearn"]
     assert service["read_only"]
     assert service["cap_drop"] == ["ALL"]
@@ -56,7 +56,7 @@ def test_images_have_one_base_that_cannot_change():
         assert set(re.findall(r"^FROM (\S+)", file.read_text(), re.M)) == {"${BASE}"}
 
 
-def test_images_list_what_they_consist_of(tmp_path):
+def test_images_contain_an_sbom(tmp_path):
     (command,) = {
         re.search(r"(/opt/sbom/bin/cyclonedx-py .*)", file.read_text())[1] for file in IMAGES
     }
@@ -70,7 +70,7 @@ def test_images_list_what_they_consist_of(tmp_path):
     assert [(part["name"], part["version"]) for part in listed["components"]] == [("cup", "1.0")]
 
 
-def test_files_that_are_mounted_are_there():
+def test_mounted_files_exist():
     for service in read("compose.yml")["services"].values():
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
@@ -81,7 +81,7 @@ ADDON = ROOT / "deploy" / "home-assistant"
 
 
 class TestHomeAssistant:
-    """The add-on's folder: settings that fit their schema, and a command that can be read."""
+    """The add-on's folder: settings that match their schema, and a valid command."""
 
     def test_every_setting_has_a_schema(self):
         yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
@@ -105,14 +105,14 @@ class TestHomeAssistant:
 
 
 def expressions():
-    """What Prometheus is asked for by the board and by the alerts."""
+    """The Prometheus queries of the dashboard and of the alerts."""
     board = json.loads((DEPLOY / "grafana" / "everlearn.json").read_text("utf-8"))
     rules = read("alerts.yml")["groups"][0]["rules"]
     found = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     return [*found, *(rule["expr"] for rule in rules)]
 
 
-def test_boards_and_alerts_ask_for_figures_that_the_service_gives(tmp_path):
+def test_dashboards_and_alerts_use_existing_metrics(tmp_path):
     pytest.importorskip("fastapi", reason="fastapi is not installed: everlearn[serve]")
     from starlette.testclient import TestClient
 

@@ -3,7 +3,7 @@
 from examples.evaluate_any_estimator import ESTIMATORS, compare
 
 
-def test_estimators_of_any_make_are_compared():
+def test_estimators_of_several_libraries_are_compared():
     rows = {row["estimator"]: row for row in compare().rows}
     assert list(rows) == list(ESTIMATORS)
     assert all(row["rejected"] == 0 and row["examples"] == 1200 for row in rows.values())

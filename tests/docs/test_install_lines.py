@@ -21,24 +21,24 @@ really = pytest.mark.skipif(
 
 
 def lines() -> list[str]:
-    """Every different install line of ours with an extra, as somebody would type it."""
+    """Every distinct install line with an extra, as it would be typed."""
     return sorted({m[0] for page in pages() for m in EXTRAS.finditer(page.read_text("utf-8"))})
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_page_says_the_same(page):
+def test_every_page_uses_the_same_install_lines(page):
     text = page.read_text("utf-8")
     assert rewritten(text) == text, "run python scripts/install_lines.py"
 
 
-def test_the_switch_goes_both_ways():
+def test_install_lines_switch_between_index_and_clone():
     text = "pip install '.[cli]' and pip install . ./papers"
     other = rewritten(text, published=True)
     assert other == "pip install 'everlearn[cli]' and pip install everlearn-papers"
     assert rewritten(other, published=False) == text
 
 
-def test_the_readme_leads_with_what_works():
+def test_the_readme_starts_with_install_lines_that_work():
     text = (ROOT / "README.md").read_text("utf-8")
     first = re.search(r"```console\n\$ (.+)", text)
     assert first is not None
@@ -89,7 +89,7 @@ def test_the_first_line_is_enough_to_teach_and_ask(environment, tmp_path):
 
 
 @really
-def test_the_line_for_mqtt_brings_the_service_too(environment):
+def test_the_install_line_for_mqtt_includes_the_service(environment):
     """Torch and the engines of a cluster are large: their lines are only read."""
     line = next(line for line in lines() if EXTRAS.search(line)[1] == "mqtt")
     install(environment, line, "--quiet")
@@ -121,7 +121,7 @@ def test_the_lines_of_uvx_and_pipx_work(environment, tmp_path):
     subprocess.run([tmp_path / "bin" / "everlearn", "--version"], env=bare(), check=True)
 
 
-def test_the_first_page_is_short_and_its_film_too():
+def test_the_first_page_and_its_film_are_short():
     from PIL import Image
 
     readme = (ROOT / "README.md").read_text("utf-8")
@@ -138,7 +138,7 @@ def test_the_first_page_is_short_and_its_film_too():
     assert lasting <= 20_000
 
 
-def test_the_badges_say_what_is_true():
+def test_badges_state_measured_facts():
     readme = (ROOT / "README.md").read_text("utf-8")
     for name, halves in facts().items():
         drawing = ROOT / "docs" / "images" / name

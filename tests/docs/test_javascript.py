@@ -56,7 +56,7 @@ try {
 
 
 def test_the_page_speaks_of_what_the_file_has():
-    """Where node or its package is missing, at least every name on the page is right."""
+    """Without node, at least the names on the page are checked."""
     (code,) = (block.code for block in blocks(PAGE) if block.language == "javascript")
     assert re.search(
         r"\{ name, probabilities, unknown \} = await session.run\(\{ pixels \}\)", code
@@ -107,7 +107,7 @@ def require_the_same(answers, expected):
         assert np.allclose(answer["probabilities"], shares, atol=2e-3)
 
 
-def test_node_answers_as_python_does(things, pictures):
+def test_node_gives_the_same_answers_as_python(things, pictures):
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
     folder, expected = things
@@ -130,8 +130,8 @@ def test_node_answers_as_python_does(things, pictures):
     require_the_same(json.loads(done.stdout), expected)
 
 
-def test_a_browser_answers_as_python_does(things, pictures):
-    """The page's code as it stands, in Chromium, asked about elements of a page."""
+def test_a_browser_gives_the_same_answers_as_python(things, pictures):
+    """The code of the page, unchanged, in Chromium."""
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM.exists():
         pytest.skip("chromium is not installed")

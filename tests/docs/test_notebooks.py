@@ -1,4 +1,4 @@
-"""The examples that are notebooks (``# %%``) run from top to bottom, and say what they promise."""
+"""The notebook examples (``# %%``) run from top to bottom and print what they promise."""
 
 import ast
 import re
@@ -63,13 +63,13 @@ def test_faces_are_repaired(tmp_path, monkeypatch, capsys):
     assert after < before / 3
 
 
-def test_a_tree_is_looked_into(tmp_path, monkeypatch, capsys):
+def test_the_inside_of_a_tree(tmp_path, monkeypatch, capsys):
     told = printed("inside_a_tree", tmp_path, monkeypatch, capsys)
     assert "depth 0: 300 examples" in told
     assert "a six is now 6" in told
 
 
-def test_sites_add_up(tmp_path, monkeypatch, capsys):
+def test_statistics_of_sites_add_up(tmp_path, monkeypatch, capsys):
     told = printed("federated_round", tmp_path, monkeypatch, capsys)
     gaps = [float(gap) for gap in re.findall(r": (\d(?:\.\d+)?e[-+]\d+)", told)]
     assert len(gaps) == 2
@@ -84,7 +84,7 @@ def test_a_person_is_forgotten(tmp_path, monkeypatch, capsys):
     assert "every byte checked: 12 teachings and 12 log entries are as they were" in told
 
 
-def test_a_torch_network_sees(tmp_path, monkeypatch, capsys):
+def test_a_torch_network_as_embedder(tmp_path, monkeypatch, capsys):
     told = printed("torch_eye", tmp_path, monkeypatch, capsys)
     assert float(re.search(r"saw: (\S+)%", told)[1]) > 80
 

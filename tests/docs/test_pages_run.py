@@ -126,7 +126,7 @@ def runner(environments):
 
 
 def steps_of(page: Path, template: dict[str, str]) -> list[dict[str, object]]:
-    """What of the page is run; what cannot be is read here."""
+    """The steps of a page that are run; the others are checked here."""
     found: list[dict[str, object]] = []
     compared = have_photographs()
     for block in blocks(page):
@@ -151,7 +151,7 @@ def steps_of(page: Path, template: dict[str, str]) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_block_says_what_it_is(page):
+def test_every_block_states_its_language(page):
     for block in blocks(page):
         assert block.language in LANGUAGES, (
             f"{named(page)}, line {block.line}: what is a {block.language!r} block? "
@@ -178,8 +178,8 @@ def test_every_block_and_command_runs(page, tmp_path, template, environments, ru
     assert status == 0, f"{named(page)}, with {named_on(page)}:\n{printed[-4000:]}"
 
 
-def test_what_a_page_does_not_install_it_cannot_use(tmp_path, environments, runner):
-    """Plots are not in [cli]: a page that draws one has to name the extra."""
+def test_a_page_can_use_only_packages_it_installs(tmp_path, environments, runner):
+    """Plots are not in [cli], so a page that draws one must name the extra."""
     page = tmp_path / "page.md"
     page.write_text("`pip install '.[cli]'`", encoding="utf-8")
     assert "matplotlib" not in closure(named_on(page))
@@ -191,7 +191,7 @@ def test_what_a_page_does_not_install_it_cannot_use(tmp_path, environments, runn
     assert "No module named 'matplotlib'" in printed
 
 
-def test_output_that_differs_is_noticed(tmp_path, template, environments, runner):
+def test_different_output_is_detected(tmp_path, template, environments, runner):
     environment = environments(["everlearn[cli]"])
     asked = {"command": "everlearn names", "arguments": ["names"]} | template
     for shown, works in ((["nothing"], False), ([], True)):
@@ -200,7 +200,7 @@ def test_output_that_differs_is_noticed(tmp_path, template, environments, runner
         assert (status == 0) is works, printed
 
 
-def test_a_command_that_does_not_exist_is_noticed():
+def test_an_unknown_command_is_detected():
     for wrong in (
         "everlearn tech photos/",
         "everlearn ask --remembr new.jpg",

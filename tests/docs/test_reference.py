@@ -1,4 +1,4 @@
-"""Every public name says what it takes, what it costs, what it promises, and shows it."""
+"""Every public name documents its parameters, cost and promises, and has an example."""
 
 import dataclasses
 import importlib
@@ -13,7 +13,7 @@ from tests.docs.blocks import ROOT
 
 
 @pytest.mark.parametrize("name", everlearn.__all__)
-def test_a_public_name_says_everything(name):
+def test_a_public_name_is_fully_documented(name):
     thing = getattr(everlearn, name)
     text = inspect.getdoc(thing)
     taken = [word for word in inspect.signature(thing).parameters if word not in ("self", "args")]

@@ -1,4 +1,4 @@
-"""No link leads nowhere, and no word is misspelt."""
+"""Links are valid and no word is misspelt."""
 
 import re
 import subprocess

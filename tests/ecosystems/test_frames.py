@@ -1,4 +1,4 @@
-"""pandas and polars frames go in as arrays do, and the names of columns are compared."""
+"""pandas and polars frames are accepted like arrays, and column names are compared."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ NAMES = ["width", "height", "weight"]
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 @pytest.mark.parametrize("learner", [NearestClassMean, StreamingLDA, RecursiveRLSC])
-def test_a_frame_teaches_what_its_numbers_teach(rng, package, learner):
+def test_a_data_frame_teaches_the_same_as_its_values(rng, package, learner):
     frames = pytest.importorskip(package)
     X, y = rng.normal(size=(30, 3)), np.arange(30) % 3
     frame = frames.DataFrame(dict(zip(NAMES, X.T, strict=True)))
@@ -46,7 +46,7 @@ TRANSFORMERS = [
 
 @pytest.mark.parametrize("package", ["pandas", "polars"])
 @pytest.mark.parametrize("transformer", TRANSFORMERS, ids=lambda t: type(t).__name__)
-def test_what_comes_out_can_be_a_frame(rng, package, transformer):
+def test_outputs_can_be_data_frames(rng, package, transformer):
     frames = pytest.importorskip(package)
     X, y = rng.normal(size=(30, 3)), np.arange(30) % 3
     frame = frames.DataFrame(dict(zip(NAMES, X.T, strict=True)))

@@ -1,4 +1,4 @@
-"""Figures that show what they were given."""
+"""Figures show the values they were given."""
 
 import numpy as np
 

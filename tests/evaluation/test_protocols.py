@@ -1,4 +1,4 @@
-"""Protocols against loops written out, with estimators of three makes."""
+"""Protocols against explicit loops, with estimators of three libraries."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from everlearn.streams.examples import Examples
 
 
 class Strict:
-    """Learns classes it was told about, and refuses others, as many estimators do."""
+    """Learns declared classes and refuses others, as many estimators do."""
 
     def partial_fit(self, X, y, classes):
         if unknown := set(y.tolist()) - set(classes.tolist()):
@@ -50,7 +50,7 @@ def test_prequential_is_ask_then_learn(digits):
     assert run.as_row()["examples"] == 900
 
 
-def test_a_prequential_run_stops_where_it_is_told(digits):
+def test_a_prequential_run_stops_at_the_given_positions(digits):
     train, test = digits
     learner, stops = NearestClassMean(), [6, 256, 900]
     seen = []
@@ -81,7 +81,7 @@ def test_a_prequential_run_stops_where_it_is_told(digits):
     ],
     ids=lambda value: type(value).__module__.split(".")[0] + type(value).__name__,
 )
-def test_estimators_of_every_make(digits, estimator, least):
+def test_estimators_of_every_library(digits, estimator, least):
     train, test = digits
     run = prequential(estimator, train.X[:300], train.y[:300])
     assert run.accuracy > least - 0.15
@@ -156,7 +156,7 @@ def test_progress_adds_up(digits):
     assert sum(steps) == 900
 
 
-def test_what_cannot_be_streamed_is_said(digits):
+def test_estimators_that_cannot_stream_are_refused(digits):
     train, test = digits
     with pytest.raises(NotStreaming, match="needs partial_fit and predict"):
         prequential(LogisticRegression(), train.X, train.y)
@@ -181,7 +181,7 @@ def test_dictionaries_are_refused_not_counted_as_mistakes():
         prequential(NearestClassMean(), [{"a": 1.0}, {"a": 2.0}], ["cup", "chair"])
 
 
-def test_what_is_slow_at_first_use_is_done_by_a_copy_before_the_clock_starts(digits):
+def test_first_use_is_warmed_up_on_a_copy_before_timing(digits):
     taught = []
 
     class Noted(NearestClassMean):

@@ -10,7 +10,7 @@ from everlearn.evaluation import Table
 ROWS = [{"learner": "a|b", "accuracy": 0.12345678}, {"learner": "c", "bytes": float("nan")}]
 
 
-def test_a_table_in_three_forms():
+def test_a_table_as_markdown_csv_and_json():
     table = Table(ROWS)
     lines = table.to_markdown().splitlines()
     assert lines[0] == "| learner | accuracy | bytes |"
@@ -22,7 +22,7 @@ def test_a_table_in_three_forms():
     assert frame["accuracy"][0] == 0.12345678
 
 
-def test_a_table_as_values_and_on_a_page():
+def test_a_table_as_values_and_as_html():
     import csv
 
     table = Table([*ROWS, {"learner": "d, e", "accuracy": np.float32(0.5)}])

@@ -67,8 +67,8 @@ def test_more_classes_at_a_node_than_partitions_are_tried(rng):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("update", UPDATES)
-def test_rust_that_empties_leaves_cuts_them(rng, learner, update):
-    """Batches that pull examples to and fro, with leaves of one example allowed."""
+def test_rust_removes_leaves_that_it_empties(rng, learner, update):
+    """Batches that move examples back and forth, with leaves of one example allowed."""
     forest = small(learner, update=update, update_fraction=1.0, min_samples=0)
     for step in range(6):
         X = rng.standard_normal((20, 2)) * (step + 1)
@@ -107,13 +107,13 @@ def test_huge_values_stay_finite(rng, learner):
         ({"class_subset": 0.0}, "class_subset must be"),
     ],
 )
-def test_bad_parameters_are_named(words, complaint):
+def test_bad_parameters_raise_a_named_error(words, complaint):
     with pytest.raises(InvalidParameter, match=complaint):
         NCMForest(**words).fit([[0.0], [1.0]], [0, 1])
 
 
 @pytest.mark.parametrize("words", [{"epochs": 0}, {"regularization": 0}, {"regularization": -1}])
-def test_bad_parameters_of_hyperplanes_are_named(words):
+def test_bad_parameters_of_svm_forests_raise_a_named_error(words):
     with pytest.raises(InvalidParameter, match=next(iter(words))):
         SVMForest(**words).fit([[0.0], [1.0]], [0, 1])
 

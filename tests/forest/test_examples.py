@@ -1,4 +1,4 @@
-"""What forests keep: budgets, forgetting, merging, files."""
+"""Examples that forests keep: budgets, forgetting, merging, files."""
 
 import copy
 
@@ -90,7 +90,7 @@ def test_what_was_forgotten_is_erased(rng):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_a_class_forgotten_is_unknown_and_its_name_can_come_back(rng, learner):
+def test_a_forgotten_class_is_unknown_and_can_be_taught_again(rng, learner):
     X, y = stream(rng)
     forest = small(learner).fit(X, y).forget_class(3)
     assert 3 not in forest.classes_
@@ -104,15 +104,15 @@ def test_a_class_forgotten_is_unknown_and_its_name_can_come_back(rng, learner):
     require_consistent(forest)
 
 
-def test_an_empty_leaf_answers_with_its_parent(rng):
-    """Two far classes, one forgotten: whoever lands in its leaf hears of the other."""
+def test_an_empty_leaf_uses_the_distribution_of_its_parent(rng):
+    """Of two distant classes one is forgotten: its leaf answers with the other."""
     X, y = stream(rng, n_classes=2)
     forest = small(NCMForest).fit(X, y)
     forest.forget(X[y == 0], y[y == 0])
     np.testing.assert_allclose(forest.predict_proba(X), 1.0)
 
 
-def test_everything_forgotten_is_a_fresh_start(rng):
+def test_forgetting_everything_equals_a_new_forest(rng):
     X, y = stream(rng)
     forest = small(NCMForest).fit(X, y).forget(X, y)
     with pytest.raises(everlearn.base.NotFittedError):
@@ -121,7 +121,7 @@ def test_everything_forgotten_is_a_fresh_start(rng):
     assert np.mean(forest.predict(X + 100.0) == y) > 0.9
 
 
-def test_what_was_not_learned_cannot_be_forgotten(rng):
+def test_forgetting_what_was_never_learned_is_refused(rng):
     X, y = stream(rng)
     forest = small(NCMForest).fit(X, y)
     before = forest.predict_proba(X)
@@ -131,7 +131,7 @@ def test_what_was_not_learned_cannot_be_forgotten(rng):
     np.testing.assert_array_equal(forest.predict_proba(X), before)
 
 
-def test_forgetting_takes_weight_back(rng):
+def test_forgetting_a_weight_reduces_the_weight(rng):
     X, y = stream(rng)
     heavy = small(NCMForest).fit(X, y, sample_weight=np.full(len(y), 3.0))
     heavy.forget(X[:5], y[:5], sample_weight=np.full(5, 1.0))
@@ -140,7 +140,7 @@ def test_forgetting_takes_weight_back(rng):
     assert examples.seen.sum() == pytest.approx(3 * len(y) - 5)
 
 
-def test_with_a_budget_what_is_not_stored_is_only_counted(rng):
+def test_with_a_budget_examples_that_are_not_stored_are_only_counted(rng):
     X, y = stream(rng)
     forest = small(NCMForest, n_exemplars=4).fit(X, y).forget(X[:20], y[:20])
     assert 0 not in forest.classes_
@@ -166,7 +166,7 @@ def test_merging_is_the_union_of_trees(rng, learner):
     np.testing.assert_array_equal(other.predict_proba(X), before, "the other forest changed")
 
 
-def test_forests_of_other_parameters_do_not_merge(rng):
+def test_forests_with_different_parameters_do_not_merge(rng):
     X, y = stream(rng)
     one = small(NCMForest).fit(X, y)
     with pytest.raises(NotMergeable, match="min_samples differs"):
@@ -208,8 +208,8 @@ def test_a_loaded_forest_can_use_rows_that_were_freed(rng, tmp_path):
     memory=st.sampled_from([None, 3]),
     svm=st.booleans(),
 )
-def test_a_forest_stays_consistent_through_any_sequence_of_operations(steps, update, memory, svm):
-    """Teach, forget examples and drop classes in any order: trees and statistics stay whole."""
+def test_forests_stay_consistent_through_any_sequence_of_operations(steps, update, memory, svm):
+    """Teach, forget examples and drop classes in any order: all arrays stay consistent."""
     rng = np.random.default_rng(0)
     X, y = stream(rng, n_classes=6, per_class=8)
     forest = (SVMForest if svm else NCMForest)(

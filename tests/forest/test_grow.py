@@ -34,7 +34,7 @@ def blobs(rng, n_classes=8, per_class=12, n_features=5, spread=1.0):
 
 
 @pytest.mark.parametrize("forest", FORESTS, ids=str)
-def test_every_example_is_where_the_tree_sends_it(rng, forest):
+def test_every_example_is_in_the_leaf_the_tree_routes_it_to(rng, forest):
     require_consistent(forest.fit(*blobs(rng)))
 
 
@@ -47,7 +47,7 @@ def test_probabilities_are_averaged_leaf_distributions(rng, forest):
 
 
 @pytest.mark.parametrize("forest", FORESTS, ids=str)
-def test_both_children_keep_more_than_the_smallest(rng, forest):
+def test_both_children_have_more_than_min_samples(rng, forest):
     forest.fit(*blobs(rng))
     for number in range(forest.n_estimators):
         view = TreeView(forest, number)
@@ -63,7 +63,7 @@ def test_centroids_are_class_means_of_the_examples_at_the_node(rng):
         require_centroids_are_means(view)
 
 
-def test_partitions_have_the_highest_gain_there_is(rng):
+def test_partitions_have_the_highest_possible_gain(rng):
     forest = NCMForest(n_estimators=3, min_samples=1, random_state=0).fit(*blobs(rng))
     n_checked = 0
     for number in range(3):
@@ -82,7 +82,7 @@ def test_partitions_have_the_highest_gain_there_is(rng):
     assert n_checked > 15
 
 
-def test_a_node_has_as_many_centroids_as_asked_for(rng):
+def test_a_node_has_the_requested_number_of_centroids(rng):
     X, y = blobs(rng, n_classes=25, per_class=6)
     for subset, size in (("sqrt", 5), ("log2", 5), (0.4, 10)):
         forest = NCMForest(n_estimators=2, class_subset=subset, min_samples=1, random_state=0)
@@ -92,7 +92,7 @@ def test_a_node_has_as_many_centroids_as_asked_for(rng):
 
 
 def test_a_leaf_cannot_be_split_further(rng):
-    """With all classes as centroids every partition is tried, so a leaf has none that gains."""
+    """With all classes as centroids every partition is tried, so none has a gain in a leaf."""
     forest = NCMForest(n_estimators=2, class_subset=1.0, min_samples=1, random_state=0)
     view = TreeView(forest.fit(*blobs(rng)))
     for leaf in view.nodes():
@@ -183,7 +183,7 @@ def test_weights_are_repetitions(rng):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 9), st.integers(2, 8), st.booleans(), st.integers(0, 2**32 - 1))
-def test_the_best_of_all_partitions_is_the_one_that_trying_them_all_finds(
+def test_the_best_partition_equals_that_of_exhaustive_search(
     n_cells, n_classes, whole_numbers, seed
 ):
     random = np.random.default_rng(seed)
@@ -202,8 +202,8 @@ def test_the_best_of_all_partitions_is_the_one_that_trying_them_all_finds(
         assert own_gain == pytest.approx(gain, abs=1e-9)
 
 
-def test_passes_end_at_the_most_steps(rng):
-    """Beyond it, more passes are the same forest; below it, another."""
+def test_the_number_of_passes_is_limited(rng):
+    """Above the limit more passes give the same forest, below it another."""
     X = rng.standard_normal((300, 5))
     y = np.arange(300) % 6
     X += y[:, None]

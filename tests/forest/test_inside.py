@@ -20,7 +20,7 @@ def taught(rng):
 
 
 @pytest.mark.parametrize("learner", [NCMForest, SVMForest])
-def test_a_path_is_the_way_the_tree_decides(rng, taught, learner):
+def test_a_path_lists_the_decisions_of_the_tree(rng, taught, learner):
     X, y = taught
     forest = learner(n_estimators=3, random_state=0).fit(X, y)
     for x in X[:10] + 0.5:
@@ -34,7 +34,7 @@ def test_a_path_is_the_way_the_tree_decides(rng, taught, learner):
                 assert after.node == view.children(step.node)[int(step.goes_right)]
 
 
-def test_the_answer_of_a_forest_is_the_mean_of_its_leaves(taught):
+def test_the_answer_of_a_forest_is_the_mean_of_its_leaf_distributions(taught):
     X, y = taught
     forest = NCMForest(n_estimators=4, random_state=0).fit(X, y)
     leaves = [path(forest, X[0] + 1.0, tree=tree)[-1].distribution for tree in range(4)]
@@ -67,7 +67,7 @@ def test_a_picture_shows_every_decision(taught):
     assert shown == 1 + named
 
 
-def test_a_tree_that_is_not_there(taught):
+def test_an_index_of_a_missing_tree_is_refused(taught):
     forest = NCMForest(n_estimators=2, random_state=0).fit(*taught)
     with pytest.raises(InvalidParameter, match="from 0 to 1"):
         path(forest, taught[0][0], tree=2)

@@ -1,4 +1,4 @@
-"""Forests out of files: the same forest, or a refusal, never a wild pointer."""
+"""Loading forests: the same forest, or a named error, never a wild pointer."""
 
 import re
 import subprocess
@@ -107,7 +107,7 @@ def test_arrays_of_another_length_are_refused(learner):
         ("deviation", 0, -1.0),
     ],
 )
-def test_numbers_that_are_wrong_are_refused_by_name(name, position, value):
+def test_wrong_numbers_in_a_file_raise_a_named_error(name, position, value):
     array = state_of(NCMForest)[0][f"0.{name}"].copy()
     array[position] = value
     field = name.removeprefix("trees.").removeprefix("examples.")
@@ -125,7 +125,7 @@ def test_children_that_form_a_circle_are_refused():
 
 
 @pytest.mark.parametrize("count", [-360, 2**31 - 1])
-def test_a_leaf_that_owns_what_is_not_there_is_refused(count):
+def test_a_leaf_with_missing_members_is_refused(count):
     arrays = state_of(NCMForest)[0]
     size = arrays["0.trees.node.size"].copy()
     size[np.flatnonzero(arrays["0.trees.node.left"] == -1)[0]] = count
@@ -147,7 +147,7 @@ def test_a_tree_with_no_nodes_is_refused():
     ("name", "value"),
     [("n_groves", 0), ("n_groves", -1), ("n_groves", 10**12), ("seed", -1), ("n_batches", "2")],
 )
-def test_notes_that_are_wrong_are_refused_by_name(name, value):
+def test_wrong_notes_raise_a_named_error(name, value):
     arrays, notes = state_of(NCMForest)
     with pytest.raises(DamagedModel, match=f"{name}|labels|mean is missing"):
         NCMForest()._restore(arrays, notes | {name: value})

@@ -53,7 +53,7 @@ def splits_of(view):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("update", UPDATES)
-def test_every_example_is_where_the_tree_sends_it(rng, learner, update):
+def test_every_example_is_in_the_leaf_the_tree_routes_it_to(rng, learner, update):
     X, y = stream(rng)
     _, forest = taught(learner, X, y, update=update, update_fraction=0.4)
     require_consistent(forest)
@@ -91,14 +91,14 @@ def test_igt_keeps_every_split_and_adds_some(rng, learner):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("update", ["rtst", "rust"])
-def test_a_fraction_of_zero_is_igt(rng, learner, update):
+def test_updating_no_nodes_equals_igt(rng, learner, update):
     X, y = stream(rng)
     _, grown = taught(learner, X, y, update="igt")
     _, same = taught(learner, X, y, update=update, update_fraction=0.0)
     np.testing.assert_array_equal(grown.predict_proba(X), same.predict_proba(X))
 
 
-def test_retraining_everything_is_as_good_as_training_anew(rng):
+def test_retraining_everything_is_as_accurate_as_training_from_scratch(rng):
     """With π = 1 the root is cut, so the splits are chosen as if all classes came at once."""
     X, y = stream(rng)
     _, forest = taught(NCMForest, X, y, update="rtst", update_fraction=1.0)
@@ -141,7 +141,7 @@ def test_rust_adds_centroids_of_new_classes_and_keeps_the_others(rng):
     assert n_changed > 0
 
 
-def test_reservoir_gives_every_class_the_same_chance(rng):
+def test_the_reservoir_selects_every_class_equally_often(rng):
     """One class after another: at the end each of ten is a centroid of the root equally often."""
     n_trees = 400
     y = np.repeat(np.arange(10), 12)
@@ -176,7 +176,7 @@ def test_quality_is_the_gain_from_node_to_leaves(rng, learner):
 
 
 @pytest.mark.parametrize("by", ["quality", "size", "uniform"])
-def test_nodes_are_drawn_as_often_as_they_should(rng, by):
+def test_nodes_are_sampled_with_the_stated_probabilities(rng, by):
     X, y = stream(rng)
     _, forest = taught(NCMForest, X, y, update="igt")
     view = TreeView(forest, 0)
@@ -209,7 +209,7 @@ def test_sampled_nodes_are_distinct_and_parents_come_first(rng):
         assert not set(drawn[:place]) & set(list(view.nodes(node))[1:])
 
 
-def test_gain_is_the_one_of_the_definition(rng):
+def test_gain_equals_its_definition(rng):
     histogram = rng.integers(0, 5, (4, 6)).astype(float) + rng.random((4, 6))
     candidates = np.array([[0, 1, 0, 1], [1, 1, 0, 0], [0, 0, 0, 1]], np.uint8)
     best, gain = best_assignment(candidates, histogram, 0.0, entropy_table())
@@ -232,7 +232,7 @@ def test_candidate_partitions_are_different_and_not_more_than_exist(n_bits, n_wa
     assert found.any(axis=1).all()
 
 
-def test_more_of_known_classes_refines_the_forest(rng):
+def test_more_examples_of_known_classes_refine_the_forest(rng):
     X, y = stream(rng, per_class=60)
     first = np.arange(len(y)) % 10 == 0
     for learner in LEARNERS:
@@ -263,7 +263,7 @@ def test_memory_of_cut_subtrees_is_given_back(rng):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_vectors_that_no_node_has_are_left_behind_when_room_is_made(rng, learner):
+def test_unused_vectors_are_dropped_when_capacity_grows(rng, learner):
     X, y = stream(rng)
     grown = learner(n_estimators=1, min_samples=2, random_state=1).fit(X, y).groves_[0].trees[0]
     tree = own_copy(grown, len(y))
@@ -278,7 +278,7 @@ def test_vectors_that_no_node_has_are_left_behind_when_room_is_made(rng, learner
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_nodes_are_reused_within_the_room_there_is(rng, learner):
+def test_nodes_are_reused_within_the_existing_capacity(rng, learner):
     X, y = stream(rng, n_classes=40)
     forest = learner(
         n_estimators=2, min_samples=1, update="rust", update_fraction=1.0, random_state=0

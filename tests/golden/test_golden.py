@@ -1,4 +1,4 @@
-"""Files of every version load for ever, and say what they said.
+"""Files of every version can be loaded and give the same answers.
 
 ``tests/golden/VERSION`` was written by ``scripts/golden_files.py`` when that version was current.
 """
@@ -21,7 +21,7 @@ def read(version, name):
     return json.loads((version / name).read_text())
 
 
-def test_every_kind_of_learner_is_among_them():
+def test_every_kind_of_learner_has_a_golden_file():
     assert len(MODELS) >= 22
 
 
@@ -38,7 +38,7 @@ def test_a_model_answers_as_it_did(path):
 
 
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_model_goes_on_learning(path):
+def test_a_loaded_model_can_learn_more(path):
     learner = load(path)
     X = np.array(read(path.parent, "questions.json"))
     if hasattr(learner, "predict"):

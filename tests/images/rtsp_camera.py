@@ -1,4 +1,4 @@
-"""A camera that speaks RTSP, as much of RFC 2326 as a reader over TCP needs.
+"""An RTSP camera with the part of RFC 2326 that a reader over TCP needs.
 
 Frames go out as an MPEG transport stream in RTP packets (RFC 2250, payload type 33), interleaved
 with the answers on one connection.
@@ -74,7 +74,7 @@ class _Session(socketserver.StreamRequestHandler):
 
 @contextmanager
 def rtsp_camera(data: bytes, *, goes_silent: bool = False) -> Iterator[int]:
-    """Its port. After the last packet it hangs up, or keeps the connection and says nothing."""
+    """Its port. After the last packet it disconnects, or stays connected and silent."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Session) as server:
         server.daemon_threads = True
         server.data = data

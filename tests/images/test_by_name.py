@@ -1,4 +1,4 @@
-"""Embedders found again by the name their vectors carry."""
+"""Embedders are found by the name stored with their vectors."""
 
 import shutil
 
@@ -30,7 +30,7 @@ PIXELS = np.asarray(photograph(120))
     ],
     ids=lambda embedder: embedder.name,
 )
-def test_those_that_come_with_everlearn_are_known_by_name(embedder):
+def test_included_embedders_are_found_by_name(embedder):
     found = embedder_called(embedder.name)
     assert (type(found), found.name) == (type(embedder), embedder.name)
     assert np.array_equal(found.embed([PIXELS]), embedder.embed([PIXELS]))
@@ -45,7 +45,7 @@ def test_those_that_come_with_everlearn_are_known_by_name(embedder):
         {"mean": -1e-3, "scale": 128.0, "crop": 1.0, "mirror": True},
     ],
 )
-def test_a_file_is_prepared_for_as_the_name_says(tmp_path, preparation):
+def test_the_name_of_an_onnx_embedder_restores_its_preprocessing(tmp_path, preparation):
     path = tmp_path / "a network of mine.onnx"
     shutil.copy(FILE, path)
     embedder = OnnxEmbedder(path, **preparation)
@@ -55,18 +55,18 @@ def test_a_file_is_prepared_for_as_the_name_says(tmp_path, preparation):
     assert np.array_equal(found.embed([PIXELS]), embedder.embed([PIXELS]))
 
 
-def test_without_a_name_the_file_has_to_say_it_itself():
+def test_without_a_name_the_file_must_state_its_preprocessing():
     with pytest.raises(InvalidParameter, match="mean="):
         prepared_as(None, FILE)
 
 
 @pytest.mark.parametrize("name", [None, "", "mean colours", "pixels 0x grey", "efficientnet_lite0"])
-def test_other_names_belong_to_nobody(name):
+def test_unknown_names_have_no_embedder(name):
     assert embedder_called(name) is None
 
 
 @pytest.mark.parametrize("crop", ["1.0.0", "0", "7.5", "0.8750", "."])
-def test_a_crop_that_is_none_belongs_to_nobody(crop):
+def test_names_with_an_invalid_crop_have_no_embedder(crop):
     assert embedder_called(EfficientNetLite0().name.replace(" 0.875 ", f" {crop} ")) is None
 
 
@@ -85,12 +85,12 @@ def test_words_of_the_command_line(word, name, tmp_path):
         assert memory.embedder.name == name
 
 
-def test_a_word_that_is_none_says_which_there_are():
+def test_an_unknown_word_lists_the_known_ones():
     with pytest.raises(InvalidParameter, match="efficientnet-lite0-int8"):
         embedder_for("efficientnet-lite1")
 
 
-def test_a_memory_is_opened_with_the_eyes_it_was_taught_with(tmp_path):
+def test_a_memory_is_opened_with_the_network_it_was_taught_with(tmp_path):
     picture = saved(photograph(80), "PNG")
     with Memory(tmp_path / "memory", embedder=Pixels(size=6)) as memory:
         memory.teach(picture, "cup")

@@ -1,4 +1,4 @@
-"""Decoding: right pixels from sound files, named errors from all others."""
+"""Decoding: correct pixels from valid files, named errors from all others."""
 
 import io
 import os
@@ -101,7 +101,7 @@ def test_large_jpeg_may_be_decoded_smaller_and_looks_the_same():
     assert decode(data).shape == (1024, 1024, 3)
 
 
-def test_the_name_of_a_file_plays_no_role(tmp_path):
+def test_the_name_of_a_file_does_not_matter(tmp_path):
     path = tmp_path / "picture.jpg"
     path.write_bytes(saved(PICTURE, "PNG"))
     assert np.array_equal(decode(path), PIXELS)
@@ -111,7 +111,7 @@ def test_the_name_of_a_file_plays_no_role(tmp_path):
     ("limits", "word"),
     [(Limits(bytes=100), "bytes"), (Limits(pixels=95 * 96), "96 x 96 pixels")],
 )
-def test_limits_are_kept_and_named(limits, word):
+def test_exceeded_limits_raise_a_named_error(limits, word):
     with pytest.raises(ImageTooLarge, match=word):
         decode(saved(PICTURE, "PNG"), limits=limits)
 
@@ -127,12 +127,12 @@ def test_an_image_at_its_limit_is_read():
     assert np.array_equal(decode(data, limits=limits), PIXELS)
 
 
-def test_a_bomb_is_refused_before_its_pixels_are_made():
+def test_a_decompression_bomb_is_refused_before_decoding():
     with pytest.raises(ImageTooLarge):
         decode(png(6000, 6000, b""))
 
 
-def test_what_counts_is_the_work_of_all_passes_not_their_number():
+def test_the_limit_applies_to_the_pixels_of_all_passes():
     assert decode(many_scans(200, 200, 54)).shape == (200, 200, 3)
     with pytest.raises(ImageTooLarge, match="passes"):
         decode(many_scans(4900, 4900, 54))
@@ -141,13 +141,13 @@ def test_what_counts_is_the_work_of_all_passes_not_their_number():
 
 
 @pytest.mark.parametrize("size", [(1, 25_000_000), (25_000_000, 1), (65_536, 1)])
-def test_a_side_is_bounded_as_the_area_is(size):
+def test_sides_are_limited_like_the_area(size):
     with pytest.raises(ImageTooLarge, match="on a side"):
         decode(png(*size, b""))
 
 
-def test_parts_that_make_no_pixels_never_reach_the_decoder(monkeypatch):
-    """Comments, texts, profiles, EXIF and later frames are gone before Pillow is called."""
+def test_metadata_never_reaches_the_decoder(monkeypatch):
+    """Comments, texts, profiles, EXIF and later frames are removed before Pillow is called."""
     exif = Image.Exif()
     exif[0x010E] = "secret words"
     text = PngImagePlugin.PngInfo()
@@ -169,7 +169,7 @@ def test_parts_that_make_no_pixels_never_reach_the_decoder(monkeypatch):
         )
 
 
-def test_a_file_of_empty_parts_is_refused_after_few_of_them():
+def test_a_file_of_many_empty_blocks_is_refused_early():
     chunk = png(1, 1, b"")[33:45].replace(b"IDAT", b"teSt")
     plain, jpeg = saved(PICTURE, "PNG"), saved(PICTURE, "JPEG")
     still = saved(PICTURE.quantize(16), "GIF")
@@ -194,19 +194,19 @@ def test_orientation_is_read_as_pillow_reads_it(kind, value):
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"II*\0", b"MM\0*"]))
-def test_orientation_of_anything_is_one_of_eight(noise, start):
+def test_orientation_of_arbitrary_bytes_is_one_of_eight(noise, start):
     assert orientation(start + noise) in range(1, 9)
 
 
 @given(st.binary(max_size=400), st.sampled_from(seeds()), st.integers(0, 400))
-def test_the_walk_over_parts_fails_only_with_named_errors(noise, data, at):
+def test_parsing_of_blocks_raises_only_named_errors(noise, data, at):
     with suppress(EverlearnError):
         assert len(essence(data[:at] + noise, "x").data) <= at + len(noise)
     with suppress(EverlearnError):
         essence(data[:at] + noise + data[at:], "x")
 
 
-def test_images_are_opened_in_one_place():
+def test_images_are_opened_by_one_function_only():
     """An EPS named .png would run Ghostscript if any other file opened it with all formats."""
     opening = re.compile(r"\b(Image|pillow)\.open\(|imread\(|from PIL import Image")
     allowed = {"decode.py", "sandbox_worker.py", "sandbox.py", "video.py"}
@@ -253,13 +253,13 @@ def test_a_decoder_in_its_own_process_ends_with_a_named_error(kind, monkeypatch)
         decode(data)
 
 
-def test_where_no_process_can_be_started_the_error_is_named(monkeypatch):
+def test_a_sandbox_that_cannot_start_raises_a_named_error(monkeypatch):
     monkeypatch.setattr(sandbox.sys, "executable", "/does/not/exist")
     with pytest.raises(CannotRead, match="no process could be started"):
         decode(saved(PICTURE, "AVIF"))
 
 
-def test_what_is_not_read_is_called_by_its_name():
+def test_unsupported_formats_are_named_in_the_error():
     for data, name in (
         (saved(PICTURE, "TIFF"), "TIFF"),
         (b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom", "MP4"),
@@ -269,7 +269,7 @@ def test_what_is_not_read_is_called_by_its_name():
             decode(data)
 
 
-def test_what_is_no_file_is_named(tmp_path):
+def test_a_path_that_is_not_a_file_raises_a_named_error(tmp_path):
     with pytest.raises(CannotRead, match="No such file"):
         decode(tmp_path / "missing.jpg")
     with pytest.raises(CannotRead):
@@ -349,7 +349,7 @@ def test_mutated_images_give_named_errors():
 
 
 def test_a_phone_s_photograph_is_decoded_at_a_fraction_of_its_size():
-    """48 megapixels are within the limit where a fraction of them is enough, and not else."""
+    """48 megapixels are accepted only if a smaller decoding is enough."""
     data = saved(Image.new("RGB", (8064, 6048), (200, 30, 60)), "JPEG")
     small = decode(data, at_least=448)
     assert min(small.shape[:2]) >= 448

@@ -1,4 +1,4 @@
-"""Embedders: the right vector, whatever the batch and the threads."""
+"""Embedders: vectors do not depend on the batch or on threads."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ from everlearn.images.embedders import (
 from everlearn.images.torch_embedder import TorchEmbedder
 from everlearn.memory.export.onnx_classifier import linear_head_model
 
-# How the network that comes with everlearn wants its pixels; its file does not say.
+# The preprocessing of the included network, which its file does not state.
 SCALED = {"mean": 127.0, "scale": 128.0}
 
 
@@ -62,7 +62,7 @@ def test_the_weights_are_those_of_their_provenance(precision):
 
 @pytest.mark.parametrize("precision", SHIPPED)
 def test_altered_weights_are_not_loaded(precision, monkeypatch, tmp_path):
-    """One bit of one weight: onnxruntime would load it and answer a little differently."""
+    """With one flipped bit, onnxruntime would load the file and give other answers."""
     path, about = network_file(SHIPPED[precision])
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -74,7 +74,7 @@ def test_altered_weights_are_not_loaded(precision, monkeypatch, tmp_path):
 
 
 def session_features(model, batch, *, saturating):
-    """What the int8 kernels of onnxruntime make of a batch: those that saturate, or do not."""
+    """Features of a batch by onnxruntime's int8 kernels, saturating or not."""
     options = onnxruntime.SessionOptions()
     if not saturating:
         options.add_session_config_entry("session.x64quantprecision", "1")
@@ -197,7 +197,7 @@ def test_any_model_with_the_same_file_is_the_same_embedder(lite0, pictures, tmp_
     assert OnnxEmbedder(path, crop=1.0, **SCALED).name != lite0.name
 
 
-def test_what_is_no_picture_model_is_refused(tmp_path):
+def test_models_that_do_not_take_pictures_are_refused(tmp_path):
     text, head = tmp_path / "text.onnx", tmp_path / "head.onnx"
     text.write_bytes(b"no model")
     head.write_bytes(linear_head_model(1.0, np.eye(3), np.zeros(3), 1.0, ["a", "b", "c"], {}))
@@ -246,7 +246,7 @@ def test_crop_of_a_line_of_pixels_stays_small():
         (np.zeros((4, 4, 3)), WrongKind),
     ],
 )
-def test_what_is_no_picture_is_refused(picture, error):
+def test_arrays_that_are_not_pictures_are_refused(picture, error):
     with pytest.raises(error):
         Pixels().embed([picture])
 
@@ -274,7 +274,7 @@ def test_sources_come_back_in_order_with_their_errors(tmp_path):
             assert max(decode(result.thumbnail).shape) <= 96
 
 
-def test_sources_are_read_as_results_are_taken():
+def test_sources_are_read_lazily():
     taken = 0
 
     def sources():

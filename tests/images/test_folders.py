@@ -34,7 +34,7 @@ from everlearn.streams.sources import image_folder
 
 @pytest.fixture
 def photos(tmp_path):
-    """Two class folders, one with a folder inside, and things that are no images."""
+    """Two class folders, one with a nested folder, and files that are not images."""
     place = tmp_path / "photos"
     for name, angles in (("up", (0, 5, 10)), ("down", (180, 185, 190)), ("more/up", (2, 7))):
         (place / name).mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def photos(tmp_path):
     return place
 
 
-def test_the_folder_is_the_name(photos):
+def test_the_folder_of_an_image_is_its_name(photos):
     found = [(str(path.relative_to(photos)), name) for path, name in labelled_files([photos])]
     assert found == [
         ("down/180.png", "down"),
@@ -63,13 +63,13 @@ def test_the_folder_is_the_name(photos):
     ]
 
 
-def test_a_name_given_is_the_name_of_all(photos):
+def test_a_given_name_applies_to_all_images(photos):
     found = list(labelled_files([photos, photos / "up" / "notes.txt"], "thing"))
     assert len(found) == 10
     assert {name for _, name in found} == {"thing"}
 
 
-def test_nothing_is_left_out_without_a_word(photos, tmp_path):
+def test_every_skipped_file_is_counted_under_a_reason(photos, tmp_path):
     """Everything below the folder is taken, or counted under a reason."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -111,7 +111,7 @@ def test_nothing_is_left_out_without_a_word(photos, tmp_path):
 
 
 def test_an_image_has_the_name_of_the_folder_it_lies_in(tmp_path):
-    """Whichever folder above it is given, and for every way to give one."""
+    """Whichever parent folder is given, in every way to give one."""
     nest = tmp_path / "nest"
     for place in ("2024/05/Cardinal", "2024/06/Cardinal", "2024/05/.cache", "2024/__MACOSX/Jay"):
         (nest / place).mkdir(parents=True)
@@ -133,8 +133,8 @@ def test_an_image_has_the_name_of_the_folder_it_lies_in(tmp_path):
     assert [name for _, name in outermost.files] == ["2024", "2024", "05", "06"]
 
 
-def test_a_folder_of_images_alone_is_a_class(tmp_path, monkeypatch):
-    """As a shell gives them: ``teach photos/*``; images beside folders with images are not."""
+def test_a_folder_with_only_images_is_a_class(tmp_path, monkeypatch):
+    """As from ``teach photos/*``; a folder with images beside subfolders of images is not."""
     for place in ("cat", "dog", ".mine"):
         (tmp_path / place).mkdir()
         (tmp_path / place / "1.png").write_bytes(saved(photograph(60), "PNG"))
@@ -147,7 +147,7 @@ def test_a_folder_of_images_alone_is_a_class(tmp_path, monkeypatch):
         survey([tmp_path / ".mine"])
 
 
-def test_a_folder_that_cannot_be_opened_is_said(photos, monkeypatch):
+def test_an_unreadable_folder_is_reported(photos, monkeypatch):
     real = os.scandir
 
     def refuse(path):
@@ -180,12 +180,12 @@ def test_unknown_with_the_right_first_guess_is_not_right(tmp_path, photos, monke
         (".trash", InvalidInput, "holds no images"),
     ],
 )
-def test_what_has_no_name_is_refused(photos, path, error, words):
+def test_images_without_a_name_are_refused(photos, path, error, words):
     with pytest.raises(error, match=words):
         list(labelled_files([photos / path]))
 
 
-def test_watching_reports_what_is_complete_once(photos):
+def test_watching_reports_each_complete_file_once(photos):
     watch = FolderWatch(photos)
     assert watch.look() == []
     assert len(watch.look()) == 8
@@ -242,8 +242,8 @@ def test_evaluation_counts_by_hand(tmp_path, photos):
         assert Path(tmp_path / "plot.png").stat().st_size > 1000
 
 
-def test_files_that_are_only_listed_get_the_names_that_a_survey_gives(tmp_path):
-    """What the page shows to the service, and what the command line finds on disk, are one rule."""
+def test_listed_files_get_the_same_names_as_surveyed_ones(tmp_path):
+    """The page and the command line follow the same rule."""
     starts = {
         "nest/2024/05/Cardinal/x.jpg": b"\xff\xd8\xff\xe0",
         "nest/Finch/y": b"\x89PNG\r\n\x1a\n" + bytes(20),

@@ -1,4 +1,4 @@
-"""Networks of other packages, by small random networks with the same interface."""
+"""Networks of other packages, tested with small random networks of the same interface."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -128,7 +128,7 @@ def test_half_precision_and_tokens(picture):
     assert embedder.n_features == 5
 
 
-def test_words_find_the_package(picture, monkeypatch):
+def test_words_select_the_package(picture, monkeypatch):
     """A package of the same name whose models are small."""
     made = []
 
@@ -160,13 +160,13 @@ def _nothing():
 
 
 @pytest.mark.parametrize("hub", ["timm", "torchvision", "open_clip", "transformers"])
-def test_a_package_that_is_not_there_is_named(hub, monkeypatch):
+def test_a_missing_package_is_named(hub, monkeypatch):
     monkeypatch.setitem(sys.modules, hub, None)
     with pytest.raises(MissingPackage, match=f"pip install {hub}"):
         embedder_for(f"{hub}:some-model")
 
 
-def test_words_that_are_none():
+def test_unknown_words_are_refused():
     assert hub_models.hub_of("timm:") is None
     assert hub_models.hub_of("C:model.onnx") is None
     with pytest.raises(InvalidParameter, match="timm:NAME"):

@@ -1,4 +1,4 @@
-"""What an ONNX file says of its pictures is read, and what it does not say is asked for."""
+"""Preprocessing in an ONNX file is read, and missing preprocessing is asked for."""
 
 import json
 
@@ -81,7 +81,7 @@ def test_scaling_and_crop_are_read_from_the_file_beside_it(tmp_path):
     assert float(OnnxEmbedder(tmp_path / "model.onnx").scale) == pytest.approx(255.0)
 
 
-def test_what_is_not_said_is_asked_for(tmp_path):
+def test_missing_preprocessing_is_asked_for(tmp_path):
     path = first(tmp_path / "model.onnx")
     with pytest.raises(InvalidParameter, match=r"give mean= \(--mean\)"):
         OnnxEmbedder(path)
@@ -95,7 +95,7 @@ def test_what_is_not_said_is_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[1, 2]", "1e999", '"wide"', "[NaN, 1, 1]"])
-def test_nonsense_in_metadata_is_named(tmp_path, text):
+def test_invalid_metadata_raises_a_named_error(tmp_path, text):
     path = first(tmp_path / "model.onnx", metadata={"mean": text, "std": "[1, 1, 1]"})
     with pytest.raises(NotAModel, match="preprocessing"):
         OnnxEmbedder(path)
@@ -113,7 +113,7 @@ def test_a_model_that_takes_bytes_scales_them_itself(tmp_path, picture):
     assert np.allclose(got, picture.mean(axis=(0, 1)), atol=1e-3)
 
 
-def test_of_several_outputs_the_vector_is_taken_and_tokens_are_averaged(tmp_path, picture):
+def test_a_vector_output_is_preferred_and_tokens_are_averaged(tmp_path, picture):
     """As transformers give them: tokens first, then the vector of the picture."""
     shape = helper.make_tensor("shape", TensorProto.INT64, [3], [0, 3, 64])
     tokens = [
@@ -137,7 +137,7 @@ def test_of_several_outputs_the_vector_is_taken_and_tokens_are_averaged(tmp_path
     assert np.allclose(got, picture.mean(axis=(0, 1)), atol=1e-3)
 
 
-def test_a_model_of_something_else_says_what_it_takes(tmp_path):
+def test_a_model_with_other_inputs_lists_them(tmp_path):
     nodes = [helper.make_node("Identity", ["pixels"], ["v"])]
     path = write(tmp_path / "m.onnx", nodes, ["n", 7], [("v", ["n", 7])])
     with pytest.raises(NotAModel, match=r"it takes pixels tensor\(float\) \['n', 7\]"):
@@ -145,7 +145,7 @@ def test_a_model_of_something_else_says_what_it_takes(tmp_path):
 
 
 def clip(path, *, batch="n", kind=FLOAT):
-    """Words and pictures in; the mean of each channel, plus the first word, out."""
+    """Takes text and pictures; gives the mean of each channel plus the first token."""
     inputs = [
         helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["texts", "length"]),
         helper.make_tensor_value_info("pixel_values", kind, [batch, 3, "height", "width"]),
@@ -170,7 +170,7 @@ def clip(path, *, batch="n", kind=FLOAT):
 
 @pytest.mark.parametrize("kind", [FLOAT, TensorProto.FLOAT16])
 @pytest.mark.parametrize("batch", ["n", 1])
-def test_a_model_of_pictures_and_words_is_taken_whole(tmp_path, picture, kind, batch):
+def test_a_model_of_pictures_and_text_works_unchanged(tmp_path, picture, kind, batch):
     path = clip(tmp_path / "model.onnx", batch=batch, kind=kind)
     embedder = OnnxEmbedder(path, size=8, crop=1.0, mean=0.0, scale=255.0)
     expected = np.stack([image.mean(axis=(0, 1)) / 255.0 for image in (picture, 255 - picture)])
@@ -179,7 +179,7 @@ def test_a_model_of_pictures_and_words_is_taken_whole(tmp_path, picture, kind, b
     assert not embedder.plain
 
 
-def test_a_size_that_the_file_leaves_open_is_read_beside_it(tmp_path):
+def test_a_dynamic_size_is_read_from_the_file_beside_the_model(tmp_path):
     path = clip(tmp_path / "model.onnx")
     said = {"size": {"shortest_edge": 20}, "crop_size": {"height": 16, "width": 16},
             "do_center_crop": True, "image_mean": [0, 0, 0], "image_std": [1, 1, 1]}  # fmt: skip
@@ -190,8 +190,8 @@ def test_a_size_that_the_file_leaves_open_is_read_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize("tokens", ["mean", "first", "rest"])
-def test_tokens_are_taken_as_asked(tmp_path, picture, tokens):
-    """Three tokens: the channels' means, as they are, doubled and tripled."""
+def test_tokens_are_pooled_as_requested(tmp_path, picture, tokens):
+    """Three tokens: the channel means, times one, two and three."""
     factors = helper.make_tensor("factors", FLOAT, [1, 3, 1], [1.0, 2.0, 3.0])
     nodes = [
         helper.make_node("ReduceMean", ["pixels"], ["v"], axes=[2, 3], keepdims=0),

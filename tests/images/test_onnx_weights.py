@@ -76,12 +76,12 @@ def test_other_weights_are_another_embedder(tmp_path):
     assert embedder(path).name != before
 
 
-def test_a_model_with_its_weights_inside_stays_byte_by_byte():
+def test_a_model_with_internal_weights_is_unchanged():
     model = network().SerializeToString()
     assert with_weights(model, Path(__file__)) is model
 
 
-def test_what_is_made_whole_is_what_onnx_itself_makes(tmp_path):
+def test_joining_weights_equals_the_onnx_package(tmp_path):
     path = written(tmp_path / "networks")
     ours = onnx.load_model_from_string(with_weights(path.read_bytes(), path))
     theirs = onnx.load(str(path))
@@ -92,7 +92,7 @@ def test_what_is_made_whole_is_what_onnx_itself_makes(tmp_path):
 
 
 @pytest.mark.parametrize("location", ["../model.onnx.data", "/etc/passwd", "", "sub/x", "a\0b"])
-def test_a_path_that_leads_elsewhere_is_refused(tmp_path, location):
+def test_paths_outside_the_folder_are_refused(tmp_path, location):
     path = written(tmp_path / "networks")
     model = onnx.load(str(path), load_external_data=False)
     for tensor in model.graph.initializer:
@@ -104,7 +104,7 @@ def test_a_path_that_leads_elsewhere_is_refused(tmp_path, location):
         embedder(path)
 
 
-def test_a_link_a_cut_file_and_a_missing_one_are_named(tmp_path):
+def test_linked_truncated_and_missing_weights_raise_a_named_error(tmp_path):
     path = written(tmp_path / "networks")
     data = path.with_name("model.onnx.data")
     whole = data.read_bytes()
@@ -120,7 +120,7 @@ def test_a_link_a_cut_file_and_a_missing_one_are_named(tmp_path):
         embedder(path)
 
 
-def test_the_whole_chain_is_one_file(tmp_path, pictures):
+def test_export_includes_external_weights(tmp_path, pictures):
     import onnxruntime
 
     path = written(tmp_path / "networks")

@@ -1,4 +1,4 @@
-"""Networks side by side, against each network alone."""
+"""Combined networks against each single network."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ def parts():
     return [Pixels(size=4), Pixels(size=3, colour=True), Pixels(size=2)]
 
 
-def test_each_part_is_what_the_network_gives_alone_at_length_one(images, parts):
+def test_each_part_is_the_unit_vector_of_its_network(images, parts):
     vectors = SideBySide(parts).embed(images)
     assert vectors.shape == (5, 16 + 27 + 4)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
@@ -43,7 +43,7 @@ def test_each_part_is_what_the_network_gives_alone_at_length_one(images, parts):
         start += part.n_features
 
 
-def test_identity_is_the_list_of_theirs(parts):
+def test_a_combined_name_lists_its_networks(parts):
     both = SideBySide(parts[:2])
     assert parts_in(both.name) == [("pixels 4 grey", 16), ("pixels 3 colour", 27)]
     assert SideBySide(parts[1::-1]).name != both.name
@@ -53,7 +53,7 @@ def test_identity_is_the_list_of_theirs(parts):
     assert found.name == both.name
 
 
-def test_vectors_are_taken_apart_as_they_were_joined(images, parts):
+def test_vectors_split_into_the_parts_they_were_joined_from(images, parts):
     alone = {part.name: part.embed(images) for part in parts}
     both = SideBySide(parts)
     for name, rows in taken_apart(both.name, both.embed(images)).items():
@@ -76,7 +76,7 @@ def test_vectors_are_taken_apart_as_they_were_joined(images, parts):
         "side by side " + "[" * 100_000,
     ],
 )
-def test_names_that_are_no_list_of_networks(name):
+def test_names_that_are_not_lists_of_networks(name):
     assert parts_in(name) == []
     assert embedder_called(name) is None
 
@@ -94,7 +94,7 @@ def test_wrong_parts_are_refused(parts):
 
 
 class Watched(Embedder):
-    """Waits for another of its kind: two that run one after the other never meet."""
+    """Waits until another instance runs at the same time; sequential runs never meet."""
 
     def __init__(self, name, barrier):
         self.name, self.n_features, self._barrier = name, 1, barrier
@@ -124,7 +124,7 @@ def test_networks_run_at_the_same_time(images, monkeypatch):
     SideBySide([Watched("a", barrier), Watched("b", barrier)]).embed(images[:1])
 
 
-def test_one_decoding_serves_all(tmp_path, images, parts, monkeypatch):
+def test_pictures_are_decoded_once_for_all_networks(tmp_path, images, parts, monkeypatch):
     from PIL import Image
 
     from everlearn.images import batches
@@ -146,7 +146,7 @@ def test_one_decoding_serves_all(tmp_path, images, parts, monkeypatch):
     assert np.array_equal([one.vector for one in found], SideBySide(parts).embed(images))
 
 
-def test_networks_that_look_at_the_same_square_share_it(images, monkeypatch):
+def test_networks_with_the_same_crop_share_it(images, monkeypatch):
     from everlearn.images import side_by_side
 
     made, cut = [], side_by_side.centre_crop
@@ -162,7 +162,7 @@ def test_networks_that_look_at_the_same_square_share_it(images, monkeypatch):
     assert np.array_equal(found, np.concatenate(alone))
 
 
-def test_together_leaves_vectors_as_they_are(images, parts):
+def test_combining_does_not_change_the_vectors(images, parts):
     expected = np.concatenate([part.embed(images) for part in parts], axis=1)
     assert np.array_equal(Together(parts).embed(images), expected)
 
@@ -221,7 +221,7 @@ def test_a_memory_of_what_balanced_was_before_needs_no_other_package(tmp_path, i
             assert memory.embedder.name == EfficientNetLite0().name
 
 
-def test_what_a_new_memory_looks_with(tmp_path, monkeypatch):
+def test_the_default_network_of_a_new_memory(tmp_path, monkeypatch):
     pytest.importorskip("everlearn_networks", reason="needs the distribution everlearn-networks")
     with Memory(tmp_path / "with") as memory:
         assert memory.embedder.name == embedder_for("balanced").name
@@ -230,7 +230,7 @@ def test_what_a_new_memory_looks_with(tmp_path, monkeypatch):
         assert memory.embedder.name == embedder_for("basic").name
 
 
-def test_without_its_distribution_best_says_how_to_get_it(monkeypatch):
+def test_without_everlearn_networks_best_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "everlearn_networks", None)
     with pytest.raises(MissingPackage, match=r"everlearn\[networks\]"):
         embedder_for("best")

@@ -1,4 +1,4 @@
-"""Videos: frames at the right moments, and named errors from everything else."""
+"""Videos: frames at the right times, and named errors for other files."""
 
 import itertools
 from threading import Event
@@ -42,7 +42,7 @@ def clip(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize(("every", "moments"), [(1.0, [0, 1, 2, 3]), (1.5, [0, 1.5, 3]), (9, [0])])
-def test_frames_come_at_their_moments(clip, every, moments):
+def test_frames_have_the_requested_times(clip, every, moments):
     taken = list(frames(clip, every))
     assert [round(frame.seconds, 3) for frame in taken] == moments
     for frame, moment in zip(taken, moments, strict=True):
@@ -50,7 +50,7 @@ def test_frames_come_at_their_moments(clip, every, moments):
         assert abs(frame.opened().mean() - (40 + 5 * RATE * moment)) < 6
 
 
-def test_a_frame_is_embedded_and_known_by_its_moment(clip):
+def test_a_frame_is_embedded_and_identified_by_its_time(clip):
     taken = list(embed_sources(Pixels(size=4), frames(clip, 2.0)))
     assert all(isinstance(found, Embedded) for found in taken)
     assert [str(found.source.__fspath__()) for found in taken] == [
@@ -60,7 +60,7 @@ def test_a_frame_is_embedded_and_known_by_its_moment(clip):
     assert len({found.digest for found in taken}) == 2
 
 
-def test_what_is_no_video_gives_one_error_and_stops_nothing(clip, tmp_path):
+def test_a_file_that_is_not_a_video_gives_one_error(clip, tmp_path):
     text, playlist, cut = tmp_path / "text.mp4", tmp_path / "list.mp4", tmp_path / "cut.mp4"
     text.write_text("no video")
     playlist.write_text(f"#EXTM3U\n#EXTINF:1,\nfile://{clip}\n")
@@ -78,7 +78,7 @@ def test_what_is_no_video_gives_one_error_and_stops_nothing(clip, tmp_path):
         assert path.name in str(found.error)
 
 
-def test_frames_are_bounded_like_images(clip):
+def test_frames_have_the_limits_of_images(clip):
     (only,) = frames(clip, 1.0, limits=Limits(pixels=SIDE * SIDE - 1))
     assert isinstance(only.error, ImageTooLarge)
 
@@ -96,7 +96,7 @@ def brightening(count):
     return [np.full((SIDE, SIDE, 3), 40 + 4 * step, dtype=np.uint8) for step in range(count)]
 
 
-def test_a_stream_over_rtsp_gives_its_frames_and_says_that_it_ended():
+def test_an_rtsp_stream_gives_its_frames_and_reports_its_end():
     data = transport_stream(brightening(40), RATE)
     with rtsp_camera(data) as port:
         address = f"rtsp://me:secret@127.0.0.1:{port}/garden"
@@ -113,7 +113,7 @@ def test_a_stream_over_rtsp_gives_its_frames_and_says_that_it_ended():
     assert all("secret" not in frame.__fspath__() for frame in (*taken, last))
 
 
-def test_a_camera_that_says_nothing_any_more_is_given_up(monkeypatch):
+def test_a_silent_camera_times_out(monkeypatch):
     monkeypatch.setattr(video, "LIVE_SECONDS", 1.5)
     with rtsp_camera(transport_stream(brightening(30), RATE), goes_silent=True) as port:
         *_, last = read_frames(f"rtsp://127.0.0.1:{port}/garden", 0.2)
@@ -121,14 +121,14 @@ def test_a_camera_that_says_nothing_any_more_is_given_up(monkeypatch):
     assert "nothing" in str(last.error)
 
 
-def test_an_address_where_nobody_answers_is_named():
+def test_an_unreachable_address_raises_a_named_error():
     (only,) = read_frames("rtsp://me:secret@127.0.0.1:9/garden", 0.2)
     assert isinstance(only.error, CannotRead)
     assert "127.0.0.1:9" in str(only.error)
     assert "secret" not in str(only.error)
 
 
-def test_whoever_is_slow_sees_the_latest_frame_of_a_camera():
+def test_a_slow_reader_gets_the_latest_frame():
     taken, produced = Event(), Event()
 
     def camera():
@@ -145,7 +145,7 @@ def test_whoever_is_slow_sees_the_latest_frame_of_a_camera():
     assert [frame.seconds for frame in seen] == [50.0]
 
 
-def test_a_failure_of_the_reader_is_not_lost():
+def test_an_error_in_the_reader_thread_is_raised():
     def camera():
         yield VideoFrame("camera", 0.0)
         raise RuntimeError("unplugged")
@@ -154,7 +154,7 @@ def test_a_failure_of_the_reader_is_not_lost():
         list(newest(camera()))
 
 
-def test_a_camera_nobody_looks_at_any_more_is_closed():
+def test_an_unused_camera_is_closed():
     closed = Event()
 
     def camera():
@@ -170,7 +170,7 @@ def test_a_camera_nobody_looks_at_any_more_is_closed():
     assert closed.wait(60)
 
 
-def test_a_gap_between_frames_is_not_made_up_for():
+def test_after_a_gap_frames_keep_their_pace():
     """After a gap frames come at the same pace as before."""
     moments = [0.0, 0.1, 0.2, 5.0, 5.1, 5.2, 5.3, 5.4, 5.5]
     stopped = [SimpleNamespace(width=2, height=2, time=at, rotation=0) for at in moments]

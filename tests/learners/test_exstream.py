@@ -1,4 +1,4 @@
-"""ExStream against a version written out, and what its prototypes must keep."""
+"""ExStream against a naive version, and invariants of its prototypes."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_old_classes_survive_new_ones(rng):
     assert learner.score(X, y) > 0.95
 
 
-def test_a_loaded_learner_goes_on_alike(stream, tmp_path):
+def test_a_loaded_learner_continues_identically(stream, tmp_path):
     X, y = stream
     learner = ExStream(n_prototypes=3).fit(X[:40], y[:40])
     save(learner, tmp_path / "model")
@@ -93,7 +93,7 @@ def test_a_loaded_learner_goes_on_alike(stream, tmp_path):
     np.testing.assert_array_equal(learner.intercept_, again.intercept_)
 
 
-def test_what_it_cannot_do_it_says(stream):
+def test_unsupported_operations_raise_a_named_error(stream):
     X, y = stream
     learner = ExStream().fit(X, y)
     with pytest.raises(NotForgettable):
@@ -106,7 +106,7 @@ def test_what_it_cannot_do_it_says(stream):
 
 
 @pytest.mark.parametrize("size", [1e16, 1e20, 1e150])
-def test_what_single_precision_cannot_hold_is_refused(stream, size):
+def test_features_beyond_single_precision_are_refused(stream, size):
     X, y = stream
     learner = ExStream(n_prototypes=3).fit(X, y)
     before = learner.decision_function(X)

@@ -1,4 +1,4 @@
-"""Under the covariance of the first batch."""
+"""Discriminant analysis with the covariance of the first batch."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_different_frozen_covariances_do_not_merge(examples):
         one.merge(other)
 
 
-def test_parameters_out_of_range_are_named(examples):
+def test_parameters_out_of_range_raise_a_named_error(examples):
     for parameters in ({"shrinkage": 1.5}, {"base": "zeros"}):
         with pytest.raises(InvalidParameter, match=next(iter(parameters))):
             FixedCovarianceLDA(**parameters).fit(examples.X, examples.y)
@@ -62,7 +62,7 @@ def test_a_covariance_known_beforehand_is_used_as_it_is(examples):
     assert_same_scores(halves[0], examples.X_new, expected)
 
 
-def test_a_base_that_is_no_covariance_is_refused(examples):
+def test_an_invalid_base_covariance_is_refused(examples):
     with pytest.raises(InvalidParameter, match=r"base has the shape \(3,\); for 8 features"):
         FixedCovarianceLDA(base=np.ones(3)).fit(examples.X, examples.y)
     with pytest.raises(InvalidParameter, match="base"):

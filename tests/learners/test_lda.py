@@ -153,7 +153,7 @@ def test_forget_class_needs_the_scatter_of_each_class(examples):
         {"class_scatter": "yes"},
     ],
 )
-def test_parameters_out_of_range_are_named(parameters, examples):
+def test_parameters_out_of_range_raise_a_named_error(parameters, examples):
     name = next(reversed(parameters))
     with pytest.raises(InvalidParameter, match=name):
         StreamingLDA(**parameters).fit(examples.X, examples.y)
@@ -230,7 +230,7 @@ def test_directions_come_as_a_frame_where_one_is_wanted(rng):
 
 
 @pytest.mark.parametrize("labels", [("a", "b", "c"), (1, 2, 3)])
-def test_priors_by_name_are_those_of_batch_lda(rng, tmp_path, labels):
+def test_named_priors_equal_those_of_batch_lda(rng, tmp_path, labels):
     y = np.repeat(labels, [30, 30, 30])
     X = rng.normal(size=(90, 4)) @ rng.normal(size=(4, 4)) + np.arange(90)[:, None] // 30
     shares = np.array([0.6, 0.3, 0.1])

@@ -11,7 +11,7 @@ from everlearn.learners.learned_metric import _loss
 
 
 def noisy(rng, n_classes=6, per_class=20, n_noise=30):
-    """Classes differ in three features; thirty others are louder and say nothing."""
+    """Classes differ in three features; thirty others have larger variance and no information."""
     y = np.repeat(np.arange(n_classes), per_class)
     signal = 3.0 * rng.standard_normal((n_classes, 3))[y] + rng.standard_normal((len(y), 3))
     return np.column_stack([signal, 5.0 * rng.standard_normal((len(y), n_noise))]), y
@@ -39,7 +39,7 @@ def test_the_loss_is_the_one_of_the_definition(rng):
     assert error < 1e-5
 
 
-def test_it_sees_through_noise(rng):
+def test_it_ignores_noisy_features(rng):
     X, y = noisy(rng, per_class=200)
     first = np.arange(len(y)) % 2 == 0
     plain, learned = (
@@ -70,7 +70,7 @@ def test_it_waits_for_a_batch_of_several_classes(rng):
     assert learner.predict_one([1.0, 0.0]) == "cup"
 
 
-def test_it_says_what_it_cannot_do(rng, tmp_path):
+def test_unsupported_operations_raise_a_named_error(rng, tmp_path):
     X, y = noisy(rng)
     learner = NearestClassMean(metric="learned").fit(X, y)
     with pytest.raises(NotForgettable, match="metric was learned"):

@@ -62,6 +62,6 @@ def test_a_zero_vector_has_no_direction_but_an_answer():
     assert learner.predict_one([0.0, 0.0]) == "a"
 
 
-def test_an_unknown_metric_is_named():
+def test_an_unknown_metric_raises_a_named_error():
     with pytest.raises(InvalidParameter, match="'manhattan'"):
         NearestClassMean(metric="manhattan").fit(np.eye(2), [0, 1])

@@ -77,7 +77,7 @@ def test_without_recoding_it_is_scikit_learns_ridge_classifier(examples):
     assert ours.predict(examples.X_new).tolist() == theirs.predict(examples.X_new).tolist()
 
 
-def test_recoding_lets_a_rare_class_be_heard(examples):
+def test_recoding_improves_a_rare_class(examples):
     plain = RecursiveRLSC(recoding=0.0).fit(examples.X, examples.y)
     recoded = RecursiveRLSC(recoding=1.0).fit(examples.X, examples.y)
     rare = examples.y_new == "lime"
@@ -167,7 +167,7 @@ class TestChoosing:
         chosen = candidates[plateau[len(plateau) // 2]]
         np.testing.assert_allclose(learner.regularization_, chosen)
 
-    def test_the_largest_recoding_that_is_as_good_as_any(self, examples):
+    def test_the_largest_recoding_without_loss_is_chosen(self, examples):
         learner = RecursiveRLSC(regularization=5.0, recoding="auto").fit(examples.X, examples.y)
         hits = {
             alpha: answered_without_themselves(examples, regularization=5.0, recoding=alpha)[0]
@@ -181,7 +181,7 @@ class TestChoosing:
         assert learner.recoding_ == pytest.approx(max(a for a in hits if is_as_good(hits[a])))
 
     @pytest.mark.parametrize("size", [2000, 40])
-    def test_order_merging_and_forgetting_do_not_matter(self, examples, rng, size):
+    def test_the_choice_does_not_depend_on_order_merging_or_forgetting(self, examples, rng, size):
         words = {"regularization": "auto", "recoding": "auto", "validation_size": size}
         whole = RecursiveRLSC(**words).fit(examples.X, examples.y)
         order = rng.permutation(len(examples.y))
@@ -222,13 +222,13 @@ class TestChoosing:
         )
         np.testing.assert_allclose(learner.decision_function(examples.X_new), expected, **ROUNDING)
 
-    def test_it_answers_before_anything_can_be_compared(self):
+    def test_it_answers_before_any_class_has_two_examples(self):
         learner = RecursiveRLSC(regularization="auto", recoding="auto")
         learner.learn_one([1.0, 0.0], "a").learn_one([0.0, 1.0], "b")
         assert learner.predict_one([0.9, 0.1]) == "a"
         assert learner.predict([[0.1, 0.9]]).tolist() == ["b"]
 
-    def test_rebalancing_can_choose_as_well(self, examples):
+    def test_rebalancing_works_with_automatic_regularization(self, examples):
         learner = RecursiveRLSC(regularization="auto", recoding="auto", weighting="rebalance")
         learner.fit(examples.X, examples.y)
         expected = ridge_scores(
@@ -269,7 +269,7 @@ class TestChoosing:
         {"validation_size": 0},
     ],
 )
-def test_parameters_out_of_range_are_named(parameters, examples):
+def test_parameters_out_of_range_raise_a_named_error(parameters, examples):
     (name,) = parameters
     with pytest.raises(InvalidParameter, match=name):
         RecursiveRLSC(**parameters).fit(examples.X, examples.y)

@@ -1,4 +1,4 @@
-"""A window is the learner taught its examples and no others."""
+"""A window equals a learner taught only its examples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Things many tests of the Memory need."""
+"""Fixtures for tests of the Memory."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A Memory's memory as a plain list, slow and obvious."""
+"""A slow and obvious Memory: a plain list."""
 
 import copy
 from dataclasses import dataclass, field

@@ -147,7 +147,7 @@ def test_without_a_box_a_whole_memory_is_as_before(tmp_path) -> None:
         assert not memory.teach(scene(1, ("red", 0, 0)), "red")
 
 
-def test_a_thing_is_asked_by_its_box_and_why_knows_it(memory) -> None:
+def test_ask_and_why_accept_a_box(memory) -> None:
     for seed in range(4):
         memory.teach(scene(seed, ("red", 20, 20)), "red", box=square(20, 20))
         memory.teach(scene(seed + 9, ("blue", 60, 20)), "blue", box=square(60, 20))
@@ -165,7 +165,7 @@ def test_a_thing_is_asked_by_its_box_and_why_knows_it(memory) -> None:
 @pytest.mark.parametrize(
     "box", [(0, 0, 0, 40), (0, 0, 500, 40), (-5, 0, 30, 30), (0, 0, math.nan, 1), (1, 2), "main", 7]
 )
-def test_a_box_that_is_none_changes_nothing(memory, box) -> None:
+def test_an_invalid_box_changes_nothing(memory, box) -> None:
     memory.teach(scene(1, ("red", 0, 0)), "red", box=square(0, 0))
     before = memory._opened.journal.chain_at(1)
     for act in (memory.teach, memory.correct):
@@ -181,7 +181,7 @@ def test_a_box_that_is_none_changes_nothing(memory, box) -> None:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
-def test_ten_thousand_pixels_a_side_are_too_many_and_nothing_is_taught(memory, tmp_path, kind):
+def test_a_picture_that_is_too_large_is_refused_and_nothing_is_taught(memory, tmp_path, kind):
     path = tmp_path / f"wall.{kind.lower()}"
     Image.new("L", (10_000, 10_000)).save(path, kind)
     for box in (None, "auto", (0, 0, 50, 50)):
@@ -226,7 +226,7 @@ def test_things_are_found_named_and_told_from_background(memory) -> None:
     assert memory.names().keys() == {"red", "blue"}
 
 
-def test_ask_where_gives_one_answer_and_its_place(memory) -> None:
+def test_ask_where_gives_one_answer_and_its_box(memory) -> None:
     for seed in range(3):
         memory.teach(scene(seed, ("red", 5 * seed, 60)), "red", box=square(5 * seed, 60))
     answers = memory.ask(scene(51, ("red", 70, 10)), where=True)
@@ -258,13 +258,13 @@ def test_before_anything_is_taught_everything_is_unknown(memory) -> None:
     assert all(thing.name is None and thing.answers.unknown for thing in things)
 
 
-def test_how_many_boxes_is_bounded(memory) -> None:
+def test_the_number_of_boxes_is_limited(memory) -> None:
     for most in (0, 10_000, -1):
         with pytest.raises(InvalidInput):
             memory.find(scene(1), most=most)
 
 
-def test_a_classifier_without_second_moments_says_so(tmp_path) -> None:
+def test_a_classifier_without_second_moments_raises_a_named_error(tmp_path) -> None:
     from everlearn.errors import NotExplainable
 
     with memory_in(tmp_path / "m", classifier="mean") as memory:
@@ -294,7 +294,7 @@ def naive_background(memory: Memory) -> tuple[int, np.ndarray, np.ndarray]:
     return len(X), X.sum(axis=0), X.T @ X
 
 
-def test_background_is_what_was_not_pointed_at(memory) -> None:
+def test_background_is_every_proposal_that_was_not_taught(memory) -> None:
     picture = scene(1, ("red", 0, 0), ("blue", 80, 80))
     memory.teach(picture, "red", box=square(0, 0))
     memory.teach(scene(2, ("green", 40, 0)), "green", box=square(40, 0))
@@ -334,7 +334,7 @@ PLACES = {"red": (0, 0), "green": (40, 70), "blue": (80, 20)}
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=steps)
-def test_whatever_was_done_an_erase_leaves_what_a_new_memory_has(steps, tmp_path_factory) -> None:
+def test_after_an_erase_statistics_equal_those_of_a_new_memory(steps, tmp_path_factory) -> None:
     root = tmp_path_factory.mktemp("exact")
     with memory_in(root / "one") as memory:
         memory.teach(scene(99, ("red", 0, 0)), "red", box=square(0, 0))
@@ -378,7 +378,7 @@ def test_whatever_was_done_an_erase_leaves_what_a_new_memory_has(steps, tmp_path
         assert np.array_equal(find_weights(merged), erased)
 
 
-def test_erasing_a_picture_takes_its_boxes_and_what_was_seen_beside(tmp_path, memory) -> None:
+def test_erasing_a_picture_removes_its_boxes_and_proposals(tmp_path, memory) -> None:
     memory.teach(scene(1, ("red", 0, 0), ("blue", 80, 80)), "red", box=square(0, 0))
     memory.teach(scene(1, ("red", 0, 0), ("blue", 80, 80)), "blue", box=square(80, 80))
     memory.teach(scene(2, ("green", 0, 0)), "green", box=square(0, 0))
@@ -395,7 +395,7 @@ def test_erasing_a_picture_takes_its_boxes_and_what_was_seen_beside(tmp_path, me
     assert db.value("SELECT COUNT(*) FROM boxes") == 1
 
 
-def test_a_backup_has_everything(tmp_path, memory) -> None:
+def test_a_backup_includes_boxes_and_proposals(tmp_path, memory) -> None:
     memory.teach(scene(1, ("red", 0, 0)), "red", box=square(0, 0))
     weights = find_weights(memory)
     memory.backup(tmp_path / "copy")
@@ -421,7 +421,7 @@ def files(tmp_path):
     return pairs
 
 
-def test_the_mode_changes_with_reembed_and_boxes_that_were_given_stay(tmp_path, files) -> None:
+def test_reembed_changes_the_mode_and_keeps_given_boxes(tmp_path, files) -> None:
     with memory_in(tmp_path / "m", regions=None) as memory:
         memory.teach_many(files[:4])
         memory.teach(files[4][0], "green", box=(0.1, 0.2, 0.9, 0.8))
@@ -486,7 +486,7 @@ def test_a_folder_keeps_its_mode(tmp_path, files) -> None:
 # Journals from before there were boxes.
 
 
-def test_an_old_journal_is_read_as_it_is_and_upgraded_to_be_written(tmp_path) -> None:
+def test_an_old_journal_is_read_unchanged_and_upgraded_for_writing(tmp_path) -> None:
     shutil.copytree(GOLDEN, tmp_path / "old")
     file = tmp_path / "old" / "journal.sqlite"
     before = file.read_bytes()
@@ -564,7 +564,7 @@ def test_unknown_things_are_kept_as_parts_and_named_with_their_boxes(tmp_path, m
     assert memory.verify().ok
 
 
-def test_pictures_kept_by_nobody_leave_no_thumbnail(tmp_path) -> None:
+def test_unreferenced_pictures_leave_no_thumbnail(tmp_path) -> None:
     picture = scene(50, ("blue", 70, 10))
     with memory_in(tmp_path / "memory", keep_images="none") as memory:
         memory.teach(scene(1, ("red", 5, 60)), "red", box=square(5, 60))

@@ -1,4 +1,4 @@
-"""Things over frames: one track per thing, one event per name, views to teach; and the commands."""
+"""Following things over frames: tracks, events, views to teach, and the commands."""
 
 import json
 from contextlib import contextmanager, suppress
@@ -37,7 +37,7 @@ def moving(count: int):
     return [scene(70, ("red", 6 * step, 75), ("blue", 78 - 6 * step, 5)) for step in range(count)]
 
 
-def test_things_keep_their_tracks_and_are_told_once(memory) -> None:
+def test_things_keep_their_tracks_and_emit_one_event(memory) -> None:
     frames = list(memory.follow(moving(8)))
     tracks = {"red": set(), "blue": set()}
     for frame in frames[2:]:
@@ -51,7 +51,7 @@ def test_things_keep_their_tracks_and_are_told_once(memory) -> None:
     assert all(event.first for event in told)
 
 
-def test_a_track_is_taught_by_the_frames_that_differ(memory) -> None:
+def test_a_track_is_taught_from_different_frames(memory) -> None:
     last = list(memory.follow([scene(71, ("green", 40, 40))] * 6))[-1]
     (thing,) = [t for t in last.things if t.box == pytest.approx((1 / 3, 1 / 3, 2 / 3, 2 / 3))]
     # Six frames that are the same are one view.
@@ -63,7 +63,7 @@ def test_a_track_is_taught_by_the_frames_that_differ(memory) -> None:
     assert memory.verify().ok
 
 
-def test_motion_finds_what_the_proposer_is_not_asked_for(memory, monkeypatch) -> None:
+def test_motion_replaces_the_proposer(memory, monkeypatch) -> None:
     def never(self, picture):
         raise AssertionError("the proposer was asked")
 
@@ -72,7 +72,7 @@ def test_motion_finds_what_the_proposer_is_not_asked_for(memory, monkeypatch) ->
     assert any(thing.name == "red" for frame in frames for thing in frame.things)
 
 
-def test_bad_numbers_are_named(memory, tmp_path) -> None:
+def test_bad_numbers_raise_a_named_error(memory, tmp_path) -> None:
     for wrong in ({"most": 0}, {"patience": -1}):
         with pytest.raises(InvalidInput):
             memory.follow([], **wrong)
@@ -82,7 +82,7 @@ def test_bad_numbers_are_named(memory, tmp_path) -> None:
         list(memory.follow("rtsp://127.0.0.1:9/nothing"))
 
 
-def test_a_video_that_breaks_off_gives_its_frames_and_then_its_error(memory, tmp_path) -> None:
+def test_a_truncated_video_gives_its_frames_and_then_an_error(memory, tmp_path) -> None:
     pytest.importorskip("av", reason="videos are read by PyAV")
     from everlearn.regions.drawing import VideoFile
 
@@ -154,7 +154,7 @@ def test_a_live_stream_is_followed_like_a_file(memory, tmp_path) -> None:
     assert {thing.name for thing in live[-1].things} >= {"red", "blue"}
 
 
-def test_a_live_stream_that_hangs_up_gives_its_frames_and_changes_nothing(memory, tmp_path) -> None:
+def test_a_live_stream_that_disconnects_gives_its_frames(memory, tmp_path) -> None:
     pytest.importorskip("av", reason="videos are read by PyAV")
     data = recorded(tmp_path / "clip.mkv", moving(12))
     before = len(memory.teachings("red"))
@@ -247,8 +247,8 @@ def test_the_command_follows_a_video(tmp_path, memory) -> None:
     assert len(list(read_frames(tmp_path / "seen.avi", 0.01))) == 5
 
 
-def test_drawn_copies_never_replace_what_was_read(tmp_path, memory) -> None:
-    """Not the images themselves, nor one copy another."""
+def test_drawn_copies_never_overwrite_input_files(tmp_path, memory) -> None:
+    """Neither the images nor another copy."""
     memory.close()
     files = [tmp_path / folder / "1.png" for folder in ("a", "b")]
     for seed, file in enumerate(files):
@@ -263,7 +263,7 @@ def test_drawn_copies_never_replace_what_was_read(tmp_path, memory) -> None:
     assert not (tmp_path / "drawn").exists()
 
 
-def test_a_followed_video_is_never_written_over(tmp_path, memory) -> None:
+def test_a_followed_video_is_never_overwritten(tmp_path, memory) -> None:
     pytest.importorskip("av", reason="videos are read by PyAV")
     from everlearn.regions.drawing import VideoFile
 
@@ -282,7 +282,7 @@ def test_a_followed_video_is_never_written_over(tmp_path, memory) -> None:
     assert not out.exists()
 
 
-def test_the_commands_keep_what_is_unknown(tmp_path, memory) -> None:
+def test_the_commands_keep_unknown_things(tmp_path, memory) -> None:
     file = tmp_path / "green.png"
     Image.fromarray(scene(70, ("green", 40, 40))).save(file)
     memory.close()

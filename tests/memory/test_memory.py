@@ -1,4 +1,4 @@
-"""The Memory: taught, asked, forgotten, undone, and opened again."""
+"""The Memory: teaching, asking, forgetting, undo, and reopening."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def answers_of(memory, X):
     return [memory.ask(x)[0].name for x in X]
 
 
-def test_it_answers_like_its_classifier_taught_the_same(tmp_path, clusters):
+def test_it_answers_like_its_classifier_taught_directly(tmp_path, clusters):
     X, names = clusters()
     with Memory(tmp_path) as memory:
         memory.teach_many(zip(X, names, strict=True))
@@ -113,7 +113,7 @@ def test_the_same_example_is_one_teaching_unless_asked_otherwise(tmp_path):
         assert not memory.teach([1.0, 2.0], "cup")
 
 
-def test_names_tell_when_they_were_last_taught(tmp_path):
+def test_names_list_when_they_were_last_taught(tmp_path):
     with Memory(tmp_path) as memory:
         memory.teach([1.0, 0.0], "cup")
         memory.teach([0.0, 1.0], "pen")
@@ -212,7 +212,7 @@ def test_forgetting_equals_never_having_taught(tmp_path, clusters, classifier):
             assert "class 2" not in memory.names()
 
 
-def test_erasing_is_never_having_taught_to_the_last_bit(tmp_path, clusters):
+def test_erasing_equals_never_having_taught_bit_for_bit(tmp_path, clusters):
     X, names = clusters(each=80)
     secret = np.full(16, 0.123456, dtype=np.float32)
     with Memory(tmp_path / "a") as memory, Memory(tmp_path / "b") as never:
@@ -228,7 +228,7 @@ def test_erasing_is_never_having_taught_to_the_last_bit(tmp_path, clusters):
         assert trace not in files
 
 
-def test_renaming_into_a_name_that_exists_makes_them_one(tmp_path, clusters):
+def test_renaming_to_an_existing_name_merges_them(tmp_path, clusters):
     X, names = clusters()
     with Memory(tmp_path) as memory:
         memory.teach_many(zip(X, names, strict=True))
@@ -241,7 +241,7 @@ def test_renaming_into_a_name_that_exists_makes_them_one(tmp_path, clusters):
         assert memory.names()["class 0"].count == 6
 
 
-def test_undoing_a_rename_after_the_old_word_was_used_again(tmp_path):
+def test_undoing_a_rename_after_the_old_name_was_used_again(tmp_path):
     with Memory(tmp_path) as memory:
         memory.teach([1.0, 0.0], "cup")
         memory.rename("cup", "mug")
@@ -278,7 +278,7 @@ def test_another_classifier_learns_everything_from_the_journal(tmp_path, cluster
         assert type(classifier).__name__ in memory.info()["classifier"]
 
 
-def test_a_classifier_that_cannot_forget_is_taught_anew(tmp_path, clusters):
+def test_a_classifier_that_cannot_forget_is_retrained(tmp_path, clusters):
     X, names = clusters()
     rehearsing = ExStream(n_prototypes=4, learning_rate=0.1)
     with Memory(tmp_path, classifier=rehearsing) as memory:
@@ -400,7 +400,7 @@ def test_a_bad_example_changes_nothing(tmp_path, example, name, error):
         assert same_bits(state_of(memory), before[1])
 
 
-def test_what_cannot_be_forgotten_or_renamed_is_named(tmp_path):
+def test_impossible_forgets_and_renames_raise_a_named_error(tmp_path):
     with Memory(tmp_path) as memory:
         memory.teach([1.0, 0.0], "cup")
         with pytest.raises(UnknownLabel, match="'pen'"):
@@ -416,7 +416,7 @@ def test_what_cannot_be_forgotten_or_renamed_is_named(tmp_path):
         assert memory.forget([1.0, 0.0]).count == 1
 
 
-def test_embedders_are_not_mixed(tmp_path):
+def test_vectors_of_different_embedders_are_refused(tmp_path):
     picture = np.asarray(photograph(30))
     with Memory(tmp_path, embedder=Pixels(size=4)) as memory:
         memory.teach(picture, "pattern")
@@ -427,7 +427,7 @@ def test_embedders_are_not_mixed(tmp_path):
             memory.ask(picture)
 
 
-def test_a_reader_sees_what_is_taught_meanwhile(tmp_path, clusters):
+def test_a_reader_sees_later_teachings(tmp_path, clusters):
     X, names = clusters()
     with Memory(tmp_path) as writer:
         writer.teach(X[0], names[0])

@@ -1,4 +1,4 @@
-"""One answer for a stream: single frames change nothing, a new thing does."""
+"""One answer for a stream: it ignores single frames and follows a new thing."""
 
 import itertools
 
@@ -20,7 +20,7 @@ def changes(names):
     return sum(a != b for a, b in itertools.pairwise(names))
 
 
-def test_flicker_of_unknown_and_of_names_is_voted_away():
+def test_flickering_answers_are_outvoted():
     chance = np.random.default_rng(0)
     session, alone, steady = Session(), [], []
     for index in range(300):
@@ -34,7 +34,7 @@ def test_flicker_of_unknown_and_of_names_is_voted_away():
     assert (steady[100], steady[-1]) == ("cup", "bowl")
 
 
-def test_a_new_thing_is_told_once_and_soon_however_long_the_old_one_was_seen():
+def test_a_new_thing_is_announced_once_and_soon():
     for before in (5, 500):
         session = Session(frames=8)
         for _ in range(before):
@@ -47,7 +47,7 @@ def test_a_new_thing_is_told_once_and_soon_however_long_the_old_one_was_seen():
         assert unknown[-1].probability > 0.9
 
 
-def test_three_sure_frames_change_the_answer_however_long_another_was_told():
+def test_three_confident_frames_change_the_answer():
     for before in (3, 300):
         session = Session()
         for _ in range(before):
@@ -57,13 +57,13 @@ def test_three_sure_frames_change_the_answer_however_long_another_was_told():
         assert three[-1].probability > 0.5
 
 
-def test_two_frames_now_and_then_change_nothing():
+def test_occasional_frames_do_not_change_the_answer():
     session = Session()
     names = ["cup"] * 3 + ["bowl", "bowl", "cup", "cup"] * 20
     assert {session.add(seen(name, 0.95)).name for name in names} == {"cup"}
 
 
-def test_before_it_is_settled_the_best_so_far_is_told():
+def test_an_unsettled_answer_is_the_best_so_far():
     session = Session()
     first = session.add(seen("cup", 0.6))
     assert (first.name, first.settled, first.changed) == ("cup", False, False)

@@ -1,4 +1,4 @@
-"""Whitening by what varies within classes: against its formula, and for classes never seen."""
+"""Within-class whitening against its formula, and for unseen classes."""
 
 import warnings
 
@@ -20,7 +20,7 @@ from everlearn.errors import InvalidLabel, InvalidParameter, NotForgettable, Wro
 
 
 def nuisance(rng, n_classes, n, d=20):
-    """Examples that vary in the same few directions, whatever class they are of."""
+    """Examples that vary in the same few directions in every class."""
     spread = np.r_[np.full(4, 5.0), np.full(d - 4, 0.5)]
     y, turn = np.repeat(np.arange(n_classes), n), np.linalg.qr(rng.normal(size=(d, d)))[0]
     return rng.normal(size=(n_classes, d))[y] + rng.normal(size=(len(y), d)) * spread @ turn, y
@@ -35,7 +35,7 @@ def test_check_estimator():
 
 
 @pytest.mark.parametrize("shrinkage", [0.1, 0.75, 1.0])
-def test_is_its_formula(rng, shrinkage):
+def test_it_equals_its_formula(rng, shrinkage):
     X, y = nuisance(rng, 5, 8, d=6)
     centred = X - np.array([X[y == k].mean(axis=0) for k in range(5)])[y]
     W = centred.T @ centred / len(X)
@@ -46,7 +46,7 @@ def test_is_its_formula(rng, shrinkage):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_classes_never_seen_gain_by_it(rng):
+def test_it_improves_accuracy_on_unseen_classes(rng):
     """One example of each of 20 new classes: others have shown which differences do not matter."""
     X, y = nuisance(rng, 40, 30)
     old, shown = y < 20, (y >= 20) & (np.arange(len(y)) % 30 == 0)
@@ -86,7 +86,7 @@ def test_scale_and_origin_do_not_matter(rng):
     np.testing.assert_allclose(moved, ClassWhitening().fit_transform(X, y), rtol=0, atol=1e-9)
 
 
-def test_one_example_of_each_class_says_nothing_about_what_varies(rng):
+def test_with_one_example_per_class_rows_are_only_centred_and_normalised(rng):
     X = rng.normal(size=(4, 3))
     centred = X - X.mean(axis=0)
     expected = centred / np.linalg.norm(centred, axis=1, keepdims=True)
@@ -102,7 +102,7 @@ def test_wrong_words_are_refused(rng):
             ClassWhitening(shrinkage=shrinkage).fit(X, y)
 
 
-def test_a_pipeline_with_it_learns_on_is_saved_and_cannot_forget(rng, tmp_path):
+def test_a_pipeline_with_it_learns_and_saves_but_cannot_forget(rng, tmp_path):
     X, y = nuisance(rng, 4, 6)
     steps = [("whiten", ClassWhitening()), ("learn", NearestClassMean())]
     pipeline = StreamPipeline(steps).fit(X, y)

@@ -1,4 +1,4 @@
-"""Random features against the kernels they stand for."""
+"""Random features against the kernels they approximate."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_the_first_features_of_a_wider_map_are_those_of_a_narrower_one(rng):
     assert not np.allclose(other * np.sqrt(300), narrow)
 
 
-def test_a_seed_means_the_same_for_ever():
+def test_features_of_a_seed_never_change():
     """Written down once: a file made with this seed must find the same features on any machine."""
     features = RandomFeatures(n_components=3, kind="fourier", random_state=1).fit_transform(
         [[1.0, 2.0]]
@@ -76,7 +76,7 @@ def test_power_and_length():
         RandomFeatures(random_state=-1),
     ],
 )
-def test_bad_parameters_are_named(transformer):
+def test_bad_parameters_raise_a_named_error(transformer):
     with pytest.raises(InvalidParameter):
         transformer.fit([[1.0, 2.0]])
 

@@ -50,7 +50,7 @@ def test_merging_is_learning_both_and_forgetting_is_never_having_learned(rows):
     compared(merged.forget(rows[:35]), StandardScaler().fit(rows[35:]), rows)
 
 
-def test_a_saved_one_goes_on(rows, tmp_path):
+def test_a_saved_scaler_continues(rows, tmp_path):
     ours = StreamingScaler().fit(rows[:50])
     save(ours, tmp_path / "scaler")
     loaded = load(tmp_path / "scaler").partial_fit(rows[50:])
@@ -58,7 +58,7 @@ def test_a_saved_one_goes_on(rows, tmp_path):
     assert loaded.n_samples_seen_ == 90
 
 
-def test_what_is_refused_changes_nothing(rows):
+def test_refused_input_changes_nothing(rows):
     ours = StreamingScaler().fit(rows)
     before = ours.mean_.copy(), ours.var_, ours.n_samples_seen_
     with pytest.raises(WrongWidth):

@@ -1,4 +1,4 @@
-"""Whitening by the first batch, against scikit-learn and its own word."""
+"""Whitening by the first batch against scikit-learn and its definition."""
 
 import warnings
 
@@ -39,14 +39,14 @@ def test_later_batches_change_nothing(rng):
         whitening.partial_fit(X[:, :2])
 
 
-def test_a_feature_that_hardly_varies_is_not_blown_up(rng):
+def test_a_nearly_constant_feature_is_not_amplified(rng):
     X = np.column_stack([rng.standard_normal(200), 1e-9 * rng.standard_normal(200), np.ones(200)])
     whitened = InitialWhitening().fit(X).transform(X)
     assert np.abs(whitened[:, 1:]).max() < 1e-6
     assert whitened[:, 0].std() == pytest.approx(1.0)
 
 
-def test_before_a_forest_it_does_what_the_forest_does_itself(rng):
+def test_before_a_forest_it_equals_the_whitening_of_the_forest(rng):
     y = np.repeat(np.arange(6), 15)
     X = rng.standard_normal((6, 5))[y] * 4.0 + rng.standard_normal((90, 5)) * [1, 10, 0.1, 1, 1]
     inside = NCMForest(n_estimators=5, random_state=0)

@@ -97,7 +97,7 @@ def test_merged_shards_equal_the_whole(learner, stream, n_shards):
 @every_learner
 @given(stream=streams(min_size=4), n_out=st.integers(1, 3))
 @few
-def test_a_shard_taken_out_again_was_never_there(learner, stream, n_out):
+def test_unmerging_a_shard_equals_never_having_merged_it(learner, stream, n_out):
     X, y, rng = stream
     out = np.zeros(len(y), dtype=bool)
     out[rng.permutation(len(y))[:n_out]] = True

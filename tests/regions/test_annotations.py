@@ -1,4 +1,4 @@
-"""Annotations of three formats: read what other tools write, and one's own again."""
+"""Annotations in three formats, written by other tools and by everlearn."""
 
 import json
 
@@ -33,7 +33,7 @@ def things(pictures):
 
 
 @pytest.mark.parametrize("kind", ["coco", "voc", "yolo"])
-def test_what_is_written_is_read_again(kind, pictures, tmp_path) -> None:
+def test_annotations_survive_a_round_trip(kind, pictures, tmp_path) -> None:
     target = tmp_path / ("boxes.json" if kind == "coco" else "boxes")
     write_annotations(target, kind, things(pictures))
     found = read_annotations(target, images=pictures)
@@ -44,7 +44,7 @@ def test_what_is_written_is_read_again(kind, pictures, tmp_path) -> None:
             assert box == pytest.approx(expected, abs=2e-6)
 
 
-def test_coco_as_others_write_it(pictures, tmp_path) -> None:
+def test_coco_files_of_other_tools_are_read(pictures, tmp_path) -> None:
     content = {
         "images": [{"id": 7, "file_name": "a.jpg", "width": 64, "height": 48}],
         "categories": [{"id": 3, "name": "cup"}],
@@ -90,21 +90,21 @@ def test_yolo_with_names_in_a_yaml(pictures) -> None:
         ("a.xml", "<annotation><filename>a.jpg</filename></annotation>"),
     ],
 )
-def test_what_is_no_annotation_is_named(pictures, name, content) -> None:
+def test_invalid_annotations_raise_a_named_error(pictures, name, content) -> None:
     (pictures / name).write_text(content)
     with pytest.raises(InvalidAnnotations):
         read_annotations(pictures / name)
 
 
 @pytest.mark.parametrize("line", ["5 0.5 0.5 0.1 0.1", "0 0.5 0.5", "0 a b c d", "0 0.5 0.5 0 0.1"])
-def test_a_line_that_is_none_of_yolos(pictures, line) -> None:
+def test_an_invalid_yolo_line_raises_a_named_error(pictures, line) -> None:
     (pictures / "classes.txt").write_text("cup\n")
     (pictures / "a.txt").write_text(line)
     with pytest.raises(InvalidAnnotations):
         read_annotations(pictures)
 
 
-def test_a_box_outside_of_the_picture(pictures) -> None:
+def test_a_box_outside_of_the_picture_raises_a_named_error(pictures) -> None:
     content = {
         "images": [{"id": 1, "file_name": "a.jpg", "width": 64, "height": 48}],
         "categories": [{"id": 1, "name": "cup"}],
@@ -115,7 +115,7 @@ def test_a_box_outside_of_the_picture(pictures) -> None:
         read_annotations(pictures / "boxes.json")
 
 
-def test_no_picture(pictures) -> None:
+def test_an_annotation_without_a_picture_raises_a_named_error(pictures) -> None:
     (pictures / "classes.txt").write_text("cup\n")
     (pictures / "missing.txt").write_text("0 0.5 0.5 0.5 0.5")
     with pytest.raises(CannotRead):

@@ -1,4 +1,4 @@
-"""Boxes: what users give, and what two boxes have in common, against pixels counted one by one."""
+"""Boxes: accepted input, and overlaps against counted pixels."""
 
 import math
 
@@ -59,7 +59,7 @@ def naive_suppression(boxes, scores, most_overlap, most_inside):
 
 
 @given(st.lists(st.tuples(grid_boxes(), st.integers(0, 5)), max_size=12))
-def test_merging_equals_going_through_the_boxes_one_by_one(pairs) -> None:
+def test_merging_equals_a_naive_loop(pairs) -> None:
     boxes = np.array([box for box, _ in pairs]).reshape(-1, 4)
     scores = np.array([score for _, score in pairs], dtype=np.float64)
     # Thresholds that no ratio of cells meets exactly.
@@ -94,7 +94,7 @@ def test_pixels_and_shares_are_the_same_box() -> None:
         (0, 0, 1, "x"),
     ],
 )
-def test_what_is_no_box_is_named(given_box) -> None:
+def test_invalid_boxes_raise_a_named_error(given_box) -> None:
     with pytest.raises(InvalidBox):
         as_box(given_box, 64, 48)
 

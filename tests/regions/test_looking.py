@@ -1,4 +1,4 @@
-"""What is looked at of a picture: a part, the main thing and the whole, and how they are joined."""
+"""Which part of a picture is embedded, and how parts are averaged."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def unit(vector: np.ndarray) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-def test_in_main_mode_a_picture_is_half_its_main_thing_and_half_the_whole(picture) -> None:
+def test_main_mode_averages_the_main_thing_and_the_whole_picture(picture) -> None:
     embedder = Pixels(size=6, colour=True)
     image = Image.fromarray(picture)
     seen = Looker(embedder, DEFAULT_LIMITS, "main").look(Region(picture))
@@ -34,7 +34,7 @@ def test_in_main_mode_a_picture_is_half_its_main_thing_and_half_the_whole(pictur
 @pytest.mark.parametrize(
     ("mode", "box"), [("main", square(20, 60)), ("main", "auto"), ("things", None)]
 )
-def test_a_box_that_is_asked_for_and_a_thing_stand_for_themselves(picture, mode, box) -> None:
+def test_given_boxes_and_things_are_not_averaged_with_the_whole_picture(picture, mode, box) -> None:
     looker = Looker(Pixels(size=6, colour=True), DEFAULT_LIMITS, mode)
     seen = looker.look(Region(picture, box)) if mode == "main" else looked(looker, picture)
     alone = looker.vectors(Image.fromarray(picture), [seen.box])[0]
@@ -47,6 +47,6 @@ def looked(looker: Looker, picture: np.ndarray):
     return looker.look(Region(picture))
 
 
-def test_nothing_of_a_vector_of_zeros_is_divided_by_zero() -> None:
+def test_the_mean_with_a_zero_vector_is_finite() -> None:
     one = np.array([3.0, 4.0], dtype=np.float32)
     assert np.allclose(halves(one, np.zeros(2, dtype=np.float32)), [0.3, 0.4])

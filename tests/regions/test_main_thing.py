@@ -1,4 +1,4 @@
-"""The main thing, and the network's intermediate results that it is found by."""
+"""The main thing, and the intermediate activations it is found by."""
 
 from importlib import resources
 

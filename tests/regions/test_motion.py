@@ -1,4 +1,4 @@
-"""Motion: a thing that moves before a fixed camera has a box, what stands still has none."""
+"""Motion: with a fixed camera, only moving things have a box."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def frame(left: int | None, brightness: int = 120) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def test_what_moves_is_found_and_what_stands_is_not() -> None:
+def test_moving_things_are_found_and_still_ones_are_not() -> None:
     proposer = MotionProposer()
     assert len(proposer.propose(frame(None)).boxes) == 0
     for left in (10, 40, 70, 100):
@@ -35,7 +35,7 @@ def test_nothing_moves() -> None:
         assert len(proposer.propose(frame(None)).boxes) == 0
 
 
-def test_a_light_that_goes_on_is_not_motion() -> None:
+def test_switching_on_a_light_is_not_motion() -> None:
     proposer = MotionProposer()
     proposer.propose(frame(None))
     assert len(proposer.propose(frame(None, brightness=220)).boxes) == 0

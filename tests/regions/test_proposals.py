@@ -1,4 +1,4 @@
-"""Proposals: chosen from what the network gives, and the network itself where it is installed."""
+"""Proposals: selection from the network's outputs, and the network itself if installed."""
 
 import sys
 
@@ -11,7 +11,7 @@ from everlearn.regions.boxes import overlap
 from everlearn.regions.proposals import LEAST_SCORE, MOST, Proposer, chosen
 
 
-def test_chosen_boxes_are_likely_few_and_apart() -> None:
+def test_chosen_boxes_are_likely_few_and_not_overlapping() -> None:
     random = np.random.default_rng(3)
     corners = random.uniform(-0.2, 0.9, (500, 2))
     boxes = np.hstack([corners, corners + random.uniform(0.0, 0.6, (500, 2))]).astype(np.float32)

@@ -32,7 +32,7 @@ def test_two_things_that_cross_keep_their_numbers() -> None:
         assert [track.id for track in tracks] == [1 + kind for kind in kinds]
 
 
-def test_a_thing_that_is_hidden_for_a_while_is_the_same_thing() -> None:
+def test_a_briefly_hidden_thing_keeps_its_track() -> None:
     tracker = Tracker(patience=3)
     for x in (0.1, 0.14, 0.18):
         (track,) = tracker.update([square(x, 0.1)], [look(0)])
@@ -43,7 +43,7 @@ def test_a_thing_that_is_hidden_for_a_while_is_the_same_thing() -> None:
     assert again.missed == 0
 
 
-def test_patience_ends() -> None:
+def test_a_track_ends_after_its_patience() -> None:
     tracker = Tracker(patience=1)
     tracker.update([square(0.1, 0.1)], [look(0)])
     tracker.update([], [])
@@ -57,7 +57,7 @@ def test_patience_ends() -> None:
         Tracker(patience=-1)
 
 
-def test_something_else_far_away_is_another_thing() -> None:
+def test_a_distant_box_starts_another_track() -> None:
     tracker = Tracker()
     tracker.update([square(0.0, 0.0)], [look(0)])
     (other,) = tracker.update([square(0.7, 0.7)], [look(0)])
@@ -68,7 +68,7 @@ frames = st.lists(st.tuples(st.floats(0.001, 0.999), st.booleans()), min_size=1,
 
 
 @given(frames)
-def test_evidence_is_a_capped_sum_weighted_by_how_sure_each_frame_is(pairs) -> None:
+def test_evidence_is_a_capped_sum_weighted_by_confidence(pairs) -> None:
     evidence = Evidence()
     totals = np.zeros(3)
     for p, unknown in pairs:
@@ -93,7 +93,7 @@ def test_one_frame_never_settles_a_name() -> None:
     assert evidence.settled
 
 
-def test_many_unsure_frames_do_not_outvote_a_few_sure_ones() -> None:
+def test_many_uncertain_frames_do_not_outvote_a_few_confident_ones() -> None:
     evidence = Evidence()
     for _ in range(6):
         evidence.add({"cup": 0.12, "pen": 0.30, "pot": 0.29, "jug": 0.29}, unknown=False)
@@ -102,7 +102,7 @@ def test_many_unsure_frames_do_not_outvote_a_few_sure_ones() -> None:
     assert evidence.name == "cup"
 
 
-def test_nothing_is_known_before_the_first_frame() -> None:
+def test_evidence_is_empty_before_the_first_frame() -> None:
     evidence = Evidence()
     assert evidence.name is None
     assert evidence.lead == 0.0
@@ -112,7 +112,7 @@ def test_nothing_is_known_before_the_first_frame() -> None:
     assert math.isclose(evidence.probability(), 1.0)
 
 
-def test_a_name_taught_meanwhile_can_still_win() -> None:
+def test_a_name_taught_later_can_still_win() -> None:
     evidence = Evidence()
     for _ in range(3):
         evidence.add({"cup": 1.0}, unknown=True)

@@ -1,4 +1,4 @@
-"""A service of two Memories, and programs that talk to it."""
+"""A service of two Memories, and its clients."""
 
 import contextlib
 import io
@@ -69,7 +69,7 @@ def api(serve):
 
 @contextlib.contextmanager
 def listening(memories, port=None, **limits):
-    """A service that really listens; gives its address."""
+    """A service that listens on a port; gives its address."""
     if port is None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -88,6 +88,6 @@ def listening(memories, port=None, **limits):
 
 @pytest.fixture
 def live(memories):
-    """The address of a service that is impatient with slow clients."""
+    """The address of a service with short timeouts."""
     with listening(memories, header_seconds=1.0, body_seconds=1.0) as address:
         yield address

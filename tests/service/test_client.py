@@ -1,4 +1,4 @@
-"""A program changes one line: Client does what Memory does, to the last bit."""
+"""Client gives the same results as Memory, bit for bit."""
 
 import http.client
 import socket
@@ -19,7 +19,7 @@ def client(live):
 
 
 def a_life(memory, folder):
-    """Everything the two have in common; yields what came back, but for times."""
+    """Uses the whole common interface; yields the results without times."""
     file = folder / "red.png"
     file.write_bytes(picture(200, 0, 0))
     yield memory.teach(file, "red")
@@ -54,7 +54,7 @@ def a_life(memory, folder):
         yield type(found.value), str(found.value)
 
 
-def test_a_client_is_a_memory(client, tmp_path):
+def test_a_client_behaves_like_a_memory(client, tmp_path):
     folders = tmp_path / "a", tmp_path / "b"
     for folder in folders:
         folder.mkdir()
@@ -64,7 +64,7 @@ def test_a_client_is_a_memory(client, tmp_path):
         assert str(mine).replace(str(folders[0]), "") == str(theirs).replace(str(folders[1]), "")
 
 
-def test_a_client_says_what_is_wrong(live):
+def test_a_client_raises_named_errors(live):
     with Client(live, token="some-other-token-1") as client, pytest.raises(errors.NotAllowed):
         client.names()
     with Client(live, token=TOKEN, memory="cellar") as client, pytest.raises(errors.UnknownMemory):
@@ -97,7 +97,7 @@ def test_slow_clients_are_cut_off(live, sent):
     assert answer == b"" or b"\r\nconnection: close\r\n" in answer
 
 
-def test_events_are_heard_over_http(live, client):
+def test_events_are_received_over_http(live, client):
     parts = urlsplit(live)
     listening = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
     listening.request("GET", "/v1/events", headers={"authorization": f"Bearer {TOKEN}"})

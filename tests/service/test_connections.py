@@ -1,4 +1,4 @@
-"""Clients that say nothing or never finish: others are answered beside them."""
+"""Silent clients and unfinished requests do not block others."""
 
 import contextlib
 import http.client
@@ -51,7 +51,7 @@ def names(address):
     return answer.status
 
 
-def test_silent_connections_keep_nobody_out(memories):
+def test_silent_connections_do_not_block_others(memories):
     with (
         listening(memories, connections=6, header_seconds=60.0) as address,
         contextlib.ExitStack() as stack,
@@ -97,7 +97,7 @@ IN_PARTS = b"\x02\x81" + MASK + b"x", (b"\x00\x81" + MASK + b"x") * 20_000
 
 
 @pytest.mark.parametrize("parts", [WHOLE, IN_PARTS], ids=["one frame", "frames of one byte"])
-def test_unfinished_messages_hold_so_much_together(memories, parts, monkeypatch):
+def test_unfinished_messages_share_a_memory_limit(memories, parts, monkeypatch):
     held = []
     monkeypatch.setattr(
         "everlearn.service.served.HeldBytes", lambda most: held.append(HeldBytes(most)) or held[-1]

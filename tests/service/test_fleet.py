@@ -29,7 +29,7 @@ AGAIN_SECONDS = 1.5
 
 @contextlib.contextmanager
 def replica(address, *followers):
-    """A service of its own, with what makes its followers."""
+    """A separate service, with its event consumers."""
     with Memory(address, embedder=Pixels(size=8)) as memory:
         service = Service({"shop": memory}, Settings())
         made = [make(service) for make in followers]
@@ -75,7 +75,7 @@ def test_a_webhook_of_every_replica_is_told_each_change_once(address):
     assert [one["id"] for one in told] == sorted({one["id"] for one in told})
 
 
-def test_another_replica_goes_on_where_the_first_one_stopped(address):
+def test_another_replica_continues_where_the_first_one_stopped(address):
     with receiver() as (url, posts), contextlib.ExitStack() as second:
         with replica(address, hooked(url)) as one:
             one.served["shop"].memory.teach([1.0, 0.0], "cup")
@@ -171,7 +171,7 @@ def test_listeners_of_each_replica_hear_all_changes(address):
     assert ['"cup"' in found[0][1], '"pen"' in found[0][3]] == [True, True]
 
 
-def test_words_of_what_was_erased_stay_in_no_event_and_no_kept_answer(address):
+def test_an_erase_removes_words_from_events_and_kept_answers(address):
     with Memory(address) as memory:
         memory.teach([0.0, 1.0], "pen")
         memory.once("key", b"rename", lambda: [memory.rename("pen", "secret"), "secret"][1])
@@ -187,7 +187,7 @@ def test_words_of_what_was_erased_stay_in_no_event_and_no_kept_answer(address):
         assert memory.verify().problems == ()
 
 
-def test_an_erase_over_http_with_a_key_is_whole(address):
+def test_an_erase_over_http_with_a_key_is_complete(address):
     with Memory(address) as memory, listening({"shop": memory}) as url:
         memory.teach([0.0, 1.0], "pen")
         memory.teach([1.0, 1.0], "cup")

@@ -1,4 +1,4 @@
-"""Who is not let in, and what is not taken."""
+"""Requests that are refused."""
 
 import http.client
 import json
@@ -44,7 +44,7 @@ def test_the_printed_address_becomes_a_cookie_that_is_not_the_token(api):
     assert api.get(f"/v1/names?{key}").status_code == 401
 
 
-def test_the_cookie_that_other_ports_are_sent_opens_nothing(api):
+def test_the_cookie_of_one_port_does_not_open_another(api):
     del api.headers["authorization"]
     place = api.get(f"/?token={TOKEN}", follow_redirects=False).headers["location"]
     key = place.partition("#")[2]
@@ -71,7 +71,7 @@ def test_addresses_and_localhost_are_hosts(api, host):
     assert api.get("/v1/names", headers={"host": host}).status_code == 200
 
 
-def test_a_name_of_the_machine_has_to_be_allowed(serve):
+def test_host_names_must_be_allowed(serve):
     api = serve(hosts=frozenset({"robot.local"}))
     assert api.get("/v1/names", headers={"host": "robot.local:8737"}).status_code == 200
 
@@ -91,7 +91,7 @@ def test_other_origins_are_refused(api, headers):
     assert kind_of(api.post("/v1/undo", headers=headers)) == (403, "NotAllowed")
 
 
-def test_the_page_s_own_origin_is_taken(api):
+def test_the_origin_of_the_page_is_accepted(api):
     own = {"origin": ADDRESS, "sec-fetch-site": "same-origin"}
     answer = api.post("/v1/teach", json={"vector": [1], "name": "a"}, headers=own)
     assert answer.status_code == 200
@@ -114,7 +114,7 @@ def test_a_large_body_is_refused_before_and_while_it_is_read(serve):
     assert api.post("/v1/undo", content=b"x" * 10).status_code == 409
 
 
-def test_wrong_tokens_are_slowed_down_and_right_ones_are_not_confused(serve):
+def test_wrong_tokens_are_rate_limited_and_right_ones_are_not(serve):
     api = serve(failures=2)
     wrong = {"authorization": "Bearer wrong-wrong-wrong"}
     statuses = [api.get("/v1/names", headers=wrong).status_code for _ in range(12)]
@@ -125,13 +125,13 @@ def test_wrong_tokens_are_slowed_down_and_right_ones_are_not_confused(serve):
     assert api.get(f"/?token={TOKEN}", follow_redirects=False).status_code == 303
 
 
-def test_many_fields_in_the_address_are_refused_by_name(api):
+def test_too_many_query_fields_raise_a_named_error(api):
     del api.headers["authorization"]
     fields = "&".join(f"a{number}=1" for number in range(9))
     assert kind_of(api.get(f"/?{fields}", follow_redirects=False)) == (401, "NotAllowed")
 
 
-def test_too_many_requests_are_told_to_wait(serve):
+def test_too_many_requests_get_a_retry_time(serve):
     api = serve(rate=3)
     answers = [api.get("/v1/names") for _ in range(20)]
     assert answers[-1].status_code == 429
@@ -194,7 +194,7 @@ def test_stopping_finishes_what_was_queued(serve, memories):
         ("rename", [1]),
     ],
 )
-def test_what_cannot_be_used_changes_nothing(api, memories, path, body):
+def test_invalid_requests_change_nothing(api, memories, path, body):
     answer = api.post(f"/v1/{path}", json=body)
     assert answer.status_code == 422
     assert set(answer.json()["error"]) == {"kind", "message"}
@@ -257,7 +257,7 @@ def test_hostile_addresses_get_documented_answers(api, path, method):
 
 
 class TestIngress:
-    """What Home Assistant forwards; here the requests come from 127.0.0.1."""
+    """Requests forwarded by Home Assistant; here they come from 127.0.0.1."""
 
     FORWARDED = {  # noqa: RUF012
         "host": "homeassistant.local:8123",
@@ -324,6 +324,6 @@ class TestIngress:
             serve(ingress="127.0.0.2").websocket_connect(path, headers=headers).__enter__()
 
     @pytest.mark.parametrize("address", ["", "supervisor", "172.30.32.0/24"])
-    def test_it_is_one_address(self, address):
+    def test_the_ingress_setting_takes_one_address(self, address):
         with pytest.raises(InvalidParameter, match=r"172\.30\.32\.2"):
             Settings(ingress=address)

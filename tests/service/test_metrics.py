@@ -1,4 +1,4 @@
-"""Figures of the service, and those who draw and watch them."""
+"""Metrics of the service, and dashboards and alerts that use them."""
 
 import json
 import re
@@ -12,8 +12,8 @@ from tests.docs.blocks import ROOT
 DEPLOY = ROOT / "deploy"
 
 
-def test_what_is_drawn_and_alerted_on_exists(api):
-    """Every figure of the board and of the alerts is one of the service's or of its followers'."""
+def test_metrics_of_dashboards_and_alerts_exist(api):
+    """Every metric of the dashboard and of the alerts exists."""
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     metrics = Metrics()
     metrics.count("/v1/ask", 200, 0.1)

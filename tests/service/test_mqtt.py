@@ -90,7 +90,7 @@ def wait_for_all(heard, topics, wanted=lambda payload: True):
 
 
 @broker_only
-def test_home_assistant_finds_the_memories_and_hears_answers(broker, memories):
+def test_home_assistant_discovers_memories_and_receives_answers(broker, memories):
     memories["home"].teach(picture(200, 0, 0), "red")
     service = Service(memories, Settings())
     with listening(broker, "homeassistant/#", "everlearn/#") as (client, heard):
@@ -126,7 +126,7 @@ def test_home_assistant_finds_the_memories_and_hears_answers(broker, memories):
 
 
 @broker_only
-def test_a_service_that_dies_is_said_to_be_offline(broker, memories):
+def test_a_killed_service_is_reported_offline(broker, memories):
     service = Service(memories, Settings())
     with listening(broker, "everlearn/robot/status") as (_, heard):
         mqtt = Mqtt(service, "127.0.0.1", broker, device="robot")
@@ -159,7 +159,7 @@ def test_two_services_at_one_broker_do_not_collide(broker, memories):
 
 
 @broker_only
-def test_pictures_wait_in_one_line_with_other_questions(broker, memories):
+def test_mqtt_pictures_share_the_queue_of_other_questions(broker, memories):
     memories["home"].teach(picture(200, 0, 0), "red")
     service = Service(memories, Settings(waiting=1))
     go_on = threading.Event()
@@ -190,7 +190,7 @@ def test_a_device_has_a_name_of_its_own_by_default(memories):
 
 
 @broker_only
-def test_a_broker_that_comes_later_is_found(memories, tmp_path, caplog):
+def test_a_broker_started_later_is_used(memories, tmp_path, caplog):
     pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -218,7 +218,7 @@ def test_a_broker_that_comes_later_is_found(memories, tmp_path, caplog):
 
 
 @broker_only
-def test_what_fails_is_counted_and_ends_nothing(broker, memories, monkeypatch):
+def test_failures_are_counted_and_do_not_end_the_client(broker, memories, monkeypatch):
     from everlearn.service import mqtt as module
 
     service = Service(memories, Settings())

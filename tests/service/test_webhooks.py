@@ -46,7 +46,7 @@ def receiver(statuses=()):
     server.server_close()
 
 
-def test_webhooks_are_signed_and_arrive_in_order(api):
+def test_webhooks_are_signed_and_delivered_in_order(api):
     with receiver() as (url, posts):
         hooks = Webhooks([url], SECRET)
         api.service.follow(hooks)
@@ -70,7 +70,7 @@ def test_webhooks_are_signed_and_arrive_in_order(api):
     assert told[0]["memory"] == "home"
 
 
-def test_a_webhook_that_fails_is_sent_again_and_given_up_in_the_end():
+def test_a_failing_webhook_is_retried_and_finally_given_up():
     with receiver([500, 503, 204, 410, 204]) as (url, posts):
         hooks = Webhooks([url], SECRET, first_pause=0.01)
         for name in ("one", "two", "three"):
@@ -81,7 +81,7 @@ def test_a_webhook_that_fails_is_sent_again_and_given_up_in_the_end():
     assert (hooks.hooks[0].sent, hooks.hooks[0].lost) == (2, 1)
 
 
-def test_a_webhook_nobody_answers_holds_nothing_up_and_little_memory():
+def test_an_unanswered_webhook_blocks_nothing_and_bounds_its_memory():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         hooks = Webhooks([f"http://127.0.0.1:{closed.getsockname()[1]}/"], SECRET, waiting=5)
@@ -92,7 +92,7 @@ def test_a_webhook_nobody_answers_holds_nothing_up_and_little_memory():
         assert hooks.hooks[0].lost + hooks.hooks[0].sent >= 999
 
 
-def test_sigterm_ends_only_when_everything_is_sent_and_closed(tmp_path):
+def test_sigterm_waits_until_everything_is_sent_and_closed(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -125,7 +125,7 @@ def test_sigterm_ends_only_when_everything_is_sent_and_closed(tmp_path):
     assert not list((tmp_path / "m").glob("journal.sqlite-wal"))
 
 
-def test_frames_are_counted_together_and_make_room_for_changes():
+def test_frames_are_aggregated_and_dropped_before_changes():
     events = WaitingEvents(3)
     for number in range(1_000):
         assert events.put({"event": "unknown", "memory": "home", "id": number}) == 0
@@ -140,7 +140,7 @@ def test_frames_are_counted_together_and_make_room_for_changes():
 
 
 @pytest.mark.parametrize("url", ["http://" + "x" * 70 + ".example/", "http://h:99999/"])
-def test_an_address_that_cannot_be_one_is_refused_at_the_start(url):
+def test_an_invalid_webhook_address_is_refused_at_the_start(url):
     with pytest.raises(InvalidParameter, match="a webhook looks like"):
         Webhooks([url], SECRET)
 

@@ -1,4 +1,4 @@
-"""What the linear algebra cannot do ends in one named error, not in one of its own."""
+"""Failures of the linear algebra raise one named error."""
 
 import numpy as np
 import pytest
@@ -16,18 +16,18 @@ def test_the_factor_solves():
 
 
 @pytest.mark.parametrize("matrix", [-np.eye(3), np.full((3, 3), np.nan), np.diag([1.0, np.inf])])
-def test_no_factor_is_said_in_the_given_words(matrix):
+def test_an_indefinite_matrix_raises_the_given_message(matrix):
     with pytest.raises(LostDefiniteness, match="scale the features"):
         definite_factor(matrix, "scale the features")
 
 
-def test_the_spectrum_reads_the_upper_half_alone():
+def test_the_spectrum_uses_only_the_upper_triangle():
     A = np.array([[2.0, 1.0], [9.0, 2.0]])
     values, vectors = spectrum(A)
     np.testing.assert_allclose(values, [1.0, 3.0], rtol=1e-12)
     np.testing.assert_allclose(abs(vectors), np.sqrt(0.5), rtol=1e-12)
 
 
-def test_a_spectrum_that_does_not_converge_is_named():
+def test_a_spectrum_that_does_not_converge_raises_a_named_error():
     with pytest.raises(LostDefiniteness, match="too large"):
         spectrum(np.full((5, 5), np.inf))

@@ -41,7 +41,7 @@ def test_every_way_of_updating_gives_the_factor_of_the_sum(rng, n_rows):
     followed.check()
 
 
-def test_rows_may_come_in_any_portions_between_two_questions(rng):
+def test_rows_may_be_grouped_in_any_way_between_two_solves(rng):
     followed = Followed(rng)
     for portion in (1, 3, 1, 7, 30):
         followed.add(rng.normal(size=(portion, 20)))
@@ -80,7 +80,7 @@ def test_a_matrix_that_is_not_definite_is_an_error_that_says_what_to_do():
         factor.bring_up_to_date(lambda: np.array([[1.0, 2.0], [0.0, 1.0]]))
 
 
-def test_a_factor_that_drifted_is_noticed_and_rebuilt(rng, monkeypatch):
+def test_a_factor_that_drifted_is_detected_and_rebuilt(rng, monkeypatch):
     monkeypatch.setattr(factor_module, "CHECK_EVERY", 5)
     followed = Followed(rng)
     for _ in range(4):
@@ -96,7 +96,7 @@ def test_a_factor_that_drifted_is_noticed_and_rebuilt(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("n_pending", [0, 1, 5])
-def test_solving_while_following_equals_solving_the_grown_matrix(rng, n_pending):
+def test_updating_while_solving_equals_solving_the_updated_matrix(rng, n_pending):
     followed = Followed(rng)
     followed.add(rng.normal(size=(n_pending, 20)) if n_pending else np.zeros((0, 20)))
     B = rng.normal(size=(3, 20))
@@ -127,7 +127,7 @@ def test_ten_thousand_updates_drift_less_than_a_rebuild_would_notice(rng, monkey
     followed.check()
 
 
-def test_an_update_gives_its_own_row_away(rng):
+def test_an_update_also_solves_for_its_own_row(rng):
     """R'⁻ᵀ r comes out of the rotations that brought r in."""
     rows = rng.normal(size=(20, 6))
     rows[:, 2] *= rng.integers(0, 2, 20)  # zeros need no rotation

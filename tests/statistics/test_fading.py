@@ -1,4 +1,4 @@
-"""A half-life is nothing but weights: each example's, by how many came after it."""
+"""A half-life weights each example by the number of later ones."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_a_learner_answers_as_one_taught_weighted_examples(rng, make, half_life)
     assert np.mean(same) > 0.95  # within the stated tolerance
 
 
-def test_a_class_of_long_ago_is_still_known(rng):
+def test_a_class_learned_long_ago_is_still_known(rng):
     """Thousands of half-lives: nothing overflows, and nothing vanishes."""
     X, _ = stream(rng, n=6000)
     learner = StreamingLDA(half_life=2).fit(X[:4], ["old", "old", "new", "newer"])
@@ -75,7 +75,7 @@ def test_a_class_of_long_ago_is_still_known(rng):
 
 
 @pytest.mark.parametrize("kind", [ClassMeans, Moments])
-def test_merging_takes_both_as_of_now(rng, kind):
+def test_merging_uses_current_weights(rng, kind):
     X, slots = stream(rng)
     ours, theirs = kind(5, half_life=30), kind(5, half_life=30)
     ours.add(X[:220], slots[:220])
@@ -91,7 +91,7 @@ def test_merging_takes_both_as_of_now(rng, kind):
         )
 
 
-def test_a_file_keeps_what_has_faded(rng, tmp_path):
+def test_a_file_keeps_faded_weights(rng, tmp_path):
     X, y = stream(rng)
     learner = RecursiveRLSC(half_life=40).fit(X[:200], y[:200])
     save(learner, tmp_path / "faded")
@@ -102,7 +102,7 @@ def test_a_file_keeps_what_has_faded(rng, tmp_path):
     )
 
 
-def test_what_a_half_life_cannot_do_is_said(rng):
+def test_operations_a_half_life_cannot_support_are_refused(rng):
     X, y = stream(rng)
     with pytest.raises(NotForgettable, match="SlidingWindow"):
         StreamingLDA(half_life=50).fit(X, y).forget(X[:1], y[:1])
@@ -115,7 +115,7 @@ def test_what_a_half_life_cannot_do_is_said(rng):
 @pytest.mark.parametrize(
     "learner", [NearestClassMean(half_life=500), StreamingLDA(half_life=500)], ids=repr
 )
-def test_names_that_change_their_meaning_are_learned_anew(rng, learner):
+def test_labels_that_change_their_meaning_are_relearned(rng, learner):
     """All labels move on by one at example 3,000; 2,000 examples later nine of ten are right."""
     centres = 3.0 * rng.normal(size=(10, 16))
     y = rng.integers(0, 10, 5500)

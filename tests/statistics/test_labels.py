@@ -51,7 +51,7 @@ def test_encoding_registers_nothing():
         ["a\0"],
     ],
 )
-def test_labels_that_are_no_labels_are_refused(labels):
+def test_invalid_labels_are_refused(labels):
     with pytest.raises(InvalidLabel):
         Labels().encode(labels)
 
@@ -69,7 +69,7 @@ def test_numbers_are_the_same_label_however_they_are_written():
     assert taught(np.array([7.0, 8.0])).classes.tolist() == [7, 8]
 
 
-def test_numpy_words_are_plain_words():
+def test_numpy_strings_equal_python_strings():
     labels = taught(np.array(["cup", "chair"]))
     assert labels.slot(np.str_("cup")) == labels.slot("cup")
     assert all(type(label) is str for label in labels.by_slot)
@@ -85,7 +85,7 @@ def test_a_released_slot_is_used_again_so_memory_stays_bounded():
     assert labels.classes.tolist() == ["keep"]
 
 
-def test_new_labels_fill_released_slots_where_encode_announced_them():
+def test_new_labels_fill_the_released_slots_that_encode_announced():
     labels = taught(["a", "b", "c"])
     labels.release([0, 2])
     slots, new = labels.encode(["x", "y", "z"])
@@ -94,7 +94,7 @@ def test_new_labels_fill_released_slots_where_encode_announced_them():
     assert [labels.slot(name) for name in "xyz"] == [0, 2, 3]
 
 
-def test_an_unknown_label_says_what_is_known():
+def test_the_error_for_an_unknown_label_lists_known_ones():
     with pytest.raises(UnknownLabel, match="'cat' was never taught; known labels: 'dog'"):
         taught(["dog"]).slot("cat")
 
@@ -118,7 +118,7 @@ def test_whole_numbers_around_two_to_the_63_stay_apart(labels):
     st.sampled_from([int, lambda n: f"{'x' * (n % 7)}{n}"]),
 )
 @settings(max_examples=100, deadline=None)
-def test_labels_are_sorted_however_often_somebody_looks(steps, make):
+def test_labels_stay_sorted_between_reads(steps, make):
     labels, known = Labels(), set()
     for step, number in steps:
         label = make(number)

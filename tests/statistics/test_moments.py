@@ -27,7 +27,7 @@ def assert_equals_oracle(moments, X, slots, weights=None, rtol=1e-11):
     np.testing.assert_allclose(np.triu(moments.gram()), np.triu(second), rtol=rtol, atol=1e-9)
 
 
-def test_a_block_equals_two_passes_over_the_examples(rng):
+def test_a_block_equals_a_two_pass_computation(rng):
     X, slots = examples(rng)
     moments = Moments(7)
     moments.add(X, slots)
@@ -36,7 +36,7 @@ def test_a_block_equals_two_passes_over_the_examples(rng):
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, STRIP - 1, STRIP, STRIP + 1, 2 * STRIP + 6])
 @pytest.mark.parametrize("n", [1, TOGETHER - 1, TOGETHER, TOGETHER + 1, CAPACITY])
-def test_outer_products_are_added_above_the_diagonal_alone(rng, n, d):
+def test_outer_products_are_added_only_above_the_diagonal(rng, n, d):
     rows, before = rng.normal(size=(n, d)), rng.normal(size=(d, d))
     after = before.copy()
     add_outer_products(after, rows)
@@ -116,7 +116,7 @@ def test_removing_equals_never_having_added(rng):
     assert_equals_oracle(moments, X[~gone], slots[~gone], weights[~gone], rtol=1e-9)
 
 
-def test_removing_everything_leaves_exactly_nothing(rng):
+def test_removing_everything_leaves_exact_zeros(rng):
     X, slots = examples(rng)
     moments = Moments(7)
     moments.add(X, slots)
@@ -135,7 +135,7 @@ def test_forgetting_a_class_leaves_the_others(rng):
     assert_equals_oracle(moments, X[slots != 2], slots[slots != 2], rtol=1e-9)
 
 
-def test_a_class_cannot_be_told_apart_in_pooled_scatter(rng):
+def test_forgetting_a_class_needs_its_own_scatter(rng):
     X, slots = examples(rng)
     moments = Moments(7)
     moments.add(X, slots)
@@ -145,7 +145,7 @@ def test_a_class_cannot_be_told_apart_in_pooled_scatter(rng):
 
 
 @pytest.mark.parametrize("what", ["too many", "not the last ones", "too large"])
-def test_what_was_not_learned_is_noticed_before_anything_changes(rng, what):
+def test_removing_what_was_not_learned_is_refused_before_any_change(rng, what):
     X, slots = examples(rng)
     moments = Moments(7)
     moments.add(X, slots)
@@ -173,7 +173,7 @@ def test_rows_returned_are_the_growth_of_the_scatter(rng):
 
 
 @pytest.mark.parametrize("scale", [1e-60, 1.0, 1e100])
-def test_rounding_that_forgetting_leaves_is_no_variance(rng, scale):
+def test_rounding_errors_of_forgetting_are_not_variance(rng, scale):
     X = scale * (1e3 + rng.normal(size=(4, 5)))
     moments = Moments(5)
     moments.add(X, np.array([0, 1, 1, 1]))
@@ -199,7 +199,7 @@ def test_unmerging_leaves_what_two_passes_over_the_rest_give(rng, class_scatter)
         np.testing.assert_allclose(whole.class_scatter(0), of_class, rtol=1e-10, atol=1e-9)
 
 
-def test_moments_that_were_never_merged_cannot_be_taken_out(rng):
+def test_moments_that_were_never_merged_cannot_be_unmerged(rng):
     X, slots = examples(rng)
     whole, more, wilder = Moments(7), Moments(7), Moments(7)
     whole.add(X, slots)

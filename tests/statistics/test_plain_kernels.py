@@ -1,4 +1,4 @@
-"""The loops in numpy and BLAS against the compiled ones."""
+"""The numpy and BLAS kernels against the compiled ones."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ SEEDS = st.integers(0, 1000)
 
 @settings(deadline=None, max_examples=40)
 @given(WIDTHS, SEEDS, st.booleans())
-def test_factors_follow_one_row_alike(d, seed, with_zeros):
+def test_factor_updates_agree(d, seed, with_zeros):
     rng = np.random.default_rng(seed)
     R, x = factor(d, rng), rng.normal(size=d)
     if with_zeros:
@@ -50,7 +50,7 @@ def test_factors_follow_one_row_alike(d, seed, with_zeros):
     assert close(ours, R, 1e-10)
 
 
-def test_a_row_that_was_never_there_is_not_removed():
+def test_a_row_that_was_never_added_is_not_removed():
     R = np.eye(5)
     assert not plain.downdate_factor(R, np.full(5, 2.0), 1e-8)
     np.testing.assert_array_equal(R, np.eye(5))
@@ -58,7 +58,7 @@ def test_a_row_that_was_never_there_is_not_removed():
 
 @settings(deadline=None, max_examples=40)
 @given(WIDTHS, st.integers(1, 5), SEEDS)
-def test_solves_are_alike(d, n, seed):
+def test_solves_agree(d, n, seed):
     rng = np.random.default_rng(seed)
     R, x, B = factor(d, rng), rng.normal(size=d), rng.normal(size=(n, d))
     for name in ("solve_forward", "solve_backward"):
@@ -80,7 +80,7 @@ def test_solves_are_alike(d, n, seed):
 
 @settings(deadline=None, max_examples=40)
 @given(WIDTHS, st.integers(1, 20), st.booleans(), SEEDS)
-def test_means_and_products_are_alike(d, n, weighted, seed):
+def test_means_and_products_agree(d, n, weighted, seed):
     rng = np.random.default_rng(seed)
     X, slots = rng.normal(size=(n, d)) + 1e3, rng.integers(0, 3, n)
     weights = rng.uniform(0.5, 2.0, n) if weighted else np.zeros(0)
@@ -104,7 +104,7 @@ def test_means_and_products_are_alike(d, n, weighted, seed):
 
 @settings(deadline=None, max_examples=40)
 @given(WIDTHS, st.integers(0, 12), st.integers(0, 12), st.integers(0, 40), SEEDS)
-def test_outer_products_are_alike_and_the_same_bits_in_parts(d, eights, rest, slice_at, seed):
+def test_outer_products_agree_and_parts_give_the_same_bits(d, eights, rest, slice_at, seed):
     rows = np.random.default_rng(seed).normal(size=(8 * eights + rest, d))
     whole, theirs, parts = (np.zeros((d, d)) for _ in range(3))
     plain.add_outer_products(whole, rows, 0, d)
@@ -119,7 +119,7 @@ def test_outer_products_are_alike_and_the_same_bits_in_parts(d, eights, rest, sl
 
 @settings(deadline=None, max_examples=40)
 @given(WIDTHS, st.integers(0, 40), SEEDS)
-def test_factors_built_a_few_rows_at_a_time_are_alike(d, edge, seed):
+def test_factors_built_a_few_rows_at_a_time_agree(d, edge, seed):
     R = factor(d, np.random.default_rng(seed))
     A = np.triu(R.T @ R)
     ours, theirs, edge = A.copy(), A.copy(), min(edge, d)
@@ -133,7 +133,7 @@ def test_factors_built_a_few_rows_at_a_time_are_alike(d, edge, seed):
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 30), st.integers(1, 60), st.integers(1, 4), st.booleans(), SEEDS)
-def test_bounds_of_coded_rows_are_alike(d, n, best, scaled, seed):
+def test_bounds_of_quantized_rows_agree(d, n, best, scaled, seed):
     rng = np.random.default_rng(seed)
     rows, centre, z = rng.normal(size=(n, d)), rng.normal(size=d), rng.normal(size=d)
     rows[0] = centre

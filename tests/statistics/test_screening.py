@@ -1,4 +1,4 @@
-"""A screen never loses a best row: adversarial rows, and the whole computation beside it."""
+"""A screen never loses the best row, also for adversarial rows."""
 
 from unittest import mock
 
@@ -146,7 +146,7 @@ def test_shares_are_those_of_all_rows_up_to_the_tolerance(
     assert set(known[scores >= lowest[-1]]) <= set(slots)
 
 
-def test_a_share_takes_few_rows_where_few_rows_have_any(rng):
+def test_shares_of_few_dominant_rows_need_few_rows(rng):
     rows = rng.normal(size=(5000, 64))
     screen, scored = screen_of(rows), []
 
@@ -162,7 +162,7 @@ def test_a_share_takes_few_rows_where_few_rows_have_any(rng):
     assert sum(scored) < 200
 
 
-def test_flat_shares_are_not_guessed(rng):
+def test_flat_shares_are_computed_exactly(rng):
     """All rows have about the same share, and bounds of a byte per number do not settle it."""
     rows = rng.normal(size=(5000, 64))
     x = rng.normal(size=64)
@@ -177,14 +177,14 @@ def test_flat_shares_are_not_guessed(rng):
     assert found is None
 
 
-def test_few_rows_are_left_where_there_is_something_to_prune(rng):
+def test_few_candidates_remain_if_rows_can_be_pruned(rng):
     rows = rng.normal(size=(5000, 64))
     screen = screen_of(rows)
     left = [len(screen.candidates(Products(x), np.ones(5000))) for x in rng.normal(size=(50, 64))]
     assert np.median(left) < 10
 
 
-def test_rows_are_mended_one_by_one(rng):
+def test_changed_rows_are_updated_one_by_one(rng):
     rows = rng.normal(size=(3000, 16))
     screen = screen_of(rows)
     changed = rng.choice(3000, 40, replace=False)
@@ -274,7 +274,7 @@ def test_few_classes_have_the_probabilities_of_predict_proba(rng):
         learner.top_one(X[0], 0)
 
 
-def test_a_copy_and_a_file_answer_alike(rng, few_are_many, tmp_path):
+def test_a_copy_and_a_loaded_learner_give_the_same_answers(rng, few_are_many, tmp_path):
     import copy
 
     import everlearn

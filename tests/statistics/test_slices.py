@@ -1,4 +1,4 @@
-"""Work in slices gives what it gives at once."""
+"""Work in slices gives the same result as at once."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_the_factor_is_that_of_lapack(rng, n, piece):
     np.testing.assert_allclose(np.tril(matrix), np.linalg.cholesky(A), rtol=0, atol=1e-10)
 
 
-def test_what_is_not_definite_is_said(rng):
+def test_an_indefinite_matrix_raises_a_named_error(rng):
     matrix = np.asfortranarray(definite(rng, 130))
     matrix[100, 100] = -1.0
     with pytest.raises(LostDefiniteness):
@@ -32,7 +32,7 @@ def test_what_is_not_definite_is_said(rng):
 
 
 @pytest.mark.parametrize("piece", [1.0, np.inf])
-def test_halves_have_the_length_of_the_metric(rng, piece):
+def test_half_solved_rows_have_the_length_of_the_metric(rng, piece):
     A, rows = definite(rng, 20), rng.normal(size=(7, 20))
     lower = np.asfortranarray(np.linalg.cholesky(A))
     halves = finished(half_solved(lower, rows, piece))
@@ -64,7 +64,7 @@ def test_a_slice_stops_when_its_budget_is_spent():
     assert steps == list(range(7))
 
 
-def test_works_in_turn_give_their_results_in_order():
+def test_tasks_run_in_turn_return_results_in_order():
     steps = []
     assert finished(in_turn(counting(n, steps) for n in (2, 0, 3))) == [2, 0, 3]
     assert steps == [0, 1, 0, 1, 2]

@@ -23,7 +23,7 @@ def scatter_of(rows):
     st.integers(0, 2**32 - 1),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_bits_of_the_sum_do_not_depend_on_how_rows_came(steps, seed):
+def test_the_bits_of_the_sum_do_not_depend_on_the_grouping_of_rows(steps, seed):
     """One by one, in blocks, asked in between or not: the same bits, and the right ones."""
     rng = np.random.default_rng(seed)
     waiting, upper = WaitingRows(WIDTH), np.zeros((WIDTH, WIDTH))
@@ -118,7 +118,7 @@ def test_changes_are_noted_from_the_first_mark_on():
     assert changes.since(changes.mark()) == set()
 
 
-def test_too_many_changes_are_not_known_any_more():
+def test_too_many_changes_are_forgotten():
     changes = Changes()
     mark = changes.mark()
     changes.note(range(MOST_CHANGES))

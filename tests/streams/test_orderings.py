@@ -70,7 +70,7 @@ def test_an_ordering_by_instance_needs_instances(ordering):
 
 @given(st.integers(1, 12), st.integers(1, 5), st.data())
 @settings(max_examples=25, deadline=None)
-def test_class_batches_cut_the_classes(n_classes, step, data):
+def test_class_batches_partition_the_classes(n_classes, step, data):
     initial = data.draw(st.integers(1, n_classes))
     y = np.repeat(np.arange(n_classes), 3)
     batches = orderings.class_batches(y, initial=initial, step=step, seed=0)
@@ -90,7 +90,7 @@ def test_class_batches_in_an_order_of_ones_own():
     assert [len(batch) for batch in batches] == [8, 8]
 
 
-def test_class_batches_of_nothing_are_refused():
+def test_empty_class_batches_are_refused():
     with pytest.raises(InvalidParameter, match="classes, 3"):
         orderings.class_batches(Y, initial=4, step=1)
 

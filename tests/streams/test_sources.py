@@ -1,4 +1,4 @@
-"""Sources: what is in a folder is found and decoded under limits; what is not there is said."""
+"""Sources: images of a folder are found and decoded under limits; missing ones are reported."""
 
 import numpy as np
 import pytest

@@ -66,7 +66,7 @@ def test_costs_count_unexplained_pixels_errors_and_prior(rng, model):
         np.testing.assert_allclose(cost, expected)
 
 
-def test_a_large_flat_occluder_is_found(rng):
+def test_a_large_uniform_occluder_is_found(rng):
     """A block of one grey level over 30 % of the image, which random pixels would fall for."""
     rows, columns = np.mgrid[0:20, 0:20] / 20
     waves = [np.sin(2 * np.pi * (a * rows + b * columns)) for a in (0, 1, 2) for b in (0, 1, 2)]

@@ -175,7 +175,7 @@ def test_coefficients_come_from_the_inliers(rng):
     assert pca.reconstruction_error(missing).max() < 0.05
 
 
-def test_answers_do_not_depend_on_the_company(rng):
+def test_answers_do_not_depend_on_other_rows(rng):
     X = low_rank(rng)
     pca = RobustStreamingPCA(n_components=3).fit(X)
     spoiled, _ = with_outliers(X, rng)
@@ -270,7 +270,7 @@ def test_constant_images_and_the_mean_itself():
     np.testing.assert_allclose(pca.restore(spoiled[None]), X[:1])
 
 
-def test_images_wait_for_the_start_but_answers_come_at_once(rng):
+def test_images_are_buffered_until_the_start_but_answered_immediately(rng):
     X = low_rank(rng)
     pca = RobustStreamingPCA(n_components=3, seed_images=30)
     for x in X[:29]:
@@ -296,7 +296,7 @@ def test_one_by_one_equals_a_block(rng):
     assert single.threshold_ == block.threshold_
 
 
-def test_merge_adds_what_the_other_saw(rng):
+def test_merge_adds_the_images_of_the_other(rng):
     X = low_rank(rng, n_images=160)
     first, second = (RobustStreamingPCA(n_components=3).fit(part) for part in (X[:90], X[90:]))
     first.merge(second)
@@ -318,7 +318,7 @@ def test_merge_adds_what_the_other_saw(rng):
 
 
 @pytest.mark.parametrize("n_images", [20, 70])
-def test_saved_and_loaded_it_goes_on_as_before(rng, tmp_path, n_images):
+def test_a_loaded_one_continues_identically(rng, tmp_path, n_images):
     X, _ = with_outliers(low_rank(rng), rng, share=0.05)
     X[3, :5] = np.nan
     pca = RobustStreamingPCA(n_components=3).fit(X[:n_images])
@@ -358,7 +358,7 @@ def test_weights_count_as_in_plain_pca_where_nothing_is_an_outlier():
     assert np.abs(unweighted.mean_ - pca.mean_).max() > 1e-3
 
 
-def test_an_image_of_no_weight_is_as_if_never_shown():
+def test_an_image_of_weight_zero_is_ignored():
     _, occluded, weights = weighted_problem()
     weights[::3] = 0.0
     pca = RobustStreamingPCA(n_components=3, seed_images=20).fit(occluded, weights=weights)
@@ -394,7 +394,7 @@ def test_weights_and_coefficients_survive_a_file_while_images_wait(tmp_path):
     assert np.array_equal(pca.coefficients_, loaded.coefficients_)
 
 
-def test_weights_that_are_none_are_refused_before_anything_is_learned():
+def test_invalid_weights_are_refused_before_learning():
     images, _, _ = weighted_problem()
     pca = RobustStreamingPCA(n_components=3)
     with pytest.raises(InvalidWeight):

@@ -1,4 +1,4 @@
-"""The start: batch PCA with holes, and a robust start."""
+"""The start: batch PCA with missing pixels, and a robust start."""
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -48,7 +48,7 @@ def projector_for(mean, components, variances, scale):
     )
 
 
-def test_images_repair_each_other(rng):
+def test_missing_pixels_are_filled_from_other_images(rng):
     X = images(rng)
     spoiled = X.copy()
     outliers = rng.random(X.shape) < 0.05

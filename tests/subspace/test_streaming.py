@@ -46,7 +46,7 @@ def test_without_a_cut_the_subspace_is_that_of_batch_pca(rng, n_images, n_featur
     np.testing.assert_allclose(pca.components_, signs[:, None] * components, atol=1e-7)
 
 
-def test_all_readings_agree_with_scikit_learn(rng):
+def test_attributes_and_methods_agree_with_scikit_learn(rng):
     X = faint_tail(rng)
     ours, theirs = StreamingPCA(n_components=None).fit(X), PCA().fit(X)
     # Eigenvalues of a scatter matrix are right to rounding of its largest, not of each.
@@ -167,7 +167,7 @@ def test_energy_share_keeps_as_many_directions_as_batch_pca(rng):
         assert ours.transform(X).shape == theirs.transform(X).shape
 
 
-def test_residual_threshold_opens_only_directions_that_matter(rng):
+def test_residual_threshold_adds_only_significant_directions(rng):
     loud = rng.normal(size=(100, 3)) * 10 @ np.eye(3, 20)
     X = loud + rng.normal(size=(100, 20)) * 0.01
     pca = StreamingPCA(n_components=None, residual_threshold=0.1).fit(X)
@@ -289,7 +289,7 @@ def test_fewer_images_than_components_where_incremental_pca_refuses(rng):
     np.testing.assert_allclose(pca.inverse_transform(pca.transform(X)), X, atol=1e-12)
 
 
-def test_constant_images_open_no_direction():
+def test_constant_images_add_no_direction():
     pca = StreamingPCA(n_components=2).fit(np.full((20, 9), 7.7))
     assert pca.rank_ == 0
     assert np.all(pca.explained_variance_ratio_ == 0)
@@ -394,7 +394,7 @@ def test_names_of_columns_and_pandas_output(rng):
     "parameters",
     [{}, {"keep_coefficients": True, "n_components": 0.9}, {"n_components": 4, "axes": "steady"}],
 )
-def test_a_saved_eigenspace_goes_on_as_if_nothing_had_happened(rng, tmp_path, parameters):
+def test_a_saved_eigenspace_continues_identically(rng, tmp_path, parameters):
     X = faint_tail(rng)
     pca = StreamingPCA(**parameters).fit(X[:33])
     everlearn.save(pca, tmp_path / "pca")

@@ -1,4 +1,4 @@
-"""A file may say anything; what does not fit is refused when it is loaded, not when it is used."""
+"""Inconsistent files are refused when they are loaded, not when they are used."""
 
 import numpy as np
 import pytest

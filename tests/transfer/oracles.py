@@ -1,4 +1,4 @@
-"""Slow, obvious versions of what is tested here."""
+"""Slow and obvious references for the transfer learners."""
 
 import numpy as np
 

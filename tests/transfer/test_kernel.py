@@ -22,7 +22,7 @@ def test_rbf_kernel_by_its_definition(rng):
     np.testing.assert_allclose(rbf(A, B, 1 / 3.0), oracles.rbf(A, B, 1 / 3.0), rtol=1e-12)
 
 
-def test_an_offset_of_all_features_does_not_eat_the_digits(rng):
+def test_a_common_offset_loses_no_precision(rng):
     A, B = rng.normal(size=(7, 4)), rng.normal(size=(5, 4))
     np.testing.assert_allclose(
         rbf(A + 1e6, B + 1e6, 1 / 3.0), oracles.rbf(A, B, 1 / 3.0), rtol=1e-7
@@ -40,7 +40,7 @@ def test_mean_distance_over_all_pairs(n, d, seed):
     assert mean_squared_distance(X, weights.astype(float)) == pytest.approx(copied, rel=1e-9)
 
 
-def test_where_examples_say_nothing_the_distance_is_one():
+def test_with_identical_examples_the_distance_is_one():
     assert mean_squared_distance(np.ones((1, 3))) == 1.0
     assert mean_squared_distance(np.ones((4, 3))) == 1.0
 
@@ -128,7 +128,7 @@ def quadratic(A, B):
 
 
 @pytest.mark.parametrize("make", LEARNERS)
-def test_a_function_of_ones_own_is_a_kernel(make):
+def test_a_custom_function_is_a_kernel(make):
     X, y = histograms(40)
     asked, _ = histograms(15, seed=2)
     own = make(kernel=quadratic).fit(X, y)
@@ -157,14 +157,14 @@ def test_a_function_is_never_written_to_a_file(make, tmp_path):
         (lambda A, B: "none", "not a matrix"),
     ],
 )
-def test_a_function_that_gives_no_kernel_is_refused_by_its_fault(make, function, words):
+def test_an_invalid_kernel_function_is_refused_with_its_fault(make, function, words):
     X, y = histograms(20)
     with pytest.raises(InvalidParameter, match=words):
         make(kernel=function).fit(X, y).margin(X)
 
 
 @pytest.mark.parametrize("make", LEARNERS)
-def test_a_function_that_fails_on_the_way_leaves_the_learner_as_it_was(make):
+def test_a_failing_kernel_function_leaves_the_learner_unchanged(make):
     X, y = histograms(40)
 
     def choosy(A, B):
@@ -183,7 +183,7 @@ def test_a_function_that_fails_on_the_way_leaves_the_learner_as_it_was(make):
     assert np.array_equal(learner.margin(X), before)
 
 
-def test_gamma_is_not_for_a_function():
+def test_gamma_is_refused_for_a_kernel_function():
     X, y = histograms(20)
     with pytest.raises(InvalidParameter, match=r"functools\.partial"):
         PassiveAggressive(kernel=quadratic, gamma=0.5).fit(X, y)

@@ -9,7 +9,7 @@ from tests.transfer.oracles import least_squares_svm, rbf, two_classes
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
 @pytest.mark.parametrize("C", [0.1, 100.0])
-def test_leave_one_out_equals_training_again(rng, kernel, C):
+def test_leave_one_out_equals_retraining(rng, kernel, C):
     X, signs = two_classes(rng, 25)
     K = X @ X.T if kernel == "linear" else rbf(X, X, 1 / 6.0)
     learner = LeastSquaresSVM(C=C, kernel=kernel, gamma=1 / 6.0)
@@ -39,7 +39,7 @@ def test_the_linear_form_is_ridge_regression_on_signs(rng):
     assert learner.intercept_ == pytest.approx(ridge.intercept_, rel=1e-9)
 
 
-def test_an_only_example_and_an_only_label_are_defined(rng):
+def test_a_single_example_and_a_single_label_are_defined(rng):
     X, _ = two_classes(rng, 8)
     one = LeastSquaresSVM().fit(X[:1], ["cup"])
     assert one.leave_one_out_.tolist() == [0.0]
@@ -48,7 +48,7 @@ def test_an_only_example_and_an_only_label_are_defined(rng):
     np.testing.assert_allclose(same.margin(X), 1.0, rtol=1e-12)
 
 
-def test_room_for_examples_is_bounded(rng):
+def test_the_number_of_examples_is_limited(rng):
     X, signs = two_classes(rng, 12)
     learner = LeastSquaresSVM(max_examples=10).fit(X[:10], signs[:10])
     before = learner.margin(X)
@@ -67,7 +67,7 @@ def test_forgets_only_what_it_learned(rng):
     np.testing.assert_allclose(learner.margin(X), expected.margin(X), rtol=1e-12)
 
 
-def test_a_matrix_that_is_no_kernel_is_refused(rng):
+def test_a_matrix_that_is_not_a_kernel_is_refused(rng):
     X, signs = two_classes(rng, 6)
     K = rbf(X, X, 1 / 5.0)
     learner = LeastSquaresSVM(kernel="precomputed")

@@ -21,7 +21,7 @@ def task(rng):
 
 @pytest.mark.parametrize("penalty", ["ridge", "ball"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_leave_one_out_equals_training_again_at_the_same_weights(task, penalty, kernel):
+def test_leave_one_out_equals_retraining_with_the_same_weights(task, penalty, kernel):
     X, signs, W = task
     learner = MultiKT(prior_models=list(W), C=3.0, kernel=kernel, gamma=1 / 6.0, penalty=penalty)
     learner.fit(X, signs)
@@ -32,7 +32,7 @@ def test_leave_one_out_equals_training_again_at_the_same_weights(task, penalty, 
 
 
 @pytest.mark.parametrize("penalty", ["ridge", "ball"])
-def test_no_other_weights_have_a_smaller_left_out_loss(task, rng, penalty):
+def test_the_weights_minimise_the_leave_one_out_loss(task, rng, penalty):
     X, signs, W = task
 
     def objective(beta):
@@ -75,7 +75,7 @@ def test_biases_of_priors_cancel(task):
     np.testing.assert_allclose(biased.fit(X, signs).margin(X), plain.margin(X), atol=1e-6)
 
 
-def test_a_prior_that_knows_the_answer_is_trusted_and_one_that_does_not_is_not(rng):
+def test_a_good_prior_gets_weight_and_a_bad_one_does_not(rng):
     truth = rng.normal(size=30)
     X = rng.normal(size=(200, 30))
     signs = np.sign(X @ truth)
@@ -111,7 +111,7 @@ def test_anything_with_a_decision_function_is_a_prior(task):
         )
 
 
-def test_a_clone_keeps_what_its_priors_know(task):
+def test_a_clone_keeps_fitted_priors(task):
     X, signs, _ = task
     learner = MultiKT(prior_models=[PassiveAggressive().fit(X, signs)])
     again = clone(learner.fit(X, signs))
@@ -148,7 +148,7 @@ def test_a_fitted_prior_of_another_width_is_refused(task):
 
 
 @pytest.mark.parametrize("wrong", [{"prior_models": 3}, {"penalty": "lasso"}, {"ridge": -1.0}])
-def test_parameters_out_of_range_are_named(task, wrong):
+def test_parameters_out_of_range_raise_a_named_error(task, wrong):
     X, signs, _ = task
     with pytest.raises((InvalidParameter, InvalidPrior), match=next(iter(wrong))):
         MultiKT(**wrong).fit(X, signs)

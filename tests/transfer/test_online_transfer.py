@@ -119,7 +119,7 @@ def test_a_prior_that_fails_later_changes_nothing(task):
         ({"online": PassiveAggressive(C=-1.0)}, "C must be a number above 0"),
     ],
 )
-def test_parameters_out_of_range_are_named(task, wrong, complaint):
+def test_parameters_out_of_range_raise_a_named_error(task, wrong, complaint):
     X, signs, W, _ = task
     with pytest.raises(InvalidParameter, match=complaint):
         OnlineTransfer(prior_models=list(W), **wrong).fit(X, signs)
@@ -141,7 +141,7 @@ def test_prior_models_without_their_intercepts_are_products_alone(task, which):
     assert np.abs(with_them.margin(X) - without.margin(X)).max() > 1e-3
 
 
-def test_a_model_whose_intercept_is_not_known_cannot_go_without(task):
+def test_a_model_with_unknown_intercept_cannot_omit_it(task):
     X, signs, W, _ = task
     moving = TROLPlus(prior_models=[W[0]]).fit(X, signs)
     with pytest.raises(InvalidPrior, match="a TROLPlus, which has no intercept_"):

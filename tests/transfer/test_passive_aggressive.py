@@ -198,7 +198,7 @@ def test_zero_vectors_teach_nothing_without_an_intercept(rng):
         {"drop": "newest"},
     ],
 )
-def test_parameters_out_of_range_are_named(rng, wrong):
+def test_parameters_out_of_range_raise_a_named_error(rng, wrong):
     X, signs = two_classes(rng, 4)
     with pytest.raises(InvalidParameter, match=next(iter(wrong))):
         PassiveAggressive(**wrong).fit(X, signs)

@@ -84,7 +84,7 @@ def test_ball_reaches_the_linear_programme_where_it_does_not_bind():
     st.integers(1, 40),
     st.sampled_from([1e-3, 1.0, 30.0]),
 )
-def test_the_dual_certifies_the_minimum(seed, n, k, ridge):
+def test_the_dual_bound_certifies_the_minimum(seed, n, k, ridge):
     c, D, s = problem(seed, n, k)
     beta = ridge_weights(c, D, s, ridge)
     value = hinge_loss(beta, c, D, s) + 0.5 * ridge * beta @ beta

@@ -1,4 +1,4 @@
-"""A file may say anything; what does not fit is refused before compiled code sees it."""
+"""Inconsistent files are refused before compiled code uses them."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_arrays_of_another_shape_are_refused(rng, learner):
             fresh._restore(arrays | {name: longer}, notes)
 
 
-def test_more_exemplars_than_there_is_room_for_are_refused(rng):
+def test_more_exemplars_than_the_limit_are_refused(rng):
     X, signs = two_classes(rng, 20)
     arrays, notes = TransferClassifier(n_exemplars=2).fit(X, signs)._state()
     lying = arrays | {"exemplar_counts": arrays["exemplar_counts"] + 1000}
@@ -44,7 +44,7 @@ def test_more_exemplars_than_there_is_room_for_are_refused(rng):
         TransferClassifier(n_exemplars=2)._restore(lying, notes)
 
 
-def test_slots_of_no_label_are_refused(rng):
+def test_slots_without_a_label_are_refused(rng):
     X, signs = two_classes(rng, 20)
     arrays, notes = LeastSquaresSVM().fit(X, signs)._state()
     lying = arrays | {"example_slots": arrays["example_slots"] + 7}

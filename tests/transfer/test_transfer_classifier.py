@@ -102,7 +102,7 @@ def naive(X, y, *, n_exemplars, replay, average_over, max_rivals=50, warm_up=20)
         {"n_exemplars": 2, "replay": 3, "average_over": 10, "max_rivals": 3},
     ],
 )
-def test_follows_the_three_steps(rng, words):
+def test_it_follows_the_three_steps(rng, words):
     X, y, X_new, _ = one_after_the_other(rng, n_classes=6, d=8)
     order = np.concatenate([[0, 4, 8, 12, 16, 20], rng.permutation(24)])
     expected = naive(X[order], y[order], **words)
@@ -172,7 +172,7 @@ def test_is_saved_with_its_base(rng, tmp_path):
     np.testing.assert_array_equal(loaded.decision_function(X_new), learner.decision_function(X_new))
 
 
-def test_says_what_it_cannot_do(rng):
+def test_unsupported_operations_raise_a_named_error(rng):
     X, y, _, _ = one_after_the_other(rng)
     learner = TransferClassifier().fit(X, y)
     with pytest.raises(NotForgettable):
@@ -196,7 +196,7 @@ def test_says_what_it_cannot_do(rng):
         ({"average_over": -1}, "average_over"),
     ],
 )
-def test_parameters_out_of_range_are_named(rng, wrong, complaint):
+def test_parameters_out_of_range_raise_a_named_error(rng, wrong, complaint):
     X, y, _, _ = one_after_the_other(rng)
     with pytest.raises(InvalidParameter, match=complaint):
         TransferClassifier(**wrong).fit(X, y)

@@ -12,7 +12,7 @@ def task(rng):
     return X, signs, 0.5 * rng.normal(size=(3, 6))
 
 
-def test_goes_on_from_multi_kt_by_passive_aggressive(task):
+def test_it_continues_from_multi_kt_by_passive_aggressive_steps(task):
     X, signs, W = task
     learner = TROL(
         prior_models=list(W), batch_C=3.0, online=PassiveAggressive(fit_intercept=False)
@@ -84,7 +84,7 @@ def test_waits_for_the_other_label_and_says_so(task, caplog):
     assert set(learner.predict(X).tolist()) == {"yes", "no"}
 
 
-def test_a_matrix_that_is_no_kernel_is_refused_and_changes_nothing(task):
+def test_a_matrix_that_is_not_a_kernel_is_refused_and_changes_nothing(task):
     X, signs, _ = task
     K = 10 * rbf(X, X, 1 / 5.0)
     learner = TROL(online=PassiveAggressive(kernel="precomputed")).fit(K[:3], signs[:3])
@@ -133,7 +133,7 @@ def test_without_priors_it_starts_from_a_least_squares_svm(task):
 @pytest.mark.parametrize(
     "wrong", [{"n_first": 1}, {"n_first": 6.0}, {"batch_C": 0.0}, {"penalty": "none"}]
 )
-def test_parameters_out_of_range_are_named(task, wrong):
+def test_parameters_out_of_range_raise_a_named_error(task, wrong):
     X, signs, _ = task
     with pytest.raises(InvalidParameter, match=next(iter(wrong))):
         TROL(**wrong).fit(X, signs)

@@ -82,7 +82,7 @@ def test_features_as_printed_in_equation_13_are_not_scaled(task):
 
 
 @pytest.mark.parametrize("first", [1, -1])
-def test_what_is_known_speaks_of_the_positive_label_whichever_comes_first(task, first):
+def test_priors_refer_to_the_positive_label_whichever_comes_first(task, first):
     X, signs, W = task
     X, signs = X[int(first == -1) :], signs[int(first == -1) :].astype(int)
     assert signs[0] == first
@@ -98,7 +98,7 @@ def test_what_is_known_speaks_of_the_positive_label_whichever_comes_first(task, 
     np.testing.assert_allclose(learner.margin(X), features @ w, rtol=1e-9, atol=1e-12)
 
 
-def test_begins_where_trol_begins(task):
+def test_it_starts_like_trol(task):
     X, signs, W = task
     plus = TROLPlus(prior_models=list(W)).fit(X[:6], signs[:6])
     plain = TROL(prior_models=list(W)).fit(X[:6], signs[:6])
@@ -107,7 +107,7 @@ def test_begins_where_trol_begins(task):
     )
 
 
-def test_knowledge_that_is_wrong_loses_its_weight(rng):
+def test_a_wrong_prior_loses_its_weight(rng):
     X, signs = two_classes(rng, 300, gap=2.0)
     wrong = TROLPlus(prior_models=[-np.eye(6)[0]], sources="each").fit(X, signs)
     right = TROLPlus(prior_models=[np.eye(6)[0]], sources="each").fit(X, signs)

@@ -1,4 +1,4 @@
-"""Consolidation: taken only if it helps, resumed after a kill, and the Memory answers from it."""
+"""Consolidation is kept only if it helps, resumes after a kill, and is used by the Memory."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def accuracy(memory):
     return np.mean([name == f"kind {k}" for name, k in zip(said, truth, strict=True)])
 
 
-def test_consolidation_makes_a_memory_better_and_lasts(memory):
+def test_consolidation_improves_a_memory_and_persists(memory):
     before, names = accuracy(memory), memory.names()
     found = consolidate(memory, recipe=LONG, held_out=0.25)
     assert found.taken
@@ -82,7 +82,7 @@ def test_consolidation_has_to_help_by_more_than_chance():
     assert not better_than_chance(before, after)
 
 
-def test_killed_consolidation_goes_on(memory):
+def test_a_killed_consolidation_resumes(memory):
     class Killed(BaseException):
         pass
 

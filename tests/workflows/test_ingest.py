@@ -26,7 +26,7 @@ def run(tmp_path, reference):
     return run
 
 
-def test_images_end_in_a_memory_that_knows_where_they_came_from(run, photos, tmp_path):
+def test_ingested_images_keep_their_source(run, photos, tmp_path):
     assert "taught 6" in run(photos.folder).output
     again = json.loads(run(photos.folder, "--json").stdout)
     assert again["taught"] == 0
@@ -37,7 +37,7 @@ def test_images_end_in_a_memory_that_knows_where_they_came_from(run, photos, tmp
         assert memory.forget(source=str(photos.folder / "lamp")).count == 3
 
 
-def test_the_network_is_that_of_the_memory(photos, tmp_path):
+def test_ingest_uses_the_network_of_the_memory(photos, tmp_path):
     folder = tmp_path / "memory"
     with Memory(folder, embedder=Pixels(size=5)) as memory:
         memory.teach(photos.images[0], "cup")
@@ -48,7 +48,7 @@ def test_the_network_is_that_of_the_memory(photos, tmp_path):
         assert memory.names()["lamp"].count == 3
 
 
-def test_images_end_in_a_model_file_as_one_stream_would_make_it(run, photos, tmp_path):
+def test_a_model_file_equals_that_of_one_stream(run, photos, tmp_path):
     run(photos.folder, "--model", tmp_path / "model")
     vectors = Pixels(size=4).embed(photos.images)
     # As a Memory does it: signed roots, at length one.
@@ -62,7 +62,7 @@ def test_images_end_in_a_model_file_as_one_stream_would_make_it(run, photos, tmp
     )
 
 
-def test_what_cannot_be_read_is_fatal_or_listed(run, photos, tmp_path):
+def test_unreadable_images_raise_or_are_listed(run, photos, tmp_path):
     (photos.folder / "cup" / "1.png").write_bytes(b"no image")
     assert "cup/1.png" in run(photos.folder, "--model", tmp_path / "model", code=1).output
     told = run(photos.folder, "--skip-bad", "--model", tmp_path / "model", "--json", code=1)
@@ -70,7 +70,7 @@ def test_what_cannot_be_read_is_fatal_or_listed(run, photos, tmp_path):
     assert load(tmp_path / "model").rows == 5
 
 
-def test_vectors_are_no_images_for_a_memory(run, shards, reference):
+def test_shards_of_vectors_are_refused_for_a_memory(run, shards, reference):
     reference.run = pytest.fail
     assert "--model" in run(*shards.paths, code=2).output
 
@@ -116,7 +116,7 @@ def forged(path, **changes):
 
 
 @pytest.mark.parametrize("how", ["nan", "other", "cut", "text"])
-def test_vectors_that_were_altered_are_made_again(run, photos, tmp_path, how):
+def test_altered_vectors_are_recomputed(run, photos, tmp_path, how):
     run(photos.folder)
     with Memory(tmp_path / "memory", read_only=True) as memory:
         before = memory.classifier.named_steps["ridge"].coef_
@@ -156,7 +156,7 @@ def test_a_name_of_digits_is_kept_as_it_is_written(run, photos, tmp_path):
     assert counts(tmp_path) == {"7": 1, "007": 1}
 
 
-def test_where_vectors_are_kept_elsewhere_a_receipt_says_so(run, photos, tmp_path):
+def test_a_receipt_lists_vectors_kept_outside_of_the_folder(run, photos, tmp_path):
     run(photos.folder, "--checkpoint", tmp_path / "elsewhere")
     with Memory(tmp_path / "memory") as memory:
         receipt = memory.forget(name="cup", erase=True).receipt

@@ -1,4 +1,4 @@
-"""Archives from elsewhere: good ones come out as they went in, hostile ones change nothing."""
+"""Untrusted archives: valid ones are unpacked, hostile ones change nothing."""
 
 import gzip
 import io
@@ -68,7 +68,7 @@ def test_zip_archives(tmp_path, method):
     ["../escaped", "set/../../escaped", "/tmp/escaped", "C:escaped", "..\\escaped", "a/\\..\\x"],
 )
 @pytest.mark.parametrize("make", [make_zip, make_tar])
-def test_no_name_leads_outside(tmp_path, name, make):
+def test_member_paths_outside_the_target_are_refused(tmp_path, name, make):
     archive = make(tmp_path / "a", {"ok": b"1", name: b"mine now"})
     with pytest.raises(UnsafeArchive, match="outside its folder"):
         unpack(archive, tmp_path / "in" / "out")
@@ -78,8 +78,8 @@ def test_no_name_leads_outside(tmp_path, name, make):
 @pytest.mark.parametrize(
     "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
 )
-def test_links_and_devices_in_tar(tmp_path, kind):
-    """A link to elsewhere, then a file through it, is how an archive would get out."""
+def test_links_and_devices_in_a_tar_are_refused(tmp_path, kind):
+    """A link followed by a file through it would write outside of the target."""
     (tmp_path / "elsewhere").mkdir()
     link = tar_member("set", kind, str(tmp_path / "elsewhere"))
     archive = make_tar(tmp_path / "a.tar", {link: b"", "set/escaped": b"mine now"})
@@ -88,7 +88,7 @@ def test_links_and_devices_in_tar(tmp_path, kind):
     assert files(tmp_path / "elsewhere") == {}
 
 
-def test_links_in_zip(tmp_path):
+def test_links_in_a_zip_are_refused(tmp_path):
     link = zipfile.ZipInfo("set")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
@@ -98,7 +98,7 @@ def test_links_in_zip(tmp_path):
 
 
 @pytest.mark.parametrize("make", [make_zip, make_tar])
-def test_a_bomb_is_stopped_before_it_fills_the_disk(tmp_path, monkeypatch, make):
+def test_a_zip_bomb_is_stopped_at_the_size_limit(tmp_path, monkeypatch, make):
     monkeypatch.setattr(archives, "LEAST_ALLOWANCE", 1 << 20)
     archive = make(tmp_path / "a", {f"zeros{i}": bytes(1 << 20) for i in range(4)})
     assert archive.stat().st_size < 1 << 16
@@ -107,7 +107,7 @@ def test_a_bomb_is_stopped_before_it_fills_the_disk(tmp_path, monkeypatch, make)
     assert sum(map(len, files(tmp_path / "out").values())) <= 2 << 20
 
 
-def test_what_a_zip_says_of_its_sizes_is_not_believed(tmp_path, monkeypatch):
+def test_sizes_declared_in_a_zip_are_not_trusted(tmp_path, monkeypatch):
     """A member that claims to hold one byte, and holds four million."""
     monkeypatch.setattr(archives, "LEAST_ALLOWANCE", 1 << 20)
     path = make_zip(tmp_path / "a.zip", {"zeros": bytes(4 << 20)})
@@ -118,7 +118,7 @@ def test_what_a_zip_says_of_its_sizes_is_not_believed(tmp_path, monkeypatch):
     assert sum(map(len, files(tmp_path / "out").values())) <= 1 << 20
 
 
-def test_too_many_members(tmp_path, monkeypatch):
+def test_an_archive_with_too_many_members_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
     archive = make_zip(tmp_path / "a.zip", {str(i): b"" for i in range(4)})
     with pytest.raises(UnsafeArchive, match="more than 3 members"):
@@ -126,7 +126,7 @@ def test_too_many_members(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("names", [("a", "a"), ("a", "a/b"), ("a/b", "a"), ("a", "./a")])
-def test_nothing_is_written_twice(tmp_path, names):
+def test_a_member_that_appears_twice_is_refused(tmp_path, names):
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         for number, name in enumerate(names):
             info = tarfile.TarInfo(name)
@@ -137,14 +137,14 @@ def test_nothing_is_written_twice(tmp_path, names):
     assert list(files(tmp_path / "out").values()) == [b"0"]
 
 
-def test_a_file_without_a_name(tmp_path):
+def test_a_member_without_a_name_is_refused(tmp_path):
     archive = make_tar(tmp_path / "a.tar", {".": b"x"})
     with pytest.raises(UnsafeArchive, match="without a name"):
         unpack(archive, tmp_path / "out")
 
 
 @pytest.mark.parametrize("make", [make_zip, make_tar])
-def test_damaged_archives_are_named(tmp_path, make):
+def test_damaged_archives_raise_a_named_error(tmp_path, make):
     archive = make(tmp_path / "a", {"x": random.Random(0).randbytes(5000)})
     whole = archive.read_bytes()
     for damaged in (b"", b"no archive", whole[: len(whole) // 2]):
@@ -153,7 +153,7 @@ def test_damaged_archives_are_named(tmp_path, make):
             unpack(archive, tmp_path / "out")
 
 
-def test_an_altered_file_in_a_zip_is_named(tmp_path):
+def test_an_altered_file_in_a_zip_raises_a_named_error(tmp_path):
     archive = make_zip(tmp_path / "a.zip", {"x": random.Random(0).randbytes(5000)})
     whole = archive.read_bytes()
     archive.write_bytes(whole[:2500] + bytes(64) + whole[2564:])
@@ -161,7 +161,7 @@ def test_an_altered_file_in_a_zip_is_named(tmp_path):
         unpack(archive, tmp_path / "out")
 
 
-def test_a_name_no_disk_takes(tmp_path):
+def test_a_member_name_too_long_for_the_disk_is_refused(tmp_path):
     archive = make_tar(tmp_path / "a.tar", {"n" * 300: b"x"})
     with pytest.raises(CannotWrite, match="check the space left"):
         unpack(archive, tmp_path / "out")
@@ -186,7 +186,7 @@ def test_a_long_name_or_header_is_refused_before_it_is_read(tmp_path, kind, size
         tracemalloc.stop()
 
 
-def test_members_are_not_kept(tmp_path):
+def test_memory_does_not_grow_with_the_number_of_members(tmp_path):
     """Or an archive of many empty files would fill the memory."""
     archive = make_tar(tmp_path / "a.tar", {f"{i:06d}": b"" for i in range(2000)}, "w")
     with archives._members(archive) as members:
@@ -200,7 +200,7 @@ def test_members_are_not_kept(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_whatever_bytes_are_altered_the_error_is_named(tmp_path, seed):
+def test_any_altered_bytes_raise_a_named_error(tmp_path, seed):
     chance = random.Random(seed)
     make, mode = chance.choice([(make_zip, None), (make_tar, "w"), (make_tar, "w:gz")])
     path = tmp_path / "a"
@@ -213,7 +213,7 @@ def test_whatever_bytes_are_altered_the_error_is_named(tmp_path, seed):
         unpack(path, tmp_path / "out")
 
 
-def test_headers_that_follow_each_other_without_end(tmp_path):
+def test_an_endless_chain_of_headers_is_refused(tmp_path):
     header = tar_member("x", tarfile.XHDTYPE)
     header.size = 512
     block = header.tobuf(tarfile.GNU_FORMAT) + b"11 path=ab\n".ljust(512, b"\0")

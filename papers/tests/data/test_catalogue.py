@@ -1,4 +1,4 @@
-"""Data sets: found where they are, fetched where they are not, complete or not there at all."""
+"""Data sets are found in both folders, fetched if missing, and never left incomplete."""
 
 import hashlib
 import threading
@@ -25,7 +25,7 @@ def folders(tmp_path, monkeypatch):
 
 @pytest.fixture
 def known(tmp_path, monkeypatch):
-    """Make a data set known whose files lie in a folder; by default at file addresses."""
+    """Register a data set whose files are in a folder; by default at file addresses."""
 
     def make_known(*paths, address=None, checksum=None, **how):
         sums = {
@@ -41,7 +41,7 @@ def known(tmp_path, monkeypatch):
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files; keeps the Range that was asked for, and breaks off where it is told to."""
+    """Serves files; records the requested Range and interrupts the response as told."""
 
     def do_GET(self):
         server = self.server
@@ -87,7 +87,7 @@ def test_both_folders_are_searched(tmp_path):
     assert catalogue.find("mnist") == tmp_path / "data" / "mnist"
 
 
-def test_what_is_missing_comes_with_advice():
+def test_a_missing_data_set_says_how_to_get_it():
     with pytest.raises(MissingData, match="everlearn data get mnist"):
         catalogue.find("mnist")
     with pytest.raises(MissingData, match=r"Get it from https://www\.image-net\.org/.*/imagenet"):
@@ -122,7 +122,7 @@ class TestFetching:
         path.unlink()
         assert catalogue.get("tiny") == place
 
-    def test_what_is_in_the_cache_is_not_fetched_again(self, tmp_path, known):
+    def test_cached_files_are_not_fetched_again(self, tmp_path, known):
         path = tmp_path / "remote.bin"
         path.write_bytes(b"the data")
         known(path)
@@ -130,7 +130,7 @@ class TestFetching:
         cached.mkdir(parents=True)
         assert catalogue.get("tiny") == cached
 
-    def test_a_folder_that_cannot_be_written_is_named(self, tmp_path, known):
+    def test_an_unwritable_folder_raises_a_named_error(self, tmp_path, known):
         path = tmp_path / "remote.bin"
         path.write_bytes(b"the data")
         known(path)
@@ -138,7 +138,7 @@ class TestFetching:
         with pytest.raises(CannotWrite, match=r"data cannot be written.*set EVERLEARN_DATA"):
             catalogue.get("tiny")
 
-    def test_what_does_not_end_is_stopped(self, tmp_path, known, server, monkeypatch):
+    def test_an_endless_download_is_stopped(self, tmp_path, known, server, monkeypatch):
         path = tmp_path / "remote.bin"
         path.write_bytes(bytes(5000))
         known(path, address=server.address)
@@ -148,7 +148,7 @@ class TestFetching:
             catalogue.get("tiny")
         assert not (tmp_path / "data").exists()
 
-    def test_what_cannot_be_reached_is_said(self, tmp_path, known):
+    def test_an_unreachable_address_is_reported(self, tmp_path, known):
         path = tmp_path / "remote.bin"
         path.write_bytes(b"the data")
         known(path)
@@ -157,7 +157,7 @@ class TestFetching:
             catalogue.get("tiny")
         assert not (tmp_path / "data").exists()
 
-    def test_a_folder_that_was_there_stays(self, tmp_path, known):
+    def test_a_failed_fetch_keeps_an_existing_folder(self, tmp_path, known):
         path = tmp_path / "remote.bin"
         path.write_bytes(b"the data")
         known(path)
@@ -167,7 +167,7 @@ class TestFetching:
             catalogue.get("tiny")
         assert list((tmp_path / "data").iterdir()) == []
 
-    def test_a_file_put_among_those_being_fetched_is_found_out(self, tmp_path, known):
+    def test_a_file_planted_in_the_download_folder_is_replaced(self, tmp_path, known):
         path = tmp_path / "remote.bin"
         path.write_bytes(b"the data")
         known(path)
@@ -191,7 +191,7 @@ class TestFetching:
         assert files(tmp_path / "data") == {"set/remote.bin": b"the data"}
 
     @pytest.mark.parametrize("length", ["many", "-5", "1e3", "²", "9" * 30])
-    def test_a_length_that_is_no_number_is_not_believed(self, tmp_path, known, server, length):
+    def test_an_invalid_content_length_is_ignored(self, tmp_path, known, server, length):
         path = tmp_path / "remote.bin"
         path.write_bytes(b"the data")
         known(path, address=server.address)
@@ -199,7 +199,7 @@ class TestFetching:
         catalogue.get("tiny")
         assert files(tmp_path / "data") == {"set/remote.bin": b"the data"}
 
-    def test_a_length_beyond_all_measure_is_refused(self, tmp_path, known, server):
+    def test_an_absurd_content_length_is_refused(self, tmp_path, known, server):
         path = tmp_path / "remote.bin"
         path.write_bytes(b"the data")
         known(path, address=server.address)
@@ -208,7 +208,7 @@ class TestFetching:
             catalogue.get("tiny")
         assert not (tmp_path / "data").exists()
 
-    def test_a_page_that_is_gone_is_said(self, tmp_path, known, server):
+    def test_a_missing_page_is_reported(self, tmp_path, known, server):
         path = tmp_path / "remote.bin"
         path.write_bytes(b"the data")
         known(path, address=server.address + "/nowhere", checksum="0" * 32)
@@ -222,7 +222,7 @@ class TestInterruptedDownload:
         (tmp_path / "long.bin").write_bytes(LONG)
         known(tmp_path / "long.bin", address=server.address)
 
-    def test_it_goes_on_where_it_was(self, tmp_path, server):
+    def test_an_interrupted_download_resumes(self, tmp_path, server):
         server.breaks = [300_000, 500_000]
         for arrived in (300_000, 800_000):
             with pytest.raises(
@@ -238,22 +238,22 @@ class TestInterruptedDownload:
         assert told[-1] == ("long.bin", len(LONG), len(LONG))
         assert min(done for _, done, _ in told) > 800_000
 
-    def test_a_server_that_cannot_go_on_sends_it_all(self, tmp_path, server):
+    def test_a_server_without_range_support_sends_the_whole_file(self, tmp_path, server):
         server.breaks, server.ranges = [300_000], False
         with pytest.raises(CannotRead, match="ended after"):
             catalogue.get("tiny")
         catalogue.get("tiny")
         assert files(tmp_path / "data") == {"set/long.bin": LONG}
 
-    def test_all_was_there_but_the_last_word(self, tmp_path, server):
-        """The run ended between the last byte and its verification."""
+    def test_a_complete_download_that_was_not_verified_is_verified(self, tmp_path, server):
+        """The previous run ended between the last byte and the verification."""
         work = tmp_path / "data" / ".set.fetching"
         work.mkdir(parents=True)
         (work / "long.bin.part").write_bytes(LONG)
         catalogue.get("tiny")
         assert files(tmp_path / "data") == {"set/long.bin": LONG}
 
-    def test_a_beginning_of_something_else_is_found_out(self, tmp_path, server):
+    def test_a_partial_file_of_other_content_is_detected(self, tmp_path, server):
         work = tmp_path / "data" / ".set.fetching"
         work.mkdir(parents=True)
         (work / "long.bin.part").write_bytes(b"x" * 1000)
@@ -293,13 +293,13 @@ class TestArchives:
             ({"other/x": b""}, WrongPack),
         ],
     )
-    def test_a_bad_one_leaves_nothing(self, tmp_path, known, members, error):
+    def test_a_bad_archive_leaves_no_files(self, tmp_path, known, members, error):
         known(make_zip(tmp_path / "a.zip", members), unpack=True)
         with pytest.raises(error):
             catalogue.get("tiny")
         assert not (tmp_path / "data").exists()
 
-    def test_no_archive_at_all(self, tmp_path, known):
+    def test_a_file_that_is_not_an_archive_is_refused(self, tmp_path, known):
         (tmp_path / "a.zip").write_text("<html>please log in</html>")
         known(tmp_path / "a.zip", unpack=True)
         with pytest.raises(WrongPack, match="cannot be unpacked"):

@@ -1,4 +1,4 @@
-"""What a user has fetched is embedded once, and taken in the place of a substitute."""
+"""Fetched data sets are embedded once and replace their substitutes."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_core50_one_frame_a_second(folder, rng):
     assert slda.video_data() == "core50"
 
 
-def test_features_are_kept_until_the_files_are_others(folder, rng, monkeypatch):
+def test_features_are_cached_until_the_files_change(folder, rng, monkeypatch):
     write(folder / "256_ObjectCategories" / "007.bat" / "a.png", rng)
     before = embedded.caltech256()
     assert list(before) == ["bat"]
@@ -48,13 +48,13 @@ def test_features_are_kept_until_the_files_are_others(folder, rng, monkeypatch):
     monkeypatch.undo()
 
 
-def test_an_image_that_cannot_be_read_is_named(folder, rng):
+def test_an_unreadable_image_raises_a_named_error(folder, rng):
     write(folder / "256_ObjectCategories" / "007.bat" / "a.png", rng)
     (folder / "256_ObjectCategories" / "007.bat" / "b.png").write_bytes(b"nothing")
     with pytest.raises(NotAnImage, match=r"b\.png"):
         embedded.caltech256()
 
 
-def test_without_them_the_substitutes_are_taken(folder):
+def test_without_fetched_files_the_substitutes_are_used(folder):
     assert slda.video_data() == "turntable"
     assert transfer.source().features[0] == "caltech101"

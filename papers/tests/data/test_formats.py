@@ -1,4 +1,4 @@
-"""The publishers' formats: what is written in a format is read back; what is not there is said."""
+"""The formats of the publishers are read, and missing files are reported."""
 
 import bz2
 import gzip
@@ -36,7 +36,7 @@ def test_mnist_files(tmp_path, rng, suffix):
     assert len(data.test) == 2
 
 
-def test_a_damaged_idx_file_is_named(tmp_path):
+def test_a_damaged_idx_file_raises_a_named_error(tmp_path):
     write_idx(tmp_path / "a", np.zeros((3, 2), np.uint8))
     (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:-1])
     with pytest.raises(WrongPack, match="says it holds"):
@@ -65,7 +65,7 @@ def test_cifar_records(tmp_path, rng):
         formats.cifar100_binary(tmp_path)
 
 
-def test_coil_is_in_the_order_of_views(tmp_path):
+def test_coil_images_are_sorted_by_view(tmp_path):
     for number, view in [(2, 10), (2, 9), (10, 0), (1, 5)]:
         write_image(tmp_path / f"obj{number}__{view}.png")
     examples = formats.coil(tmp_path)
@@ -73,13 +73,13 @@ def test_coil_is_in_the_order_of_views(tmp_path):
     assert [path.rsplit("__", 1)[1] for path in examples.X] == ["5.png", "9.png", "10.png", "0.png"]
 
 
-def test_caltech_leaves_clutter_out(tmp_path):
+def test_caltech_excludes_background_clutter(tmp_path):
     for folder in ("BACKGROUND_Google", "257.clutter", "007.bat", "ant"):
         write_image(tmp_path / folder / "a.png")
     assert formats.caltech(tmp_path).y.tolist() == ["bat", "ant"]
 
 
-def test_core50_names_say_session_object_and_frame(tmp_path):
+def test_core50_file_names_encode_session_object_and_frame(tmp_path):
     for session, number, frame in [(1, 6, 1), (1, 6, 0), (3, 1, 0), (2, 50, 0)]:
         name = f"s{session}/o{number}/C_{session:02}_{number:02}_{frame:03}.png"
         write_image(tmp_path / name)
@@ -90,7 +90,7 @@ def test_core50_names_say_session_object_and_frame(tmp_path):
     assert data.test.y.tolist() == [0]
 
 
-def test_omniglot_names_say_alphabet_character_and_drawer(tmp_path):
+def test_omniglot_file_names_encode_alphabet_character_and_drawer(tmp_path):
     for part, alphabet in (
         ("background", "Greek"),
         ("background", "Latin"),

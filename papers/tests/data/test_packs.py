@@ -1,4 +1,4 @@
-"""Packs: arrays by name, and what is wrong with a file is said."""
+"""Packs: arrays by name; errors say what is wrong with a file."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from everlearn.errors import InvalidParameter, MissingData
 from .test_formats import write_idx
 
 
-def test_a_pack_with_wrong_keys_says_what_it_holds(tmp_path, monkeypatch):
+def test_a_pack_with_wrong_keys_lists_its_keys(tmp_path, monkeypatch):
     monkeypatch.setenv("EVERLEARN_DATA", str(tmp_path))
     np.savez(tmp_path / "odd.npz", pixels=np.zeros(3))
     with pytest.raises(WrongPack, match=r"no array features_train, .*; it holds pixels"):
@@ -63,7 +63,7 @@ def test_classes_by_name_are_all_of_their_examples(data_pack):
     assert len(found["airplanes"]) == 800
 
 
-def test_a_single_array_is_no_pack(tmp_path):
+def test_a_single_array_is_refused_as_a_pack(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros(3))
     with pytest.raises(WrongPack, match="a single array"):
         packs.opened(str(tmp_path / "x.npy"))

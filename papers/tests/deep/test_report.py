@@ -1,4 +1,4 @@
-"""The report on networks trained here says what its results say, and no more."""
+"""The report on networks trained here agrees with its results."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_report_is_written_from_its_results():
     assert (FOLDER / "report.md").read_text("utf-8") == text(RESULTS)
 
 
-def test_a_rate_is_chosen_by_held_out_pictures_and_not_by_the_test():
+def test_learning_rates_are_chosen_on_held_out_pictures_not_on_the_test_set():
     found = {
         "learner:ExStream@0.001": {"held_out": [0.9, 0.1], "accuracies": [0.9]},
         "learner:ExStream@0.01": {"held_out": [0.7, 0.5], "accuracies": [0.1]},
@@ -39,14 +39,14 @@ def test_a_rate_is_chosen_by_held_out_pictures_and_not_by_the_test():
     assert best_rate(found, "ExStream") is found["learner:ExStream@0.01"]
 
 
-def test_every_rival_says_how_many_epochs_it_had_and_the_best_had_sixty():
+def test_every_rival_states_its_epochs_and_the_best_had_sixty():
     found = RESULTS["found"]
     assert all(found[f"rival:{name}"]["epochs"] for name in RIVALS)
     assert found["rival:iCaRL"]["epochs"] == found["rival:End-to-End"]["epochs"] == 60
 
 
-def test_rows_of_table_2_have_one_reference():
-    """SLDA's Ω worked out by hand: its accuracy on the objects so far by the whole network's."""
+def test_rows_of_table_2_share_one_reference():
+    """SLDA's Ω computed here: its accuracy divided by that of the whole network."""
     found = RESULTS["found"]
     shares = []
     for run in runs_of(found, "class iid", "beside"):
@@ -57,22 +57,22 @@ def test_rows_of_table_2_have_one_reference():
     assert float(row["Ω"].split()[0]) == pytest.approx(sum(shares) / len(shares), abs=6e-4)
 
 
-def test_the_papers_order_holds_class_by_class():
-    """Plastic at least as good as fixed, then ExStream, then fine-tuning."""
+def test_the_order_of_the_paper_holds_class_by_class():
+    """Plastic is at least as good as fixed, then come ExStream and fine-tuning."""
     rows = courses(RESULTS["found"])
     names = ("SLDA (plastic)", "SLDA (fixed)", "ExStream", "Fine-tuning (layer)")
     ends = [rows[name]["accuracies"][-1] for name in names]
     assert ends == sorted(ends, reverse=True)
 
 
-def test_a_frozen_network_read_deeper_and_wider_is_above_every_rival_after_every_task():
+def test_frozen_last_stages_with_random_features_beat_every_rival_after_every_task():
     ours = RESULTS["found"]["staged:"]["RLSC, 10,000 wide, 3"]["accuracies"]
     for rival in RIVALS:
         theirs = RESULTS["found"][f"rival:{rival}"]["accuracies"]
         assert all(our > their for our, their in zip(ours, theirs, strict=True)), rival
 
 
-def test_table_2_has_ten_draws_of_every_rival_and_says_their_settings():
+def test_table_2_has_ten_draws_and_the_settings_of_every_rival():
     report = (FOLDER / "report.md").read_text("utf-8")
     for name in CONTENDERS:
         row = next(r for r in table_of_told(RESULTS["found"]).rows if r[""] == name)
@@ -83,7 +83,7 @@ def test_table_2_has_ten_draws_of_every_rival_and_says_their_settings():
 
 
 def test_fine_tunings_rate_is_inside_its_grid():
-    """A rate of 0 is the end below which there is nothing; any other has neighbours tried."""
+    """A rate of 0 is the natural end; for any other both neighbours were tried."""
     found = RESULTS["found"]
     layer = best_rate(found, "Fine-tuning (layer)")["rates"][1]
     rates = [(best_whole(found)["rate"], {run["rate"] for run in whole_runs(found)})]
@@ -100,7 +100,7 @@ def test_fine_tunings_rate_is_inside_its_grid():
         assert rate == 0.0 or min(grid) < rate < max(grid)
 
 
-def test_where_the_rate_of_the_stream_is_at_its_end_the_report_says_so():
+def test_the_report_marks_stream_rates_at_the_end_of_their_grid():
     chosen = [
         run["rates"]["Fine-Tuning"][1]
         for ordering in ORDERINGS
@@ -120,14 +120,14 @@ def test_where_the_rate_of_the_stream_is_at_its_end_the_report_says_so():
         ({"0.1 1": 0.5, "1 1": 0.6, "10 1": 0.4, "1 2": 0.7}, (1.0, 2.0), "strength"),
     ],
 )
-def test_what_is_at_an_end_of_a_search_is_said(values, best, expected):
-    """Better than its only neighbour; of equals beyond nothing is to be gained."""
+def test_the_end_of_a_search_is_reported(values, best, expected):
+    """It is better than its only neighbour; beyond equal values there is no gain."""
     choice = {"tried": values, "learning_rate": best[0], "strength": best[1]}
     assert tried(choice)["best at an end"] == expected
 
 
-def test_the_headline_of_the_readme_and_of_the_guide_are_of_this_report():
-    """Ours beside the best rival: first answer and first five, wherever iCaRL is named."""
+def test_headline_numbers_of_readme_and_guide_are_in_this_report():
+    """Our top-1 and top-5 accuracy beside those of iCaRL, wherever they are quoted."""
     ours = RESULTS["found"]["staged:"]["RLSC, 10,000 wide, 3"]
     best = max((RESULTS["found"][f"rival:{name}"] for name in RIVALS), key=lambda r: r["top5"][-1])
     expected = [per_cent(run[key][-1]) for key in ("accuracies", "top5") for run in (ours, best)]

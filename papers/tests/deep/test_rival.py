@@ -1,4 +1,4 @@
-"""The rivals' mathematics, each against something that knows nothing of the code."""
+"""The mathematics of the rivals against independent computations."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_fisher_is_the_mean_of_squared_gradients_of_single_examples():
         assert torch.allclose(value, expected, rtol=1e-4, atol=1e-7), name
 
 
-def test_fisher_with_drawn_labels_is_the_curvature_of_the_model():
+def test_fisher_with_sampled_labels_is_the_curvature_of_the_model():
     """Its expectation over the model's own labels, for the bias: mean of p − p² (exactly)."""
     rows, model = blobs(n=2000), classifier()
     rival = EWC(model, RECIPE)
@@ -85,8 +85,8 @@ def test_sensitivity_is_the_mean_absolute_gradient_of_the_squared_norm():
         assert torch.allclose(value, expected, rtol=1e-4, atol=1e-6), name
 
 
-def test_two_numbers_per_weight_hold_the_penalties_of_all_tasks():
-    """EWC's force equals autograd's gradient of the sum it stands for, one anchor per task."""
+def test_two_numbers_per_weight_represent_the_penalties_of_all_tasks():
+    """EWC's force equals autograd's gradient of the sum of penalties, one anchor per task."""
     rival = EWC(classifier(), RECIPE, strength=3.0)
     anchors = []
     for seed in range(3):
@@ -155,8 +155,8 @@ def test_riemannian_importance_lies_between_nothing_and_two_units():
     assert float(values.max()) >= 2.0 - 1e-5, "the largest of either part is brought to one"
 
 
-def test_projection_is_the_nearest_gradient_that_does_no_harm():
-    """g̃ solves min ‖g̃ − g‖ subject to g̃ᵀ g_ref ≥ 0: no harm, and no nearer point is harmless."""
+def test_the_projected_gradient_is_the_nearest_that_does_not_increase_the_reference_loss():
+    """g̃ solves min ‖g̃ − g‖ subject to g̃ᵀ g_ref ≥ 0: feasible, and no nearer point is."""
     torch.manual_seed(0)
     for _ in range(20):
         g = [torch.randn(3, 2), torch.randn(4)]
@@ -172,7 +172,7 @@ def test_projection_is_the_nearest_gradient_that_does_no_harm():
         assert distance == pytest.approx(float(-flat_g @ flat_r / flat_r.norm()), rel=1e-4)
 
 
-def test_agem_keeps_so_many_of_each_class_and_asks_them_among_their_own():
+def test_agem_keeps_a_fixed_number_per_class_and_scores_them_within_their_task():
     rows = blobs()
     rival = AGEM(classifier(), RECIPE, kept=3, outputs="task")
     rival.learn(of(rows, [0, 1]), [0, 1])
@@ -195,13 +195,13 @@ def naive_herding(features, n):
     return picked
 
 
-def test_herding_equals_the_naive_one():
+def test_herding_equals_a_naive_implementation():
     features = np.random.default_rng(0).normal(size=(30, 4))
     found = herded(torch.as_tensor(features), 12).tolist()
     assert found == naive_herding(features, 12)
 
 
-def test_fewer_exemplars_are_the_first_of_the_many():
+def test_a_smaller_exemplar_set_is_a_prefix_of_a_larger_one():
     rows, store = blobs(), Exemplars()
     store.keep(of(rows, [0, 1]), of(rows, [0, 1]).pixels, 8)
     first = store.by_class[0].clone()
@@ -242,7 +242,7 @@ def test_icarl_answers_with_the_nearest_mean_of_exemplars():
 
 
 @pytest.mark.parametrize(("make", "strength"), [(EWC, 20.0), (MAS, 1.0)])
-def test_weights_that_matter_move_less_than_without_a_penalty(make, strength):
+def test_important_weights_move_less_with_a_penalty(make, strength):
     """Distance from the first task's weights after the second, each weighed by its importance."""
     first, second = blobs(n=40), blobs(n=40, shift=4.0)
     second = Rows(second.pixels, 3 - second.slots)
@@ -260,7 +260,7 @@ def test_weights_that_matter_move_less_than_without_a_penalty(make, strength):
     assert walked[1] < walked[0] / 3
 
 
-def test_told_answers_are_among_the_tasks_own_classes():
+def test_with_task_labels_answers_are_classes_of_the_task():
     course = Course()
     scores = torch.tensor([[0.0, 2.0, 9.0, 0.0], [0.0, 9.0, 1.0, 2.0]])
     course.ask(scores, torch.tensor([1, 3]), [[0, 1], [2, 3]])
@@ -273,7 +273,7 @@ def test_tasks_are_the_base_and_then_a_few_at_a_time():
     assert tasks_of(10, 5, 2) == [[0, 1, 2, 3, 4], [5, 6], [7, 8], [9]]
 
 
-def test_search_takes_the_best_and_a_candidate_that_runs_away_counts_as_nothing():
+def test_search_takes_the_best_and_a_diverging_candidate_scores_zero():
     def attempt(rate, strength):
         if rate == 10.0:
             raise NotFinite("ran away")
@@ -284,7 +284,7 @@ def test_search_takes_the_best_and_a_candidate_that_runs_away_counts_as_nothing(
     assert choice.tried["10 2"] == 0.0
 
 
-def test_search_goes_on_beyond_the_end_where_the_best_is():
+def test_search_extends_the_grid_if_the_best_is_at_its_end():
     def attempt(rate, strength):
         return Course(accuracies=[-abs(np.log10(rate) + 4) - abs(np.log10(strength) - 2)])
 
@@ -293,7 +293,7 @@ def test_search_goes_on_beyond_the_end_where_the_best_is():
     assert choice.strength == pytest.approx(100.0)
 
 
-def test_candidates_come_in_the_order_of_their_worth_the_chosen_first():
+def test_candidates_are_sorted_by_score_with_the_chosen_first():
     choice = Choice(0.1, 2.0, {"0.1 1": 0.5, "0.1 2": 0.7, "1 2": 0.6})
     assert choice.in_order() == [(0.1, 2.0), (1.0, 2.0), (0.1, 1.0)]
 
@@ -309,7 +309,7 @@ def test_examples_measured_together_cancel_each_other_as_in_public_code():
 
 
 @pytest.mark.parametrize("make", [OnlineEWC, RiemannianWalk])
-def test_fisher_and_score_on_the_way_equal_a_naive_loop(make):
+def test_running_fisher_and_path_score_equal_a_naive_loop(make):
     """Plain descent on the same batches, with the recursions of the module written out."""
     rows, recipe = blobs(n=40), Recipe(epochs=1, batch_size=8, learning_rate=0.05)
     rival = make(classifier(), recipe, optimiser=lambda p, lr: torch.optim.SGD(p, lr=lr))

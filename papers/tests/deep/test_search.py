@@ -1,4 +1,4 @@
-"""What rivals are given: choices by pictures held out, ties, trials, and single steps."""
+"""How settings of rivals are chosen: held-out pictures, ties, trials, and single steps."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from everlearn.deep.augment import normalised
 from everlearn.deep.descent import Classifier, Recipe, Shown
 
 
-def test_of_equal_candidates_the_middle_one_is_taken_and_none_beyond():
+def test_of_equal_candidates_the_middle_one_is_taken_and_the_grid_is_not_extended():
     tried = []
 
     def attempt(rate, strength):
@@ -29,7 +29,7 @@ def test_of_equal_candidates_the_middle_one_is_taken_and_none_beyond():
     assert set(tried) == {0.001, 0.01, 0.1}
 
 
-def test_a_search_for_told_questions_looks_at_told_answers():
+def test_a_search_with_task_labels_uses_accuracies_with_task_labels():
     def attempt(rate, strength):
         return Course(accuracies=[-abs(rate - 0.01)], told=[-abs(rate - 0.03)])
 
@@ -38,12 +38,12 @@ def test_a_search_for_told_questions_looks_at_told_answers():
     assert chosen(attempt, rates, (0.0,), told=True).learning_rate == 0.03
 
 
-def test_trials_are_judged_by_what_was_held_out():
+def test_trials_are_scored_on_held_out_examples():
     choice = best_of({"0.003 1": 0.5, "0.01 1": 0.7, "0.03 0.5": 0.6})
     assert (choice.learning_rate, choice.strength) == (0.01, 1.0)
 
 
-def test_rivals_that_rehearse_are_the_patient_ones():
+def test_rehearsing_rivals_get_more_epochs():
     patient = {name for name, contender in CONTENDERS.items() if contender.patient}
     assert patient == {"iCaRL", "iCaRL (softmax)", "End-to-End"}
 

@@ -1,4 +1,4 @@
-"""Learners taken through tasks, against learners that are fitted on all classes so far."""
+"""Learners trained task by task, against learners fitted on all classes so far."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ N_CLASSES, TASKS = 6, tasks_of(6, 2, 2)
 
 
 def sectors(n: int, seed: int) -> Vectors:
-    """Each class in two opposite directions, so that no line tells one apart."""
+    """Each class lies in two opposite directions, so that it is not linearly separable."""
     rng = np.random.default_rng(seed)
     y = np.repeat(np.arange(N_CLASSES), n)
     turn = (y + rng.uniform(0.1, 0.9, len(y))) / N_CLASSES + rng.integers(0, 2, len(y))
@@ -26,7 +26,7 @@ def sectors(n: int, seed: int) -> Vectors:
 
 
 @pytest.mark.parametrize("retrain", [False, True])
-def test_after_each_task_a_learner_knows_all_classes_so_far_and_no_other(retrain):
+def test_after_each_task_a_learner_knows_exactly_the_classes_so_far(retrain):
     taught, asked = sectors(40, 0), sectors(30, 1)
     _, course = streamed(NearestClassMean, taught, asked, TASKS, retrain=retrain)
     for n_seen, accuracy in zip((2, 4, 6), course.accuracies, strict=True):
@@ -36,7 +36,7 @@ def test_after_each_task_a_learner_knows_all_classes_so_far_and_no_other(retrain
         assert accuracy == pytest.approx(np.mean(nearest == questions.y), abs=1e-6)
 
 
-def test_a_wide_ridge_is_ridge_regression_on_random_features():
+def test_wide_ridge_equals_ridge_regression_on_random_features():
     taught, asked = sectors(60, 0), sectors(40, 1)
     learner, course = streamed(lambda: wide_ridge(300, "cpu"), taught, asked, TASKS)
     wide = RandomFeatures(n_components=300)
@@ -48,7 +48,7 @@ def test_a_wide_ridge_is_ridge_regression_on_random_features():
     assert course.accuracies[-1] > 0.9  # straight lines: a quarter
 
 
-def test_what_is_taught_first_makes_no_difference_to_a_wide_ridge():
+def test_the_order_of_tasks_does_not_change_ridge_on_random_features():
     taught, asked = sectors(40, 0), sectors(30, 1)
     ends = [
         streamed(lambda: wide_ridge(100, "cpu"), taught, asked, TASKS, seed=seed)[1].accuracies[-1]

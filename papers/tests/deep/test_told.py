@@ -7,8 +7,8 @@ from everlearn.streams.orderings import class_iid, class_instance
 
 
 @pytest.mark.parametrize("draw", range(3))
-def test_both_class_orderings_of_a_draw_bring_the_classes_in_the_same_order(draw):
-    """So that rivals, who shuffle a task anyway, are run once for both."""
+def test_both_class_orderings_of_a_draw_have_the_same_class_order(draw):
+    """Rivals shuffle a task anyway, so they are run once for both."""
     y = np.repeat(np.arange(7), 6)
     videos = 3 * y + np.tile(np.arange(6) // 2, 7)
     arrivals = []

@@ -1,4 +1,4 @@
-"""Settings chosen on examples held out, and rivals that do not come to an end."""
+"""Settings chosen on held-out examples, and rivals that do not converge."""
 
 import numpy as np
 import pytest
@@ -36,11 +36,11 @@ def test_every_setting_has_its_accuracy_and_the_best_is_taken():
     assert in_words(result).startswith(f"{found.setting:g} of 1e-06 to ")
 
 
-def test_one_setting_is_taken_without_a_search():
+def test_a_single_setting_needs_no_search():
     found = choice(lambda _: pytest.fail("nothing is to be made"), ("any",), stream(), 4)
     assert (found.setting, found.accuracies) == ("any", {})
 
 
-def test_a_setting_without_a_search_is_told_alone():
+def test_a_setting_without_a_search_is_reported_alone():
     found = choice(lambda _: pytest.fail("nothing is to be made"), (32,), stream(), 4)
     assert in_words(found.as_result()) == "32"

@@ -22,7 +22,7 @@ def test_splits_are_drawn_as_a_mondrian_process(rng):
     assert kstest(second, "uniform").pvalue > 1e-3
 
 
-def test_boxes_hold_their_examples_and_leaves_are_of_one_class(rng):
+def test_boxes_bound_their_examples_and_leaves_are_pure(rng):
     X, slots = rng.random((60, 4)), rng.integers(0, 3, 60)
     root = drawn_tree(X, slots, 3, rng)
     ways, n_found = [(root, np.arange(60))], 0
@@ -63,7 +63,7 @@ def test_an_example_outside_the_box_is_answered_as_if_inserted_at_random(rng):
     assert found[1] == pytest.approx(expected, abs=4e-3)
 
 
-def test_what_was_learned_is_answered_and_what_is_far_is_not_known(rng):
+def test_learned_examples_are_answered_and_distant_ones_get_the_prior(rng):
     X, y = rng.random((80, 5)), rng.choice(["cup", "chair", "lamp"], 80)
     forest = MondrianForest(3, seed=1).fit(X, y)
     np.testing.assert_array_equal(forest.predict(X), y)

@@ -16,7 +16,7 @@ def loss(W, X, y, regularization):
     return 0.5 * regularization * np.sum(W**2) + hinge.mean()
 
 
-def test_it_comes_near_the_optimum_that_coordinate_descent_finds():
+def test_it_comes_near_the_optimum_of_coordinate_descent():
     X, y = load_digits(return_X_y=True)
     X = scale(X)[:600]
     y = y[:600]

@@ -30,7 +30,7 @@ def blobs(rng, n_classes=12, n_features=6, per_class=16):
 
 @pytest.fixture
 def toy(rng, monkeypatch):
-    """A small data set of Gaussian classes, under the name the experiments know it by."""
+    """A small data set of Gaussian classes, registered under a name for the experiments."""
     every = blobs(rng)
     is_test = np.arange(len(every)) % 4 == 0
     data = DataSet("toy", every.take(~is_test), every.take(is_test))
@@ -39,7 +39,7 @@ def toy(rng, monkeypatch):
     protocol.data_set.cache_clear()
 
 
-def test_every_order_is_of_the_same_classes(toy):
+def test_every_order_contains_the_same_classes(toy):
     streams = [ClassStream.of(toy, 7, seed) for seed in range(3)]
     assert len({tuple(sorted(stream.order)) for stream in streams}) == 1
     assert len({tuple(stream.order) for stream in streams}) == 3
@@ -47,7 +47,7 @@ def test_every_order_is_of_the_same_classes(toy):
         np.testing.assert_array_equal(stream.train.classes, np.sort(stream.order))
 
 
-def test_whitening_knows_the_first_classes_alone(toy):
+def test_whitening_uses_only_the_first_classes(toy):
     stream = ClassStream.of(toy, 7, 0)
     whitened = stream.whitened(3)
     first = whitened.between(0, 3).X
@@ -59,7 +59,7 @@ def test_whitening_knows_the_first_classes_alone(toy):
     np.testing.assert_allclose(whitened.test.X, expected, atol=1e-5)
 
 
-def test_updates_bring_every_class_once(toy):
+def test_updates_add_every_class_once(toy):
     stream = ClassStream.of(toy, 12, 1)
     sizes = sizes_of_updates(5, 4, 12)
     assert sizes == [5, 9, 12]
@@ -71,7 +71,7 @@ def test_updates_bring_every_class_once(toy):
     np.testing.assert_array_equal(np.sort(labels), np.sort(stream.train.y))
 
 
-def test_fewer_examples_and_features(toy):
+def test_subsampling_reduces_examples_and_features(toy):
     stream = ClassStream.of(toy, 12, 0)
     small = stream.with_examples(5).with_features(3)
     assert np.unique(small.train.y, return_counts=True)[1].tolist() == [5] * 12
@@ -85,7 +85,7 @@ def test_average_accuracy_is_that_of_scikit_learn(rng):
     assert average_accuracy(truth, answers) == pytest.approx(expected)
 
 
-def test_retraining_at_every_update_is_added_up():
+def test_retraining_times_of_all_updates_are_summed():
     sizes = sizes_of_updates(3, 1, 10)
     # Training n classes takes n² seconds, timed at every size: the sums of squares.
     each = {size: float(size**2) for size in sizes}
@@ -123,7 +123,7 @@ def test_without_nodes_to_update_retraining_subtrees_is_growing_leaves(toy):
             assert found["ULS"]["accuracy"][0] == found["retrained"]["accuracy"][0]
 
 
-def test_a_leaf_as_given_is_never_smaller(toy):
+def test_published_leaf_sizes_are_a_lower_bound(toy):
     """μ = 10 with 12 examples a class, where the library's forests take 1.2."""
     given = LeafAsGivenNCM(n_estimators=3, random_state=0).fit(toy.train.X, toy.train.y)
     free = NCMForest(n_estimators=3, random_state=0).fit(toy.train.X, toy.train.y)
@@ -131,7 +131,7 @@ def test_a_leaf_as_given_is_never_smaller(toy):
     assert given.n_nodes_.max() <= most < free.n_nodes_.min()
 
 
-def test_the_test_set_has_no_say_in_a_rival_s_settings(toy, rng, monkeypatch):
+def test_settings_of_rivals_do_not_depend_on_the_test_set(toy, rng, monkeypatch):
     wanted = ["KNN", "RF", "MC SVM"]
     common = {"data": "toy", "sizes": [8, 12], "n_trees": 5, "names": wanted}
     honest = classifiers(0, **common)
@@ -144,13 +144,13 @@ def test_the_test_set_has_no_say_in_a_rival_s_settings(toy, rng, monkeypatch):
     assert [len(honest["accuracy"][name]) for name in wanted] == [2, 2, 2]
 
 
-def test_a_metric_of_all_classes_is_that_of_the_first_where_they_are_all(toy):
+def test_a_metric_of_all_classes_equals_that_of_the_first_classes_if_these_are_all(toy):
     run = metrics(0, data="toy", initial=[4, 8], checkpoints=[8, 12], ranks=[3])
     assert run["8"][0] == run["all"][0]
     assert run["4"][1] < run["all"][1]
 
 
-def test_the_rank_of_a_metric_is_chosen_with_the_classes_that_follow(rng, monkeypatch):
+def test_the_rank_of_a_metric_is_chosen_with_later_classes(rng, monkeypatch):
     """The first two classes differ in one direction, the others in two that they do not use."""
     centres = np.zeros((6, 6))
     centres[1, 0] = 6.0
@@ -197,7 +197,7 @@ def test_retrained_subtrees_beat_reused_ones_beat_grown_leaves(quick, kind):
     assert relative[-1] > 90
 
 
-def test_the_same_holds_several_classes_at_a_time(quick):
+def test_the_order_of_updates_holds_for_several_classes_at_a_time(quick):
     """Fig. 12, on features and on pixels."""
     found = rows(quick[1], "fig12", "data", "forest", "update")
     for data in ("CIFAR-100", "Omniglot"):
@@ -237,7 +237,7 @@ def test_a_metric_of_few_classes_beats_leaves_without_new_splits(quick):
     assert last["b", "NCMF+ULS"] < last["b", "MET_5+NCM"] < last["a", "MET+NCM"]
 
 
-def test_every_figure_is_drawn_and_a_second_run_finds_the_first(quick):
+def test_every_figure_is_drawn_and_a_second_run_reuses_results(quick):
     folder, results = quick
     further = ["leaf", "fifty", "memory", "grids"]
     assert list(results) == [*(f"fig{n}" for n in range(4, 16)), "table1", "table2", *further]
@@ -251,7 +251,7 @@ def test_every_figure_is_drawn_and_a_second_run_finds_the_first(quick):
     assert {path: path.stat().st_mtime_ns for path in (folder / "runs").rglob("*.json")} == kept
 
 
-def test_every_published_number_names_its_source():
+def test_every_published_number_states_its_source():
     numbers = published("forests")
     assert all("source" in value for key, value in numbers.items() if key not in ("paper", "notes"))
     assert numbers["fig8"]["relative"] == {"ULS": 27.0, "IGT": 83.5, "RUST": 88.3, "RTST": 96.0}

@@ -61,14 +61,14 @@ def test_one_solution_per_regularization_serves_every_recoding():
         assert right == best.score(validation.X, validation.y)
 
 
-def test_the_rule_is_the_largest_recoding_that_costs_the_balanced_nothing():
+def test_recoding_is_the_largest_without_loss_on_balanced_classes():
     """Sec. VI-C."""
     values = [90.0, 91.0, 89.0, 90.0, 90.0, 80.0, 70.0, 60.0, 50.0, 40.0, 30.0]
     sweep = {str(round(0.1 * step, 1)): {"validation": [v]} for step, v in enumerate(values)}
     assert by_the_rule({"sweep": sweep}, 0) == 0.4
 
 
-def test_rebalancing_by_weights_is_the_librarys_rebalancing():
+def test_rebalancing_by_weights_equals_that_of_the_library():
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
     balanced = Examples(X[y < 3], y[y < 3])
@@ -104,7 +104,7 @@ def test_the_quick_run(data_pack, tmp_path):
         assert (tmp_path / figure).read_bytes().startswith(b"\x89PNG")
 
 
-def test_every_published_number_names_its_source():
+def test_every_published_number_states_its_source():
     numbers = published("rlsc")
     assert all("source" in value for key, value in numbers.items() if key not in ("paper", "notes"))
     assert [row["n_imb"] for row in numbers["table1"]["MNIST"]] == [1, 5, 10, 50, 100]

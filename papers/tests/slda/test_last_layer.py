@@ -38,8 +38,8 @@ def test_the_first_batch_has_its_own_rate(rng):
     np.testing.assert_array_equal(layer.decision_function(data.X), naive.scores(X))
 
 
-def test_a_setting_is_chosen_by_the_mean_over_checkpoints_of_the_classes_seen(rng):
-    """A learner that is right at first and wrong at the end against one that is the reverse."""
+def test_settings_are_chosen_by_mean_accuracy_over_checkpoints_on_seen_classes(rng):
+    """One learner is right at first and wrong at the end, the other the reverse."""
     data = blobs(rng, 120)
     order = np.argsort(data.y, kind="stable")
     seen_by: dict[str, set[int]] = {"early": set(), "late": set(), "always": set()}
@@ -81,7 +81,7 @@ def test_a_base_trained_by_an_earlier_candidate_is_copied(rng):
     np.testing.assert_array_equal(shared, taught(0.1, 0.001, 0))
 
 
-def test_fine_tuning_takes_the_best_pair_of_rates_and_looks_beyond_an_end(rng):
+def test_fine_tuning_takes_the_best_pair_of_rates_and_extends_the_grid(rng):
     data = blobs(rng, 240)
     order = rng.permutation(240)
     found, steps = fine_tuning_rates(data, order, every=48, seed=0)
@@ -92,7 +92,7 @@ def test_fine_tuning_takes_the_best_pair_of_rates_and_looks_beyond_an_end(rng):
     assert steps.at_end or steps.best == 0.0 or steps.best < max(steps.tried)
 
 
-def test_ones_and_the_bases_own_covariance_are_not_the_same_start(rng):
+def test_starting_from_ones_differs_from_starting_from_the_base_covariance(rng):
     """With the estimate of the first batch, which the stream then adds to."""
     data = blobs(rng, 40)
     ones = begun((np.ones((6, 6)), 0), "plastic").partial_fit(data.X, data.y)
@@ -102,11 +102,11 @@ def test_ones_and_the_bases_own_covariance_are_not_the_same_start(rng):
     assert np.abs(ones.covariance_ - base.covariance_).max() > 1e-3
 
 
-def test_a_hit_is_the_right_class_among_so_many_answers(rng):
-    """Also where a rate is chosen: second answers count for the second measure alone."""
+def test_a_hit_is_the_right_class_among_the_first_k_answers(rng):
+    """Also when a rate is chosen: second answers count only for the second measure."""
 
     class Second:
-        """Sure of a wrong class, and the right one comes second."""
+        """Ranks a wrong class first and the right one second."""
 
         classes_ = np.arange(4)
 

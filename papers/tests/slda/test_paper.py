@@ -43,7 +43,7 @@ def test_the_quick_run(data_pack, tmp_path):
 
 
 @pytest.mark.parametrize(("n_before", "plastic"), [(0, True), (40, True), (40, False)])
-def test_a_covariance_from_elsewhere_is_averaged_with_the_streams(rng, n_before, plastic):
+def test_a_given_covariance_is_averaged_with_that_of_the_stream(rng, n_before, plastic):
     """Against the formula, whatever the batches."""
     y = rng.integers(0, 4, 60)
     X = rng.normal(size=(60, 5)) + y[:, None]
@@ -62,8 +62,8 @@ def test_a_covariance_from_elsewhere_is_averaged_with_the_streams(rng, n_before,
     assert learner.classes_.tolist() == [0, 1, 2, 3]
 
 
-def test_the_offline_layer_is_trained_to_the_end(rng):
-    """The gradient of its loss is nil, and its weight decay was chosen on examples held out."""
+def test_the_offline_layer_is_trained_to_convergence(rng):
+    """The gradient of its loss is zero, and its weight decay was chosen on held-out examples."""
     y = np.repeat(np.arange(5), 12)
     X = rng.normal(size=(60, 8)).astype(np.float32) + 0.5 * np.eye(5, 8, dtype=np.float32)[y]
     made = OfflineLayer().fit(X, y)
@@ -77,14 +77,14 @@ def test_the_offline_layer_is_trained_to_the_end(rng):
     assert made.predict(X, among=[1, 2]).max() == 2
 
 
-def test_what_does_not_exist_is_said(tmp_path):
+def test_unknown_parts_are_reported(tmp_path):
     with pytest.raises(UnknownExperiment, match="there are rlsc"):
         reproduce("alexnet", out=tmp_path)
     with pytest.raises(UnknownExperiment, match="there are table1, table2, table3, fig1"):
         reproduce("slda", only="table9", out=tmp_path)
 
 
-def test_every_published_number_names_its_source():
+def test_every_published_number_states_its_source():
     numbers = published("slda")
     assert all("source" in value for key, value in numbers.items() if key not in ("paper", "notes"))
     assert numbers["table1"]["CORe50, class iid"]["SLDA (plastic)"] == 0.958

@@ -58,7 +58,7 @@ def test_fig2_incremental_is_almost_as_good_as_batch(parts):
         assert number(rows["batch"][k]) < min(number(rows[name][k]) for name in ours)
 
 
-def test_table1_has_the_papers_order(parts):
+def test_table1_has_the_order_of_the_paper(parts):
     ratios = {row["method"]: number(row["measured / batchOnGT"]) for row in parts["table1"]["rows"]}
     assert 1 < ratios["robIncKnownOL"] < 1.2  # published: 1.2
     assert ratios["robIncKnownOL"] <= ratios["robIncGoodSeed"] < 1.7  # published: 1.7
@@ -69,7 +69,7 @@ def test_table1_has_the_papers_order(parts):
     assert "holds in 1 of 1 scenes" in parts["table1"]["text"]
 
 
-def test_fig3_outliers_are_found_where_none_were_learned(parts):
+def test_fig3_outliers_are_found_if_the_seed_has_none(parts):
     column = "measured: precision at recall 0.95"
     precision = {row["method"]: number(row[column]) for row in parts["fig3"]["rows"]}
     for name in ("batchOnGT", "robIncKnownOL", "robIncGoodSeed"):
@@ -78,21 +78,21 @@ def test_fig3_outliers_are_found_where_none_were_learned(parts):
         assert precision[name] < 0.9
 
 
-def test_no_oracle_is_needed_to_find_a_good_seed(parts):
+def test_a_good_seed_is_found_without_an_oracle(parts):
     rows = {row["method"]: row for row in parts["table1"]["rows"]}
     ratio = {name: number(row["measured / batchOnGT"]) for name, row in rows.items()}
     assert ratio["robIncErrorSeed"] < 0.5 * ratio["batchRob"]
     assert ratio["robIncGoodSeed, guard=0"] >= ratio["robIncGoodSeed"]
 
 
-def test_scattered_outliers_are_seen_through(parts):
+def test_scattered_outliers_are_reconstructed(parts):
     rows = {row["outlying pixels"]: row for row in parts["scattered"]["rows"]}
     for share in ("10%", "30%"):
         plain, robust = (number(rows[share][f"{how} projection"]) for how in ("plain", "robust"))
         assert robust < plain / 5
 
 
-def test_a_short_memory_follows_and_a_long_one_keeps(parts):
+def test_a_short_half_life_adapts_and_a_long_one_retains(parts):
     rows = {row["memory"].split(":")[0]: row for row in parts["drift"]["rows"]}
     short, long = rows["short"], rows["long"]
     after, old = "images 41-60 after it", "the old scene, at the end"
@@ -100,7 +100,7 @@ def test_a_short_memory_follows_and_a_long_one_keeps(parts):
     assert number(long[old]) < number(short[old])
 
 
-def test_every_part_has_its_figures_and_says_what_is_a_substitute(quick, parts):
+def test_every_part_has_its_figures_and_marks_substitutes(quick, parts):
     assert list(parts) == ["fig1", "fig2", "table1", "fig3", "scattered", "drift"]
     for record in parts.values():
         for name in record["figures"]:
@@ -119,7 +119,7 @@ def test_every_row_shows_what_was_published(parts):
     assert all("source" in value for key, value in theirs.items() if key not in ("paper", "notes"))
 
 
-def test_what_pca_sees_of_rotated_images_is_the_same(rng):
+def test_rotated_images_have_the_same_pca_spectrum(rng):
     X = rng.normal(size=(30, 200)) * 0.9 ** np.arange(200) + 3.0
     rotated = coil.rotated(X)
     assert rotated.shape == (30, 30)
@@ -189,7 +189,7 @@ def test_precision_at_a_recall_is_that_of_scikit_learn(rng):
     np.testing.assert_allclose(scenes.precision_at(scores, truth, recalls), expected)
 
 
-def test_pictures_survive_json(rng):
+def test_images_survive_json(rng):
     images = rng.uniform(-20, 280, size=(3, 12))
     text = json.loads(json.dumps(scenes.packed(images, [3, 4])))
     expected = np.clip(np.round(images), 0, 255).reshape(3, 3, 4)

@@ -1,4 +1,4 @@
-"""The scenes: what is promised about the truth behind them."""
+"""The scenes and their ground truth."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from everlearn.errors import InvalidParameter
 
 
 @pytest.mark.parametrize("occluder", OCCLUDERS)
-def test_images_differ_from_the_truth_only_behind_the_occluder(occluder):
+def test_images_differ_from_the_ground_truth_only_behind_the_occluder(occluder):
     scene = changing_scene(n_images=20, shape=(30, 40), occluder=occluder, occluder_side=0.4)
     assert np.array_equal(scene.images[~scene.occluded], scene.truth[~scene.occluded])
     assert np.abs(scene.images - scene.truth)[scene.occluded].mean() > 10
@@ -23,7 +23,7 @@ def test_images_differ_from_the_truth_only_behind_the_occluder(occluder):
 
 
 @pytest.mark.parametrize("photograph", PHOTOGRAPHS)
-def test_light_grows_and_the_shadow_wanders(photograph):
+def test_illumination_grows_and_the_shadow_moves(photograph):
     scene = changing_scene(photograph=photograph, n_images=10, shape=(30, 40), noise=0.0)
     lit = changing_scene(
         photograph=photograph, n_images=10, shape=(30, 40), noise=0.0, shadow_depth=0.0
@@ -42,7 +42,7 @@ def test_the_same_seed_gives_the_same_scene():
     assert not np.array_equal(first.images, other.images)
 
 
-def test_noise_has_the_asked_strength():
+def test_noise_has_the_requested_standard_deviation():
     quiet, noisy = (changing_scene(n_images=10, noise=s).truth for s in (0.0, 3.0))
     np.testing.assert_allclose((noisy - quiet).std(), 3.0, rtol=0.02)
 

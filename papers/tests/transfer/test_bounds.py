@@ -28,7 +28,7 @@ def stream(seed, noise, n=60, d=5):
 
 
 def hypotheses(rng, hidden, *more):
-    """Several u: the bound must hold for every one."""
+    """Several u; the bound must hold for each."""
     yield from more
     for size in (0.0, 0.5, 3.0, 20.0):
         yield size * hidden

@@ -26,7 +26,7 @@ def task(rng):
     return make_task(ours, background[30:], sources, [0], rng, n_train=10, n_test=15), sources
 
 
-def test_a_task_alternates_and_its_test_is_apart(task):
+def test_training_samples_alternate_and_test_samples_are_separate(task):
     task, sources = task
     assert task.train.y.tolist() == [True, False] * 10
     assert task.test.y.tolist() == [True] * 15 + [False] * 15
@@ -41,7 +41,7 @@ def test_a_task_alternates_and_its_test_is_apart(task):
     assert np.mean((scores > 0) == (np.arange(50) >= 30)) > 0.9
 
 
-def test_a_run_is_the_loop_of_the_paper(rng):
+def test_a_run_equals_the_loop_of_the_paper(rng):
     """Mistakes are counted from the seventh sample, asked before it is taught."""
     images = {name: rng.normal(size=(90, 5)) + place for name, place in (("a", 0), ("b", 1))}
     sources = learn_sources([images["b"][:20]], images["a"][:30])
@@ -80,7 +80,7 @@ def test_the_quick_run(data_pack, tmp_path):
         assert (tmp_path / figure).read_bytes().startswith(b"\x89PNG")
 
 
-def test_every_claim_names_its_source():
+def test_every_claim_states_its_source():
     numbers = published("transfer")
     assert all("source" in value for key, value in numbers.items() if key not in ("paper", "notes"))
 

@@ -1,4 +1,4 @@
-"""update="auto": what is outgrown is grown again, what is not stays."""
+"""update="auto" regrows outgrown nodes and keeps the others."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_a_fresh_node_may_grow_by_a_factor_within_the_stated_range(rng, learner)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_nothing_is_left_outgrown(rng, learner):
+def test_no_outgrown_node_remains(rng, learner):
     X, y = stream(rng, n_classes=30)
     forest = auto(learner).fit(X[y < 3], y[y < 3])
     for classes in np.array_split(np.arange(3, 30), 6):
@@ -66,7 +66,7 @@ def test_a_leaf_of_one_class_is_split_when_another_joins_it(rng):
     np.testing.assert_array_equal(forest.predict(X), y)
 
 
-def test_only_what_is_outgrown_is_grown_again(rng):
+def test_only_outgrown_nodes_are_regrown(rng):
     """A batch that no node outgrows leaves every splitting function as it was."""
     X, y = stream(rng)
     forest = auto(NCMForest).fit(X, y)
@@ -90,7 +90,7 @@ def test_only_what_is_outgrown_is_grown_again(rng):
     assert changed == 6
 
 
-def test_a_renewed_root_is_a_tree_trained_anew(rng):
+def test_a_renewed_root_equals_a_tree_trained_from_scratch(rng):
     X, y = stream(rng)
     forest = auto(NCMForest).fit(X[y < 6], y[y < 6])
     for view in views(forest):
@@ -116,8 +116,8 @@ def test_a_root_is_renewed_a_logarithm_of_times_however_small_the_batches(rng):
     assert renewals.sum() > 0
 
 
-def test_with_a_budget_the_weight_that_examples_stand_for_counts(rng):
-    """Ten stored examples of a class that stand for a thousand outgrow nodes as a thousand do."""
+def test_with_a_budget_the_represented_weight_counts(rng):
+    """Ten stored examples that represent a thousand outgrow nodes like a thousand."""
     X, y = stream(rng, n_classes=4, per_class=400)
     order = rng.permutation(len(X))
     forest = auto(NCMForest, n_exemplars=10).fit(X[order[:40]], y[order[:40]])

@@ -1,4 +1,4 @@
-"""Kernel ridge regression against random features, and against teaching anew."""
+"""Kernel ridge regression against random features and against retraining."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def naive(X, slots, weights, X_new, ridge, k):
     return arc_cosine(X_new, X) @ solved[:n] + solved[n]
 
 
-def test_the_kernel_is_what_wide_features_tend_to(rng):
+def test_the_kernel_is_the_limit_of_many_random_features(rng):
     X, _ = examples(rng)
     features = RandomFeatures(n_components=200_000).fit_transform(X[:6])
     np.testing.assert_allclose(features @ features.T, arc_cosine(X[:6], X[:6]), rtol=0.05, atol=0.1)
@@ -36,7 +36,7 @@ def test_the_kernel_is_what_wide_features_tend_to(rng):
 
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_left_out_scores_equal_teaching_anew(rng, weighted, piece):
+def test_leave_one_out_scores_equal_retraining(rng, weighted, piece):
     X, slots = examples(rng)
     weights = rng.uniform(1.0, 3.0, len(X)) if weighted else np.ones(len(X))
     moments = Moments(6)
@@ -53,7 +53,7 @@ def test_left_out_scores_equal_teaching_anew(rng, weighted, piece):
         np.testing.assert_allclose(found[row], expected, rtol=1e-8, atol=1e-10)
 
 
-def test_an_example_more_extends_the_solution(rng):
+def test_adding_an_example_equals_solving_again(rng):
     X, slots = examples(rng)
     whole = finished(kernel_squares(LearnedRows(X, slots, np.ones(40)), 4, 0.5, 0.3))
     few = LearnedRows(X[:30], slots[:30], np.ones(30))
@@ -71,7 +71,7 @@ def test_an_example_more_extends_the_solution(rng):
     np.testing.assert_allclose(whole.scores(new), expected, rtol=1e-8, atol=1e-10)
 
 
-def test_the_strength_is_relative_to_the_variance_of_the_features(rng):
+def test_the_regularization_is_relative_to_the_variance_of_the_features(rng):
     """Against features 100,000 wide; an example of weight two is two of them."""
     X, slots = examples(rng, n=12)
     weights = np.resize([1.0, 2.0, 3.0], 12)
@@ -89,7 +89,7 @@ def test_the_strength_is_relative_to_the_variance_of_the_features(rng):
 
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("last", [0.5, 2.0])
-def test_a_solution_out_of_a_path_is_the_solution(rng, last, piece):
+def test_a_solution_from_a_path_equals_a_direct_one(rng, last, piece):
     """Whether its factor is the one that is at hand or another one."""
     X, slots = examples(rng)
     rows, new = LearnedRows(X, slots, np.resize([1.0, 2.0], 40)), rng.normal(size=(5, 6))

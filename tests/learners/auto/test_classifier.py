@@ -1,4 +1,4 @@
-"""AutoClassifier chooses what the examples themselves speak for."""
+"""AutoClassifier chooses the head that suits the examples."""
 
 import numpy as np
 import pytest
@@ -37,14 +37,14 @@ def best_single(X, y, X_new, y_new):
     return max(learner.fit(X, y).score(X_new, y_new) for learner in singles)
 
 
-def test_round_classes_are_read_by_their_means(rng):
+def test_spherical_classes_select_the_nearest_mean(rng):
     """With few examples and one variance for all, nothing beats the nearest mean by much."""
     X, y = blobs(rng, 3030, spread=0.8)
     learner = AutoClassifier().fit(X[:30], y[:30])
     assert learner.score(X[30:], y[30:]) > best_single(X[:30], y[:30], X[30:], y[30:]) - 0.03
 
 
-def test_long_classes_are_not(rng):
+def test_elongated_classes_do_not_select_the_nearest_mean(rng):
     """One direction varies a hundred times more than the classes differ: means alone fail."""
     spread = np.r_[30.0, np.full(11, 0.3)]
     X, y = blobs(rng, 2600, spread=spread)
@@ -82,7 +82,7 @@ def test_the_old_name_of_the_chosen_head_warns(rng):
         choice.lens  # noqa: B018
 
 
-def test_it_says_why(rng):
+def test_why_explains_the_choice(rng):
     X, y = blobs(rng, 300, spread=1.0)
     learner = AutoClassifier().fit(X, y)
     assert "of 300 examples, each tested without itself" in learner.why_
@@ -117,13 +117,13 @@ def test_a_file_keeps_the_sample(rng, tmp_path):
     assert np.array_equal(again.decision_function(X), learner.decision_function(X))
 
 
-def test_a_class_cannot_be_taken_out_of_a_pooled_scatter(rng):
+def test_a_class_cannot_be_removed_from_a_pooled_scatter(rng):
     X, y = blobs(rng, 50, spread=1.0)
     with pytest.raises(NotForgettable, match="pass its examples to forget"):
         AutoClassifier().fit(X, y).forget_class(0)
 
 
-def test_many_features_are_chosen_by_factors_as_few_by_eigenvectors(rng, monkeypatch):
+def test_factors_and_eigenvectors_choose_the_same(rng, monkeypatch):
     X, y = blobs(rng, 300, spread=1.0)
     narrow = AutoClassifier(memory_mb=0).fit(X, y)
     narrow_ridge = dict(narrow.choice_.right)[selection.RIDGE]
@@ -144,7 +144,7 @@ def rings(rng):
     return np.column_stack([X, 0.3 * rng.normal(size=(900, 3))]), y
 
 
-def test_what_no_plane_tells_apart_is_read_by_a_kernel_and_then_by_random_features(rings):
+def test_nonlinear_classes_select_the_kernel_and_later_random_features(rings):
     X, y = rings
     linear = AutoClassifier(memory_mb=0).fit(X[:600], y[:600])
     kernel = AutoClassifier().fit(X[:600], y[:600])
@@ -197,7 +197,7 @@ def test_merged_shards_forgotten_halves_and_any_order_agree_with_random_features
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
 
 
-def test_a_budget_decides_the_width():
+def test_the_budget_determines_the_number_of_random_features():
     from everlearn.learners.auto.random_features import width_within
 
     assert width_within(1280, 512.0, None) == 5656
@@ -216,7 +216,7 @@ def test_a_file_keeps_random_features(rings, tmp_path):
     assert np.array_equal(again.decision_function(X), learner.decision_function(X))
 
 
-def test_who_is_asked_does_not_depend_on_the_order(rng, monkeypatch):
+def test_the_scored_examples_do_not_depend_on_the_order(rng, monkeypatch):
     """Of many examples kept some are asked about: the same ones, whatever came first."""
     monkeypatch.setattr(selection, "MOST_ASKED", 60)
     monkeypatch.setattr(selection, "MANY", 200)
@@ -232,7 +232,7 @@ def test_who_is_asked_does_not_depend_on_the_order(rng, monkeypatch):
         )
 
 
-def test_half_of_many_examples_find_a_regularization_that_suits_all(rings, monkeypatch):
+def test_a_regularization_found_on_half_of_the_examples_suits_all(rings, monkeypatch):
     X, y = rings
     every = AutoClassifier().fit(X[:600], y[:600])
     monkeypatch.setattr(selection, "MANY", 100)
@@ -254,7 +254,7 @@ def kernel_ridge_answers(X, y, X_new, regularization):
     return classes[scores.argmax(axis=1)]
 
 
-def test_uneven_classes_are_recoded_as_far_as_it_costs_nothing(rng):
+def test_uneven_classes_are_recoded_without_loss_of_accuracy(rng):
     """Rare classes gain much; the right answers among all stay within the noise of choosing."""
     X, y = blobs(rng, 6000, spread=1.0)
     often = np.flatnonzero((y % 2 == 0) | (np.arange(len(y)) % 20 == 0))
@@ -271,7 +271,7 @@ def test_uneven_classes_are_recoded_as_far_as_it_costs_nothing(rng):
     assert after.mean() > before.mean() - 0.03
 
 
-def test_memory_and_time_decide_how_many_examples_a_kernel_reads():
+def test_memory_and_time_limit_the_examples_of_the_kernel():
     from everlearn.learners.auto.random_features import kept_within
 
     assert kept_within(8000, 512.0, None) == 8000
@@ -281,7 +281,7 @@ def test_memory_and_time_decide_how_many_examples_a_kernel_reads():
     assert kept_within(8000, 0.0, None) == 0
 
 
-def test_features_begin_where_the_kernel_ends(rings, tmp_path):
+def test_random_features_start_when_the_kernel_is_full(rings, tmp_path):
     """With memory for a kernel of 100 examples, the 101st starts the random features."""
     X, y = rings
     small = AutoClassifier(memory_mb=8 * 100**2 / 1e6).fit(X[:100], y[:100])
@@ -290,7 +290,7 @@ def test_features_begin_where_the_kernel_ends(rings, tmp_path):
     assert in_file(small, tmp_path)["wide_counts"].sum() == 300
 
 
-def test_one_that_forgot_is_merged_with_all_it_knows(rings, tmp_path):
+def test_merging_after_forgetting_keeps_all_remaining_examples(rings, tmp_path):
     """Less than the kernel could read is left, but not all of it is kept."""
     X, y = rings
     whole = AutoClassifier(sample_size=100).fit(X[:300], y[:300])

@@ -1,4 +1,4 @@
-"""Single questions: the next head is made in slices, and is the one made at once."""
+"""Single questions: a head prepared in slices equals one made at once."""
 
 import copy
 import pickle
@@ -93,7 +93,7 @@ def discriminant(X, slots, x, shrinkage, n):
 
 
 @pytest.mark.parametrize("kind", [RIDGE, KERNEL, FEATURES, DISCRIMINANT, NEAREST])
-def test_a_head_made_in_slices_has_followed_what_came_meanwhile(rng, kind):
+def test_a_head_computed_in_slices_includes_later_examples(rng, kind):
     """Two examples come with every slice, one of them the first of a new class."""
     X, slots = examples(rng, 90)
     slots[70] = K
@@ -136,7 +136,7 @@ def test_a_head_made_in_slices_has_followed_what_came_meanwhile(rng, kind):
 
 
 @pytest.mark.parametrize("keeps", [1000, 40])
-def test_pieces_choose_as_all_at_once(rng, keeps):
+def test_a_choice_in_slices_equals_one_at_once(rng, keeps):
     X, slots = examples(rng, 120)
     stream = Stream(keeps=keeps)
     for x, slot in zip(X, slots, strict=True):
@@ -147,8 +147,8 @@ def test_pieces_choose_as_all_at_once(rng, keeps):
     np.testing.assert_allclose(pieces.scores, whole.scores, rtol=1e-8, atol=1e-10)
 
 
-def test_a_choice_is_of_what_was_learned_when_it_began(rng, monkeypatch):
-    """What comes while it is made changes nothing of it."""
+def test_a_choice_uses_the_examples_known_at_its_start(rng, monkeypatch):
+    """Examples that arrive during the work do not change the choice."""
     monkeypatch.setattr(following, "LEAST_SLICE", 1e3)
     X, slots = examples(rng, 400)
     stream, head, seen = Stream(), FollowedHead(), set()
@@ -168,13 +168,13 @@ def test_a_choice_is_of_what_was_learned_when_it_began(rng, monkeypatch):
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Grows by one with everything that a single question does at once."""
+    """Counts computations that a single question does at once."""
     done = []
     monkeypatch.setattr(following, "finished", lambda work: done.append(1) or finished(work))
     return done
 
 
-def test_a_stream_with_new_classes_is_never_chosen_for_at_once(rng, at_once):
+def test_a_stream_with_new_classes_never_chooses_at_once(rng, at_once):
     X, slots = examples(rng, 300)
     learner = AutoClassifier()
     for step, (x, slot) in enumerate(zip(X, slots, strict=True)):
@@ -193,7 +193,7 @@ def test_after_a_batch_the_next_question_is_exact(rng, at_once):
     assert len(at_once) == 4
 
 
-def test_a_copy_in_the_middle_of_a_choice_answers(rng, monkeypatch):
+def test_a_copy_made_during_a_choice_answers(rng, monkeypatch):
     monkeypatch.setattr(following, "LEAST_SLICE", 1e2)
     X, slots = examples(rng, 60)
     learner = AutoClassifier()
@@ -205,8 +205,8 @@ def test_a_copy_in_the_middle_of_a_choice_answers(rng, monkeypatch):
         assert twin.predict_one(X[0]) == twin.predict(X[:1])[0]
 
 
-def test_a_stream_is_answered_as_well_as_by_choosing_every_time(rng):
-    """Rings that no plane tells apart: the head in force finds the kernel by itself."""
+def test_stream_accuracy_equals_that_of_choosing_at_every_step(rng):
+    """Rings that are not linearly separable: the head changes to the kernel."""
     angle, y = rng.uniform(0, 2 * np.pi, 600), rng.integers(0, 2, 600)
     radius = np.where(y == 0, 1.0, 2.0) + 0.1 * rng.normal(size=600)
     X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), np.ones(600)])

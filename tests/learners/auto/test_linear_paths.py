@@ -50,7 +50,7 @@ def test_least_squares_of_the_first_features(taught, first, piece):
 
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("ridge", [0.5, 20.0, np.inf])
-def test_discriminant_without_an_example(taught, ridge, piece):
+def test_discriminant_leave_one_out_equals_retraining(taught, ridge, piece):
     frozen = FrozenMoments(moments_of(taught.X, taught.slots, taught.weights))
     found = finished(DiscriminantScores(frozen, taught, piece).at(ridge))
     for i in range(len(taught)):
@@ -66,7 +66,7 @@ def test_discriminant_without_an_example(taught, ridge, piece):
         assert np.all(np.isneginf(found[i, ~known]))
 
 
-def test_what_is_frozen_does_not_learn(taught):
+def test_frozen_moments_do_not_change(taught):
     moments = moments_of(taught.X, taught.slots, taught.weights)
     frozen = FrozenMoments(moments)
     before = frozen.scatter.copy(), frozen.means.copy(), frozen.counts.copy(), frozen.mean.copy()

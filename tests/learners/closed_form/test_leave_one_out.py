@@ -34,7 +34,7 @@ def ridge_by_normal_equations(X, slots, weights, n_slots, lam):
 
 @pytest.mark.parametrize("lam", [0.1, 30.0])
 @pytest.mark.parametrize("recoding", [0.0, 0.7])
-def test_least_squares_without_an_example(taught, lam, recoding):
+def test_least_squares_leave_one_out_equals_retraining(taught, lam, recoding):
     found = LeastSquaresPath(moments_of(taught.X, taught.slots, taught.weights), taught).scores(
         lam, recoding
     )
@@ -49,7 +49,7 @@ def test_least_squares_without_an_example(taught, lam, recoding):
         assert np.all(np.isneginf(found[i, ~known]))
 
 
-def test_least_squares_by_factors_as_by_eigenvectors(taught, monkeypatch):
+def test_factors_and_eigenvectors_give_the_same_scores(taught, monkeypatch):
     moments = moments_of(taught.X, taught.slots, taught.weights)
     by_eigenvectors = LeastSquaresPath(moments, taught).scores(2.0)
     monkeypatch.setattr("everlearn.learners.closed_form.leave_one_out.MANY_FEATURES", 0)

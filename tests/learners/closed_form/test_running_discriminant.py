@@ -32,7 +32,7 @@ def expected_scores(learner, x, ridge):
 
 @pytest.mark.parametrize("d", [1, 7, 8, 9, 40])
 @pytest.mark.parametrize("step", [1, 3, 8, 40])
-def test_rows_of_a_factor_make_the_cholesky_factor(rng, d, step):
+def test_the_factor_computed_row_by_row_is_the_cholesky_factor(rng, d, step):
     X = rng.normal(size=(2 * d, d))
     A = X.T @ X + np.eye(d)
     R = np.triu(A)
@@ -41,7 +41,7 @@ def test_rows_of_a_factor_make_the_cholesky_factor(rng, d, step):
     np.testing.assert_allclose(R, np.linalg.cholesky(A).T, rtol=1e-10, atol=1e-10)
 
 
-def test_a_matrix_that_is_not_definite_is_noticed():
+def test_an_indefinite_matrix_is_detected():
     assert not factor_rows(np.array([[1.0, 2.0], [0.0, 1.0]]), 0, 2)
 
 
@@ -66,7 +66,7 @@ def test_every_answer_is_exact_for_the_ridge_in_use(rng, thin_slices):
     assert wanted / RIDGE_GRID**3 <= used[-1] <= wanted * (1 + 1e-12)
 
 
-def test_a_solution_in_slices_is_the_one_made_at_once(rng, thin_slices):
+def test_a_solution_in_slices_equals_one_at_once(rng, thin_slices):
     learner = StreamingLDA()
     X, y = rng.normal(size=(300, WIDTH)), rng.integers(0, 9, 300)
     learner.partial_fit(X[:250], y[:250])
@@ -85,7 +85,7 @@ def test_a_solution_in_slices_is_the_one_made_at_once(rng, thin_slices):
     np.testing.assert_allclose(ours - ours.mean(), theirs - theirs.mean(), rtol=1e-9, atol=1e-9)
 
 
-def test_a_parameter_that_is_changed_is_in_force_at_once(rng, thin_slices):
+def test_a_changed_parameter_takes_effect_immediately(rng, thin_slices):
     learner = StreamingLDA(shrinkage=0.01)
     learner.partial_fit(rng.normal(size=(200, WIDTH)), rng.integers(0, 5, 200))
     learner.predict_one(np.zeros(WIDTH))
@@ -96,7 +96,7 @@ def test_a_parameter_that_is_changed_is_in_force_at_once(rng, thin_slices):
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
-def test_a_copy_made_in_the_middle_goes_on_alike(rng, thin_slices, copied):
+def test_a_copy_made_during_the_work_continues_identically(rng, thin_slices, copied):
     learner = StreamingLDA()
     X, y = rng.normal(size=(400, WIDTH)), rng.integers(0, 5, 400)
     twin = None

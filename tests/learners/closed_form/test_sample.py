@@ -30,7 +30,7 @@ def test_any_order_and_any_blocks_give_the_same_sample(seed, size):
 
 
 @given(st.integers(0, 10_000))
-def test_two_streams_together_are_one(seed):
+def test_the_sample_of_two_streams_equals_that_of_one(seed):
     X, slots = stream(seed)
     one, left, right = Sample(3, 25), Sample(3, 25), Sample(3, 25)
     one.offer(X, slots, None)
@@ -40,7 +40,7 @@ def test_two_streams_together_are_one(seed):
     assert contents(one) == contents(left)
 
 
-def test_what_is_forgotten_is_gone_and_only_that():
+def test_forgetting_removes_exactly_the_forgotten_examples():
     X, slots = stream(0, n=20)
     sample, rest = Sample(3, 100), Sample(3, 100)
     sample.offer(X, slots, None)
@@ -50,7 +50,7 @@ def test_what_is_forgotten_is_gone_and_only_that():
     assert contents(sample) == contents(rest)
 
 
-def test_rows_given_out_are_left_as_they_are():
+def test_returned_rows_do_not_change_later():
     X, slots = stream(1)
     sample = Sample(3, 20)
     sample.offer(X[:100], slots[:100], None)
@@ -73,7 +73,7 @@ def test_no_copy_of_a_forgotten_example_stays_in_memory():
     assert all(row.tobytes() in kept for row in given.X[4:])
 
 
-def test_the_sample_is_not_of_the_smallest_or_first(rng):
+def test_the_sample_is_unbiased(rng):
     """Numbers look random: kept examples have the mean of all, within four standard errors."""
     X = rng.normal(size=(20_000, 4))
     sample = Sample(4, 1000)

@@ -1,4 +1,4 @@
-"""Sparse rows teach and ask what the same rows do when their zeros are written down."""
+"""Sparse rows give the same results as the same rows made dense."""
 
 import numpy as np
 import pytest
@@ -122,7 +122,7 @@ def test_a_hundred_thousand_words_need_no_dense_table(rng):
     ],
     ids=repr,
 )
-def test_elsewhere_sparse_rows_are_refused_by_name(learner, examples):
+def test_other_learners_refuse_sparse_rows_with_a_named_error(learner, examples):
     X, y = examples
     keep = np.array([label != "key" for label in y])
     with pytest.raises(WrongKind, match="toarray"):

@@ -1,4 +1,4 @@
-"""Streaming LDA that starts from a covariance: what it counts for, and that it counts once."""
+"""Streaming LDA that starts from a covariance: its weight, and that it counts once."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_covariance_and_weights_are_those_of_the_formula():
 
 
 @pytest.mark.parametrize("shrinkage", [0.1, "oas"])
-def test_one_at_a_time_is_the_batch_and_answers_alike(shrinkage):
+def test_one_at_a_time_equals_the_batch(shrinkage):
     X, y, start = problem(1, n=300)
     batch = started(start, shrinkage=shrinkage).fit(X, y)
     loop = started(start, shrinkage=shrinkage)
@@ -56,7 +56,7 @@ def test_one_at_a_time_is_the_batch_and_answers_alike(shrinkage):
     assert np.mean(answers) > 0.98  # predict_one has a tolerance for the shrinkage
 
 
-def test_a_merge_counts_the_start_once_and_unmerge_takes_out_what_was_taught():
+def test_a_merge_counts_the_start_once_and_unmerge_removes_the_examples():
     X, y, start = problem(2)
     whole = started(start).fit(X, y)
     first, second = started(start).fit(X[:40], y[:40]), started(start).fit(X[40:], y[40:])
@@ -75,7 +75,7 @@ def test_learners_of_different_starts_are_not_merged():
         started(start).fit(X, y).merge(StreamingLDA(start_weight=WEIGHT).fit(X, y))
 
 
-def test_forgetting_never_takes_the_start():
+def test_forgetting_never_removes_the_start():
     X, y, start = problem(4)
     some = started(start).fit(X, y).forget(X[60:], y[60:])
     fresh = started(start).fit(X[:60], y[:60])
@@ -86,7 +86,7 @@ def test_forgetting_never_takes_the_start():
     np.testing.assert_allclose(again.covariance_, expected, rtol=1e-9)
 
 
-def test_a_class_forgotten_by_its_name_leaves_the_start():
+def test_forgetting_a_class_leaves_the_start():
     X, y, start = problem(5)
     kept = started(start, class_scatter=True).fit(X, y).forget_class(2)
     expected = started(start).fit(X[y != 2], y[y != 2]).covariance_
@@ -102,8 +102,8 @@ def test_a_saved_learner_still_knows_its_start(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_unlabelled_vectors_show_which_features_to_trust(seed):
-    """Loud features say nothing of the class; only a covariance can know that."""
+def test_a_start_from_unlabelled_vectors_downweights_noisy_features(seed):
+    """Features of large variance carry no information here; only the covariance shows it."""
     rng = np.random.default_rng(seed)
     scale = np.r_[np.full(4, 8.0), np.full(16, 0.1)]
     centres = np.c_[np.zeros((5, 4)), rng.normal(size=(5, 16))]
@@ -138,7 +138,7 @@ def test_a_start_from_vectors_is_their_covariance_and_counts_as_many():
         ("wide", "a number, one number per feature, or a matrix"),
     ],
 )
-def test_what_is_no_covariance_is_refused_and_nothing_learned(covariance, words):
+def test_an_invalid_covariance_is_refused_before_learning(covariance, words):
     X, _, _ = problem(8)
     learner = StreamingLDA(start_covariance=covariance)
     with pytest.raises(InvalidParameter, match=words):
@@ -146,7 +146,7 @@ def test_what_is_no_covariance_is_refused_and_nothing_learned(covariance, words)
     assert not hasattr(learner, "n_features_in_")
 
 
-def test_a_start_does_not_go_with_a_half_life():
+def test_a_start_cannot_be_combined_with_a_half_life():
     X, y, start = problem(9)
     with pytest.raises(InvalidParameter, match="half_life"):
         started(start, half_life=10).fit(X, y)

@@ -1,4 +1,4 @@
-"""Forgetting, undo, redo, correcting: what exactly, how much, and never by accident."""
+"""Forgetting, undo, redo and correcting: exact, reported, and never by accident."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def taught(tmp_path, clusters):
 @pytest.mark.parametrize("word", ["", " ", "\t\n"])
 @pytest.mark.parametrize("option", ["what", "name", "source"])
 @pytest.mark.parametrize("erase", [True, False])
-def test_an_empty_word_forgets_nothing(taught, word, option, erase):
+def test_an_empty_argument_forgets_nothing(taught, word, option, erase):
     before = taught.names()
     arguments = {"erase": erase} if option == "what" else {option: word, "erase": erase}
     with pytest.raises(InvalidInput, match="empty word"):
@@ -48,7 +48,7 @@ def test_an_unset_variable_forgets_nothing(taught, words):
         assert len(memory.teachings()) == 24
 
 
-def test_forgetting_a_folder_says_how_many_of_what_and_asks(tmp_path, clusters):
+def test_forgetting_a_folder_shows_the_counts_and_asks(tmp_path, clusters):
     X, names = clusters()
     with Memory(tmp_path / "memory") as memory:
         for i, (x, name) in enumerate(zip(X, names, strict=True)):
@@ -62,7 +62,7 @@ def test_forgetting_a_folder_says_how_many_of_what_and_asks(tmp_path, clusters):
     assert "forgot 24 teachings of 4 names" in done.stdout
 
 
-def test_undo_and_redo_say_what_and_how_much(taught):
+def test_undo_and_redo_report_what_they_changed(taught):
     taught.forget(name="class 2")
     taught.rename("class 3", "three")
     undone = taught.undo()
@@ -78,7 +78,7 @@ def test_undo_and_redo_say_what_and_how_much(taught):
     assert "undone: rename, 6 teachings (class 3, three)" in run(taught, "undo").stdout
 
 
-def test_something_new_ends_redo(taught):
+def test_a_new_change_ends_redo(taught):
     taught.forget(name="class 2")
     taught.undo()
     taught.teach(np.ones(16), "new")
@@ -88,7 +88,7 @@ def test_something_new_ends_redo(taught):
     assert taught.redo().names == ("new",)
 
 
-def test_a_correction_moves_the_very_image_and_is_one_operation(taught, tmp_path):
+def test_a_correction_moves_the_image_in_one_operation(taught, tmp_path):
     x = np.linspace(0, 1, 16)
     taught.teach(x, "wrong")
     with pytest.raises(OtherName, match="'wrong'; use correct"):
@@ -109,7 +109,7 @@ def test_a_correction_moves_the_very_image_and_is_one_operation(taught, tmp_path
     assert "wrong" not in taught.names()
 
 
-def test_a_file_name_that_is_no_text_is_taught_and_forgotten(tmp_path):
+def test_a_file_name_that_is_not_utf8_is_taught_and_forgotten(tmp_path):
     source = "/photos/\udcff.png"
     with Memory(tmp_path) as memory:
         memory.teach([1.0, 2.0], "cup", source=source)

@@ -1,4 +1,4 @@
-"""Two Memories exchange: nothing forgotten or erased comes back, and the later word counts."""
+"""Two Memories exchange: forgotten or erased teachings stay away, and the later change wins."""
 
 import json
 
@@ -35,7 +35,7 @@ def digest_free(memory, name):
 
 
 @pytest.mark.parametrize("erase", [False, True])
-def test_what_was_forgotten_does_not_come_back_by_a_merge(two, erase):
+def test_a_merge_does_not_bring_back_forgotten_teachings(two, erase):
     a, b = two
     teach(a, range(4), "cup")
     teach(a, range(10, 13), "secret person")
@@ -48,7 +48,7 @@ def test_what_was_forgotten_does_not_come_back_by_a_merge(two, erase):
 
 
 @pytest.mark.parametrize("erase", [False, True])
-def test_a_forget_reaches_the_other(two, erase):
+def test_a_forget_is_passed_on_by_sync(two, erase):
     a, b = two
     teach(a, range(4), "cup")
     teach(a, range(10, 13), "pen")
@@ -63,7 +63,7 @@ def test_a_forget_reaches_the_other(two, erase):
 
 
 @pytest.mark.parametrize("looks", [0, 10**9])
-def test_a_small_memory_merges_alike_however_its_pictures_are_looked_up(two, looks, monkeypatch):
+def test_both_ways_to_look_up_pictures_merge_identically(two, looks, monkeypatch):
     """One by one (0), or by reading everything that counts."""
     monkeypatch.setattr("everlearn.memory.edits.merging.SINGLE_LOOKS", looks)
     a, b = two
@@ -87,7 +87,7 @@ def test_a_small_memory_merges_alike_however_its_pictures_are_looked_up(two, loo
     assert (max(read) >= 30) == (looks > 0)
 
 
-def test_a_tombstone_travels_on_to_a_third(two, tmp_path):
+def test_a_tombstone_is_passed_on_to_a_third_memory(two, tmp_path):
     a, b = two
     teach(a, range(3), "cup")
     with Memory(tmp_path / "c") as c:
@@ -99,7 +99,7 @@ def test_a_tombstone_travels_on_to_a_third(two, tmp_path):
         assert counts(c) == {"pen": 2}
 
 
-def test_what_is_taught_after_it_was_forgotten_counts(two):
+def test_teaching_again_after_forgetting_counts(two):
     a, b = two
     teach(a, range(3), "cup")
     b.merge(a)
@@ -140,7 +140,7 @@ def test_a_picture_with_two_names_is_a_conflict(two, conflicts, name):
         assert counts(a) == counts(b) == expected
 
 
-def test_two_names_that_were_meant_are_kept(two):
+def test_two_intended_names_of_a_picture_are_kept(two):
     a, b = two
     b.teach(vector(1), "cup")
     b.teach(vector(1), "mug", also=True)

@@ -1,4 +1,4 @@
-"""An operation is a group, whoever made it; undo takes it whole, and never something newer."""
+"""An operation is a group of changes; undo reverts all of it, and nothing newer."""
 
 import pytest
 from click.testing import CliRunner
@@ -41,7 +41,7 @@ def test_calls_of_one_group_are_one_operation_also_after_opening_again(tmp_path,
         assert memory.verify().ok
 
 
-def test_what_came_in_between_ends_a_group(tmp_path, vectors):
+def test_another_change_ends_a_group(tmp_path, vectors):
     with Memory(tmp_path / "m") as memory:
         taught(memory, vectors, 3, "cup", "drop")
         memory.teach(next(vectors), "pen")
@@ -51,7 +51,7 @@ def test_what_came_in_between_ends_a_group(tmp_path, vectors):
         assert memory.undo().count == 3
 
 
-def test_what_was_undone_is_not_continued(tmp_path, vectors):
+def test_an_undone_group_is_not_continued(tmp_path, vectors):
     with Memory(tmp_path / "m") as memory:
         taught(memory, vectors, 3, "cup", "drop")
         memory.undo()
@@ -62,7 +62,7 @@ def test_what_was_undone_is_not_continued(tmp_path, vectors):
             memory.undo()
 
 
-def test_undo_is_refused_where_something_newer_was_done(tmp_path, vectors):
+def test_undo_is_refused_if_a_newer_operation_exists(tmp_path, vectors):
     with Memory(tmp_path / "m") as memory:
         taught(memory, vectors, 3, "cup", "drop")
         meant = memory.would_undo()

@@ -1,4 +1,4 @@
-"""Moving between one network and several: only what is missing is looked at."""
+"""Changing between one network and several embeds only what is missing."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def taught_from_the_start(folder, photos, embedder):
         return coefficients(memory)
 
 
-def test_a_network_beside_another_does_not_look_twice(tmp_path, photos):
+def test_adding_a_network_embeds_with_the_new_one_only(tmp_path, photos):
     old, new = Counted(size=4), Counted(size=3, colour=True)
     with Memory(tmp_path / "memory", embedder=GREY) as memory:
         memory.teach_many(photos)
@@ -61,7 +61,7 @@ def test_a_network_beside_another_does_not_look_twice(tmp_path, photos):
         assert memory.ask(photos[0][0])[0].name == "thing 0"
 
 
-def test_the_way_back_needs_no_image(tmp_path, photos):
+def test_removing_a_network_needs_no_images(tmp_path, photos):
     before = taught_from_the_start(tmp_path / "one", photos, GREY)
     with Memory(tmp_path / "memory", embedder=SideBySide([GREY, COLOUR])) as memory:
         memory.teach_many(photos)
@@ -74,7 +74,7 @@ def test_the_way_back_needs_no_image(tmp_path, photos):
         assert memory.verify().problems == ()
 
 
-def test_exchanging_one_network_leaves_the_other(tmp_path, photos):
+def test_replacing_one_network_keeps_the_vectors_of_the_other(tmp_path, photos):
     kept, new = Counted(size=4), Counted(size=2)
     with Memory(tmp_path / "memory", embedder=SideBySide([GREY, COLOUR])) as memory:
         memory.teach_many(photos)
@@ -85,7 +85,7 @@ def test_exchanging_one_network_leaves_the_other(tmp_path, photos):
         assert np.allclose(coefficients(memory), expected, atol=1e-5)
 
 
-def test_networks_are_compared_with_one_look_at_each_image(tmp_path, photos, monkeypatch):
+def test_comparing_networks_decodes_each_image_once(tmp_path, photos, monkeypatch):
     from everlearn.images import batches
 
     opened, decode = [], batches.opened_picture
@@ -112,7 +112,7 @@ def test_networks_are_compared_with_one_look_at_each_image(tmp_path, photos, mon
         assert len(opened) == len(photos)
 
 
-def test_teachings_that_one_network_cannot_see_are_left_out(tmp_path, photos):
+def test_teachings_unreadable_for_one_network_are_left_out(tmp_path, photos):
     with Memory(tmp_path / "memory", embedder=GREY) as memory:
         memory.teach_many(photos)
         photos[0][0].unlink()
@@ -121,7 +121,7 @@ def test_teachings_that_one_network_cannot_see_are_left_out(tmp_path, photos):
         assert memory.verify().problems == ()
 
 
-def test_words_are_understood(tmp_path, photos):
+def test_network_words_are_accepted(tmp_path, photos):
     with Memory(tmp_path / "memory", network="pixels-4") as memory:
         memory.teach_many(photos)
         assert memory.reembed("pixels-4+pixels-2").done == 12

@@ -71,7 +71,7 @@ def test_vectors_are_those_of_the_other_embedder(tmp_path, photos, keep):
         memory.teach(files[0][0], "more")
 
 
-def test_what_cannot_be_read_is_reported_and_kept_out(tmp_path, photos):
+def test_unreadable_images_are_reported_and_left_out(tmp_path, photos):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
         photos[3][0].unlink()
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_reported_and_kept_out(tmp_path, photos):
         assert memory.info()["teachings"] == before["teachings"]
 
 
-def test_killed_the_old_state_stays_and_the_work_goes_on(tmp_path, photos):
+def test_a_killed_reembed_keeps_the_old_state_and_resumes(tmp_path, photos):
     class Counted(Pixels):
         calls = 0
 
@@ -119,7 +119,7 @@ def test_killed_the_old_state_stays_and_the_work_goes_on(tmp_path, photos):
         assert 0 < Counted.calls - before <= 12 - 6
 
 
-def test_embedders_are_compared_by_leaving_out(tmp_path, photos):
+def test_embedders_are_compared_by_leave_one_out(tmp_path, photos):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
         before = coefficients(memory)
@@ -130,7 +130,7 @@ def test_embedders_are_compared_by_leaving_out(tmp_path, photos):
         assert found[0].teachings == 12
 
 
-def test_keeping_nothing_keeps_nothing(tmp_path, photos):
+def test_without_keep_no_images_are_stored(tmp_path, photos):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4), keep_images="none") as memory:
         memory.teach_many(photos)
         assert memory.thumbnail(1) is None
@@ -165,7 +165,7 @@ def test_a_change_of_the_network_is_one_operation_that_can_be_undone(tmp_path, p
         assert memory.verify().problems == ()
 
 
-def test_without_the_journal_of_before_a_change_of_the_network_stays(tmp_path, photos):
+def test_without_the_previous_journal_a_reembed_cannot_be_undone(tmp_path, photos):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
         memory.reembed(Pixels(size=8))
@@ -242,7 +242,7 @@ def forge_schema(db):
 @pytest.mark.parametrize(
     "forge", [forge_nothing, forge_nan, forge_another, forge_kinds, forge_schema]
 )
-def test_collected_vectors_are_not_believed(tmp_path, photos, forge):
+def test_collected_vectors_are_validated(tmp_path, photos, forge):
     new = Pixels(size=8)
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
@@ -257,7 +257,7 @@ def test_collected_vectors_are_not_believed(tmp_path, photos, forge):
         assert np.allclose(coefficients(memory), fresh(tmp_path, photos, new))
 
 
-def test_collected_vectors_follow_no_link(tmp_path, photos):
+def test_collected_vectors_do_not_follow_links(tmp_path, photos):
     new = Pixels(size=8)
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
@@ -269,7 +269,7 @@ def test_collected_vectors_follow_no_link(tmp_path, photos):
         assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_disk_that_is_full_while_vectors_are_collected_has_a_name(tmp_path, photos):
+def test_a_full_disk_during_reembed_raises_a_named_error(tmp_path, photos):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
         new = Pixels(size=8)
@@ -283,8 +283,8 @@ def test_a_disk_that_is_full_while_vectors_are_collected_has_a_name(tmp_path, ph
 
 
 @pytest.mark.parametrize("box", [None, (0.0, 0.0, 0.5, 0.5)])
-def test_a_picture_named_from_the_unknowns_is_embedded_anew(tmp_path, photos, box):
-    """Its file is gone: the picture that was kept with the question is all there is."""
+def test_a_named_unknown_picture_is_reembedded(tmp_path, photos, box):
+    """Its file is missing; only the picture kept with the question remains."""
     path = tmp_path / "stranger.png"
     other = np.zeros((64, 64, 3), dtype=np.uint8)
     other[:32, :32, 1] = 255
@@ -305,7 +305,7 @@ def test_a_picture_named_from_the_unknowns_is_embedded_anew(tmp_path, photos, bo
         assert kept == memory._opened.journal.vector_bytes(1)
 
 
-def test_the_picture_of_an_unknown_is_only_kept_where_pictures_are(tmp_path, photos):
+def test_pictures_of_unknowns_are_kept_only_if_images_are_kept(tmp_path, photos):
     data = photos[0][0].read_bytes()
     for keep, there in (("thumbnail", False), ("image", True)):
         with Memory(tmp_path / keep, embedder=Pixels(size=4), keep_images=keep) as memory:

@@ -1,4 +1,4 @@
-"""Unknown pictures, kept, grouped, named, ignored and dropped."""
+"""Unknown pictures are kept, grouped, named, ignored and dropped."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from everlearn.memory.storage.rows import row_checksum
 
 @pytest.fixture
 def visited(tmp_path, rng):
-    """A Memory of four things, asked about two kinds of strangers; and how they look."""
+    """A Memory of four things, asked about two unknown ones; and a function that draws them."""
     centres = rng.normal(size=(6, 24))
 
     def draw(kind):
@@ -28,7 +28,7 @@ def visited(tmp_path, rng):
         yield memory, draw
 
 
-def test_strangers_that_are_alike_are_one_group(visited):
+def test_similar_unknown_pictures_form_one_group(visited):
     memory, _ = visited
     first, second = memory.unknowns()
     assert (first.count, second.count) == (6, 3)
@@ -36,7 +36,7 @@ def test_strangers_that_are_alike_are_one_group(visited):
     assert set(first.examples) | set(second.examples) == set(range(1, 10))
 
 
-def test_a_named_group_is_known_and_can_be_taken_back(visited):
+def test_naming_a_group_teaches_it_and_can_be_undone(visited):
     memory, draw = visited
     group = memory.unknowns()[0]
     assert memory.name_unknowns(group.id, "newcomer") == 6
@@ -49,7 +49,7 @@ def test_a_named_group_is_known_and_can_be_taken_back(visited):
     assert memory.ask(draw(4)).unknown
 
 
-def test_an_ignored_group_stays_quiet(visited):
+def test_an_ignored_group_is_answered_as_ignored(visited):
     memory, draw = visited
     first, second = memory.unknowns()
     memory.ignore_unknowns(second.id)
@@ -68,7 +68,7 @@ def grouped(memory):
     return [(g.id, g.examples, g.ignored) for g in memory.unknowns()]
 
 
-def test_what_was_done_to_groups_is_undone_and_redone_in_turn(visited):
+def test_operations_on_groups_are_undone_and_redone_in_order(visited):
     memory, draw = visited
     first, second = memory.unknowns()
     seen = [grouped(memory)]
@@ -98,7 +98,7 @@ def test_what_was_done_to_groups_is_undone_and_redone_in_turn(visited):
     assert memory.verify().problems == ()
 
 
-def test_a_picture_kept_again_after_a_drop_is_there_once_after_the_undo(visited):
+def test_undoing_a_drop_does_not_duplicate_a_picture_kept_again(visited):
     memory, draw = visited
     x = draw(5)
     memory.ask(x, remember=True)
@@ -113,7 +113,7 @@ def test_a_picture_kept_again_after_a_drop_is_there_once_after_the_undo(visited)
     assert after == [*before[:-1], before[-1] + 1]
 
 
-def test_what_was_dropped_makes_room_first(visited, monkeypatch):
+def test_dropped_pictures_are_evicted_first(visited, monkeypatch):
     memory, draw = visited
     kept, dropped = memory.unknowns()
     memory.drop_unknowns(dropped.id)
@@ -126,7 +126,7 @@ def test_what_was_dropped_makes_room_first(visited, monkeypatch):
     }
 
 
-def test_an_erase_takes_what_was_dropped(visited):
+def test_an_erase_removes_dropped_pictures(visited):
     memory, draw = visited
     x = draw(5)
     memory.ask(x, remember=True)
@@ -138,7 +138,7 @@ def test_an_erase_takes_what_was_dropped(visited):
     assert not held()
 
 
-def test_strangers_are_bounded_and_survive(visited, monkeypatch):
+def test_the_number_of_unknown_pictures_is_limited_and_they_persist(visited, monkeypatch):
     memory, draw = visited
     monkeypatch.setattr(room, "MOST", 12)
     for _ in range(10):
@@ -149,14 +149,14 @@ def test_strangers_are_bounded_and_survive(visited, monkeypatch):
         assert sum(group.count for group in reader.unknowns()) == 12
 
 
-def test_an_altered_stranger_is_noticed(visited):
+def test_an_altered_unknown_picture_is_detected(visited):
     memory, _ = visited
     memory._opened.journal.db.run("UPDATE strangers SET source = 'x' WHERE id = 2")
     with pytest.raises(DamagedJournal, match="unknown image"):
         memory.unknowns()
 
 
-def test_an_erased_picture_is_no_stranger_either(visited):
+def test_an_erased_picture_is_removed_from_the_unknowns(visited):
     memory, draw = visited
     x = draw(4)
     memory.ask(x, remember=True)
@@ -189,7 +189,7 @@ def test_commands(visited):
 @pytest.mark.parametrize(
     "states", ["1:-2", "1", "0:1", "1:0  2:0", "x:1", "1:0,2:0", "9" * 30 + ":0"]
 )
-def test_states_that_nothing_could_have_written_are_noticed(visited, states):
+def test_impossible_states_of_unknowns_are_detected(visited, states):
     memory, _ = visited
     memory.drop_unknowns(1)
     journal = memory._opened.journal

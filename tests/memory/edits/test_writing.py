@@ -1,4 +1,4 @@
-"""Names do not fork by capitals or spaces, and words of answers are no names."""
+"""Spellings that differ in case or spaces are one name, and reserved words are refused."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def memory(tmp_path):
 
 
 @pytest.mark.parametrize("spelled", ["purple finch", "  Purple Finch ", "PURPLE  FINCH"])
-def test_a_name_is_spelled_as_the_first_time(memory, spelled):
+def test_a_name_keeps_its_first_spelling(memory, spelled):
     memory.teach([0.9, 0.1], spelled)
     memory.teach_many([([0.8, 0.2], spelled)])
     memory.correct([0.7, 0.3], spelled)
@@ -24,7 +24,7 @@ def test_a_name_is_spelled_as_the_first_time(memory, spelled):
 
 
 @pytest.mark.parametrize("word", ["unknown", " Unknown", "ignored", "background"])
-def test_words_of_answers_are_no_names(memory, word):
+def test_reserved_words_are_refused_as_names(memory, word):
     before = memory.info()["log_entries"]
     for teach in (memory.teach, memory.correct):
         with pytest.raises(InvalidLabel, match="choose another"):
@@ -32,12 +32,12 @@ def test_words_of_answers_are_no_names(memory, word):
     assert memory.info()["log_entries"] == before
 
 
-def test_new_names_in_one_batch_are_one(memory):
+def test_spellings_of_a_new_name_in_one_batch_are_one_name(memory):
     memory.teach_many([([0.0, 1.0], "Wren"), ([0.1, 1.0], "wren")])
     assert memory.names()["Wren"].count == 2
 
 
-def test_misspellings_are_noticed_and_other_names_are_not():
+def test_misspellings_are_detected_and_other_names_are_not():
     known = ["Purple Finch", "House Sparrow", "Cardinal"]
     assert misspelled("Purpel Finch", known) == "Purple Finch"
     assert misspelled("cardinl", known) == "Cardinal"
@@ -55,7 +55,7 @@ def test_capitals_beyond_ascii_are_the_same_name(memory, first, again):
     assert memory.names()[first].count == 2
 
 
-def test_a_forgotten_name_does_not_decide_the_spelling(memory):
+def test_a_forgotten_name_does_not_determine_the_spelling(memory):
     memory.forget(name="Purple Finch")
     memory.teach([0.9, 0.1], "PURPLE finch")
     assert list(memory.names()) == ["PURPLE finch"]

@@ -29,14 +29,14 @@ def test_the_file_answers_like_the_learner(tmp_path, clusters, classifier):
             assert np.allclose(row, [answers[name] for name in columns], atol=1e-4)
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path):
+def test_an_unwritable_file_raises_a_named_error(tmp_path):
     with Memory(tmp_path / "memory") as memory:
         memory.teach([1.0, 2.0], "cup")
         with pytest.raises(CannotWrite):
             memory.export(tmp_path / "no folder" / "head.onnx")
 
 
-def test_what_is_not_linear_is_not_exported():
+def test_nonlinear_classifiers_are_not_exported():
     memory = NearestClassMean(metric="cosine").fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
     with pytest.raises(NotExportable, match="not a linear function"):
         memory.linear_head()

@@ -15,7 +15,7 @@ from everlearn.memory.model.conformal import Acceptance
 
 
 def pictures(rng, n):
-    """Plain colours with noise: something the network tells apart."""
+    """Plain colours with noise, which the network can distinguish."""
     colours = np.array([[200, 40, 40], [40, 180, 40], [40, 60, 200]])
     for index in range(n):
         kind = index % 3
@@ -70,7 +70,7 @@ def test_many_pictures_at_once_are_answered_as_one_by_one(exported):
         assert np.allclose(alone[1][0], together[1][index], atol=1e-5)
 
 
-def test_ranks_in_a_table_are_those_of_the_acceptance(rng):
+def test_exported_ranks_equal_those_of_acceptance(rng):
     scores, nearest = rng.normal(size=240), np.repeat([3, 5, 9], [120, 110, 10])
     acceptance = Acceptance(scores, nearest)
     names = np.array([3, 4, 5, 9])
@@ -84,7 +84,7 @@ def test_ranks_in_a_table_are_those_of_the_acceptance(rng):
             assert low == (score < acceptance.threshold(0.9, int(name)))
 
 
-def test_what_is_no_onnx_file_is_refused(tmp_path):
+def test_a_file_that_is_not_onnx_is_refused(tmp_path):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         with pytest.raises(NeverLearned):
             memory.export(tmp_path / "chain.onnx", with_embedder=True)

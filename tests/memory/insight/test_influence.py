@@ -1,4 +1,4 @@
-"""Why, and have I taught enough: against models that really were taught without a teaching."""
+"""``why`` and ``check`` against models retrained without a teaching."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def uneven(rng):
 
 
 def retrained(X, y, keep, n_classes=6):
-    """Scores of a model taught only some; −∞ for classes of which nothing is left."""
+    """Scores of a model taught only some examples; −∞ for classes without any."""
     learner = RecursiveRLSC(**RIDGE).fit(X[keep], y[keep])
 
     def scores(questions):
@@ -35,7 +35,7 @@ def retrained(X, y, keep, n_classes=6):
     return scores
 
 
-def test_leaving_out_equals_teaching_the_others(uneven, monkeypatch):
+def test_leave_one_out_equals_retraining(uneven, monkeypatch):
     X, y = uneven
     monkeypatch.setattr("everlearn.memory.insight.influence.NUMBERS", 64)
     blocks = Influence(RecursiveRLSC(**RIDGE).fit(X, y), X, y).leave_one_out_blocks()
@@ -45,7 +45,7 @@ def test_leaving_out_equals_teaching_the_others(uneven, monkeypatch):
         assert np.allclose(left_out[i], expected, rtol=0, atol=1e-9)
 
 
-def test_effects_equal_teaching_without(uneven, rng):
+def test_effects_equal_retraining_without_the_teaching(uneven, rng):
     X, y = uneven
     influence = Influence(RecursiveRLSC(**RIDGE).fit(X, y), X, y)
     x = unit(rng.normal(size=12))
@@ -62,7 +62,7 @@ def test_effects_equal_teaching_without(uneven, rng):
     assert np.allclose(influence.without(x, gone), expected, rtol=0, atol=1e-9)
 
 
-def test_probabilities_are_those_of_answers_and_of_a_memory_never_taught_it(tmp_path, uneven, rng):
+def test_probabilities_equal_those_of_a_memory_never_taught_it(tmp_path, uneven, rng):
     X, y = uneven
     x = X[-1] + 0.3 * rng.normal(size=X.shape[1])
     with Memory(tmp_path / "memory") as memory:
@@ -83,7 +83,7 @@ def test_probabilities_are_those_of_answers_and_of_a_memory_never_taught_it(tmp_
             memory.undo()
 
 
-def test_why_names_the_teaching_that_decides(tmp_path, rng):
+def test_why_lists_the_deciding_teaching_first(tmp_path, rng):
     with Memory(tmp_path) as memory:
         for index in range(20):
             memory.teach([1.0, 0.0, 0.1 * rng.normal()], "many", source=f"/many/{index}")
@@ -105,7 +105,7 @@ def test_why_names_the_teaching_that_decides(tmp_path, rng):
 
 
 @pytest.mark.parametrize("classifier", [None, RecursiveRLSC(**RIDGE)], ids=["root", "plain"])
-def test_why_is_of_vectors_as_the_classifier_sees_them(tmp_path, uneven, rng, classifier):
+def test_why_uses_vectors_after_the_feature_map(tmp_path, uneven, rng, classifier):
     """Every effect is the score with a teaching less that of a model never taught it."""
     X, y = uneven
     X, x = X.astype(np.float32), rng.normal(size=12).astype(np.float32)
@@ -122,7 +122,7 @@ def test_why_is_of_vectors_as_the_classifier_sees_them(tmp_path, uneven, rng, cl
     assert len(why.effects) == len(y)
 
 
-def test_what_cannot_be_explained_says_so(tmp_path):
+def test_unexplainable_answers_raise_a_named_error(tmp_path):
     with Memory(tmp_path, classifier=NearestClassMean()) as memory:
         with pytest.raises(NeverLearned):
             memory.report()
@@ -133,7 +133,7 @@ def test_what_cannot_be_explained_says_so(tmp_path):
             memory.report()
 
 
-def test_a_report_counts_by_leaving_out(tmp_path, rng):
+def test_a_report_counts_leave_one_out_answers(tmp_path, rng):
     y = np.repeat(np.arange(4), [12, 12, 12, 2])
     X = rng.normal(size=(4, 10))[y] + 0.8 * rng.normal(size=(len(y), 10))
     names = [f"<name {k}>" for k in range(4)]
@@ -184,7 +184,7 @@ def test_swapped_names_are_suspected_first(tmp_path, data_pack):
     assert np.mean([int(i) + 1 in first for i in swapped]) >= 0.9
 
 
-def test_blurred_dark_and_repeated_pictures_are_noticed(tmp_path):
+def test_blurred_dark_and_repeated_pictures_are_reported(tmp_path):
     sharp = photograph(200)
     noise = np.random.default_rng(0).integers(0, 256, (200, 200, 3), dtype=np.uint8)
     blurred = Image.fromarray(noise[:4, :4]).resize((200, 200), Image.Resampling.BICUBIC)

@@ -1,4 +1,4 @@
-"""What ``check`` says about rare names."""
+"""The report of ``check`` about rare names."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def taught(folder, clusters_apart):
 
 
 @pytest.mark.parametrize("apart", [True, False])
-def test_rare_names_that_are_not_recognised_are_said(tmp_path, apart):
+def test_unrecognised_rare_names_are_reported(tmp_path, apart):
     with taught(tmp_path / "m", apart) as memory:
         report = memory.report()
     assert report.rare == ["name 4", "name 5"]
@@ -34,7 +34,7 @@ def test_rare_names_that_are_not_recognised_are_said(tmp_path, apart):
         assert said in str(report)
 
 
-def test_names_taught_alike_are_not_rare(tmp_path, clusters):
+def test_equally_taught_names_are_not_rare(tmp_path, clusters):
     X, names = clusters(n_classes=3, each=4)
     with Memory(tmp_path / "m") as memory:
         memory.teach_many(zip(X, names, strict=True))

@@ -1,4 +1,4 @@
-"""``verify`` with caches that are gone, and caches that were forged."""
+"""``verify`` with missing and with forged caches."""
 
 import hashlib
 
@@ -21,7 +21,7 @@ def without_snapshot(tmp_path, clusters):
     return tmp_path / "m"
 
 
-def test_a_snapshot_that_was_removed_is_no_problem(without_snapshot):
+def test_a_removed_snapshot_is_no_problem(without_snapshot):
     assert list(without_snapshot.glob("prepared-*"))
     with Memory(without_snapshot, read_only=True) as memory:
         assert memory.verify().problems == ()
@@ -38,7 +38,7 @@ def test_a_forged_head_is_found_without_a_snapshot_too(without_snapshot, key, sh
         assert "prepared-*" in " ".join(memory.verify().problems)
 
 
-def test_a_head_that_says_it_was_calibrated_elsewhere_is_found(without_snapshot):
+def test_a_head_with_a_false_calibration_position_is_found(without_snapshot):
     (path,) = without_snapshot.glob("prepared-*")
     arrays = safetensors.numpy.load(path.read_bytes()[len(MAGIC) + 32 :])
     arrays["calibrated_at"] = np.array([10])

@@ -1,4 +1,4 @@
-"""The background that comes with everlearn: where it counts, and that it is what it says it is.
+"""The included background: where it applies, and that the file matches its description.
 
 What is learned of pictures is compared with its definition in tests/memory/test_finding.py.
 """
@@ -37,7 +37,7 @@ def counted(memory, embedder: str) -> int:
     return memory._opened.read(lambda: known.follow(memory._opened.journal)).count
 
 
-def test_it_counts_where_background_is_learned_and_for_its_own_embedder(memory) -> None:
+def test_the_included_background_applies_only_to_its_embedder(memory) -> None:
     assert counted(memory, memory.embedder.name) == 0
     memory.teach(scene(1, ("red", 40, 0)), "red", box=square(40, 0))
     learned = counted(memory, "another network")
@@ -61,7 +61,7 @@ def test_the_file_is_what_the_script_makes_of_the_photographs(word) -> None:
     assert beginning_of("another network") is None
 
 
-def test_a_file_that_was_altered_is_refused(tmp_path, monkeypatch) -> None:
+def test_an_altered_file_is_refused(tmp_path, monkeypatch) -> None:
     about = json.loads((WEIGHTS / "background.json").read_text())
     (tmp_path / "background.json").write_text(json.dumps(about))
     (tmp_path / about["file"]).write_bytes(b"something else")

@@ -37,8 +37,8 @@ def test_confidence_equals_accuracy_on_new_examples(rng, memory):
     assert shares.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.04)
 
 
-def test_forgetting_and_teaching_anew_give_the_same_temperature(rng):
-    """Held out by forgetting, or by never teaching: the same scores, so the same T."""
+def test_forgetting_and_retraining_give_the_same_temperature(rng):
+    """Held out by forgetting or by not teaching: the same scores, so the same T."""
     X, names = gaussians(rng, 90, 1.5)
     memory = NearestClassMean().fit(X, names)
 
@@ -78,13 +78,13 @@ def test_calibration_leaves_the_learner_as_it_was(rng):
     assert all(np.array_equal(before[key], after[key]) for key in before)
 
 
-def test_single_examples_say_nothing(rng):
+def test_single_examples_give_no_calibration(rng):
     X = rng.normal(size=(3, 4))
     memory = NearestClassMean().fit(X, [0, 1, 2])
     assert temperature(memory, X, np.array([0, 1, 2])) == 1.0
 
 
-def test_folds_hold_out_every_example_once_and_leave_every_class_one(rng):
+def test_folds_hold_out_every_example_once_and_never_a_whole_class(rng):
     names = np.array([0] * 2 + [1] + [2] * 7)
     parts = folds(names, FOLDS)
     assert len(parts) == FOLDS
@@ -93,7 +93,7 @@ def test_folds_hold_out_every_example_once_and_leave_every_class_one(rng):
         assert set(names[~fold]) == {0, 1, 2}
 
 
-def test_two_classes_have_two_columns(rng):
+def test_scores_of_two_classes_have_two_columns(rng):
     X, names = rng.normal(size=(20, 3)), np.arange(20) % 2
     memory = NearestClassMean().fit(X, names)
     shares = softmax(scores_by_class(memory, X) / 1.0)

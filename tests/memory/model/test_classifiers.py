@@ -1,4 +1,4 @@
-"""Classifiers by a word, and how well each would know what it was not taught."""
+"""Classifiers selected by a word, and their cross-validated accuracy."""
 
 import shutil
 from pathlib import Path
@@ -17,14 +17,14 @@ from tests.memory.conftest import seen
 
 
 def stretched(rng, n_classes=6, each=15):
-    """Classes along short axes, hidden under noise along three long ones that they share."""
+    """Classes differ along short axes; three shared long axes are noise."""
     y = np.repeat(np.arange(n_classes), each)
     X = rng.normal(size=(n_classes, 12))[y] + 0.5 * rng.normal(size=(len(y), 12))
     X[:, :3] += 20.0 * rng.normal(size=(len(y), 3))
     return X.astype(np.float32), y
 
 
-def test_standings_are_those_of_cross_validation(tmp_path, rng):
+def test_comparisons_of_classifiers_equal_cross_validation(tmp_path, rng):
     """Against scikit-learn's, the same teachings held out together."""
     X, y = stretched(rng)
     order = rng.permutation(len(y))
@@ -48,7 +48,7 @@ def test_standings_are_those_of_cross_validation(tmp_path, rng):
     assert by_word["lda"] > by_word["mean"]
 
 
-def test_a_name_taught_once_is_not_asked_about(tmp_path, rng):
+def test_names_with_one_example_are_not_tested(tmp_path, rng):
     with Memory(tmp_path) as memory:
         for number in range(3):
             memory.teach([1.0, 0.1 * number], f"lone {number}")
@@ -59,7 +59,7 @@ def test_a_name_taught_once_is_not_asked_about(tmp_path, rng):
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_is_used_like_the_classifier(tmp_path, rng, word):
+def test_a_word_selects_its_classifier(tmp_path, rng, word):
     X, y = stretched(rng)
     with Memory(tmp_path / "switched") as memory, Memory(tmp_path / "new", classifier=word) as new:
         for each in (memory, new):
@@ -72,7 +72,7 @@ def test_a_word_is_used_like_the_classifier(tmp_path, rng, word):
         assert memory.verify().problems == ()
 
 
-def test_learners_of_ones_own_are_compared_too(tmp_path, rng):
+def test_custom_learners_can_be_compared(tmp_path, rng):
     X, y = stretched(rng)
     with Memory(tmp_path) as memory:
         memory.teach_many((x, f"class {k}") for x, k in zip(X, y, strict=True))
@@ -87,7 +87,7 @@ def test_learners_of_ones_own_are_compared_too(tmp_path, rng):
             memory.use(classifier="svm")
 
 
-def test_one_picture_in_a_hundred_is_chance():
+def test_a_difference_of_one_picture_is_not_significant():
     before = np.ones(100, dtype=bool)
     before[:31] = False
     after = before.copy()
@@ -116,8 +116,8 @@ def test_classifiers_are_compared_with_the_one_in_use(tmp_path):
 GOLDEN = Path(__file__).parents[2] / "golden" / "0.1" / "memory-root"
 
 
-def test_a_default_stays_what_it_was(tmp_path):
-    """The folder holds the classifier itself, as folders did before defaults had words."""
+def test_an_old_folder_keeps_its_default_classifier(tmp_path):
+    """The folder contains the classifier itself, as before defaults had words."""
     shutil.copytree(GOLDEN, tmp_path / "memory")
     with Memory(tmp_path / "memory") as memory:
         before = memory._opened.history.classifier()
@@ -140,7 +140,7 @@ def test_a_word_for_the_default_answers_as_the_classifier_itself(tmp_path, rng):
         Memory(tmp_path / "word", classifier="lda")
 
 
-def test_a_default_of_a_newer_version_says_what_to_do(tmp_path):
+def test_a_default_of_a_newer_version_asks_for_an_upgrade(tmp_path):
     with Memory(tmp_path) as memory:
         memory.teach([1.0, 0.0], "cup")
         with memory._opened.one_change() as journal:

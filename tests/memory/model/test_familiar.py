@@ -39,7 +39,7 @@ def test_scores_without_an_example_are_those_of_a_model_without_it(examples):
         assert known.scores[i, 2] * (len(X) - 1) ** 0.5 == pytest.approx(theirs.max())
 
 
-def test_strangers_are_scored_by_a_model_without_their_name(examples):
+def test_unknowns_are_scored_by_a_model_without_their_name(examples):
     X, y = examples
     ridge = Ridge(ridge_regression().fit(X, y))
     _, unknowns = scored(means_of(X, y), X, X, y, ridge)
@@ -54,7 +54,7 @@ def test_strangers_are_scored_by_a_model_without_their_name(examples):
         assert np.allclose(unknowns.scores[own, 1], near.mean(axis=1))
 
 
-def test_blocks_of_names_change_nothing(examples, monkeypatch):
+def test_the_block_size_does_not_change_the_scores(examples, monkeypatch):
     X, y = examples
     order = np.random.default_rng(1).permutation(len(y))
     X, y = X[order], y[order]
@@ -101,7 +101,7 @@ def test_a_blend_is_a_mean_of_standardised_scores(examples):
         assert np.allclose(known.blended(familiar._blend_of(parts, known.scores)), expected)
 
 
-def test_too_little_to_judge_by_is_judged_by_likeness(examples):
+def test_with_too_few_examples_likeness_is_used(examples):
     X, y = examples
     few = y < 3
     chosen = choose(means_of(X[few], y[few]), X[few], X[few], y[few], None)
@@ -121,7 +121,7 @@ def test_the_blend_does_not_depend_on_the_order_of_teaching(tmp_path, examples, 
     assert answers[0].threshold == pytest.approx(answers[1].threshold, abs=1e-5)
 
 
-def test_the_predicted_share_of_strangers_is_the_real_one(tmp_path, data_pack):
+def test_the_predicted_share_of_unknowns_equals_the_measured_one(tmp_path, data_pack):
     """The other names of CIFAR-100 are unknown."""
     data = data_pack("cifar100_small_effnetlite0.npz")
     labels, X = data["labels_train"], data["features_train"]

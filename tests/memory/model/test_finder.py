@@ -1,4 +1,4 @@
-"""Names and background told apart: against scikit-learn's ridge regression."""
+"""Separation of names and background against scikit-learn's ridge regression."""
 
 import numpy as np
 import pytest
@@ -36,8 +36,8 @@ def test_weights_are_those_of_ridge_regression_with_background_as_one_more_class
     assert np.allclose(np.column_stack([names, background]), X @ head.weights.T)
 
 
-def test_a_taught_example_of_a_name_is_as_sure_as_one_on_average(taught) -> None:
-    """However much was taught; what the proposer says comes on top."""
+def test_taught_examples_have_confidence_one_on_average(taught) -> None:
+    """Whatever the number of examples; the proposal score is added."""
     X, y, B = taught
     for count in (1, 6):
         kept = np.append(np.arange(count), [6, 7, 8])

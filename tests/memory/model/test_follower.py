@@ -1,4 +1,4 @@
-"""Journals that are put back, copied and restored: a model never mixes two timelines."""
+"""Restored and copied journals: a model never mixes two timelines."""
 
 import contextlib
 import shutil
@@ -18,7 +18,7 @@ from everlearn.memory.storage.sqlite.folder import FolderCaches
 from tests.memory.conftest import same_bits, state_of
 
 
-def test_a_journal_put_back_is_not_asked_through_snapshots_of_the_lost_timeline(tmp_path, rng):
+def test_a_restored_journal_ignores_snapshots_of_the_lost_timeline(tmp_path, rng):
     """Teach 300, copy the journal, teach 800 other things, put the copy back, teach 850."""
     folder = tmp_path / "memory"
     X = rng.normal(size=(1950, 8)).astype(np.float32)
@@ -57,7 +57,7 @@ def test_a_backup_made_while_teaching_is_a_memory_of_one_moment(taught, tmp_path
         assert backup.verify().problems == ()
 
 
-def test_restoring_replaces_everything_at_once_and_readers_go_on(taught, tmp_path):
+def test_restoring_is_atomic_and_readers_continue(taught, tmp_path):
     folder, X, names = taught
     with Memory(folder) as memory:
         memory.backup(tmp_path / "backup")
@@ -89,7 +89,7 @@ def test_a_damaged_backup_is_not_restored(taught, tmp_path):
         restore(tmp_path / "nothing", folder)
 
 
-def test_a_plain_copy_of_two_moments_is_noticed(taught, tmp_path):
+def test_an_inconsistent_file_copy_is_detected(taught, tmp_path):
     """The journal of one moment with the write-ahead log of another."""
     folder, X, _ = taught
     copy = tmp_path / "copy"
@@ -137,7 +137,7 @@ def test_a_memory_asked_at_any_moment_equals_a_replay_bit_for_bit(tmp_path, rng,
         assert memory.verify().problems == ()
 
 
-def test_verify_finds_a_model_in_use_that_is_not_what_the_journal_leads_to(taught):
+def test_verify_finds_a_model_that_differs_from_the_journal(taught):
     folder, X, _ = taught
     with Memory(folder) as memory:
         memory.ask(X[0])
@@ -146,7 +146,7 @@ def test_verify_finds_a_model_in_use_that_is_not_what_the_journal_leads_to(taugh
         assert "the current model" in problem
 
 
-def test_verify_finds_a_snapshot_that_is_not_what_the_journal_leads_to(taught):
+def test_verify_finds_a_snapshot_that_differs_from_the_journal(taught):
     folder, *_ = taught
     with Memory(folder, read_only=True) as memory:
         model = memory._opened.read(memory._opened.history.opened)

@@ -1,4 +1,4 @@
-"""A Memory of many names answers as one of few does, and follows each teaching."""
+"""A Memory of many names gives the same answers, and follows each teaching."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def answers_of(memory, questions, top=4):
 
 
 @pytest.mark.parametrize("classifier", ["ridge", "mean"])
-def test_the_answers_are_those_of_one_matrix_of_weights(rng, tmp_path, monkeypatch, classifier):
+def test_answers_equal_those_of_one_weight_matrix(rng, tmp_path, monkeypatch, classifier):
     centres = rng.normal(size=(9, WIDTH))
     questions = rng.normal(size=(25, WIDTH))
 
@@ -82,7 +82,7 @@ def test_a_screen_of_names_changes_no_bit_of_an_answer(rng, tmp_path, monkeypatc
     assert taught(tmp_path / "screened", 2) == taught(tmp_path / "whole", 10**9)
 
 
-def test_a_memory_of_many_names_is_the_same_opened_anew(rng, tmp_path, few_are_many):
+def test_a_memory_of_many_names_is_the_same_after_reopening(rng, tmp_path, few_are_many):
     centres = rng.normal(size=(30, WIDTH))
     questions = rng.normal(size=(10, WIDTH))
     with Memory(tmp_path / "memory") as memory:
@@ -97,8 +97,8 @@ def test_a_memory_of_many_names_is_the_same_opened_anew(rng, tmp_path, few_are_m
         assert memory.verify().model == digest
 
 
-def test_a_snapshot_of_many_names_waits_until_it_is_worth_it(rng, tmp_path, monkeypatch):
-    """What was taught since the last one is in the journal, and replayed."""
+def test_a_snapshot_of_many_names_is_delayed(rng, tmp_path, monkeypatch):
+    """Teachings since the last snapshot are replayed from the journal."""
     monkeypatch.setattr(follower, "BYTES_PER_ENTRY", 1)
     centres = rng.normal(size=(5, WIDTH))
     with Memory(tmp_path) as memory:
@@ -120,7 +120,7 @@ def test_the_best_shares_are_those_of_a_stable_sort(rng, top):
         np.testing.assert_array_equal(head.best_shares(shares, top), expected)
 
 
-def test_words_are_looked_up_one_by_one_until_they_are_many():
+def test_names_are_read_singly_until_many_are_needed():
     asked, words = [], {number: f"name {number}" for number in range(200)}
 
     def one(number):
@@ -135,7 +135,7 @@ def test_words_are_looked_up_one_by_one_until_they_are_many():
     assert dict(names) == words
 
 
-def test_names_are_found_by_a_part_and_page_by_page(rng, tmp_path):
+def test_names_are_searched_by_substring_and_paged(rng, tmp_path):
     words = ["Apple", "apple pie", "100%", "under_score", "underscore", "pear"]
     with Memory(tmp_path) as memory:
         for word in words:
@@ -153,7 +153,7 @@ def test_names_are_found_by_a_part_and_page_by_page(rng, tmp_path):
         assert (memory.info()["names"], memory.info()["teachings"]) == (5, 6)
 
 
-def test_a_new_name_leaves_the_copies_of_the_others_where_they_are(rng):
+def test_a_new_name_does_not_copy_the_others(rng):
     n_names = 2 * live.BLOCK_ROWS + 100
     taught = NearestClassMean().partial_fit(rng.normal(size=(n_names, 4)), np.arange(n_names))
     kept = live.MeansCopy(taught.moments_)

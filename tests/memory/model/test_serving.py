@@ -1,4 +1,4 @@
-"""The first question answered without a learner: the same answers, and never old ones."""
+"""Prepared answers: equal to those of the Memory, and never outdated."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ CLASSES = 6
 
 
 class OfPictures:
-    """Numbers that belong to a picture, without a network."""
+    """Features of a picture without a network."""
 
     name = "mean colours"
     n_features = 48
@@ -79,7 +79,7 @@ def test_answers_are_those_of_the_memory_to_the_last_bit(taught, files):
         lambda memory: memory.use(classifier=RecursiveRLSC(regularization=1.0)),
     ],
 )
-def test_whatever_was_changed_since_is_not_answered_from_before(taught, change):
+def test_prepared_answers_are_not_used_after_a_change(taught, change):
     memory = Memory(taught)
     change(memory)
     assert prepared_answers(taught) is None
@@ -87,13 +87,13 @@ def test_whatever_was_changed_since_is_not_answered_from_before(taught, change):
     assert prepared_answers(taught) is not None
 
 
-def test_a_new_word_for_a_name_is_answered_at_once(taught, files):
+def test_a_renamed_name_is_answered_immediately(taught, files):
     with Memory(taught) as memory:
         memory.rename("thing 1", "thing one")
         assert next(prepared_answers(taught).ask_many([files[5][0]]))[0].name == "thing one"
 
 
-def test_nothing_prepared_outlives_an_erase(taught):
+def test_an_erase_removes_prepared_answers(taught):
     memory = Memory(taught)
     memory.forget(name="thing 1", erase=True)
     assert not list(taught.glob(f"{PREFIX}*"))
@@ -101,14 +101,14 @@ def test_nothing_prepared_outlives_an_erase(taught):
     assert prepared_answers(taught) is not None
 
 
-def test_with_ignored_strangers_the_memory_is_asked(taught, files):
+def test_prepared_answers_are_not_used_with_ignored_unknowns(taught, files):
     with Memory(taught, accept=1e-6) as memory:
         memory.ask(files[4][0], remember=True)
         memory.ignore_unknowns(memory.unknowns()[0].id)
     assert prepared_answers(taught) is None
 
 
-def test_a_classifier_that_is_not_linear_prepares_nothing(tmp_path, files):
+def test_nonlinear_classifiers_prepare_no_answers(tmp_path, files):
     with Memory(
         tmp_path / "memory", classifier=NCMForest(n_estimators=2, random_state=0)
     ) as memory:
@@ -116,7 +116,7 @@ def test_a_classifier_that_is_not_linear_prepares_nothing(tmp_path, files):
     assert prepared_answers(tmp_path / "memory") is None
 
 
-def test_an_altered_file_is_passed_over_and_a_false_one_is_noticed(taught):
+def test_an_altered_file_is_skipped_and_a_false_one_is_detected(taught):
     (path,) = taught.glob(f"{PREFIX}*")
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
@@ -128,7 +128,7 @@ def test_an_altered_file_is_passed_over_and_a_false_one_is_noticed(taught):
         assert memory.verify().ok
 
 
-def test_a_false_head_is_noticed_by_verify(taught):
+def test_verify_finds_a_false_head(taught):
     from everlearn.memory.model.serving import read_head, write_head
     from everlearn.memory.storage.journal import Journal
 
@@ -150,7 +150,7 @@ def test_a_false_head_is_noticed_by_verify(taught):
         ("nearest", np.zeros(1, dtype=np.int64)),
     ],
 )
-def test_arrays_that_make_no_sense_are_refused(taught, key, value):
+def test_inconsistent_arrays_are_refused(taught, key, value):
     from everlearn.memory.model.serving import read_head
     from everlearn.memory.storage.journal import Journal
 
@@ -161,7 +161,7 @@ def test_arrays_that_make_no_sense_are_refused(taught, key, value):
         head_of(arrays | {key: value})
 
 
-def test_asking_imports_none_of_what_learners_are_made_with(taught):
+def test_asking_does_not_import_the_packages_of_learners(taught):
     program = (
         "import sys; from pathlib import Path; import everlearn.cli.app, everlearn.cli.asking; "
         "from everlearn.memory.model.serving import prepared_answers; "

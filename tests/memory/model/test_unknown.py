@@ -38,7 +38,7 @@ def test_familiarity_matches_the_definition(uneven, rng):
     assert np.allclose(ours.near(questions).max(axis=1), expected)
 
 
-def test_left_out_scores_leave_the_example_out_of_its_own_class(uneven):
+def test_leave_one_out_removes_the_example_from_its_class(uneven):
     X, names = uneven
     classes = sorted(set(names))
     rows = {name: [i for i, own in enumerate(names) if own == name] for name in classes}
@@ -58,7 +58,7 @@ def test_left_out_scores_leave_the_example_out_of_its_own_class(uneven):
     index = np.array([classes.index(name) for name in names])
     ours = familiarity_of(X, names)
     scores = ours.near(X)
-    scores[np.arange(len(X)), index] = ours.near_own_left_out(scores, X, index)
+    scores[np.arange(len(X)), index] = ours.near_own_loo(scores, X, index)
     assert scores[0, 0] == -np.inf
     assert np.allclose(scores[1:], expected[1:])
 
@@ -95,7 +95,7 @@ def test_below_the_threshold_is_a_p_value_of_at_most_one_minus_accept(scores, sc
 
 
 @pytest.mark.parametrize("accept", [0.8, 0.9, 0.95])
-def test_what_is_taught_is_accepted_as_often_as_promised(accept):
+def test_new_examples_are_accepted_at_the_guaranteed_rate(accept):
     """Many small memories: at least what was asked for, and by how much more; or exactly."""
     rng = np.random.default_rng(3)
     accepted, exactly = [], []
@@ -159,7 +159,7 @@ def test_randomised_p_values_are_an_option(tmp_path, clusters, rng):
 
 
 def test_lengths_do_not_grow_with_the_number_of_examples(rng):
-    """Few examples are no reason to look unfamiliar: the mean score stays the same."""
+    """The mean score does not depend on the number of examples."""
     centre = unit(rng.normal(size=64)[None])[0]
 
     def draw(n):
@@ -175,7 +175,7 @@ def test_lengths_do_not_grow_with_the_number_of_examples(rng):
     assert scores_few == pytest.approx(scores_many, rel=0.02)
 
 
-def test_nothing_is_called_unknown_before_something_could_be_left_out(tmp_path):
+def test_nothing_is_unknown_before_a_name_has_two_examples(tmp_path):
     with Memory(tmp_path, accept=0.5) as memory:
         memory.teach([1.0, 0.0, 0.0], "cup")
         assert memory.ask([0.0, 0.0, -1.0]).threshold == -np.inf

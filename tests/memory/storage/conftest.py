@@ -1,4 +1,4 @@
-"""Where a Memory may be kept: each test of the interface runs once for every way."""
+"""Storages of a Memory: each test of the interface runs once per storage."""
 
 import pytest
 

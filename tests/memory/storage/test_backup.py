@@ -1,4 +1,4 @@
-"""Promises that were once untrue: what is accepted can be opened, what is said to help helps."""
+"""Regressions: accepted values can be opened again, and backups can be restored."""
 
 import logging
 
@@ -70,7 +70,7 @@ def test_a_backup_inside_the_memory_is_refused(tmp_path, rng):
             memory.backup(tmp_path / "m" / "a" / ".." / "backup")
 
 
-def test_a_full_disk_at_closing_is_not_said_to_have_lost_the_change(
+def test_a_full_disk_at_closing_is_not_reported_as_a_lost_change(
     tmp_path, rng, monkeypatch, caplog
 ):
     with Memory(tmp_path / "m") as memory:
@@ -102,7 +102,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
-def test_a_classifier_that_cannot_be_made_is_refused_before_it_is_kept(tmp_path, rng, wrong):
+def test_an_invalid_classifier_is_refused_before_it_is_stored(tmp_path, rng, wrong):
     with Memory(tmp_path / "m") as memory:
         teach(memory, rng)
         before = memory.info()["classifier"]
@@ -129,7 +129,7 @@ def test_a_broken_classifier_is_replaced_by_use(tmp_path, rng):
         assert len(memory.ask(np.ones(6))) == 2
 
 
-def test_what_is_written_can_be_opened_again(tmp_path, rng):
+def test_accepted_values_can_be_opened_again(tmp_path, rng):
     bad = b"\xff".decode("utf-8", "surrogateescape")
     with Memory(tmp_path / "m") as memory:
         memory.teach(np.ones(6), "cup", source=bad * (LONGEST_SOURCE // 6))
@@ -146,7 +146,7 @@ def test_what_is_written_can_be_opened_again(tmp_path, rng):
         assert memory.verify().ok
 
 
-def test_one_source_that_is_too_long_does_not_stop_the_others(tmp_path, rng):
+def test_a_source_that_is_too_long_does_not_stop_the_others(tmp_path, rng):
     from everlearn.memory.storage.rows import Example
 
     rows = rng.normal(size=(3, 6)).astype(np.float32)

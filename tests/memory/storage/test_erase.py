@@ -62,7 +62,7 @@ def test_the_model_is_that_of_a_memory_taught_what_is_left(filled, tmp_path):
     assert traces_in(memory.path) == []
 
 
-def test_what_was_forgotten_before_is_erased_too(filled):
+def test_earlier_forgotten_teachings_are_erased_too(filled):
     memory, *_ = filled
     memory.forget(name="secret name")
     done = memory.forget(name="secret name", erase=True)
@@ -70,7 +70,7 @@ def test_what_was_forgotten_before_is_erased_too(filled):
     assert traces_in(memory.path) == []
 
 
-def test_whatever_is_erased_what_no_longer_counts_goes_as_well(filled):
+def test_every_erase_removes_teachings_that_no_longer_count(filled):
     memory, *_ = filled
     memory.forget(name="secret name")
     done = memory.forget(name="class 0", erase=True)
@@ -78,7 +78,7 @@ def test_whatever_is_erased_what_no_longer_counts_goes_as_well(filled):
     assert traces_in(memory.path) == []
 
 
-def test_an_old_word_of_a_renamed_name_is_erased(filled):
+def test_the_old_word_of_a_renamed_name_is_erased(filled):
     memory, *_ = filled
     memory.rename("secret name", "harmless")
     memory.forget(name="secret name", erase=True)
@@ -134,7 +134,7 @@ def test_temporary_files_of_killed_processes_do_not_keep_what_was_erased(filled)
     assert traces_in(memory.path) == []
 
 
-def test_undo_does_not_cross_an_erase(filled):
+def test_undo_stops_at_an_erase(filled):
     memory, X, _ = filled
     memory.forget(name="secret name", erase=True)
     with pytest.raises(NothingToUndo, match="erase"):
@@ -147,7 +147,7 @@ def test_undo_does_not_cross_an_erase(filled):
     assert kinds == ["teach", "erase"]
 
 
-def test_numbers_of_erased_teachings_are_not_given_again(filled):
+def test_ids_of_erased_teachings_are_not_reused(filled):
     memory, *_ = filled
     last = memory.teachings()[-1].id
     memory.forget(id=last, erase=True)
@@ -155,7 +155,7 @@ def test_numbers_of_erased_teachings_are_not_given_again(filled):
     assert memory.teachings()[-1].id == last + 1
 
 
-def test_a_receipt_is_checked_and_finds_what_came_back(filled, tmp_path):
+def test_checking_a_receipt_finds_restored_teachings(filled, tmp_path):
     memory, *_ = filled
     receipt = memory.forget(name="secret name", erase=True).receipt
     path = tmp_path / "receipt.json"
@@ -196,7 +196,7 @@ def receipt_of(memory, tmp_path, **selection):
     return path, done.receipt
 
 
-def test_what_is_shared_with_others_is_not_said_to_be_gone(filled, tmp_path):
+def test_values_shared_with_other_teachings_are_not_listed_as_erased(filled, tmp_path):
     """Every camera frame has the same source, and a picture may have two names."""
     memory, *_ = filled
     both = np.linspace(0.1, 1.0, 16).astype(np.float32)
@@ -212,7 +212,7 @@ def test_what_is_shared_with_others_is_not_said_to_be_gone(filled, tmp_path):
     assert "a vector that was erased is still there" in memory.verify(path).problems
 
 
-def test_a_receipt_alone_confirms_no_guess(filled, tmp_path):
+def test_a_receipt_without_its_key_confirms_no_guess(filled, tmp_path):
     memory, *_ = filled
     path, receipt = receipt_of(memory, tmp_path, name="secret name")
     guesses = (b"secret name", b"/secret/place.jpg", SECRET.tobytes())
@@ -235,7 +235,7 @@ def test_a_receipt_of_the_first_version_is_still_checked(filled, tmp_path):
     assert memory.verify(old).problems == ("a name that was erased is still there",)
 
 
-def test_kept_unknown_images_of_the_person_go_too(filled, tmp_path):
+def test_unknown_images_of_the_erased_person_are_erased_too(filled, tmp_path):
     memory, X, _ = filled
     away = -np.ones(16, dtype=np.float32)
     for place, (vector, source) in enumerate(
@@ -257,7 +257,7 @@ def test_kept_unknown_images_of_the_person_go_too(filled, tmp_path):
         assert trace not in data
 
 
-def test_what_was_made_from_the_pictures_goes_or_is_named(filled, tmp_path):
+def test_derived_files_are_removed_or_listed(filled, tmp_path):
     memory, *_ = filled
     parts = tmp_path / "memory.parts" / "vectors" / "abc.npz"
     parts.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Long journals are checked beside the questions, and what an answer needs before it is used."""
+"""Long journals are checked in the background, rows that an answer needs before their use."""
 
 import sqlite3
 
@@ -13,7 +13,7 @@ from everlearn.memory.storage import integrity
 
 @pytest.fixture
 def folder(rng, tmp_path, monkeypatch):
-    """A Memory whose log is long already, and whose check begins at once."""
+    """A Memory with a long log whose check begins immediately."""
     monkeypatch.setattr(opened, "MANY", "SELECT 1 FROM log WHERE position = 10")
     monkeypatch.setattr(integrity, "DELAY_SECONDS", 0.0)
     with Memory(tmp_path / "memory") as memory:
@@ -43,7 +43,7 @@ def test_an_intact_long_journal_passes(folder, read_only):
         "DELETE FROM log WHERE position = 5",
     ],
 )
-def test_damage_in_what_no_answer_needs_is_found_beside(folder, statement):
+def test_damage_that_no_answer_depends_on_is_found_in_the_background(folder, statement):
     alter(folder, statement)
     with pytest.raises(DamagedJournal):
         opened_and_checked(folder)
@@ -55,7 +55,7 @@ def opened_and_checked(folder):
 
 
 class Found:
-    """A check that has found damage, or not yet."""
+    """A check that has or has not found damage."""
 
     damage = None
 
@@ -70,7 +70,7 @@ class Found:
         pass
 
 
-def test_nothing_is_asked_or_taught_once_damage_was_found(folder, monkeypatch):
+def test_found_damage_stops_asking_and_teaching(folder, monkeypatch):
     monkeypatch.setattr(opened, "IntegrityCheck", Found)
     memory = Memory(folder)
     memory.ask(np.eye(4)[0])
@@ -82,7 +82,7 @@ def test_nothing_is_asked_or_taught_once_damage_was_found(folder, monkeypatch):
     memory._opened.release()
 
 
-def test_what_an_answer_needs_is_checked_before_it_is_used(folder, monkeypatch):
+def test_rows_that_an_answer_needs_are_checked_before_use(folder, monkeypatch):
     monkeypatch.setattr(integrity, "DELAY_SECONDS", 60.0)
     alter(folder, "UPDATE names SET name = 'another' WHERE name = 'name 2'")
     with Memory(folder, read_only=True) as memory, pytest.raises(DamagedJournal, match="names"):
@@ -95,7 +95,7 @@ def test_closing_does_not_wait_for_the_check(folder, monkeypatch):
         memory.teach(np.eye(4)[0] + 0.01, "name 0")
 
 
-def test_erasing_is_not_held_up_by_the_check(folder):
+def test_erasing_does_not_wait_for_the_check(folder):
     with Memory(folder) as memory:
         memory.forget(name="name 3", erase=True)
         assert not memory.info()["erase_pending"]

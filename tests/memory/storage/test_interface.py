@@ -1,4 +1,4 @@
-"""One suite for every way of keeping a Memory: a folder and a database do the same, to the bit."""
+"""One suite for all storages: a folder and a database agree bit for bit."""
 
 import contextlib
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_names_that_differ_in_capitals_alone_are_one(memory):
     assert len(memory.names()) == 3
 
 
-def test_what_is_taught_is_known_and_counted_once(memory, clusters):
+def test_a_teaching_is_known_and_counted_once(memory, clusters):
     X, names = clusters()
     assert memory.teach_many(zip(X, names, strict=True)).taught == len(X)
     assert not memory.teach(X[0], names[0])
@@ -91,7 +91,7 @@ def test_a_reader_beside_a_writer_sees_each_change(where, clusters):
                 reader.teach(X[2], names[2])
 
 
-def test_what_is_refused_changes_nothing(memory, where, clusters):
+def test_refused_input_changes_nothing(memory, where, clusters):
     X, names = clusters()
     memory.teach_many(zip(X, names, strict=True))
     before = rows_of(where)
@@ -162,7 +162,7 @@ def test_a_folder_of_sources_is_forgotten_together(memory):
     assert memory.forget(source="/a/").count == 2
 
 
-def test_erasing_leaves_a_memory_that_was_never_taught_it(where, clusters, tmp_path):
+def test_erasing_equals_never_having_taught(where, clusters, tmp_path):
     X, names = clusters(each=40)
     with Memory(where) as memory, Memory(tmp_path / "other") as other:
         memory.teach_many(zip(X, names, strict=True))
@@ -181,7 +181,7 @@ def test_erasing_leaves_a_memory_that_was_never_taught_it(where, clusters, tmp_p
         assert memory.verify(receipt).problems == ()
 
 
-def test_another_classifier_learns_everything_again(where, clusters):
+def test_another_classifier_is_trained_on_all_teachings(where, clusters):
     X, names = clusters()
     with Memory(where) as memory:
         memory.teach_many(zip(X, names, strict=True))
@@ -252,7 +252,7 @@ def test_altered_rows_are_noticed(where, clusters):
         Memory(where, read_only=True)
 
 
-def test_a_closed_or_missing_memory_says_so(where):
+def test_a_closed_or_missing_memory_raises_a_named_error(where):
     with pytest.raises(NotAMemory, match="teach one first"):
         Memory(where, read_only=True)
     memory = Memory(where)

@@ -25,7 +25,7 @@ def no_networks(monkeypatch):
 
 
 def lived(place) -> tuple[list, np.ndarray, list]:
-    """Teach, forget, undo, erase; what is left, and what things are found by."""
+    """Teach, forget, undo, erase; the remaining rows, and the weights for finding things."""
     with Memory(place, embedder=Pixels(size=6, colour=True), regions="things") as memory:
         both = scene(1, ("red", 0, 0), ("blue", 80, 80))
         memory.teach(both, "red", box=square(0, 0))
@@ -56,7 +56,7 @@ def test_a_storage_keeps_boxes_as_a_folder_does(where, tmp_path) -> None:
     | st.sampled_from(["a#xywh=", "b#xywh=percent:1.0000,2.0000,3.0000,4.0000", "c#xywh=#xywh="]),
     edges=st.none() | st.tuples(*[st.floats(0.0, 1.0)] * 4),
 )
-def test_a_source_and_a_box_are_one_text_and_two_again(source, edges) -> None:
+def test_a_source_with_a_box_is_packed_and_unpacked(source, edges) -> None:
     box = None
     if edges is not None:
         left, top, right, bottom = edges

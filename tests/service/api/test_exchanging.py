@@ -1,4 +1,4 @@
-"""Merge and sync over HTTP do what they do between two folders."""
+"""Merge and sync over HTTP equal those between two folders."""
 
 import hashlib
 
@@ -72,7 +72,7 @@ def test_a_merge_over_http_is_the_merge_of_two_folders(client, home, other, tmp_
     assert home.verify().problems == ()
 
 
-def test_what_was_forgotten_or_erased_in_either_stays_away(client, home, other, vectors):
+def test_forgotten_and_erased_teachings_do_not_come_back(client, home, other, vectors):
     other.teach_many((x, "cup") for x in vectors[5:8])
     client.merge(other)
     other.forget(vectors[5])
@@ -106,7 +106,7 @@ def test_a_sync_makes_both_equal(client, home, other, vectors, conflicts, name):
     assert {own for digest, own in home.counting() if digest == digest_of(vectors[0])} == {name}
 
 
-def test_what_is_no_journal_is_refused_and_changes_nothing(client, home, other, tmp_path):
+def test_a_file_that_is_not_a_journal_is_refused_and_changes_nothing(client, home, other, tmp_path):
     before = home.position
     for body in (b"", b"no journal", bytes(5000)):
         with pytest.raises((errors.NotAMemory, errors.DamagedJournal, errors.CannotRead)):

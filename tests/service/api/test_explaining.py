@@ -1,4 +1,4 @@
-"""Why, the report, unknowns, evaluating and streams: over HTTP as in the Memory itself."""
+"""Why, report, unknowns, evaluation and streams over HTTP equal those of the Memory."""
 
 import json
 
@@ -25,7 +25,7 @@ def own(memories):
     return memories["home"]
 
 
-def test_why_is_the_memory_s(client, own):
+def test_why_equals_that_of_the_memory(client, own):
     asked = picture(210, 10, 0, shift=14)
     for name in (None, "blue"):
         mine, theirs = own.why(asked, name, top=4), client.why(asked, name, top=4)
@@ -43,14 +43,14 @@ def test_why_of_a_name_with_one_teaching(client, own):
     assert mine == theirs
 
 
-def test_the_report_is_the_memory_s(client, own):
+def test_the_report_equals_that_of_the_memory(client, own):
     own.teach(picture(205, 3, 0, shift=20), "blue")  # which the report will doubt
     mine, theirs = own.report(), client.report()
     assert mine.mislabelled
     assert mine == theirs
 
 
-def test_strangers_are_kept_named_ignored_and_dropped(client, own):
+def test_unknown_pictures_are_kept_named_ignored_and_dropped(client, own):
     unknowns = [picture(250, 250, 40, shift=s) for s in (0, 6, 12)]
     for one in unknowns:
         assert client.ask(one, remember=True).unknown
@@ -103,7 +103,7 @@ def test_evaluate_counts_as_the_memory_does(client, own, tmp_path):
     assert mine.taught == [str(tmp_path / "red5.png")] * 2
 
 
-def test_nothing_taught_is_nothing_to_evaluate(live):
+def test_evaluating_an_empty_memory_is_refused(live):
     with Client(live, token=TOKEN) as client, pytest.raises(errors.NeverLearned):
         client.evaluate([([1.0, 0.0], "cup")])
     with Client(live, token=TOKEN) as client, pytest.raises(errors.NeverLearned):
@@ -146,7 +146,7 @@ def test_a_stream_from_another_site_is_refused(client):
         assert json.loads(socket.recv())["answers"][0]["name"] == "red"
 
 
-def test_a_check_tells_its_progress_and_blocks_nobody(client, own, tmp_path):
+def test_a_check_reports_progress_and_does_not_block(client, own, tmp_path):
     report = client.report()
     with Memory(tmp_path / "other", embedder=Pixels(size=8, colour=True)) as memory:
         for name, colour in COLOURS.items():

@@ -63,7 +63,7 @@ def test_a_box_is_taught_asked_and_explained(api, memories) -> None:
     assert done["moved_from"] == ["red"]
 
 
-def test_find_gives_what_the_memory_finds(api, memories) -> None:
+def test_find_equals_that_of_the_memory(api, memories) -> None:
     memory = taught(memories["home"])
     picture = scene(50, ("blue", 10, 70), ("red", 75, 30))
     headers = {"content-type": "image/png"}
@@ -95,7 +95,7 @@ def test_a_stream_follows_things(api, memories) -> None:
         assert stream.receive_json()["error"]["kind"] == "NotAnImage"
 
 
-def test_the_client_speaks_of_boxes(memories) -> None:
+def test_the_client_sends_and_receives_boxes(memories) -> None:
     memory = taught(memories["home"])
     picture = png(scene(50, ("blue", 10, 70), ("red", 75, 30)))
     with listening(memories) as address, Client(address, token=TOKEN) as client:
@@ -109,7 +109,7 @@ def test_the_client_speaks_of_boxes(memories) -> None:
         )
 
 
-def test_those_who_listen_are_told_where_a_track_is(api, memories) -> None:
+def test_listeners_receive_track_events(api, memories) -> None:
     """Webhooks and MQTT follow the same events."""
     told = []
     api.service.follow(lambda memory, kind, facts: told.append((memory, kind, facts)))
@@ -123,7 +123,7 @@ def test_those_who_listen_are_told_where_a_track_is(api, memories) -> None:
     assert event["box"] == pytest.approx(np.array(square(10, 60)) / 120, abs=1e-5)
 
 
-def test_what_is_unknown_is_kept_where_it_is_asked_for(api, memories) -> None:
+def test_unknown_things_are_kept_if_requested(api, memories) -> None:
     memory = taught(memories["home"])
     frame, headers = png(scene(40, ("green", 40, 40))), {"content-type": "image/png"}
     api.post("/v1/find", content=frame, headers=headers)

@@ -1,4 +1,4 @@
-"""The API keeps to its own description, whatever is sent."""
+"""The API follows its own description, whatever is sent."""
 
 import base64
 import tempfile
@@ -118,7 +118,7 @@ def test_answers_are_as_described_whatever_is_sent(api, request):
     require_described(answer, operation, description()["components"])
 
 
-def test_what_a_schema_allows_is_drawn_and_accepted(api):
+def test_values_drawn_from_a_schema_are_accepted(api):
     """So that the test above does not only see refusals."""
     body = {"vector": [1.0, 0.0], "name": "cup"}
     schema = description()["paths"]["/v1/teach"]["post"]["requestBody"]["content"]

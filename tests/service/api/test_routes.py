@@ -1,4 +1,4 @@
-"""What the API does is what the Memory does."""
+"""The API gives the same results as the Memory."""
 
 import base64
 import threading
@@ -15,7 +15,7 @@ def teach(api, vector, name, **more):
     return api.post("/v1/teach", json={"vector": list(vector), "name": name} | more)
 
 
-def test_the_next_question_knows_what_was_taught(api, memories):
+def test_a_question_after_a_teaching_uses_it(api, memories):
     before = api.post("/v1/ask", json={"vector": [0, 1]}).json()
     nothing = {"unknown": True, "familiarity": None, "threshold": None, "answers": []}
     nothing["steady"] = None
@@ -32,7 +32,7 @@ def test_the_next_question_knows_what_was_taught(api, memories):
     }
 
 
-def test_names_come_in_pages_and_are_found_by_a_part(api):
+def test_names_are_paged_and_searched_by_substring(api):
     for place, name in enumerate(["cup", "pen", "pencil", "mug"]):
         teach(api, [place, 1], name)
 
@@ -46,7 +46,7 @@ def test_names_come_in_pages_and_are_found_by_a_part(api):
     assert api.get("/v1/names", params={"limit": 0}).status_code == 422
 
 
-def test_an_image_may_come_in_three_ways(api):
+def test_images_are_accepted_in_three_encodings(api):
     red, again = picture(200, 0, 0), picture(200, 0, 0, shift=9)
     text = base64.b64encode(red).decode()
     assert api.post("/v1/teach", json={"image": text, "name": "red"}).json() == {"new": True}
@@ -87,7 +87,7 @@ def test_correct_forget_rename_undo_redo(api):
     assert api.post("/v1/verify").json()["problems"] == []
 
 
-def test_memories_are_kept_apart(api, memories):
+def test_memories_of_a_service_are_separate(api, memories):
     assert api.get("/v1/memories").json() == ["home", "garden"]
     api.post("/v1/teach?memory=garden", json={"vector": [1, 2, 3], "name": "rose"})
     assert list(memories["garden"].names()) == ["rose"]
@@ -107,7 +107,7 @@ def test_an_export_answers_like_the_memory(api, memories):
     assert shares.max() == pytest.approx(own[0].probability, abs=1e-5)
 
 
-def test_a_key_makes_a_change_happen_once(api, memories):
+def test_a_change_with_a_key_is_made_once(api, memories):
     key = {"idempotency-key": "k1"}
     body = {"vector": [0, 1], "name": "cup", "again": True}
     answers = [api.post("/v1/teach", json=body, headers=key).json() for _ in range(3)]
@@ -121,7 +121,7 @@ def test_a_key_makes_a_change_happen_once(api, memories):
     assert undo[0].json() == undo[1].json()
 
 
-def test_many_teach_at_once_and_nothing_is_lost(api, memories, tmp_path, rng):
+def test_concurrent_teachings_are_not_lost(api, memories, tmp_path, rng):
     vectors = rng.normal(size=(8, 12, 6)).astype(np.float32)
     failures = []
 
@@ -153,7 +153,7 @@ def test_many_teach_at_once_and_nothing_is_lost(api, memories, tmp_path, rng):
         assert mine.model == theirs.model
 
 
-def test_events_tell_what_happens(serve):
+def test_events_report_changes(serve):
     api = serve()
     service = api.service
     heard = []

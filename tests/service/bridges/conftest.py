@@ -1,4 +1,4 @@
-"""A web server that plays the systems that the bridges speak with."""
+"""A web server that simulates the systems behind the bridges."""
 
 import http.client
 import http.server

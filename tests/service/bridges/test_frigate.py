@@ -1,4 +1,4 @@
-"""The bridge to Frigate, with what Frigate 0.16 sends and answers."""
+"""The bridge to Frigate, with messages of Frigate 0.16."""
 
 import json
 import queue
@@ -70,7 +70,7 @@ class TestFrigate:
         assert site.posts.get(timeout=30)[1] == {"subLabel": "Ann", "subLabelScore": 1.0}
         assert counts(memory) == {"Felix": 1, "Ann": 1}
 
-    def test_what_is_not_to_be_named_is_not(self, frigate, heard, site, memory):
+    def test_objects_outside_of_the_selection_are_not_named(self, frigate, heard, site, memory):
         for payload in (
             "nonsense",
             "[]",

@@ -1,4 +1,4 @@
-"""The bridge to Label Studio, with what Label Studio 1.23 sends and answers.
+"""The bridge to Label Studio, with messages of Label Studio 1.23.
 
 The last test runs Label Studio itself; ``make bridges`` installs and names it.
 """
@@ -96,7 +96,7 @@ def suggestions(bridge, image="/data/red.png", **more):
 
 
 class TestLabelStudio:
-    def test_what_is_annotated_is_suggested_next(self, bridge, memory, site):
+    def test_annotations_are_suggested_for_the_next_task(self, bridge, memory, site):
         assert suggestions(bridge)["result"] == []
         before = bridge.setup({})["model_version"]
         assert bridge.webhook(saved(1, 10, "/data/red.png", chosen("cup")))["taught"] == 1
@@ -172,12 +172,12 @@ class TestLabelStudio:
             one["value"].get("choices") != ["tomato"] for one in suggestions(bridge)["result"]
         )
 
-    def test_configurations_without_images_want_nothing(self):
+    def test_configurations_without_images_are_ignored(self):
         assert read_controls("<View><Text name='t' value='$t'/></View>") == []
         with pytest.raises(InvalidInput, match="not XML"):
             read_controls("<View>")
 
-    def test_the_server_wants_the_secret_and_survives_nonsense(self, bridge):
+    def test_the_server_requires_the_secret_and_survives_invalid_requests(self, bridge):
         with pytest.raises(InvalidParameter, match="secret"):
             make_server(bridge, "short")
         server = make_server(bridge, SECRET, port=0)

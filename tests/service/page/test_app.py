@@ -44,7 +44,7 @@ def see(locator):
 
 
 @browser_only
-def test_hold_to_teach_and_be_answered(browse, live, memories):
+def test_holding_the_button_teaches_and_answers_appear(browse, live, memories):
     page = browse()
     page.goto(f"{live}/?token={TOKEN}")
     assert TOKEN not in page.url
@@ -117,7 +117,7 @@ COLOURS = {"red": (200, 0, 0), "green": (0, 190, 0), "blue": (0, 0, 200)}
 
 
 def accessible(page):
-    """axe-core finds nothing to complain about."""
+    """Require that axe-core finds no violation."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
     found = axe.Axe().run(page).response["violations"]
     assert not found, [(v["id"], [node["html"] for node in v["nodes"]]) for v in found]
@@ -139,7 +139,7 @@ def taught(memory):
 
 @browser_only
 @pytest.mark.parametrize("look", ["light", "dark"])
-def test_every_state_is_accessible_and_explains_itself(browse, live, memories, tmp_path, look):
+def test_every_state_is_accessible(browse, live, memories, tmp_path, look):
     home = memories["home"]
     page = browse(camera=False, color_scheme=look, viewport={"width": 800, "height": 900})
     page.goto(f"{live}/?token={TOKEN}")
@@ -190,7 +190,7 @@ def test_every_state_is_accessible_and_explains_itself(browse, live, memories, t
 
 
 @browser_only
-def test_strangers_before_the_camera_are_kept_and_named(browse, live, memories):
+def test_unknown_pictures_of_the_camera_are_kept_and_named(browse, live, memories):
     taught(memories["home"])
     memories["home"].forget(name="red")
     page = browse()
@@ -216,9 +216,7 @@ def test_strangers_before_the_camera_are_kept_and_named(browse, live, memories):
 
 
 @browser_only
-def test_folders_are_taught_by_their_names_and_a_second_tab_sees_it(
-    browse, live, memories, tmp_path
-):
+def test_dropped_folders_are_taught_and_a_second_tab_is_updated(browse, live, memories, tmp_path):
     folder = tmp_path / "things"
     for name, colour in COLOURS.items():
         (folder / name).mkdir(parents=True)
@@ -249,7 +247,7 @@ def test_folders_are_taught_by_their_names_and_a_second_tab_sees_it(
 
 
 @browser_only
-def test_a_picture_is_asked_about_as_it_is_and_correct_moves_it(browse, live, memories, tmp_path):
+def test_a_picture_is_sent_unchanged_and_correct_moves_it(browse, live, memories, tmp_path):
     home = memories["home"]
     taught(home)
     wide = np.zeros((40, 120, 3), dtype=np.uint8)
@@ -292,7 +290,7 @@ def test_a_picture_is_asked_about_as_it_is_and_correct_moves_it(browse, live, me
 
 
 @browser_only
-def test_a_camera_that_is_refused_is_no_end(browse, live, tmp_path):
+def test_the_page_works_without_camera_permission(browse, live, tmp_path):
     page = browse(allowed=False, permissions=[])
     page.goto(f"{live}/?token={TOKEN}")
     page.get_by_role("button", name="Use the camera").click()
@@ -306,7 +304,7 @@ def test_a_camera_that_is_refused_is_no_end(browse, live, tmp_path):
 
 
 @browser_only
-def test_a_service_that_was_away_is_found_again(browse, memories):
+def test_the_page_reconnects_to_a_restarted_service(browse, memories):
     taught(memories["home"])
     page = browse()
     with listening(memories) as address:

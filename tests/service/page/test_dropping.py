@@ -80,7 +80,7 @@ def test_every_dropped_file_has_an_outcome(browse, live, memories, tmp_path):
 
 
 @browser_only
-def test_after_stop_the_counts_are_true(browse, live, memories, tmp_path):
+def test_counts_are_correct_after_stop(browse, live, memories, tmp_path):
     folder = tmp_path / "things"
     for number in range(40):
         (folder / f"name {number:02}").mkdir(parents=True)
@@ -110,7 +110,7 @@ def hold(route, held, after):
 
 
 @browser_only
-def test_files_that_are_no_pictures_are_named(browse, live, tmp_path):
+def test_files_that_are_not_pictures_are_listed(browse, live, tmp_path):
     page = browse(camera=False)
     page.goto(f"{live}/?token={TOKEN}")
     note = tmp_path / "note.txt"

@@ -91,7 +91,7 @@ def film(tmp_path_factory):
 
 
 @browser_only
-def test_before_the_camera_boxes_are_tracks_over_one_socket(browse, live, memories):
+def test_boxes_of_the_camera_are_tracks_over_one_socket(browse, live, memories):
     page = browse()
     sockets = []
     page.on("websocket", lambda socket: sockets.append(socket.url))
@@ -177,7 +177,7 @@ def test_boxes_are_tapped_and_dragged_with_a_finger(browse, live, memories, tmp_
 
 
 @browser_only
-def test_the_strangers_are_the_parts_that_were_unknown(browse, live, memories, tmp_path):
+def test_unknown_pictures_are_the_unknown_parts(browse, live, memories, tmp_path):
     file = tmp_path / "blue.png"
     Image.fromarray(scene(50, ("blue", 10, 20))).save(file)
     page = browse(camera=False, **PHONE)

@@ -1,4 +1,4 @@
-"""What goes wrong around a database has a name, loses nothing, and shows no password."""
+"""Failures of a database raise named errors, lose nothing, and show no password."""
 
 import contextlib
 import logging
@@ -103,7 +103,7 @@ def test_tls_is_verified_and_a_wrong_authority_is_named(own, place, caplog):
 
 
 def restart(server, most):
-    """Start a server anew whose files cannot grow beyond so many bytes; as on a full disk."""
+    """Restart a server whose files cannot grow beyond a number of bytes, like a full disk."""
     server.stop()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
@@ -113,7 +113,7 @@ def restart(server, most):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_server_without_room_is_named_and_nothing_is_half_done(own, place):
+def test_a_full_server_raises_a_named_error_and_changes_nothing(own, place):
     rng = np.random.default_rng(0)
     wide = rng.normal(size=(2600, 2048)).astype(np.float32)
     with Memory(place) as memory:
@@ -160,7 +160,7 @@ def test_positions_and_events_do_not_depend_on_clocks(own, place, monkeypatch):
         assert one.verify().problems == two.verify().problems == ()
 
 
-def test_a_table_that_somebody_else_locks_is_named_and_nothing_is_half_done(place, monkeypatch):
+def test_a_locked_table_raises_a_named_error_and_changes_nothing(place, monkeypatch):
     monkeypatch.setattr(database_module, "LOCK_SECONDS", 1)
     with Memory(place) as memory, connected(parse_address(place)) as other:
         memory.teach([1.0, 0.0], "cup")
@@ -175,7 +175,7 @@ def test_a_table_that_somebody_else_locks_is_named_and_nothing_is_half_done(plac
 
 
 class Line:
-    """A way to a server that can be cut, and mended."""
+    """A connection to a server that can be cut and restored."""
 
     def __init__(self, port):
         self._target = port
@@ -206,7 +206,7 @@ class Line:
                 end.shutdown(socket.SHUT_RDWR)
 
     def lose(self):
-        """Everything on it breaks, and nothing new comes through."""
+        """Break all connections and accept no new ones."""
         self.cut = True
         for pair in self._pairs:
             for end in pair:
@@ -218,7 +218,7 @@ class Line:
         self._listener.close()
 
 
-def test_a_lost_line_is_made_anew_and_nothing_is_taught_twice(own, place, caplog):
+def test_a_lost_connection_is_reopened_and_nothing_is_taught_twice(own, place, caplog):
     with contextlib.closing(Line(own.port)) as line:
         address = place.replace(f":{own.port}/", f":{line.port}/")
         with Memory(address) as memory, Memory(address, read_only=True) as replica:
@@ -249,7 +249,7 @@ def test_a_server_that_restarts_keeps_writers_and_replicas(own, place, caplog):
     assert own.password not in caplog.text
 
 
-def test_a_server_that_stays_away_is_named(own, place, monkeypatch):
+def test_an_unreachable_server_raises_a_named_error(own, place, monkeypatch):
     monkeypatch.setattr(inbox_module, "RETRY_SECONDS", 0.2)
     with Memory(place) as memory:
         memory.teach([1.0, 0.0], "cup")

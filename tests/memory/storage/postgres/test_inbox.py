@@ -42,7 +42,7 @@ def waiting_in_inbox(address):
         return db.execute("SELECT COUNT(*) FROM inbox").fetchone()[0]
 
 
-def test_writers_at_once_lose_nothing_and_double_nothing(address):
+def test_concurrent_writers_lose_and_duplicate_nothing(address):
     """Each of six writers teaches one by one and in batches; replicas and a folder agree."""
     Memory(address).close()
 
@@ -65,7 +65,7 @@ def test_writers_at_once_lose_nothing_and_double_nothing(address):
     assert waiting_in_inbox(address) == 0
 
 
-def test_what_waits_in_the_inbox_is_ordered_by_the_next_writer(address, monkeypatch):
+def test_waiting_teachings_are_ordered_by_the_next_writer(address, monkeypatch):
     """A writer is killed after its teachings were committed and before they have positions."""
     X = vectors(0, 8)
     with Memory(address) as memory, Memory(address) as second:
@@ -88,7 +88,7 @@ def test_what_waits_in_the_inbox_is_ordered_by_the_next_writer(address, monkeypa
         assert second.verify().problems == ()
 
 
-def test_what_is_wrong_with_a_request_is_told_to_its_writer_alone(address):
+def test_errors_of_a_request_are_raised_only_in_its_writer(address):
     X = vectors(0, 8)
     with Memory(address) as memory, Memory(address) as second:
         memory.teach(X[0], "a")
@@ -156,7 +156,7 @@ def test_work_under_a_key_is_done_once(address):
             inbox.once("key", b"another", work)
 
 
-def test_memories_of_one_database_know_nothing_of_each_other(server):
+def test_memories_of_one_database_are_independent(server):
     with Memory(server.url(), name="one") as one, Memory(f"{server.url()}#two") as two:
         one.teach([1.0, 0.0], "cup")
         two.teach([1.0, 0.0, 0.0], "pen")
@@ -188,7 +188,7 @@ def test_the_password_is_never_shown(server, caplog):
     assert server.password not in caplog.text
 
 
-def test_a_replica_ahead_of_a_restored_journal_notices_and_rebuilds(address, tmp_path, caplog):
+def test_a_replica_ahead_of_a_restored_journal_rebuilds(address, tmp_path, caplog):
     """As after a failover to a standby without the last commits: the log is shorter, then other."""
     from everlearn.memory.storage.backup import restore
 
@@ -206,7 +206,7 @@ def test_a_replica_ahead_of_a_restored_journal_notices_and_rebuilds(address, tmp
         assert "another journal" in caplog.text
 
 
-def test_connections_that_break_are_made_anew(address):
+def test_broken_connections_are_reopened(address):
     X = vectors(0, 6)
     with Memory(address) as memory, Memory(address, read_only=True) as replica:
         memory.teach(X[0], "a")
@@ -221,7 +221,7 @@ def test_connections_that_break_are_made_anew(address):
         assert set(replica.names()) == {"a", "b"}
 
 
-def test_a_user_without_rights_is_told_what_to_do(server, address):
+def test_the_error_for_missing_rights_says_what_to_do(server, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
     with psycopg.connect(server.url(), autocommit=True) as admin:

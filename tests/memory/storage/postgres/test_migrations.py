@@ -1,4 +1,4 @@
-"""Tables of an older version are brought up to date, with everything in them."""
+"""Tables of an older version are migrated with their contents."""
 
 import contextlib
 
@@ -16,14 +16,14 @@ from tests.memory.storage.postgres.test_rights import as_role
 
 
 def before_events(address):
-    """Make of a Memory what it was before there were events."""
+    """Turn a Memory into one from before there were events."""
     with connected(parse_address(address)) as db:
         db.execute("DROP TABLE events, cursors")
         for column in ("shared", "last_event", "dropped_event"):
             db.execute(f"ALTER TABLE state DROP COLUMN {column}".encode())
 
 
-def test_a_memory_from_before_events_gets_them_and_its_roles_their_rights(server, address):
+def test_a_memory_without_events_gets_their_tables_and_rights(server, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
         before = memory.verify()
@@ -42,7 +42,7 @@ def test_a_memory_from_before_events_gets_them_and_its_roles_their_rights(server
         assert [event.facts["name"] for event in log.after(0, 10)] == ["pen"]
 
 
-def test_a_journal_of_the_format_before_gets_its_new_tables_and_roles_their_rights(server, address):
+def test_a_journal_of_the_previous_format_gets_new_tables_and_rights(server, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
     grant(parse_address(address), "late_writer", "writer")
@@ -63,7 +63,7 @@ def test_a_journal_of_the_format_before_gets_its_new_tables_and_roles_their_righ
         assert memory.verify().problems == ()
 
 
-def test_tables_of_a_later_version_are_left_alone(address):
+def test_tables_of_a_later_version_are_not_changed(address):
     Memory(address).close()
     with connected(parse_address(address)) as db:
         db.execute("UPDATE state SET shared = 99")

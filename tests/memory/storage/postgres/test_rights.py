@@ -48,7 +48,7 @@ def test_commands_take_an_address(address, tmp_path):
     assert "postgresql://" in run(address, "info").output
 
 
-def test_an_asker_may_only_ask(server, address):
+def test_the_ask_role_may_only_ask(server, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
     assert grant(parse_address(address), "an_asker", "asker")
@@ -60,7 +60,7 @@ def test_an_asker_may_only_ask(server, address):
         memory.teach([0.0, 1.0], "pen")
 
 
-def test_a_teacher_leaves_teachings_for_somebody_who_may_order_them(server, address, monkeypatch):
+def test_teachings_of_the_teach_role_wait_for_another_role(server, address, monkeypatch):
     with Memory(address) as owner:
         owner.teach([1.0, 0.0], "cup")
         assert "teacher" in run(address, "postgres", "grant", "a_teacher", "--as", "teacher").output
@@ -83,7 +83,7 @@ def test_a_teacher_leaves_teachings_for_somebody_who_may_order_them(server, addr
         assert owner.names()["later"].count == 1
 
 
-def test_a_writer_may_do_everything_but_make_tables(server, address):
+def test_the_write_role_may_do_everything_but_create_tables(server, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
     grant(parse_address(address), "a_writer", "writer")
@@ -146,7 +146,7 @@ def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(server
     assert "complete" in checked.output
 
 
-def test_a_long_transaction_of_somebody_else_keeps_an_erase_pending(server, address, monkeypatch):
+def test_a_long_transaction_of_another_client_keeps_an_erase_pending(server, address, monkeypatch):
     monkeypatch.setattr(traces, "WAIT_SECONDS", 0.2)
     parsed = parse_address(address)
     with Memory(address) as memory:
@@ -165,7 +165,7 @@ def test_a_long_transaction_of_somebody_else_keeps_an_erase_pending(server, addr
         assert not memory.info()["erase_pending"]
 
 
-def test_a_slot_that_keeps_the_log_keeps_a_receipt_pending(server, address, tmp_path):
+def test_a_replication_slot_keeps_a_receipt_pending(server, address, tmp_path):
     """A standby that is disconnected: its replication slot holds the write-ahead log of before."""
     with psycopg.connect(server.url(), autocommit=True) as admin:
         admin.execute("SELECT pg_create_physical_replication_slot('held', true)")

@@ -1,4 +1,4 @@
-"""Two services over one Memory in a database: each is a replica of the other."""
+"""Two services over one Memory in a database are replicas of each other."""
 
 import contextlib
 
@@ -34,7 +34,7 @@ def teach(client, vector, name, **more):
     return client.post("/v1/teach", json=body, headers=headers)
 
 
-def test_what_one_replica_is_taught_the_other_knows_after_its_position(replicas):
+def test_a_replica_knows_what_another_was_taught_up_to_its_position(replicas):
     one, other = replicas
     teach(one, [1.0, 0.0, 0.0], "cup")
     done = teach(one, [0.0, 1.0, 0.0], "pen")
@@ -43,7 +43,7 @@ def test_what_one_replica_is_taught_the_other_knows_after_its_position(replicas)
     assert answer["answers"][0]["name"] == "pen"
 
 
-def test_a_request_that_is_sent_again_to_another_replica_is_done_once(replicas):
+def test_a_request_repeated_at_another_replica_is_done_once(replicas):
     one, other = replicas
     sent = {"key": "the-same-key", "again": True}
     assert teach(one, [1.0, 0.0, 0.0], "cup", **sent).json() == {"new": True}
@@ -61,7 +61,7 @@ def test_a_request_that_is_sent_again_to_another_replica_is_done_once(replicas):
     assert renames[0].json() == renames[1].json()
 
 
-def test_a_replica_tells_whether_it_is_ready_and_how_far_behind(replicas, address):
+def test_a_replica_reports_readiness_and_lag(replicas, address):
     one, _ = replicas
     teach(one, [1.0, 0.0, 0.0], "cup")
     assert one.get("/readyz").json() == {"status": "ready"}

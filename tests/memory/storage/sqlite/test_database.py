@@ -1,4 +1,4 @@
-"""Disks that are full, folders that are read-only, files that are damaged, writers that are two."""
+"""Full disks, read-only folders, damaged files, and concurrent writers."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def snapshots(folder):
     return {path: int(path.name.split("-")[1]) for path in folder.glob("snapshot-*")}
 
 
-def test_opening_from_a_snapshot_equals_folding_the_journal(taught):
+def test_opening_from_a_snapshot_equals_replaying_the_journal(taught):
     folder, X, _ = taught
     assert list(snapshots(folder).values()) == [WINDOW]
     with Memory(folder) as memory:
@@ -74,7 +74,7 @@ def test_snapshots_are_made_while_teaching_and_old_ones_removed(tmp_path, cluste
 
 
 @pytest.mark.parametrize("how", ["half", "empty", "flipped", "gone"])
-def test_a_damaged_snapshot_is_passed_over(taught, how, caplog):
+def test_a_damaged_snapshot_is_skipped(taught, how, caplog):
     folder, X, _ = taught
     with Memory(folder, read_only=True) as memory:
         before = state_of(memory)
@@ -101,7 +101,7 @@ def test_temporary_files_of_a_dead_writer_are_removed(taught):
         assert not list(folder.glob(".snapshot-*"))
 
 
-def test_a_full_disk_is_named_and_loses_nothing(taught):
+def test_a_full_disk_raises_a_named_error_and_loses_nothing(taught):
     folder, X, names = taught
     with Memory(folder) as memory:
         db = memory._opened.journal.db
@@ -152,7 +152,7 @@ def test_a_write_that_the_system_refuses_loses_nothing(tmp_path):
         assert memory.names()["noise"].count == acknowledged
 
 
-def test_no_room_for_a_snapshot_is_no_error(taught, monkeypatch, caplog):
+def test_a_full_disk_for_a_snapshot_is_no_error(taught, monkeypatch, caplog):
     folder, X, _ = taught
 
     def refuse(*_):
@@ -182,7 +182,7 @@ def as_nobody(action):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_read_only_folder_can_be_asked_and_says_why_it_cannot_be_taught(taught):
+def test_a_read_only_folder_can_be_asked_and_refuses_teaching_with_the_reason(taught):
     folder, X, names = taught
     place = Path(tempfile.mkdtemp())
     try:
@@ -220,7 +220,7 @@ def test_a_read_only_folder_can_be_asked_and_says_why_it_cannot_be_taught(taught
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_what_is_only_in_the_log_of_a_killed_writer_is_read_without_writing(taught):
+def test_the_log_of_a_killed_writer_is_read_from_a_read_only_folder(taught):
     """A folder that may not be written, with a write-ahead log and without its shared memory."""
     folder, _, _ = taught
     place = Path(tempfile.mkdtemp())
@@ -249,7 +249,7 @@ def test_what_is_only_in_the_log_of_a_killed_writer_is_read_without_writing(taug
 
 
 class Unflushed:
-    """A connection whose commits arrive, and whose disk then reports that it could not flush."""
+    """A connection whose commits succeed, after which the disk reports a failed flush."""
 
     def __init__(self, db):
         self._db = db
@@ -266,7 +266,7 @@ class Unflushed:
         return done
 
 
-def test_a_flush_that_fails_after_the_commit_does_not_say_that_nothing_was_kept(taught):
+def test_a_failed_flush_after_the_commit_does_not_claim_a_rollback(taught):
     folder, X, _ = taught
     memory = Memory(folder)
     db = memory._opened.journal.db
@@ -281,7 +281,7 @@ def test_a_flush_that_fails_after_the_commit_does_not_say_that_nothing_was_kept(
         assert memory.verify().ok
 
 
-def test_a_journal_of_a_later_version_is_left_alone(taught):
+def test_a_journal_of_a_later_version_is_not_changed(taught):
     folder, _, _ = taught
     with sqlite3.connect(folder / "journal.sqlite") as db:
         db.execute("PRAGMA user_version = 99")
@@ -293,7 +293,7 @@ def test_a_journal_of_a_later_version_is_left_alone(taught):
     assert (folder / "journal.sqlite").read_bytes() == before
 
 
-def test_another_program_s_database_is_left_alone(tmp_path):
+def test_a_database_of_another_program_is_not_changed(tmp_path):
     with sqlite3.connect(tmp_path / "journal.sqlite") as db:
         db.execute("CREATE TABLE mine (x)")
     db.close()
@@ -304,7 +304,7 @@ def test_another_program_s_database_is_left_alone(tmp_path):
     db.close()
 
 
-def test_a_damaged_journal_is_named(taught):
+def test_a_damaged_journal_raises_a_named_error(taught):
     folder, _, _ = taught
     path = folder / "journal.sqlite"
     data = bytearray(path.read_bytes())
@@ -319,7 +319,7 @@ def test_a_folder_without_a_learner_cannot_be_asked(tmp_path):
         Memory(tmp_path / "nothing", read_only=True)
 
 
-def test_the_second_writer_is_told_and_the_first_goes_on(tmp_path):
+def test_a_second_writer_is_refused_and_the_first_continues(tmp_path):
     with Memory(tmp_path) as first:
         with pytest.raises(MemoryBusy, match="read-only"):
             Memory(tmp_path)
@@ -375,7 +375,7 @@ def test_an_interrupted_batch_keeps_what_was_acknowledged(tmp_path, clusters):
         assert memory.info()["teachings"] == len(told)
 
 
-def test_a_model_interrupted_while_it_follows_is_not_used_again(taught, monkeypatch):
+def test_a_model_interrupted_during_an_update_is_discarded(taught, monkeypatch):
     folder, X, names = taught
     with Memory(folder) as memory:
         memory.teach(X[0], "before", also=True)
@@ -393,7 +393,7 @@ def test_a_model_interrupted_while_it_follows_is_not_used_again(taught, monkeypa
         assert same_bits(state_of(memory), fold_anew(memory))
 
 
-def test_a_closed_learner_says_so(tmp_path):
+def test_a_closed_memory_raises_a_named_error(tmp_path):
     memory = Memory(tmp_path)
     memory.close()
     memory.close()
@@ -407,7 +407,7 @@ def test_a_closed_learner_says_so(tmp_path):
             action()
 
 
-def test_switching_the_classifier_is_all_or_nothing(taught, monkeypatch):
+def test_switching_the_classifier_is_atomic(taught, monkeypatch):
     folder, X, names = taught
     with Memory(folder) as memory:
 
@@ -430,7 +430,7 @@ def without_row(folder, table, teaching):
     db.close()
 
 
-def test_a_thumbnail_that_got_lost_is_no_picture_that_never_was(tmp_path, clusters):
+def test_a_lost_thumbnail_is_detected(tmp_path, clusters):
     X, _ = clusters(each=2)
     example = Example(X[0].astype(np.float32), "a.png", bytes(32), b"not looked at")
     with Memory(tmp_path / "memory") as memory:
@@ -447,7 +447,7 @@ def test_a_thumbnail_that_got_lost_is_no_picture_that_never_was(tmp_path, cluste
         assert not memory.verify().ok
 
 
-def test_a_vector_that_got_lost_is_noticed_where_it_is_read(taught):
+def test_a_lost_vector_is_detected_when_it_is_read(taught):
     folder, _, _ = taught
     without_row(folder, "vectors", 7)
     for file in folder.glob("prepared-*"):
@@ -456,7 +456,7 @@ def test_a_vector_that_got_lost_is_noticed_where_it_is_read(taught):
         memory.report()
 
 
-def test_an_entry_of_the_log_before_a_snapshot_is_noticed_too(taught):
+def test_damage_in_the_log_before_a_snapshot_is_detected(taught):
     folder, _, _ = taught
     with sqlite3.connect(folder / "journal.sqlite") as db:
         db.execute("UPDATE log SET operation = 2 WHERE position = 3")
