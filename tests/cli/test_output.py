@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -208,3 +209,19 @@ def test_every_printed_line_goes_through_one_function():
         and re.search(r"click\.(echo|secho)\(|\bprint\(", path.read_text())
     ]
     assert raw == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [((), "text\ncolumn\ncell\n"), (("--json",), "7\n")]
+)
+def test_a_result_is_printed_as_text_or_as_json_and_notices_always(words, expected):
+    @click.command()
+    @output.as_json
+    def command():
+        output.print_result(7)
+        output.say("text")
+        output.print_table(["column"], [["cell"]])
+        output.notify("notice")
+
+    done = CliRunner().invoke(command, words)
+    assert (done.stdout, done.stderr) == (expected, "notice\n")

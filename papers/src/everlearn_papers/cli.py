@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from everlearn.cli.output import PLAIN_SECONDS, as_json, print_json, print_table, say
+from everlearn.cli.output import PLAIN_SECONDS, as_json, notify, print_result, print_table, say
 from everlearn.errors import EverlearnError, MissingData
 from everlearn_papers.data.catalogue import PACKS, SOURCES, get
 from everlearn_papers.data.catalogue import find as find_data
@@ -55,7 +55,6 @@ def reproduce(
     seeds: int | None,
     jobs: int,
     out: Path | None,
-    as_json: bool,
 ) -> None:
     """Re-run a paper (or all); put its numbers beside the published.
 
@@ -68,10 +67,8 @@ def reproduce(
     if name != ALL:
         with _shown(name) as tell:
             report = run_paper(name, only=only, out=out, progress=tell, **how)
-        if as_json:
-            print_json(_paths(report))
-        else:
-            say(f"report: {report}")
+        print_result(_paths(report))
+        say(f"report: {report}")
         return
     if only:
         raise click.UsageError("--only is a part of one paper; name the paper instead of all")
@@ -79,10 +76,8 @@ def reproduce(
     for paper in PAPERS:
         folder = None if out is None else out / paper
         outcomes[paper] = _one_of_all(paper, out=folder, **how)
-        if not as_json:
-            _print_outcome(paper, outcomes[paper])
-    if as_json:
-        print_json(outcomes)
+        _print_outcome(paper, outcomes[paper])
+    print_result(outcomes)
     if any("error" in outcome for outcome in outcomes.values()):
         sys.exit(1)
 
@@ -91,7 +86,7 @@ def reproduce(
 @click.argument("action", type=click.Choice(["list", "get"]))
 @click.argument("name", type=click.Choice(list(SOURCES)), required=False)
 @as_json
-def data(action: str, name: str | None, as_json: bool) -> None:
+def data(action: str, name: str | None) -> None:
     """List the papers' data sets, or get one: fetched and verified."""
     if action == "get":
         if name is None:
@@ -100,10 +95,8 @@ def data(action: str, name: str | None, as_json: bool) -> None:
             places = {name: str(get(name, progress=tell))}
     else:
         places = {known: _where(known) for known in (*SOURCES, *PACKS)}
-    if as_json:
-        print_json(places)
-    else:
-        print_table(["data set", "where"], [list(row) for row in places.items()])
+    print_result(places)
+    print_table(["data set", "where"], [list(row) for row in places.items()])
 
 
 def _one_of_all(name: str, **how: Any) -> dict[str, Any]:
@@ -126,7 +119,7 @@ def _paths(report: Path) -> dict[str, Any]:
 def _report_skipped_parts(papers: list[str]) -> None:
     named = [f"{paper} {part}" for paper in papers for part in long_parts(paper)]
     if named:
-        say(f"{SKIPPED}: {', '.join(named)}; --long makes them", err=True)
+        notify(f"{SKIPPED}: {', '.join(named)}; --long makes them")
 
 
 def _print_outcome(paper: str, outcome: dict[str, Any]) -> None:
@@ -174,7 +167,7 @@ def _plain(paper: str) -> Callable[[Progress], None]:
             return
         said, part = moment, now.part
         count = f": {now.done} of {now.known} experiments" if now.known else ""
-        say(_title(paper, now) + count, err=True)
+        notify(_title(paper, now) + count)
 
     return tell
 
@@ -213,7 +206,7 @@ def _plain_fetching() -> Callable[[str, int, int | None], None]:
         if time.monotonic() - said >= PLAIN_SECONDS:
             said = time.monotonic()
             whole = f" of {total / 1e6:.0f}" if total else ""
-            say(f"{file}: {done / 1e6:.0f}{whole} MB", err=True)
+            notify(f"{file}: {done / 1e6:.0f}{whole} MB")
 
     return tell
 

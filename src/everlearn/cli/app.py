@@ -11,7 +11,7 @@ import click
 
 from everlearn import __version__
 from everlearn.cli.context import Place
-from everlearn.cli.output import ends_well, print_json, say
+from everlearn.cli.output import ends_well, notify, print_json
 from everlearn.errors import EverlearnError, MissingPackage
 from everlearn.memory.storage.postgres.address import PostgresAddress
 
@@ -80,7 +80,7 @@ class App(click.Group):
             try:
                 return super().invoke(ctx)
             except EverlearnError as error:
-                say(f"everlearn: {error}", err=True)
+                notify(f"everlearn: {error}")
                 if as_json:
                     print_json({"error": str(error), "kind": type(error).__name__})
                 sys.exit(1)
@@ -89,7 +89,7 @@ class App(click.Group):
                     print_json({"error": error.format_message(), "kind": "WrongUsage"})
                 raise
             except KeyboardInterrupt as stopped:
-                say(str(stopped) or "Stopped. Everything that was taught is saved.", err=True)
+                notify(str(stopped) or "Stopped. Everything that was taught is saved.")
                 sys.exit(130)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -154,7 +154,7 @@ def _words(ctx: click.Context) -> list[str]:
     envvar="EVERLEARN_NETWORK",
     show_envvar=True,
     metavar="WORD|FILE",
-    help="Network to look with.",
+    help="Network that embeds images.",
 )
 @click.version_option(__version__, "-V", "--version")
 @click.pass_context

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from everlearn.cli.context import BOX, POSITIVE, image_limits, network, opened, with_image_limits
-from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
+from everlearn.cli.output import as_json, notify, print_result, print_table, progress, say, when
 from everlearn.errors import EverlearnError
 from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, image_files, survey
@@ -73,7 +73,6 @@ def ask(
     remember: bool,
     where: bool,
     box: tuple[float, ...] | str | None,
-    as_json: bool,
 ) -> None:
     """Name what is on these images, on those in a folder, or on the frames of a video."""
     given = list(image_files(files, videos=every is not None))
@@ -94,19 +93,17 @@ def ask(
             results = [_where(memory, file, top, remember) for file in asked]
         else:
             results = list(memory.ask_many(regions, top=top, remember=remember))
-    if as_json:
-        print_json([_described(file, found) for file, found in zip(shown, results, strict=True)])
-    else:
-        rows = [
-            [str(file), _verdict(found), _alternatives(found)]
-            for file, found in zip(shown, results, strict=True)
-        ]
-        print_table(["file", "answer", "also possible"], rows)
+    print_result([_described(file, found) for file, found in zip(shown, results, strict=True)])
+    rows = [
+        [str(file), _verdict(found), _alternatives(found)]
+        for file, found in zip(shown, results, strict=True)
+    ]
+    print_table(["file", "answer", "also possible"], rows)
     if table is not None:
         _write_csv(table, shown, results)
     if sort_into is not None:
         copied = sorted_into(sort_into, zip(shown, results, strict=True))
-        say(f"copied {counted(copied, 'file')} into {sort_into}", err=True)
+        notify(f"copied {counted(copied, 'file')} into {sort_into}")
     if any(isinstance(found, Exception) for found in results):
         sys.exit(1)
 
@@ -150,28 +147,24 @@ def _where(memory: Any, file: Path, top: int, remember: bool) -> Answers | Excep
 @click.command()
 @as_json
 @click.pass_context
-def names(ctx: click.Context, as_json: bool) -> None:
+def names(ctx: click.Context) -> None:
     """List the names that were taught."""
     known = opened(ctx, read_only=True).names()
-    if as_json:
-        print_json({name: vars(record) for name, record in known.items()})
-    else:
-        print_table(
-            ["name", "teachings", "last taught"],
-            [[name, str(r.count), when(r.last_taught)] for name, r in known.items()],
-        )
+    print_result({name: vars(record) for name, record in known.items()})
+    print_table(
+        ["name", "teachings", "last taught"],
+        [[name, str(r.count), when(r.last_taught)] for name, r in known.items()],
+    )
 
 
 @click.command()
 @as_json
 @click.pass_context
-def info(ctx: click.Context, as_json: bool) -> None:
+def info(ctx: click.Context) -> None:
     """Describe the Memory: size, classifier, embedder."""
     facts = opened(ctx, read_only=True).info()
-    if as_json:
-        print_json(facts)
-    else:
-        print_table(["what", "value"], [[key, str(value)] for key, value in facts.items()])
+    print_result(facts)
+    print_table(["what", "value"], [[key, str(value)] for key, value in facts.items()])
 
 
 @click.command()
@@ -182,21 +175,19 @@ def info(ctx: click.Context, as_json: bool) -> None:
 @with_image_limits
 @as_json
 @click.pass_context
-def evaluate(ctx: click.Context, folder: Path, plot: Path | None, as_json: bool) -> None:
+def evaluate(ctx: click.Context, folder: Path, plot: Path | None) -> None:
     """Ask about the images in class folders and count right answers."""
     found = survey([folder])
     with progress("asking", len(found.files)) as step:
         result = evaluate_files(opened(ctx, read_only=True), found.files, progress=step)
     not_drawn = None if plot is None else _drawn(result, plot)
-    if as_json:
-        print_json(_evaluation(result) | ({"plot_error": not_drawn} if not_drawn else {}))
-    else:
-        _say_evaluation(result)
-        for reason, left in found.left_out.items():
-            if reason not in ORDINARY:
-                say(f"not asked: {len(left)} {reason}", err=True)
+    print_result(_evaluation(result) | ({"plot_error": not_drawn} if not_drawn else {}))
+    _say_evaluation(result)
+    for reason, left in found.left_out.items():
+        if reason not in ORDINARY:
+            say(f"not asked: {len(left)} {reason}", err=True)
     if not_drawn:
-        say(f"everlearn: {not_drawn}", err=True)
+        notify(f"everlearn: {not_drawn}")
         sys.exit(1)
 
 
@@ -266,25 +257,19 @@ def _some(files: tuple[str, ...]) -> str:
 )
 @as_json
 @click.pass_context
-def export(
-    ctx: click.Context, file: Path, with_embedder: bool, boxes: str | None, as_json: bool
-) -> None:
+def export(ctx: click.Context, file: Path, with_embedder: bool, boxes: str | None) -> None:
     """Write the classifier to one ONNX file, or the teachings as annotations."""
     memory = opened(ctx, read_only=True)
     if boxes is not None:
         found = annotations_of(memory)
         write_annotations(file, boxes, found)
-        if as_json:
-            print_json({"file": str(file), "images": len(found)})
-        else:
-            say(f"wrote {file}: {sum(len(p.things) for p in found)} boxes in {len(found)} images")
+        print_result({"file": str(file), "images": len(found)})
+        say(f"wrote {file}: {sum(len(p.things) for p in found)} boxes in {len(found)} images")
         return
     memory.export(file, with_embedder=with_embedder)
-    if as_json:
-        print_json({"file": str(file), "names": list(memory.names())})
-    else:
-        taken = "pixels" if with_embedder else "features"
-        say(f"wrote {file}: {taken} in, probabilities of {len(memory.names())} names out")
+    print_result({"file": str(file), "names": list(memory.names())})
+    taken = "pixels" if with_embedder else "features"
+    say(f"wrote {file}: {taken} in, probabilities of {len(memory.names())} names out")
 
 
 def _described(file: Path, found: Answers | Exception) -> dict[str, Any]:

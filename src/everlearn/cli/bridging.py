@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_json, say
+from everlearn.cli.output import as_json, print_result, say
 from everlearn.errors import InvalidParameter
 
 service_option = click.option(
@@ -65,7 +65,6 @@ def label_studio(
     secret: str | None,
     image_hosts: tuple[str, ...],
     service: str | None,
-    as_json: bool,
 ) -> None:
     """Suggest names in Label Studio and learn from every annotation."""
     from everlearn.service.bridges.label_studio import LabelStudio, make_server
@@ -79,10 +78,8 @@ def label_studio(
         _memory(ctx, service), address=address, api_key=key, image_hosts=image_hosts
     )
     server = make_server(bridge, secret or secrets.token_hex(16), host=host, port=port)
-    if as_json:
-        print_json({"address": server.address})
-    else:
-        say(f"In Label Studio, Settings > Model > Connect Model: {server.address}")
+    print_result({"address": server.address})
+    say(f"In Label Studio, Settings > Model > Connect Model: {server.address}")
     with server:
         server.serve_forever()
 
@@ -99,16 +96,14 @@ def label_studio(
     default="localhost",
     show_default=True,
     metavar="HOST[:PORT]",
-    help="The MQTT broker that Frigate uses; EVERLEARN_MQTT_USER and EVERLEARN_MQTT_PASSWORD "
-    "let the bridge in.",
+    help="The MQTT broker that Frigate uses; credentials in EVERLEARN_MQTT_USER and "
+    "EVERLEARN_MQTT_PASSWORD.",
 )
 @click.option("--prefix", default="frigate", show_default=True, help="Frigate's topic_prefix.")
 @service_option
 @as_json
 @click.pass_context
-def frigate(
-    ctx: click.Context, address: str, mqtt: str, prefix: str, service: str | None, as_json: bool
-) -> None:
+def frigate(ctx: click.Context, address: str, mqtt: str, prefix: str, service: str | None) -> None:
     """Name the objects that Frigate tracks, and learn from corrections."""
     from everlearn.service.bridges.frigate import Frigate
     from everlearn.service.mqtt import parse_broker
@@ -125,8 +120,6 @@ def frigate(
         token=os.environ.get("EVERLEARN_FRIGATE_TOKEN"),
     )
     ctx.call_on_close(bridge.close)
-    if as_json:
-        print_json({"frigate": address, "mqtt": f"{host}:{port}"})
-    else:
-        say(f"naming what Frigate at {address} tracks; Ctrl-C stops")
+    print_result({"frigate": address, "mqtt": f"{host}:{port}"})
+    say(f"naming what Frigate at {address} tracks; Ctrl-C stops")
     threading.Event().wait()

@@ -3,7 +3,7 @@
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.cli.output import as_json, print_result, print_table, progress, say
 from everlearn.memory.model.classifiers import FOLDS, WORDS, word_of
 
 CLASSIFIER = click.Choice(list(WORDS))
@@ -29,7 +29,7 @@ class Share(click.FloatRange):
 )
 @as_json
 @click.pass_context
-def init(ctx: click.Context, word: str | None, accept: float | None, as_json: bool) -> None:
+def init(ctx: click.Context, word: str | None, accept: float | None) -> None:
     """Create a Memory that uses a certain network."""
     if word is not None:
         ctx.meta["network"] = word
@@ -37,9 +37,7 @@ def init(ctx: click.Context, word: str | None, accept: float | None, as_json: bo
     if accept is not None:
         memory.set_accept(accept)
     name = memory.set_network()
-    if as_json:
-        print_json({"path": str(memory.path), "embedder": name, "accept": memory.accept})
-        return
+    print_result({"path": str(memory.path), "embedder": name, "accept": memory.accept})
     say(f"{memory.path} uses {name} and accepts at least {memory.accept:.0%} of familiar things")
 
 
@@ -47,7 +45,7 @@ def init(ctx: click.Context, word: str | None, accept: float | None, as_json: bo
 @click.argument("accept", type=Share(), required=False)
 @as_json
 @click.pass_context
-def strictness(ctx: click.Context, accept: float | None, as_json: bool) -> None:
+def strictness(ctx: click.Context, accept: float | None) -> None:
     """Show or set how readily a picture is called unknown.
 
     ACCEPT is the share of pictures of familiar things that are recognised as familiar, at least:
@@ -56,9 +54,7 @@ def strictness(ctx: click.Context, accept: float | None, as_json: bool) -> None:
     memory = opened(ctx, read_only=accept is None)
     if accept is not None:
         memory.set_accept(accept)
-    if as_json:
-        print_json({"accept": memory.accept})
-        return
+    print_result({"accept": memory.accept})
     say(f"at least {memory.accept:.1%} of new pictures of taught things are not called unknown")
 
 
@@ -66,30 +62,26 @@ def strictness(ctx: click.Context, accept: float | None, as_json: bool) -> None:
 @click.argument("classifier", type=CLASSIFIER)
 @as_json
 @click.pass_context
-def use(ctx: click.Context, classifier: str, as_json: bool) -> None:
+def use(ctx: click.Context, classifier: str) -> None:
     """Switch to another classifier: ridge (the default), lda, mean, auto."""
     memory = opened(ctx)
     memory.use(classifier=classifier)
     facts = memory.info()
-    if as_json:
-        print_json({key: facts[key] for key in ("classifier", "teachings")})
-    else:
-        say(f"now using {classifier}, trained on all {facts['teachings']} teachings")
+    print_result({key: facts[key] for key in ("classifier", "teachings")})
+    say(f"now using {classifier}, trained on all {facts['teachings']} teachings")
 
 
 @click.command("compare-classifiers")
 @click.argument("classifiers", nargs=-1, type=CLASSIFIER)
 @as_json
 @click.pass_context
-def compare_classifiers(ctx: click.Context, classifiers: tuple[str, ...], as_json: bool) -> None:
+def compare_classifiers(ctx: click.Context, classifiers: tuple[str, ...]) -> None:
     """Compare classifiers on the taught pictures; changes nothing."""
     words = classifiers or tuple(WORDS)
     memory = opened(ctx, read_only=True)
     with progress("holding out", FOLDS * len(words)) as step:
         found = memory.compare_classifiers(words, progress=step)
-    if as_json:
-        print_json([vars(standing) for standing in found])
-        return
+    print_result([vars(standing) for standing in found])
     now = word_of(memory.classifier)
     rows = [
         [

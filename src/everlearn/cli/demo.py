@@ -52,7 +52,7 @@ def _tell(
     say(f"taught {summary.taught} pictures of handwritten digits, {TAUGHT_EACH} of each")
     result = evaluate(memory, labelled_files([place / "asked"]))
     say(f"asked {result.n_known} others: {result.accuracy:.1%} right")
-    say("  (the network that looks at them was trained on photographs, never on digits)")
+    say("  (the network was trained on photographs, never on digits)")
     say(f"a photograph of a temple, never taught: {_spoken(memory.ask(temple))}")
     for crop in flowers[:-1]:
         memory.teach(crop, "flower")

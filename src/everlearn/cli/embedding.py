@@ -3,12 +3,13 @@
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.cli.output import as_json, print_result, print_table, progress, say, wants_json
 from everlearn.errors import PicturesMissing
 from everlearn.images.by_name import embedder_called, embedder_for
 from everlearn.memory.edits.reembed import Reembedding
@@ -51,7 +52,7 @@ def _plain(numbers: Numbers | None) -> float | Numbers | None:
 @click.option(
     "--regions",
     type=click.Choice(MODES),
-    help="From now on look at whole images, at their main thing, or at all things.",
+    help="From now on embed whole images, their main thing, or all things.",
 )
 @click.option(
     "-y", "--yes", is_flag=True, help="Continue without pictures that can no longer be read."
@@ -66,7 +67,6 @@ def reembed(
     scale: Numbers | None,
     regions: str | None,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Change to another network, or to other parts of the pictures.
 
@@ -87,14 +87,12 @@ def reembed(
     try:
         done = changed(drop=yes)
     except PicturesMissing as missing:
-        if as_json or not sys.stdin.isatty():
+        if wants_json() or not sys.stdin.isatty():
             raise
         say(f"{missing}", err=True)
         click.confirm(f"go on without these {missing.count} teachings?", abort=True, err=True)
         done = changed(drop=True)
-    if as_json:
-        print_json(vars(done))
-        return
+    print_result(vars(done))
     for number, source in done.left_out:
         say(f"can no longer be read, does not count: {number} {source}", err=True)
     say(
@@ -110,12 +108,10 @@ def reembed(
 @click.argument("new", type=click.Path(exists=True))
 @as_json
 @click.pass_context
-def relocate(ctx: click.Context, old: str, new: str, as_json: bool) -> None:
+def relocate(ctx: click.Context, old: str, new: str) -> None:
     """Update the paths of pictures that were moved from OLD to NEW."""
     done = opened(ctx).relocate(old, new)
-    if as_json:
-        print_json(vars(done))
-        return
+    print_result(vars(done))
     for source in done.missing:
         say(f"not found in {new}: {source}", err=True)
     say(f"{done.moved} teachings have their new path, {len(done.missing)} keep the old one")
@@ -132,7 +128,6 @@ def compare_networks(
     size: int | None,
     mean: Numbers | None,
     scale: Numbers | None,
-    as_json: bool,
 ) -> None:
     """Compare networks on the taught pictures: accuracy and cost.
 
@@ -146,9 +141,7 @@ def compare_networks(
     words = {embedder.name: word for embedder, word in zip(embedders, models, strict=True)}
     with progress("embedding", memory.info()["teachings"]) as step:
         found = memory.compare_networks(embedders, progress=lambda *_: step())
-    if as_json:
-        print_json([{**vars(c), "network": words[c.embedder], "cost": vars(c.cost)} for c in found])
-        return
+    print_result([asdict(c) | {"network": words[c.embedder]} for c in found])
     rows = []
     for c in found:
         about = [words[c.embedder], f"{c.accuracy:.1%}", str(c.teachings), str(c.left_out)]

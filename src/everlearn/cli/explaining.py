@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from everlearn.cli.context import confirmed_name, new_name, opened
-from everlearn.cli.output import as_json, print_json, print_table, progress, say, when
+from everlearn.cli.output import as_json, notify, print_result, print_table, progress, say, when
 from everlearn.errors import EverlearnError
 from everlearn.memory.words import counted
 
@@ -21,23 +21,21 @@ MOST = 10
 @click.option("--top", default=5, show_default=True, help="How many teachings to list.")
 @as_json
 @click.pass_context
-def why(ctx: click.Context, file: Path, name: str | None, top: int, as_json: bool) -> None:
+def why(ctx: click.Context, file: Path, name: str | None, top: int) -> None:
     """Which pictures led to this answer, and what would it be without them?"""
     found = opened(ctx, read_only=True).why(file, name, top=top)
     without = {str(count): found.answer_without(count) for count in (1, 2, 5)}
-    if as_json:
-        effects = [vars(effect) for effect in found.effects]
-        print_json(
-            {
-                "name": found.name,
-                "probability": found.probability,
-                "score": found.score,
-                "effects": effects,
-                "answer_without": without,
-                "decisive": found.decisive,
-            }
-        )
-        return
+    effects = [vars(effect) for effect in found.effects]
+    print_result(
+        {
+            "name": found.name,
+            "probability": found.probability,
+            "score": found.score,
+            "effects": effects,
+            "answer_without": without,
+            "decisive": found.decisive,
+        }
+    )
     rows = [
         [
             str(e.id),
@@ -68,16 +66,12 @@ def _share(probability: float) -> str:
 @new_name
 @as_json
 @click.pass_context
-def correct(
-    ctx: click.Context, file: Path, name: str, also: bool, new: bool, as_json: bool
-) -> None:
+def correct(ctx: click.Context, file: Path, name: str, also: bool, new: bool) -> None:
     """Say what FILE really is: teaches it, or moves it to NAME."""
     memory = opened(ctx)
     done = memory.correct(file, confirmed_name(memory, name, new=new), also=also)
-    if as_json:
-        print_json(vars(done))
-    else:
-        say(str(done))
+    print_result(vars(done))
+    say(str(done))
 
 
 @click.command()
@@ -85,66 +79,64 @@ def correct(
 @click.option("--plot", type=FILE, help="Draw the confusion matrix to this file.")
 @as_json
 @click.pass_context
-def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: bool) -> None:
+def check(ctx: click.Context, html: Path | None, plot: Path | None) -> None:
     """Report accuracy, pictures that look mislabelled, and what to show next."""
     memory = opened(ctx, read_only=True)
     total = sum(record.count for record in memory.names().values())
     with progress("looking", total) as step:
         found = memory.report(progress=lambda done, of: step())
-    if as_json:
-        print_json(
-            {
-                "accuracy": found.accuracy.share,
-                "interval": found.accuracy.interval,
-                "teachings": found.accuracy.of,
-                "strangers_noticed": found.strangers_noticed,
-                "per_name": {
-                    name: {"right": a.right, "of": a.of, "interval": a.interval}
-                    for name, a in found.per_name.items()
-                },
-                "confused_pairs": found.confused_pairs,
-                "mislabelled": [vars(suspect) for suspect in found.mislabelled],
-                "near_duplicates": found.near_duplicates,
-                "blurred": found.blurred,
-                "dark": found.dark,
-                "too_few": found.too_few,
-                "rare": found.rare,
-                "advice": found.advice,
-            }
-        )
-    else:
-        say(str(found.accuracy))
-        for sentence in (*found.about_strangers(), *found.about_rare_names()):
-            say(sentence)
-        print_table(
-            ["name", "teachings", "right", "what to show next"],
-            [
-                [name, str(a.of), f"{a.share:.0%}", found.advice[name]]
+    print_result(
+        {
+            "accuracy": found.accuracy.share,
+            "interval": found.accuracy.interval,
+            "teachings": found.accuracy.of,
+            "strangers_noticed": found.strangers_noticed,
+            "per_name": {
+                name: {"right": a.right, "of": a.of, "interval": a.interval}
                 for name, a in found.per_name.items()
-            ],
-        )
-        suspects = found.mislabelled[:MOST]
-        if suspects:
-            rows = [[str(s.id), s.name, s.looks_like, s.source] for s in suspects]
-            print_table(["teaching", "name", "looks like", "source"], rows, "perhaps mislabelled")
-        sources = {t.id: t.source or f"teaching {t.id}" for t in memory.teachings()}
-        for what, numbers in (("blurred", found.blurred), ("dark", found.dark)):
-            if numbers:
-                more = len(numbers) - MOST
-                say(f"{counted(len(numbers), 'picture')} may be too {what} to learn from:")
-                for number in numbers[:MOST]:
-                    say(f"  {number}  {sources.get(number, '')}")
-                if more > 0:
-                    say(f"  and {more} more")
-        if found.near_duplicates:
-            say(f"{counted(len(found.near_duplicates), 'pair')} of pictures look the same")
+            },
+            "confused_pairs": found.confused_pairs,
+            "mislabelled": [vars(suspect) for suspect in found.mislabelled],
+            "near_duplicates": found.near_duplicates,
+            "blurred": found.blurred,
+            "dark": found.dark,
+            "too_few": found.too_few,
+            "rare": found.rare,
+            "advice": found.advice,
+        }
+    )
+    say(str(found.accuracy))
+    for sentence in (*found.about_strangers(), *found.about_rare_names()):
+        say(sentence)
+    print_table(
+        ["name", "teachings", "right", "what to show next"],
+        [
+            [name, str(a.of), f"{a.share:.0%}", found.advice[name]]
+            for name, a in found.per_name.items()
+        ],
+    )
+    suspects = found.mislabelled[:MOST]
+    if suspects:
+        rows = [[str(s.id), s.name, s.looks_like, s.source] for s in suspects]
+        print_table(["teaching", "name", "looks like", "source"], rows, "perhaps mislabelled")
+    sources = {t.id: t.source or f"teaching {t.id}" for t in memory.teachings()}
+    for what, numbers in (("blurred", found.blurred), ("dark", found.dark)):
+        if numbers:
+            more = len(numbers) - MOST
+            say(f"{counted(len(numbers), 'picture')} may be too {what} to learn from:")
+            for number in numbers[:MOST]:
+                say(f"  {number}  {sources.get(number, '')}")
+            if more > 0:
+                say(f"  and {more} more")
+    if found.near_duplicates:
+        say(f"{counted(len(found.near_duplicates), 'pair')} of pictures look the same")
     failed = False
     for path, write in ((html, found.to_html), (plot, found.plot)):
         if path is not None:
             try:
                 write(path)
             except EverlearnError as error:
-                say(f"everlearn: {error}", err=True)
+                notify(f"everlearn: {error}")
                 failed = True
     if failed:
         sys.exit(1)
@@ -156,11 +148,9 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None, as_json: boo
 @click.option("--offset", default=0, show_default=True, help="How many to skip first.")
 @as_json
 @click.pass_context
-def show(ctx: click.Context, name: str | None, limit: int, offset: int, as_json: bool) -> None:
+def show(ctx: click.Context, name: str | None, limit: int, offset: int) -> None:
     """List teachings with their ids, times and sources."""
     found = opened(ctx, read_only=True).teachings(name, limit=limit, offset=offset)
-    if as_json:
-        print_json([vars(teaching) for teaching in found])
-    else:
-        rows = [[str(t.id), t.name, when(t.taught_at), t.source] for t in found]
-        print_table(["teaching", "name", "taught", "source"], rows)
+    print_result([vars(teaching) for teaching in found])
+    rows = [[str(t.id), t.name, when(t.taught_at), t.source] for t in found]
+    print_table(["teaching", "name", "taught", "source"], rows)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from everlearn.cli.context import POSITIVE, image_limits, opened, with_image_limits
-from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.cli.output import as_json, print_result, print_table, progress, say
 from everlearn.errors import CannotWrite, EverlearnError
 from everlearn.images.decode import opened_picture
 from everlearn.images.folders import require_name
@@ -49,7 +49,6 @@ def find(
     most: int,
     everything: bool,
     remember: bool,
-    as_json: bool,
 ) -> None:
     """Which things are in these images, and where?"""
     places = {} if out is None else _places(files, out)
@@ -73,10 +72,8 @@ def find(
         rows += [[str(file), _words(thing), _place(thing.box)] for thing in things]
         if not things:
             rows.append([str(file), "nothing", ""])
-    if as_json:
-        print_json(results)
-    else:
-        print_table(["file", "thing", "left, top, right, bottom"], rows)
+    print_result(results)
+    print_table(["file", "thing", "left, top, right, bottom"], rows)
     if any("error" in result for result in results):
         sys.exit(1)
 
@@ -89,10 +86,10 @@ def find(
     default=0.2,
     show_default=True,
     metavar="SECONDS",
-    help="Look at one frame every so many seconds.",
+    help="Analyse one frame every so many seconds.",
 )
 @click.option("--out", type=PATH, metavar="FILE", help="Write the video with boxes to this file.")
-@click.option("--motion", is_flag=True, help="For a fixed camera: look at what moves.")
+@click.option("--motion", is_flag=True, help="For a fixed camera: find what moves.")
 @click.option(
     "--most",
     type=most_boxes,
@@ -114,7 +111,6 @@ def follow(
     most: int,
     frames: int | None,
     remember: bool,
-    as_json: bool,
 ) -> None:
     """Find and follow things in SOURCE: a video, /dev/video0 or rtsp://…
 
@@ -128,7 +124,7 @@ def follow(
     written = None
     try:
         for number, frame in enumerate(followed, start=1):
-            _tell(frame, as_json)
+            _tell(frame)
             if out is not None:
                 written = written or VideoFile(out, 1.0 / every)
                 written.write(_with_boxes(frame))
@@ -143,29 +139,25 @@ def follow(
 @click.argument("modes", nargs=-1, type=click.Choice(MODES))
 @as_json
 @click.pass_context
-def compare_regions(ctx: click.Context, modes: tuple[str, ...], as_json: bool) -> None:
+def compare_regions(ctx: click.Context, modes: tuple[str, ...]) -> None:
     """Test whether the main thing is recognised better than the whole image."""
     memory = opened(ctx)
     chosen = modes or ("whole", "main")
     with progress("looking", len(chosen) * memory.info()["teachings"]) as step:
         found = memory.compare_regions(chosen, progress=lambda *_: step())
-    if as_json:
-        print_json([asdict(comparison) for comparison in found])
-        return
+    print_result([asdict(comparison) for comparison in found])
     rows = [[c.regions, f"{c.accuracy:.1%}", str(c.teachings), str(c.left_out)] for c in found]
     print_table(["regions", "right, each left out", "teachings", "not readable"], rows)
 
 
-def _tell(frame: FollowedFrame, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "seconds": frame.seconds,
-                "things": [_tracked(thing) for thing in frame.things],
-                "events": [vars(event) | {"box": list(event.box)} for event in frame.events],
-            }
-        )
-        return
+def _tell(frame: FollowedFrame) -> None:
+    print_result(
+        {
+            "seconds": frame.seconds,
+            "things": [_tracked(thing) for thing in frame.things],
+            "events": [vars(event) | {"box": list(event.box)} for event in frame.events],
+        }
+    )
     for event in frame.events:
         name = event.name or "unknown"
         changed = "" if event.first else f", no longer {event.before or 'unknown'}"
@@ -244,7 +236,6 @@ def teach_boxes(
     plan: bool,
     again: bool,
     also: bool,
-    as_json: bool,
 ) -> None:
     """Teach annotated boxes; the rest of each picture is background."""
     found = [picture for path in paths for picture in read_annotations(path, images)]
@@ -252,10 +243,8 @@ def teach_boxes(
     for name in names:
         require_name(name)
     if plan:
-        if as_json:
-            print_json({"names": dict(names), "images": len(found)})
-        else:
-            print_table(["name", "boxes"], [[name, str(count)] for name, count in names.items()])
+        print_result({"names": dict(names), "images": len(found)})
+        print_table(["name", "boxes"], [[name, str(count)] for name, count in names.items()])
         return
     new = not (Path(ctx.obj) / "journal.sqlite").exists()
     failures: list[Outcome] = []
@@ -273,18 +262,16 @@ def teach_boxes(
             for name, box in picture.things
         )
         summary = memory.teach_many(pairs, again=again, also=also, acknowledge=acknowledge)
-    if as_json:
-        print_json(
-            {
-                "taught": summary.taught,
-                "repeated": summary.repeated,
-                "unreadable": [{"file": f.source, "error": str(f.error)} for f in failures],
-            }
-        )
-    else:
-        for failure in failures:
-            say(f"not taught: {failure.error}", err=True)
-        repeated = f", {summary.repeated} known already" if summary.repeated else ""
-        say(f"taught {summary.taught} boxes of {len(names)} names in {len(found)} images{repeated}")
+    print_result(
+        {
+            "taught": summary.taught,
+            "repeated": summary.repeated,
+            "unreadable": [{"file": f.source, "error": str(f.error)} for f in failures],
+        }
+    )
+    for failure in failures:
+        say(f"not taught: {failure.error}", err=True)
+    repeated = f", {summary.repeated} known already" if summary.repeated else ""
+    say(f"taught {summary.taught} boxes of {len(names)} names in {len(found)} images{repeated}")
     if failures:
         sys.exit(1)

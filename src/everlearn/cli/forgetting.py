@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_json, print_table, say, spelled_out, when
+from everlearn.cli.output import as_json, print_result, print_table, say, spelled_out, when
 from everlearn.errors import InvalidInput
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
@@ -35,7 +35,6 @@ def forget(
     erase: bool,
     receipt: Path | None,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Forget a name, an image, or everything from a folder."""
     _require_words(what=what, name=name, source=source)
@@ -50,9 +49,7 @@ def forget(
     done = memory.forget(what, id=id, name=name, source=place, erase=erase)
     if receipt is not None and done.receipt is not None:
         done.receipt.save(receipt)
-    if as_json:
-        print_json(_as_facts(done))
-        return
+    print_result(_as_facts(done))
     say(f"forgot {done}" + ("" if erase else "; everlearn undo takes it back"))
     if done.receipt is not None:
         _say_how_complete(done)
@@ -61,37 +58,33 @@ def forget(
 @click.command()
 @as_json
 @click.pass_context
-def undo(ctx: click.Context, as_json: bool) -> None:
+def undo(ctx: click.Context) -> None:
     """Undo the last operation: everything that one command or action did."""
     memory = opened(ctx)
     meant = memory.would_undo()
-    if not as_json:
-        say(f"undoing: {meant.about}", err=True)
-    _say("undone", memory.undo(meant.id), as_json)
+    say(f"undoing: {meant.about}", err=True)
+    _say("undone", memory.undo(meant.id))
 
 
 @click.command()
 @as_json
 @click.pass_context
-def redo(ctx: click.Context, as_json: bool) -> None:
+def redo(ctx: click.Context) -> None:
     """Redo what was undone last."""
     memory = opened(ctx)
     meant = memory.would_redo()
-    if not as_json:
-        say(f"redoing: {meant.about}", err=True)
-    _say("redone", memory.redo(meant.id), as_json)
+    say(f"redoing: {meant.about}", err=True)
+    _say("redone", memory.redo(meant.id))
 
 
 @click.command()
 @click.option("--limit", default=20, show_default=True, help="How many at most.")
 @as_json
 @click.pass_context
-def history(ctx: click.Context, limit: int, as_json: bool) -> None:
+def history(ctx: click.Context, limit: int) -> None:
     """List all operations, the latest first."""
     changes = opened(ctx, read_only=True).history(limit)
-    if as_json:
-        print_json([vars(change) for change in changes])
-        return
+    print_result([vars(change) for change in changes])
     rows = [
         [when(change.time), change.kind, str(change.count), listed(change.names), _state(change)]
         for change in changes
@@ -143,10 +136,8 @@ def _as_facts(done: Forgotten) -> dict[str, object]:
     return facts
 
 
-def _say(done: str, change: Change, as_json: bool) -> None:
-    if as_json:
-        print_json({done: vars(change)})
-        return
+def _say(done: str, change: Change) -> None:
+    print_result({done: vars(change)})
     say(f"{done}: {change.about}")
 
 

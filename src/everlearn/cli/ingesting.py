@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_json, say
+from everlearn.cli.output import as_json, notify, print_result, say
 from everlearn.cluster import Progress, fit
 from everlearn.errors import InvalidInput
 from everlearn.images.shipped import default_embedder
@@ -65,7 +65,6 @@ def ingest(
     keep_shards: bool,
     skip_bad: bool,
     model: Path | None,
-    as_json: bool,
 ) -> None:
     """Teach from any number of tar files, folders or tables, on one machine or many.
 
@@ -110,9 +109,8 @@ def ingest(
         into, taught, shards = str(model), trained.rows, len(trained.ledger)
         names = len(trained.learner.classes_) if taught else 0
         left_out = tuple((where, why) for where, reasons in trained.bad.items() for why in reasons)
-    _report(into, taught, names, shards, left_out, as_json)
-    if not as_json:
-        say(f"finished parts are kept in {parts}; remove it if nothing will be added")
+    _report(into, taught, names, shards, left_out)
+    say(f"finished parts are kept in {parts}; remove it if nothing will be added")
     if left_out:
         sys.exit(1)
 
@@ -133,10 +131,9 @@ def _shown() -> Callable[[Progress], None]:
         share = max(progress.size / max(progress.of_size, 1), 1e-9)
         left = seconds * (1 - share) / share
         known = f", {progress.known} known already" if progress.known else ""
-        say(
+        notify(
             f"shard {progress.shards} of {progress.of_shards}{known}, {progress.rows} learned, "
             f"{progress.rows / seconds:.0f}/s, {left:.0f} s left",
-            err=True,
         )
 
     return show
@@ -148,14 +145,11 @@ def _report(
     names: int,
     shards: int,
     left_out: tuple[tuple[str, str], ...],
-    as_json: bool,
 ) -> None:
-    if as_json:
-        bad: dict[str, list[str]] = {}
-        for where, why in left_out:
-            bad.setdefault(where, []).append(why)
-        print_json({"taught": taught, "names": names, "shards": shards, "bad": bad, "into": into})
-        return
+    bad: dict[str, list[str]] = {}
+    for where, why in left_out:
+        bad.setdefault(where, []).append(why)
+    print_result({"taught": taught, "names": names, "shards": shards, "bad": bad, "into": into})
     for where, why in left_out:
         say(f"left out: {where}: {why}", err=True)
     say(f"taught {counted(taught, 'example')} of {counted(shards, 'shard')} to {into}")

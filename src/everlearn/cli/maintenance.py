@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_json, say, spelled_out
+from everlearn.cli.output import as_json, print_result, say, spelled_out
 from everlearn.errors import AlreadyThere
 from everlearn.memory.storage.backup import restore as restored
 from everlearn.memory.storage.locations import storage_at
@@ -22,18 +22,16 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 )
 @as_json
 @click.pass_context
-def verify(ctx: click.Context, receipt: Path | None, as_json: bool) -> None:
+def verify(ctx: click.Context, receipt: Path | None) -> None:
     """Verify all checksums, and compare the model with a replay."""
     found = opened(ctx, read_only=True).verify(receipt)
-    if as_json:
-        print_json({"ok": found.ok} | vars(found))
-    else:
-        for problem in found.problems:
-            say(f"wrong: {problem}", err=True)
-        if found.erase_pending:
-            say("an erase is not finished; the next command that teaches finishes it")
-        if found.ok:
-            say(str(found))
+    print_result({"ok": found.ok} | vars(found))
+    for problem in found.problems:
+        say(f"wrong: {problem}", err=True)
+    if found.erase_pending:
+        say("an erase is not finished; the next command that teaches finishes it")
+    if found.ok:
+        say(str(found))
     if not found.ok:
         sys.exit(1)
 
@@ -47,19 +45,17 @@ def receipt() -> None:
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @as_json
 @click.pass_context
-def check(ctx: click.Context, file: Path, as_json: bool) -> None:
+def check(ctx: click.Context, file: Path) -> None:
     """Complete a receipt that is pending, or say what it waits for."""
     waiting = opened(ctx).complete_receipt(file)
-    if as_json:
-        print_json({"complete": not waiting, "waiting": waiting})
-    else:
-        for reason in waiting:
-            say(f"pending: {reason}")
-        if not waiting:
-            say(
-                f"complete: nothing listed in {file} is left; copies and base backups made "
-                "before the erase are not checked"
-            )
+    print_result({"complete": not waiting, "waiting": waiting})
+    for reason in waiting:
+        say(f"pending: {reason}")
+    if not waiting:
+        say(
+            f"complete: nothing listed in {file} is left; copies and base backups made "
+            "before the erase are not checked"
+        )
     if waiting:
         sys.exit(1)
 
@@ -68,13 +64,11 @@ def check(ctx: click.Context, file: Path, as_json: bool) -> None:
 @click.argument("destination", type=FOLDER)
 @as_json
 @click.pass_context
-def backup(ctx: click.Context, destination: Path, as_json: bool) -> None:
+def backup(ctx: click.Context, destination: Path) -> None:
     """Copy the Memory to a new folder; safe while it is being taught."""
     opened(ctx, read_only=True).backup(destination)
-    if as_json:
-        print_json({"backup": str(destination)})
-    else:
-        say(f"backed up to {destination}; everlearn restore {destination} brings it back")
+    print_result({"backup": str(destination)})
+    say(f"backed up to {destination}; everlearn restore {destination} brings it back")
 
 
 @click.command()
@@ -82,7 +76,7 @@ def backup(ctx: click.Context, destination: Path, as_json: bool) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Replace the current Memory without asking.")
 @as_json
 @click.pass_context
-def restore(ctx: click.Context, source: Path, yes: bool, as_json: bool) -> None:
+def restore(ctx: click.Context, source: Path, yes: bool) -> None:
     """Replace the Memory by a backup."""
     storage = storage_at(ctx.obj)
     if storage_at(source).identity() == storage.identity():
@@ -91,7 +85,5 @@ def restore(ctx: click.Context, source: Path, yes: bool, as_json: bool) -> None:
         question = f"{ctx.obj} holds a Memory, which the backup would replace; continue?"
         click.confirm(spelled_out(question), abort=True, err=True)
     count = restored(source, ctx.obj)
-    if as_json:
-        print_json({"restored": str(source), "teachings": count})
-    else:
-        say(f"restored {count} teachings from {source} to {ctx.obj}")
+    print_result({"restored": str(source), "teachings": count})
+    say(f"restored {count} teachings from {source} to {ctx.obj}")

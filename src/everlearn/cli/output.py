@@ -1,5 +1,9 @@
 """Output: text for people, JSON for programs, and progress.
 
+A command gives its result twice: as data by :func:`print_result`, and as text by :func:`say` and
+:func:`print_table`. With ``--json`` the data is printed, otherwise the text. Warnings, errors and
+progress are printed either way, by :func:`notify`.
+
 Printed text may contain untrusted strings: names, paths, messages about files. Printed unchanged
 they could move the cursor, set a title, or be taken for markup; so every unprintable character is
 escaped, and no string is ever interpreted as markup.
@@ -23,7 +27,26 @@ CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 # Columns whose cells are shortened in the middle if they are too long for the terminal.
 PATH_COLUMNS = ("file", "source")
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs to read.")
+_JSON = "everlearn.json"
+
+
+def _remember(ctx: click.Context, _: click.Parameter, chosen: bool) -> None:
+    ctx.meta[_JSON] = chosen
+
+
+as_json = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember,
+    help="Print JSON for programs to read.",
+)
+
+
+def wants_json() -> bool:
+    """Whether the command that is running was called with ``--json``."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(_JSON))
 
 
 class Stopped(KeyboardInterrupt):
@@ -41,8 +64,20 @@ def spelled_out(words: str) -> str:
 
 
 def say(words: str, *, err: bool = False) -> None:
-    """Print one line for a person."""
-    click.echo(spelled_out(words), err=err)
+    """Print one line for a person; nothing with ``--json``."""
+    if not wants_json():
+        click.echo(spelled_out(words), err=err)
+
+
+def notify(words: str) -> None:
+    """Print one line on standard error, also with ``--json``."""
+    click.echo(spelled_out(words), err=True)
+
+
+def print_result(value: Any) -> None:
+    """Print the result as a JSON document with ``--json``; nothing without."""
+    if wants_json():
+        print_json(value)
 
 
 def print_json(value: Any) -> None:
@@ -51,7 +86,9 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
-    """Print a table on a terminal, tab-separated lines otherwise."""
+    """Print a table on a terminal, tab-separated lines otherwise; nothing with ``--json``."""
+    if wants_json():
+        return
     safe = [[spelled_out(cell) for cell in row] for row in rows]
     if not _on_a_terminal(sys.stdout):
         for row in [columns, *safe]:
@@ -99,7 +136,7 @@ def ends_well() -> Iterator[None]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != errno.EPIPE:  # a closed pipe is not an error
             with suppress(OSError):
-                say(f"everlearn: the output cannot be written: {error.strerror}", err=True)
+                notify(f"everlearn: the output cannot be written: {error.strerror}")
         sys.exit(1)
 
 
@@ -154,7 +191,7 @@ def _plain_progress(what: str, total: int) -> Callable[[], None]:
             said = now
             rate = done / (now - start)
             left = (total - done) / rate
-            say(f"{what}: {done} of {total}, {rate:.0f}/s, {left:.0f} s left", err=True)
+            notify(f"{what}: {done} of {total}, {rate:.0f}/s, {left:.0f} s left")
 
     return step
 

@@ -2,7 +2,7 @@
 
 import click
 
-from everlearn.cli.output import as_json, print_json, say
+from everlearn.cli.output import as_json, print_result, say
 from everlearn.errors import InvalidParameter
 from everlearn.memory.storage.postgres.address import PostgresAddress
 
@@ -26,14 +26,12 @@ def postgres() -> None:
 )
 @as_json
 @click.pass_context
-def grant(ctx: click.Context, role: str, kind: str, as_json: bool) -> None:
+def grant(ctx: click.Context, role: str, kind: str) -> None:
     """Let a role of the server ask, teach or change the Memory."""
     from everlearn.memory.storage.postgres.rights import grant as granted
 
     made = granted(_address(ctx), role, kind)
-    if as_json:
-        print_json({"role": role, "kind": kind, "made": made})
-        return
+    print_result({"role": role, "kind": kind, "made": made})
     say(f"{role} may now use {ctx.obj} as {kind}")
     if made:
         say(f"the role is new and has no password; give it one: psql, then \\password {role}")
@@ -42,16 +40,14 @@ def grant(ctx: click.Context, role: str, kind: str, as_json: bool) -> None:
 @postgres.command()
 @as_json
 @click.pass_context
-def migrate(ctx: click.Context, as_json: bool) -> None:
+def migrate(ctx: click.Context) -> None:
     """Make the tables, or bring those of an older version up to date."""
     from everlearn.memory.storage.locations import storage_at
     from everlearn.memory.storage.schema import FORMAT_VERSION
 
     storage_at(_address(ctx)).open(write=True).close()
-    if as_json:
-        print_json({"format": FORMAT_VERSION})
-    else:
-        say(f"{ctx.obj} has format {FORMAT_VERSION}")
+    print_result({"format": FORMAT_VERSION})
+    say(f"{ctx.obj} has format {FORMAT_VERSION}")
 
 
 def _address(ctx: click.Context) -> PostgresAddress:

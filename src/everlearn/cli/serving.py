@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everlearn.cli.context import image_limits, keep_images, network, with_image_limits
-from everlearn.cli.output import as_json, print_json, say
+from everlearn.cli.output import as_json, notify, print_result, say
 from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.memory.memory import Memory
 from everlearn.memory.storage.locations import is_address
@@ -52,7 +52,7 @@ LOOPBACK = "127.0.0.1"
     "--trust-ingress",
     "ingress",
     metavar="ADDRESS",
-    help="Let in without a token what Home Assistant's supervisor at this address forwards for "
+    help="Accept requests without a token from Home Assistant's supervisor at this address, for "
     "the users it has authenticated.",
 )
 @click.option(
@@ -60,14 +60,14 @@ LOOPBACK = "127.0.0.1"
     "webhooks",
     multiple=True,
     metavar="URL",
-    help="Post what happens to this address, signed with the word in EVERLEARN_WEBHOOK_SECRET; "
+    help="Post events to this address, signed with the secret in EVERLEARN_WEBHOOK_SECRET; "
     "may be repeated.",
 )
 @click.option(
     "--mqtt",
     metavar="HOST[:PORT]",
-    help="Tell this MQTT broker, where Home Assistant finds it; EVERLEARN_MQTT_USER and "
-    "EVERLEARN_MQTT_PASSWORD let it in.",
+    help="Publish to this MQTT broker, for Home Assistant; credentials in EVERLEARN_MQTT_USER and "
+    "EVERLEARN_MQTT_PASSWORD.",
 )
 @click.option("--mqtt-tls", is_flag=True, help="Use TLS for the connection to the broker.")
 @click.option("--mqtt-name", metavar="NAME", help="Name of this service on the broker.")
@@ -106,7 +106,6 @@ def serve(
     key: Path | None,
     log: str,
     verbose: bool,
-    as_json: bool,
 ) -> None:
     """Start the service: a page with a camera, and an HTTP API."""
     try:
@@ -119,7 +118,7 @@ def serve(
     if (certificate is None) != (key is None):
         raise click.UsageError("--certificate and --key go together")
     if also:
-        say("--also is now called --add-memory; the old name will be removed", err=True)
+        notify("--also is now called --add-memory; the old name will be removed")
     settings = Settings(
         token=token or new_token(),
         hosts=frozenset(name.lower() for name in hosts),
@@ -149,9 +148,9 @@ def serve(
         listener = _listener(host, port)
         port = int(listener.getsockname()[1])
         _send_outward(open_memories, server.service, webhooks, mqtt, tls=mqtt_tls, name=mqtt_name)
-        _welcome(host, port, settings.token, secure=certificate is not None, as_json=as_json)
+        _welcome(host, port, settings.token, secure=certificate is not None)
         server.run(sockets=[listener])
-    say("Stopped. Everything that was taught is saved.", err=True)
+    notify("Stopped. Everything that was taught is saved.")
 
 
 def _network_for(folder: Any, named: str | None, *, own: bool) -> str | None:
@@ -225,21 +224,18 @@ def _folders(first: Any, added: tuple[str, ...]) -> dict[str, Any]:
     return folders
 
 
-def _welcome(host: str, port: int, token: str, *, secure: bool, as_json: bool) -> None:
+def _welcome(host: str, port: int, token: str, *, secure: bool) -> None:
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if secure else "http"
     address = f"{scheme}://{shown}:{port}/"
-    if as_json:
-        print_json({"address": address, "token": token})
-    else:
-        say(f"Open {address}?token={token}")
-        say("Programs send the token as Authorization: Bearer. Ctrl-C stops.")
+    print_result({"address": address, "token": token})
+    say(f"Open {address}?token={token}")
+    say("Programs send the token as Authorization: Bearer. Ctrl-C stops.")
     if not _is_loopback(host) and not secure:
-        say(
+        notify(
             f"warning: {host} can be reached from other machines and what is sent is not "
             "encrypted, the token included; give --certificate and --key. Browsers give a page "
             "the camera only over HTTPS or on the same machine",
-            err=True,
         )
 
 

@@ -3,7 +3,7 @@
 import click
 
 from everlearn.cli import demo as story
-from everlearn.cli.output import as_json, print_json, print_table, progress, say
+from everlearn.cli.output import as_json, print_result, print_table, progress, say
 from everlearn.memory.insight.speed import measure
 
 
@@ -16,14 +16,12 @@ from everlearn.memory.insight.speed import measure
     help="How many pictures to generate.",
 )
 @as_json
-def bench(images: int, as_json: bool) -> None:
+def bench(images: int) -> None:
     """Measure how fast this machine teaches and asks."""
     with progress("teaching", images) as step:
         results = measure(images, progress=step)
-    if as_json:
-        print_json(results)
-    else:
-        print_table(["what", "measured"], [[key, _figure(value)] for key, value in results.items()])
+    print_result(results)
+    print_table(["what", "measured"], [[key, _figure(value)] for key, value in results.items()])
 
 
 def _figure(value: float) -> str:
@@ -33,11 +31,13 @@ def _figure(value: float) -> str:
 
 @click.command()
 @as_json
-def demo(as_json: bool) -> None:
+def demo() -> None:
     """Teach, ask, forget and undo, on images that need no download."""
-    if not as_json:
-        story.run(say)
-        return
     sentences: list[str] = []
-    story.run(sentences.append)
-    print_json([sentence for sentence in sentences if sentence])
+
+    def tell(sentence: str) -> None:
+        say(sentence)
+        sentences.append(sentence)
+
+    story.run(tell)
+    print_result([sentence for sentence in sentences if sentence])

@@ -18,7 +18,15 @@ from everlearn.cli.context import (
     opened,
     with_image_limits,
 )
-from everlearn.cli.output import Stopped, as_json, print_json, print_table, progress, say
+from everlearn.cli.output import (
+    Stopped,
+    as_json,
+    print_result,
+    print_table,
+    progress,
+    say,
+    wants_json,
+)
 from everlearn.errors import NotAMemory
 from everlearn.images import video
 from everlearn.images.decode import Limits
@@ -68,7 +76,7 @@ also = click.option(
 @click.option(
     "--regions",
     type=click.Choice(MODES),
-    help="For a new Memory: look at whole images, at their main thing, or at all things.",
+    help="For a new Memory: embed whole images, their main thing, or all things.",
 )
 @click.option("--plan", is_flag=True, help="Print what would be taught, and teach nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -94,7 +102,6 @@ def teach(
     new: bool,
     again: bool,
     also: bool,
-    as_json: bool,
 ) -> None:
     """Teach images: a folder of folders, or anything --as NAME."""
     if boxes:
@@ -102,13 +109,13 @@ def teach(
             raise click.UsageError("--boxes brings its own names; omit --as and --every")
         from everlearn.cli.finding import teach_boxes
 
-        teach_boxes(ctx, paths, images, regions, plan=plan, again=again, also=also, as_json=as_json)
+        teach_boxes(ctx, paths, images, regions, plan=plan, again=again, also=also)
         return
     found = survey(paths, name, outermost=outermost, videos=every is not None)
     if plan:
-        _print_plan(found, as_json)
+        _print_plan(found)
         return
-    if found.is_unusual and not as_json:
+    if found.is_unusual and not wants_json():
         _say_plan(found)
         if not yes and sys.stdin.isatty() and sys.stderr.isatty():
             click.confirm("go on?", default=True, abort=True, err=True)
@@ -139,23 +146,21 @@ def teach(
                 f"Stopped. {saved} of {counted(len(found.files), 'picture')} are saved; run the "
                 "same command to continue."
             ) from None
-    if as_json:
-        print_json(
-            {
-                "taught": summary.taught,
-                "repeated": summary.repeated,
-                "unreadable": [{"file": f.source, "error": str(f.error)} for f in failures],
-                "left_out": _left_out(found),
-            }
-        )
-    else:
-        for failure in failures:
-            say(f"not taught: {failure.error}", err=True)
-        names = len({name for _, name in found.files})
-        repeated = f", {summary.repeated} known already" if summary.repeated else ""
-        say(f"taught {counted(summary.taught, 'image')} of {counted(names, 'name')}{repeated}")
-        if not found.is_unusual and found.left_out:
-            say(f"left out: {_counts(found)}", err=True)
+    print_result(
+        {
+            "taught": summary.taught,
+            "repeated": summary.repeated,
+            "unreadable": [{"file": f.source, "error": str(f.error)} for f in failures],
+            "left_out": _left_out(found),
+        }
+    )
+    for failure in failures:
+        say(f"not taught: {failure.error}", err=True)
+    names = len({name for _, name in found.files})
+    repeated = f", {summary.repeated} known already" if summary.repeated else ""
+    say(f"taught {counted(summary.taught, 'image')} of {counted(names, 'name')}{repeated}")
+    if not found.is_unusual and found.left_out:
+        say(f"left out: {_counts(found)}", err=True)
     if failures:
         sys.exit(1)
 
@@ -191,11 +196,9 @@ def _say_plan(found: Survey) -> None:
         say(f"  left out: {len(left)} {reason}{example}", err=True)
 
 
-def _print_plan(found: Survey, as_json: bool) -> None:
+def _print_plan(found: Survey) -> None:
     names = Counter(name for _, name in found.files)
-    if as_json:
-        print_json({"names": dict(names), "left_out": _left_out(found)})
-        return
+    print_result({"names": dict(names), "left_out": _left_out(found)})
     print_table(["name", "images"], [[name, str(count)] for name, count in names.items()])
     _say_plan(found)
 
@@ -216,27 +219,23 @@ def _counts(found: Survey) -> str:
 @click.argument("new")
 @as_json
 @click.pass_context
-def rename(ctx: click.Context, old: str, new: str, as_json: bool) -> None:
+def rename(ctx: click.Context, old: str, new: str) -> None:
     """Rename OLD to NEW; if NEW exists, the two are merged."""
     opened(ctx).rename(old, new)
-    if as_json:
-        print_json({"old": old, "new": new})
-    else:
-        say(f"{old} is now called {new}")
+    print_result({"old": old, "new": new})
+    say(f"{old} is now called {new}")
 
 
 @click.command()
 @click.argument("other", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @as_json
 @click.pass_context
-def merge(ctx: click.Context, other: Path, as_json: bool) -> None:
+def merge(ctx: click.Context, other: Path) -> None:
     """Learn everything another Memory was taught."""
     done = opened(ctx).merge(other)
-    if as_json:
-        print_json({"taught": int(done)} | _as_facts(done))
-    else:
-        say(f"{done} from {other}")
-        _say_conflicts(done)
+    print_result({"taught": int(done)} | _as_facts(done))
+    say(f"{done} from {other}")
+    _say_conflicts(done)
 
 
 @click.command()
@@ -250,20 +249,18 @@ def merge(ctx: click.Context, other: Path, as_json: bool) -> None:
 )
 @as_json
 @click.pass_context
-def sync(ctx: click.Context, other: str, conflicts: str, as_json: bool) -> None:
+def sync(ctx: click.Context, other: str, conflicts: str) -> None:
     """Exchange with another Memory until both are equal.
 
     OTHER is a folder, or the address of a service (everlearn serve) whose token is in
     EVERLEARN_TOKEN.
     """
     done = _synced(opened(ctx), other, conflicts)
-    if as_json:
-        sides = {"here": done.here, "there": done.there}
-        print_json(
-            {side: {"taught": int(m)} | _as_facts(m) for side, m in sides.items()}
-            | {"equal": done.equal}
-        )
-        return
+    sides = {"here": done.here, "there": done.there}
+    print_result(
+        {side: {"taught": int(m)} | _as_facts(m) for side, m in sides.items()}
+        | {"equal": done.equal}
+    )
     say(f"here: {done.here}")
     say(f"{other}: {done.there}")
     if conflicts == "list":
@@ -330,7 +327,6 @@ def watch(
     pause: float,
     every: float | None,
     looks: int | None,
-    as_json: bool,
 ) -> None:
     """Teach what is dropped into the class folders of FOLDER."""
     if every is not None:
@@ -340,28 +336,26 @@ def watch(
     memory = opened(ctx)
 
     def acknowledge(outcome: Outcome) -> None:
-        if as_json:
-            error = None if outcome.error is None else str(outcome.error)
-            print_json(
-                {
-                    "file": outcome.source,
-                    "name": outcome.name,
-                    "taught": outcome.taught,
-                    "error": error,
-                }
-            )
-        elif outcome.error is not None:
+        error = None if outcome.error is None else str(outcome.error)
+        print_result(
+            {
+                "file": outcome.source,
+                "name": outcome.name,
+                "taught": outcome.taught,
+                "error": error,
+            }
+        )
+        if outcome.error is not None:
             say(f"not taught: {outcome.error}", err=True)
         elif outcome.taught:
             say(f"{outcome.name}: {outcome.source}")
 
-    if not as_json:
-        say(f"watching {folder}; Ctrl-C ends it", err=True)
+    say(f"watching {folder}; Ctrl-C ends it", err=True)
     watched = FolderWatch(folder)
     said: set[tuple[str, int]] = set()
     for count, files in enumerate(watched.forever(pause), start=1):
         for reason, left in watched.left_out.items():
-            if reason not in ORDINARY and (reason, len(left)) not in said and not as_json:
+            if reason not in ORDINARY and (reason, len(left)) not in said:
                 said.add((reason, len(left)))
                 say(f"left out: {len(left)} {reason}, for instance {left[-1]}", err=True)
         if files:

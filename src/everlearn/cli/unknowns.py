@@ -3,7 +3,7 @@
 import click
 
 from everlearn.cli.context import confirmed_name, new_name, opened
-from everlearn.cli.output import as_json, print_json, print_table, say
+from everlearn.cli.output import as_json, print_result, print_table, say
 from everlearn.memory.words import counted, listed
 
 
@@ -19,7 +19,7 @@ from everlearn.memory.words import counted, listed
 )
 @as_json
 @click.pass_context
-def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json: bool) -> None:
+def strangers(ctx: click.Context, ignore: int | None, drop: int | None) -> None:
     """List unknown pictures that were kept (ask --remember), grouped by similarity.
 
     everlearn undo takes back what --ignore, --drop and everlearn name did.
@@ -30,9 +30,7 @@ def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json:
     if drop is not None:
         memory.drop_unknowns(drop)
     groups = memory.unknowns()
-    if as_json:
-        print_json([vars(group) for group in groups])
-        return
+    print_result([vars(group) for group in groups])
     rows = [
         [
             str(g.id),
@@ -52,12 +50,10 @@ def strangers(ctx: click.Context, ignore: int | None, drop: int | None, as_json:
 @new_name
 @as_json
 @click.pass_context
-def name(ctx: click.Context, group: int, name: str, new: bool, as_json: bool) -> None:
+def name(ctx: click.Context, group: int, name: str, new: bool) -> None:
     """Teach a GROUP of unknown pictures as NAME."""
     memory = opened(ctx)
     name = confirmed_name(memory, name, new=new)
     count = memory.name_unknowns(group, name)
-    if as_json:
-        print_json({"taught": count, "name": name})
-    else:
-        say(f"taught {counted(count, 'picture')} as {name}; everlearn undo takes it back")
+    print_result({"taught": count, "name": name})
+    say(f"taught {counted(count, 'picture')} as {name}; everlearn undo takes it back")
