@@ -510,7 +510,7 @@ def _temporary_beside(path: Path) -> Iterator[Any]:
 
 
 def flush_folder(folder: Path) -> None:
-    """Make sure that names given in a folder survive a power cut."""
+    """Flush a folder, so that files renamed in it survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

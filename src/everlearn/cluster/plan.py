@@ -1,4 +1,4 @@
-"""Plans which parts are made of what: a tree determined by the shards alone.
+"""Plans how parts are merged: a tree determined by the shards alone.
 
 Rounding depends on the order of additions. So the order is fixed beforehand: shards ordered by
 identity, neighbours grouped until they are worth a task, tasks merged eight at a time, left to

@@ -78,7 +78,7 @@ class ExampleStore:
 
     @property
     def scale(self) -> Array:
-        """How many examples of its class each stored one stands for."""
+        """How many examples of its class each stored one represents."""
         rows = self.stored
         kept = np.bincount(self.slot[rows], self.weight[rows], self.n_slots)
         scale: Array = np.divide(self.seen, kept, out=np.ones(self.n_slots), where=kept > 0)
@@ -86,7 +86,7 @@ class ExampleStore:
         return scale
 
     def rows(self) -> "TreeRows":
-        """As the kernels want it; each example with the weight of all that it stands for."""
+        """Input of the kernels; each example has the weight of all it represents."""
         from everlearn.forest.tree import TreeRows
 
         scale = np.append(self.scale, 0.0)  # the last for rows without an example
@@ -95,7 +95,7 @@ class ExampleStore:
     def evicted(
         self, slots: Slots, keys: Array, budget: int | None
     ) -> tuple[Ints, NDArray[np.bool_]]:
-        """What a batch with these keys pushes out, and which of its own examples stay."""
+        """The rows that a batch with these keys evicts, and which of its own examples stay."""
         stays = np.ones(len(slots), dtype=np.bool_)
         if budget is None:
             return np.empty(0, np.int32), stays
@@ -110,7 +110,7 @@ class ExampleStore:
         return np.sort(np.concatenate(out)), stays
 
     def without(self, rows: Ints) -> "ExampleStore":
-        """These rows hold nothing any more; what was seen stays seen."""
+        """Without these rows; the number of examples seen does not change."""
         if not len(rows):
             return self
         slot = self.slot.copy()
@@ -197,7 +197,7 @@ class ExampleStore:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], n_features: int) -> "ExampleStore":
-        """What :meth:`arrays` gave; ``DamagedModel`` where it contradicts itself."""
+        """Restore from :meth:`arrays`; raises ``DamagedModel`` if it is inconsistent."""
         seen = validated_array(arrays, "seen", None, least=0.0)
         slot = validated_array(arrays, "slot", None, dtype=np.int32, least=NONE, most=len(seen) - 1)
         capacity = len(slot)
@@ -219,7 +219,7 @@ class ExampleStore:
         with np.errstate(all="ignore"):
             weight = self.rows().weight[held]
         if not np.all((weight > 0) & np.isfinite(weight)):
-            raise DamagedModel("weight and seen do not agree: an example stands for nothing")
+            raise DamagedModel("weight and seen do not agree: an example has no weight")
         if np.any(self.number[held] >= self.n_taught):
             raise DamagedModel("number holds a value above n_taught")
 

@@ -160,7 +160,7 @@ def prepared_as(name: str | None, given: Given) -> Embedder:
 
 
 def _formerly(given: Given) -> Embedder | None:
-    """What a word stood for before, if it stands for something else now."""
+    """The earlier meaning of a word, if it changed."""
     parts = _side_by_side(given)
     if not any(part in FORMER for part in parts):
         return None

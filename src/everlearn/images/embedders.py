@@ -175,7 +175,7 @@ class NetworkEmbedder(Embedder):
         self.crop = crop
         self.mean = _per_channel(mean)
         self.scale = _per_channel(scale)
-        # What each of the 256 values of a pixel goes in as, a row per channel.
+        # Network input for each of the 256 values of a pixel, one row per channel.
         values = np.repeat(np.arange(256, dtype=np.float32)[:, None], 3, axis=1)
         self._levels = np.ascontiguousarray(((values - self.mean) / self.scale).T)
         self.at_least = 2 * math.ceil(size / crop)

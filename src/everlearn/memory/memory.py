@@ -2,7 +2,7 @@
 
     journal.sqlite     what was taught, in order: the truth               (storage/journal.py)
     snapshot-*         the model at a position of the journal: a cache    (storage/snapshot.py)
-    prepared-*         what a question needs of the model: a cache        (model/serving.py)
+    prepared-*         the part of the model that questions need: a cache (model/serving.py)
     writer.lock        held by the one process that teaches               (storage/sqlite/folder.py)
 
 Teaching appends to the journal and returns when the entry is on disk. The model catches up with the
@@ -381,7 +381,7 @@ class Memory:
             return self._editor.sync(opened._editor, conflicts)
 
     def parts(self, place: str | os.PathLike[str], most_bytes: int) -> Iterator[Path]:
-        """What a merge needs, as journals of about so many bytes: to send a Memory elsewhere.
+        """Write everything a merge needs as journals of about so many bytes, to send them.
 
         Each is a file in a folder of its own below ``place``, which opens as a Memory.
         """

@@ -130,7 +130,7 @@ class OpenMemory:
             raise CannotRead(f"{self.path} changes too fast to be read; try again")
 
     def stamp(self) -> tuple[int, int] | None:
-        """A value that is equal while nothing changes; ``None`` where that cannot be told."""
+        """A value that changes with every change; ``None`` if changes cannot be detected."""
         try:
             return None if self._old or self.journal.db.moved_on() else self.journal.db.stamp()
         except CannotReadNow:
@@ -170,7 +170,7 @@ class OpenMemory:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[Journal]:
-        """Context in which nobody else changes the folder."""
+        """Context with exclusive write access to the folder."""
         if os.getpid() != self._process:
             raise MemoryBusy(
                 f"{self.path} was opened by process {self._process}, from which this one was "
@@ -225,7 +225,7 @@ class OpenMemory:
                 self.release()
 
     def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
-        """Write a snapshot if it saves replaying this many entries and nobody else writes one."""
+        """Write a snapshot if it saves replaying this many entries and no other writer does."""
         if prepare is None and 0 <= self.journal.last_position - self._snapshot_at < at_least:
             return
         try:

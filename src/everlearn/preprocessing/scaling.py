@@ -21,7 +21,7 @@ from everlearn.estimator import BOUNDED, Promise, StreamingEstimator
 from everlearn.statistics.validated import validated_array
 from everlearn.validation import checked_weights
 
-# A share of the largest square: what is left of a constant by rounding is no variance.
+# A share of the largest square: rounding errors of a constant are not variance.
 ROUNDING = 1e-24
 
 
@@ -44,7 +44,7 @@ class StreamingScaler(OneToOneFeatureMixin, TransformerMixin, StreamingEstimator
 
     Notes
     -----
-    It moves the ground under a learner behind it, which has added up what was scaled otherwise:
+    It changes the inputs of a learner behind it, whose sums refer to the earlier scale:
     ``StreamPipeline(..., freeze_after=n)`` ends that after n examples. Least squares, LDA and
     nearest means do not care for a fixed scale, so ``InitialWhitening`` is the safer choice.
 
@@ -195,7 +195,7 @@ class StreamingScaler(OneToOneFeatureMixin, TransformerMixin, StreamingEstimator
 
 
 def _on_host(X: Any) -> Any:
-    """Rows on a device come to the host, where the sums are; others are taken as they are."""
+    """Copy rows on a device to the host, where the sums are; others are unchanged."""
     from everlearn.device.device import device_of
 
     return X if device_of(X) is None else as_numpy(X)

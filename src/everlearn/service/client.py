@@ -384,7 +384,7 @@ class Client:
     def _merged_into(
         self, other: Memory, conflicts: Literal["list", "there"]
     ) -> tuple[Merged, set[tuple[bytes, str]]]:
-        """Merge what is served into another Memory; and what counts in the service."""
+        """Merge the served Memory into another; also returns what counts in the service."""
         with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
             Path(place, FILE).write_bytes(_good(*self._send("GET", "journal", b"", {})))
             with Memory(place, read_only=True) as fetched:

@@ -62,7 +62,7 @@ def read_merged(said: dict[str, Any]) -> Merged:
 
 
 def sum_of(done: list[Merged]) -> Merged:
-    """What several merges did together."""
+    """The sum of several merge results."""
     return Merged(
         sum(done),
         forgotten=sum(one.forgotten for one in done),

@@ -12,7 +12,7 @@ from everlearn.errors import TooBusy
 
 # Events that may wait for a listener before it is dropped.
 PATIENCE = 256
-# Seconds between comments, which reveal connections that nobody reads.
+# Seconds between comments, which reveal abandoned connections.
 ALIVE_SECONDS = 15.0
 
 # Kinds of events that change a Memory; the others are observations of one process.

@@ -130,7 +130,7 @@ class Served:
         return lag <= MOST_LAG_SECONDS and self.writer.waiting < self._most
 
     async def aside(self, work: Callable[[Memory], Result]) -> Result:
-        """Run a long question on a separate read-only Memory, so that nobody waits for it."""
+        """Run a long question on a separate read-only Memory, so that others need not wait."""
 
         def look() -> Result:
             with Memory(self.memory.path, accept=self.memory.accept, read_only=True) as beside:

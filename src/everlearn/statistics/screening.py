@@ -107,7 +107,7 @@ class Screen:
         lowest = self._bound(asked, counts, best)
         if lowest is None:
             return None
-        # Not ">=": what is not a number stays.
+        # Not ">=": NaN stays.
         found = np.flatnonzero(~(self._upper[: self.n_rows] < lowest[-1]))
         # Where fewer rows have a score than are wanted, empty ones are not below the last of them.
         return None if len(found) > LARGE_SHARE * self.n_rows else found[counts[found] > 0.0]
@@ -152,7 +152,7 @@ class Screen:
                 if len(found) + more > LARGE_SHARE * self.n_rows:
                     return None
                 if more and len(rest):
-                    # What leaves most open first; what is not a number before everything.
+                    # Largest uncertainty first; NaN before everything.
                     open_ = np.where(most - least < np.inf, least - most, -np.inf)
                     order = np.argpartition(open_, min(more, len(rest)) - 1)
                     some, order = rest[order[:more]], order[more:]
@@ -199,7 +199,7 @@ class Screen:
         return lowest
 
     def _near(self, asked: Products) -> Array:
-        """What every score is near to, by the sums that were computed last."""
+        """Approximate scores from the last computed sums."""
         n = self.n_rows
         near = self._facts[0, :n] * self._step(asked.z) * self._sums[:n]
         near += float(asked.offset + self.centre @ asked.z)

@@ -76,7 +76,7 @@ def parts(n: int, each: float, piece: float) -> Iterator[slice]:
 
 
 def factored(matrix: Array, piece: float) -> Work[None]:
-    """L of A = L Lᵀ in the lower triangle of a Fortran-ordered A, what is above is left alone.
+    """L of A = L Lᵀ in the lower triangle of a Fortran-ordered A; the upper one is unchanged.
 
     Block columns from left to right: each takes off the products of those before it, is factored
     at its top and solved below.

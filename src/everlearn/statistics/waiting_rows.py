@@ -21,7 +21,7 @@ TOGETHER = 8
 LEAVES_IN = 96
 # Slices of fewer elements of the matrix take longer to call than to compute.
 LEAST_AREA = 4096
-# Beyond so many features a few rows are worth all threads of BLAS.
+# Beyond this many features, a few rows are worth all threads of BLAS.
 MANY_FEATURES = 4096
 
 
@@ -95,7 +95,7 @@ class WaitingRows:
             start += len(part)
 
     def advance(self, upper: Array) -> None:
-        """Let what is leaving enter some more rows of the matrix."""
+        """Add the leaving rows to some more rows of the matrix."""
         d, entered = len(upper), self._entered
         if entered < d:
             area = max(LEAST_AREA, d * (d + 1) // (2 * LEAVES_IN))

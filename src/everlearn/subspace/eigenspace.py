@@ -14,7 +14,7 @@ of A' enters step 6, and it follows each image by a rank-one term,
 
     S ← S + n w / (n + w) (c − m)(c − m)ᵀ,     m ← m + w / (n + w) (c − m),
 
-so the coefficients A themselves are only needed if somebody wants to read them.
+so the coefficients A themselves are computed only when they are read.
 
 The published algorithm truncates after every image. Here the basis may grow by ``guard`` directions
 beyond those kept, and ``guard`` more than requested are kept; results use the leading ones.

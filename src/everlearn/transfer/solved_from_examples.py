@@ -1,7 +1,7 @@
 """Learners whose whole state is the examples they keep.
 
 A least squares SVM is a formula over all its examples. It can be taught at any time, and what it
-believes is worked out afresh when it is next asked; so a batch equals its rows one by one in any
+computes is solved again at the next question; so a batch equals its rows one by one in any
 order, and forgetting and merging are exact. Its memory grows with its examples, therefore
 ``max_examples`` bounds it; online learners have no such bound.
 """

@@ -212,7 +212,7 @@ class Editor:
         return merged
 
     def sync(self, other: "Editor", conflicts: str) -> Synced:
-        """Merge both ways; of a picture with two names both get one, or it is only listed."""
+        """Merge in both directions; conflicting names are resolved, or only listed."""
         here = self.merge(other, "there" if conflicts == "there" else "list")
         there = other.merge(self, "there" if conflicts == "here" else "list")
         if conflicts != "list":
@@ -225,7 +225,7 @@ class Editor:
         return bool(opened.read(lambda: opened.journal.fact("embedder")))
 
     def parts(self, place: Path, most_bytes: int) -> Iterator[Path]:
-        """What a merge needs, as journals of about so many bytes below a folder."""
+        """Write everything a merge needs below a folder, as journals of about so many bytes."""
         with self._opened.guard, self._opened.journal.db.one_view():
             yield from parts(self._opened.journal, place, most_bytes)
 

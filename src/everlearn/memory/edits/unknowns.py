@@ -105,12 +105,12 @@ def remember(journal: Journal, example: Example) -> None:
 
 
 def all_unknowns(journal: Journal) -> list[UnknownImage]:
-    """Every one kept and not set aside, each validated as it is read."""
+    """All kept unknown images that are not set aside, validated."""
     return [one for one in every_row(journal) if one.ignored != SET_ASIDE]
 
 
 def every_row(journal: Journal) -> list[UnknownImage]:
-    """Those that were set aside too; without their files (:func:`with_image`)."""
+    """All rows, including those set aside, without files (:func:`with_image`)."""
     embedder = journal.fact("embedder") or ""
     found = []
     for number, when, source, digest, ignored, jpeg, vector, own in journal.db.rows(
@@ -145,12 +145,12 @@ def with_image(journal: Journal, one: UnknownImage) -> Example:
 
 
 def require_unknowns(journal: Journal) -> None:
-    """Every unknown image and file of one is what its checksum says."""
+    """Require that unknown images and their files match their checksums."""
     for one in every_row(journal):
         with_image(journal, one)
     query = "SELECT 1 FROM stranger_images WHERE stranger NOT IN (SELECT id FROM strangers) LIMIT 1"
     if journal.db.has_table("stranger_images") and journal.db.row(query) is not None:
-        raise _damaged(journal, "there is the file of an unknown image that is not there")
+        raise _damaged(journal, "there is a file of an unknown image that does not exist")
 
 
 def thumbnail_of(journal: Journal, number: int) -> bytes | None:
@@ -201,7 +201,7 @@ def any_ignored(journal: Journal) -> bool:
 def set_states(journal: Journal, states: dict[int, int]) -> dict[int, int]:
     """Give images other states; returns those they had. Inside a transaction.
 
-    What is not there any more, because its room was needed, is passed over.
+    Images that were deleted to free space are skipped.
     """
     before = {}
     for number, state in states.items():

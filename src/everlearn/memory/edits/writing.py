@@ -282,7 +282,7 @@ class Spelling:
         require_name(name)
         tidy = " ".join(name.split())
         if tidy.casefold() in RESERVED:
-            raise InvalidLabel(f"{tidy!r} has a meaning of its own in answers; choose another name")
+            raise InvalidLabel(f"{tidy!r} is a reserved word in answers; choose another name")
         inbox = self._journal.db.inbox
         if inbox is None:
             return self._spelled(tidy)

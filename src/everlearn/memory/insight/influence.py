@@ -65,7 +65,7 @@ class Ridge:
         return found
 
     def fits(self, solved: Array) -> Array:
-        """Plain scores x·A⁻¹b_k of rows of which A⁻¹x is given, a column per class."""
+        """Plain scores x·A⁻¹b_k of rows with given A⁻¹x, one column per class."""
         found = solved @ self._means.T
         found *= self.counts
         return found
@@ -116,7 +116,7 @@ class Influence(Ridge):
     def leave_one_out_blocks(self) -> Iterator[tuple[slice, Array]]:
         """The scores of every teaching under the model that was not taught it, a row each.
 
-        In blocks, each with the rows that it is of: all of them would be n × K numbers.
+        In blocks, each with its rows: all scores together would be n × K numbers.
         """
         size = max(1, NUMBERS // len(self.counts))
         for start in range(0, len(self.X), size):

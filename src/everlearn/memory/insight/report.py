@@ -265,7 +265,7 @@ def _duplicates(taught: TaughtMatrix) -> list[tuple[int, int, float]]:
 
 
 def _advice(found: Accuracy, mistaken: tuple[str, int] | None) -> str:
-    """What to show next of a name; ``mistaken`` is what it is taken for most often."""
+    """What to show next for a name; ``mistaken`` are its most frequent wrong answers."""
     if found.of < FEW:
         more = FEW - found.of
         return f"show {more} more picture{'s' if more > 1 else ''}, from other sides"

@@ -100,7 +100,7 @@ def explain(
     """
 
     def probability(scores: NDArray[np.float64], gone: int) -> float:
-        """Of the target by the scores without so many teachings; 0 where it has none left."""
+        """Probability of the target without so many teachings; 0 if it has none left."""
         factor = (influence.counts.sum() - gone) ** influence.recoding
         if not np.isfinite(scores[target]):
             return 0.0

@@ -52,7 +52,7 @@ def remove_prepared(caches: Caches, *, keep: str = "") -> None:
 
 
 def has_head(caches: Caches, journal: Journal) -> bool:
-    """Whether there is a head of the journal as it is now."""
+    """Whether there is a head for the current state of the journal."""
     return _name(journal) in caches.names(PREFIX)
 
 

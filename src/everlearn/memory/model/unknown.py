@@ -52,7 +52,7 @@ class Familiarity:
 
     @cached_property
     def directions(self) -> Array:
-        """μ_k at length one, a row per class; made where they are wanted as one matrix."""
+        """μ_k at length one, one row per class; computed on each access."""
         directions: Array = self.means / self.lengths[:, None]
         return directions
 

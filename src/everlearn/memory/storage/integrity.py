@@ -184,7 +184,7 @@ def _require_consistent_log(db: Database) -> None:
             "WHERE teachings.position IS NOT NULL AND (log.position IS NULL "
             "OR log.teaching != teachings.id OR log.name != teachings.name OR log.sign != 1)"
         ),
-        "what counts is not what the log says": (
+        "the names that count contradict the log": (
             "SELECT 1 WHERE (SELECT COUNT(*) FROM teachings WHERE position IS NOT NULL) "
             "!= (SELECT COALESCE(SUM(sign), 0) FROM log)"
         ),

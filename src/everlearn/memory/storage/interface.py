@@ -190,13 +190,13 @@ class Database(Protocol):
         """Replace the content by that of another journal, in one transaction."""
 
     def waiting_for(self, state: str) -> list[str]:
-        """What :meth:`remove_traces` waits for in a state, as sentences."""
+        """Reasons why :meth:`remove_traces` has to wait in a state, as sentences."""
 
     def lag_seconds(self) -> float:
         """Seconds since the known state of the journal was certainly current."""
 
     def leftovers(self) -> list[str]:
-        """What the engine still keeps of deleted rows, as sentences."""
+        """Remains of deleted rows in the storage engine, as sentences."""
 
 
 class Collected(Protocol):

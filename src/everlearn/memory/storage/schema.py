@@ -11,7 +11,7 @@ FORMAT_VERSION = 4
 # Older journals than this were never released. Those between are read as they are, without the
 # tables that came later, and upgraded to be written.
 OLDEST_VERSION = 2
-# No row is longer, so no forged length makes anybody reserve more memory than this.
+# No row is longer, so a forged length cannot make a reader allocate more than this.
 LONGEST_BYTES = 1 << 28
 # "ever" in ASCII: how the file says that it is one of ours.
 APPLICATION_ID = 0x65766572
@@ -106,7 +106,7 @@ CREATE TABLE stranger_images (
 
 SCHEMA = FIRST_TABLES + "".join(ADDED.values())
 
-# Flags of what is stored of a teaching, and their tables.
+# Flags of the stored files of a teaching, and their tables.
 PICTURES = {"thumbnails": 1, "images": 2, "boxes": 4}
 
 # Small rows, checked one by one when a journal is opened; the others when they are read.

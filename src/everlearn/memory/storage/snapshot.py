@@ -47,7 +47,7 @@ logger = logging.getLogger("everlearn")
 
 
 class SnapshotVanished(Exception):
-    """A snapshot was removed while it was being read: somebody taught, and what was read is old."""
+    """A snapshot was removed while it was read: a writer taught, and the snapshot is outdated."""
 
 
 def key_of(untaught: str, chain: bytes) -> str:

@@ -69,7 +69,7 @@ class Tombstones:
 
     @property
     def forgotten_pictures(self) -> set[bytes]:
-        """Digests of what was forgotten and not erased."""
+        """Digests of pictures that were forgotten and not erased."""
         return {digest for digest, _ in self.forgotten}
 
     def since(self, pair: Pair) -> float | None:

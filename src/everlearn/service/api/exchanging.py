@@ -26,7 +26,7 @@ class OneConflict(BaseModel):
 
 
 class MergedPart(BaseModel):
-    """What a merge did, as ``everlearn.Memory.merge`` says."""
+    """The result of a merge, as from ``everlearn.Memory.merge``."""
 
     taught: int
     forgotten: int
@@ -57,7 +57,7 @@ class MergedPart(BaseModel):
     responses={200: {"content": {"application/vnd.sqlite3": {}}, "description": "All of it."}},
 )
 async def journal(served: Chosen) -> FileResponse:
-    """The journal as it is now, with pictures and history: what another Memory merges."""
+    """The current journal with pictures and history, for another Memory to merge."""
     with contextlib.ExitStack() as kept:
         place = kept.enter_context(tempfile.TemporaryDirectory(prefix="everlearn-"))
         await served.question(lambda memory: memory.backup(Path(place) / "copy"))
@@ -85,7 +85,7 @@ async def merge(
     ] = "list",
     group: Annotated[str | None, Query(max_length=100)] = None,
 ) -> MergedPart:
-    """Learn and forget what another Memory was taught and told to forget; the body is a journal."""
+    """Learn and forget what another Memory learned and forgot; the body is a journal."""
     sent = await request.body()
 
     def work(memory: Memory) -> MergedPart:

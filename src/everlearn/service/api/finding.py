@@ -75,7 +75,7 @@ async def find(request: Request, served: Chosen) -> Found:
 
 @router.websocket("/find/stream")
 async def stream(socket: WebSocket, memory: str | None = None, remember: bool = False) -> None:
-    """Follow things over frames until the client goes."""
+    """Follow things over frames until the client disconnects."""
     await answer_frames(socket, memory, partial(_followed_by, remember=remember))
 
 

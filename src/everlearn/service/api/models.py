@@ -169,7 +169,7 @@ Finite = Annotated[float | None, BeforeValidator(finite)]
 
 
 class ReadOff(BaseModel):
-    """What is answered is read off the record that a Memory returns, by the names of its fields."""
+    """A response built from a record of a Memory, field by field."""
 
     model_config = ConfigDict(from_attributes=True)
 

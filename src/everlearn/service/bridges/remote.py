@@ -107,7 +107,7 @@ class Remote:
                 data: bytes = answer.read(most + 1)
         except (urllib.error.URLError, OSError) as error:
             if isinstance(error, urllib.error.HTTPError):
-                error.close()  # the answer, which nobody reads
+                error.close()  # the answer, which is not read
             where = urlsplit(request.full_url)
             raise CannotReach(f"{where.netloc}{where.path} does not answer: {error}") from None
         if len(data) > most:

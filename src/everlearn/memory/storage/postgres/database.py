@@ -206,7 +206,7 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def try_transaction(self) -> Iterator[bool]:
-        """As :meth:`transaction` if nobody else writes; otherwise yields false and does nothing."""
+        """As :meth:`transaction` if there is no other writer; otherwise yields false."""
         if self._depth:
             yield True
             return
@@ -286,7 +286,7 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def one_view(self) -> Iterator[None]:
         if self._depth:
-            # The write lock is held, so nobody else writes.
+            # The write lock is held, so there is no other writer.
             yield
             return
         self._abandon()
@@ -306,7 +306,7 @@ class PostgresDatabase:
         return False
 
     def stamp(self) -> tuple[int, int]:
-        """In a view the stamp of what it sees; otherwise that of the last known change."""
+        """In a view the stamp of its state; otherwise that of the last known change."""
         if not (self._view or self._depth):
             if self._watch is not None:
                 return self._watch.stamp()
@@ -415,7 +415,7 @@ class PostgresDatabase:
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
         key = lock_key(self.address.schema)
         waiting = "SELECT EXISTS (SELECT 1 FROM inbox)"
-        # The timeout also covers tables locked by somebody else.
+        # The timeout also covers tables locked by other clients.
         begin += f"; SET LOCAL lock_timeout = '{LOCK_SECONDS}s'"
         function = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
         mine, waits = self._answers(f"{begin}; SELECT {function}({key})", waiting)

@@ -137,7 +137,7 @@ def _columns(table: str) -> list[str]:
 
 
 def statements_for_journal(version: int) -> list[str]:
-    """What a journal of an older format is given."""
+    """Statements that upgrade a journal of an older format."""
     made = _translated(added(version))
     wordy = _wordy(made)
     if not has_table(version, "boxes"):

@@ -2,7 +2,7 @@
 
 journal.sqlite     what was taught, in order: the source of truth  (database.py)
 snapshot-*         the model at a position of the journal          (snapshot.py)
-prepared-*         what a question needs of the model              (serving.py)
+prepared-*         the part of the model that questions need  (serving.py)
 reembed-*          vectors collected during a re-embedding
 writer.lock        held by the one process that teaches
 """
