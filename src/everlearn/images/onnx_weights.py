@@ -14,6 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from everlearn.errors import CannotRead, NotAModel
+from everlearn.images.protobuf import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    NotProtobuf,
+    message,
+    read_varint,
+)
 
 # Size limit of a protobuf file, and of onnxruntime's input.
 MOST_BYTES = (1 << 31) - 1
@@ -29,11 +38,6 @@ CHILDREN = {
     "sparse": {1: "tensor", 2: "tensor"},
 }
 RAW_DATA, EXTERNAL_DATA, DATA_LOCATION, EXTERNAL = 9, 13, 14, 1
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-
-
-class _NotProtobuf(Exception):
-    """The bytes are not a message."""
 
 
 def with_weights(model: bytes, path: Path) -> bytes:
@@ -49,7 +53,7 @@ def with_weights(model: bytes, path: Path) -> bytes:
     try:
         reader = _Weights(path.resolve().parent, path)
         return reader.message("model", model, 0)
-    except (_NotProtobuf, IndexError, UnicodeDecodeError):
+    except (NotProtobuf, IndexError, UnicodeDecodeError):
         # Not a model, or a damaged one: onnxruntime reports it.
         return model
 
@@ -78,14 +82,14 @@ class _Weights:
                 parts.append(body[start:end])
             else:
                 changed = True
-                parts.append(_varint(field << 3 | BYTES) + _varint(len(made)) + made)
+                parts.append(message(field, made))
         return b"".join(parts) if changed else body
 
     def _tensor(self, body: bytes) -> bytes:
         external, said, kept = False, dict[str, str](), []
         for field, wire, start, end, content in _fields(body):
             if field == DATA_LOCATION and wire == VARINT:
-                external = _read_varint(body, content)[0] == EXTERNAL
+                external = read_varint(body, content)[0] == EXTERNAL
             elif field == EXTERNAL_DATA and wire == BYTES:
                 key, value = _entry(body[content:end])
                 said[key] = value
@@ -94,7 +98,7 @@ class _Weights:
         if not external:
             return body
         data = self._data(said)
-        return b"".join(kept) + _varint(RAW_DATA << 3 | BYTES) + _varint(len(data)) + data
+        return b"".join(kept) + message(RAW_DATA, data)
 
     def _data(self, said: dict[str, str]) -> bytes:
         name = said.get("location", "")
@@ -151,38 +155,17 @@ def _fields(body: bytes) -> Iterator[tuple[int, int, int, int, int]]:
     at = 0
     while at < len(body):
         start = at
-        tag, at = _read_varint(body, at)
+        tag, at = read_varint(body, at)
         wire, content = tag & 7, at
         if wire == VARINT:
-            _, at = _read_varint(body, at)
+            _, at = read_varint(body, at)
         elif wire == BYTES:
-            length, content = _read_varint(body, at)
+            length, content = read_varint(body, at)
             at = content + length
         elif wire in (FIXED64, FIXED32):
             at += 8 if wire == FIXED64 else 4
         else:
-            raise _NotProtobuf
+            raise NotProtobuf
         if at > len(body):
-            raise _NotProtobuf
+            raise NotProtobuf
         yield tag >> 3, wire, start, at, content
-
-
-def _read_varint(body: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise _NotProtobuf
-
-
-def _varint(value: int) -> bytes:
-    parts = []
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])

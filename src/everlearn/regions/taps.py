@@ -11,36 +11,22 @@ or ``w``, in place of the number: both take five bytes.
 """
 
 from everlearn.errors import NotAModel
+from everlearn.images.protobuf import message, varint
 
 _GRAPH, _OUTPUT, _NAME = 7, 12, 1
-_LENGTH_DELIMITED = 2
 
 
 def with_output(model: bytes, name: str) -> bytes:
     """The same network with the value called ``name`` as an additional output."""
-    return model + _field(_GRAPH, _field(_OUTPUT, _field(_NAME, name.encode())))
+    return model + message(_GRAPH, message(_OUTPUT, message(_NAME, name.encode())))
 
 
 def with_free_sides(model: bytes, side: int) -> bytes:
     """The same network for pictures of any height and width, instead of ``side`` pixels."""
-    channels = _field(1, b"\x08\x03")
-    fixed = _field(1, b"\x08" + _varint(side))
-    freed = [_field(1, _field(2, name)) for name in (b"h", b"w")]
+    channels = message(1, b"\x08\x03")
+    fixed = message(1, b"\x08" + varint(side))
+    freed = [message(1, message(2, name)) for name in (b"h", b"w")]
     before, after = channels + 2 * fixed, channels + b"".join(freed)
     if model.count(before) != 1 or len(before) != len(after):
         raise NotAModel(f"the network has no single input of 3 x {side} x {side} pixels")
     return model.replace(before, after)
-
-
-def _field(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    """Seven bits per byte, lowest first; the highest bit says that more follow."""
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    written.append(value)
-    return bytes(written)

@@ -8,7 +8,6 @@ import pytest
 
 from everlearn import Memory, NearestClassMean, RecursiveRLSC, StreamingLDA
 from everlearn.errors import CannotWrite, NotExportable
-from everlearn.memory.export.onnx_proto import varint
 
 
 @pytest.mark.parametrize("classifier", [None, NearestClassMean(), StreamingLDA(shrinkage=0.1)])
@@ -52,10 +51,3 @@ def test_the_head_scores_like_the_classifier(rng, memory):
     ours, theirs = X @ weights.T + bias, memory.decision_function(X)
     shared = ours - theirs
     assert np.allclose(shared, shared[:, :1])
-
-
-@pytest.mark.parametrize(
-    ("value", "written"), [(0, b"\x00"), (127, b"\x7f"), (128, b"\x80\x01"), (300, b"\xac\x02")]
-)
-def test_whole_numbers_as_protocol_buffers_write_them(value, written):
-    assert varint(value) == written

@@ -10,7 +10,8 @@ from PIL import Image
 from everlearn import EfficientNetLite0, Memory, Pixels
 from everlearn.errors import NeverLearned, NotExportable
 from everlearn.images.embedders import as_picture, centre_crop
-from everlearn.memory.export.onnx_proto import fields, message, number, text
+from everlearn.images.protobuf import message
+from everlearn.memory.export.onnx_proto import fields, number, text
 from everlearn.memory.model.conformal import Acceptance
 
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from everlearn.arrays import Array
-from everlearn.memory.export.onnx_proto import message, node, number, tensor, text, value
+from everlearn.images.protobuf import message
+from everlearn.memory.export.onnx_proto import node, number, tensor, text, value
 
 IR_VERSION = 8
 OPSET = 13

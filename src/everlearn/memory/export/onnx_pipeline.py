@@ -21,6 +21,7 @@ import numpy as np
 from everlearn.arrays import Array
 from everlearn.errors import NotExportable
 from everlearn.images.embedders import Embedder, OnnxEmbedder
+from everlearn.images.protobuf import message
 from everlearn.memory.export.onnx_classifier import mapped_features
 from everlearn.memory.export.onnx_proto import (
     BOOL,
@@ -28,7 +29,6 @@ from everlearn.memory.export.onnx_proto import (
     STRING,
     UINT8,
     fields,
-    message,
     node,
     number,
     tensor,

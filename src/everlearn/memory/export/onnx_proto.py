@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from everlearn.arrays import AnyArray
+from everlearn.images.protobuf import message, read_varint, varint
 
 # Element types of a tensor.
 FLOAT, UINT8, INT64, STRING, BOOL = 1, 2, 7, 8, 9
@@ -55,41 +56,16 @@ def text(field: int, value: str) -> bytes:
     return message(field, value.encode())
 
 
-def message(field: int, body: bytes) -> bytes:
-    return varint(field << 3 | 2) + varint(len(body)) + body
-
-
-def varint(value: int) -> bytes:
-    """Seven bits per byte, lowest first; the highest bit says that more follow."""
-    groups = bytearray()
-    while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    groups.append(value)
-    return bytes(groups)
-
-
 def fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The fields of a message: their numbers, each with an integer or bytes."""
     at = 0
     while at < len(body):
-        key, at = _read_varint(body, at)
+        key, at = read_varint(body, at)
         kind = key & 7
         if kind == 0:
-            whole, at = _read_varint(body, at)
+            whole, at = read_varint(body, at)
             yield key >> 3, whole
             continue
-        size, at = _read_varint(body, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
+        size, at = read_varint(body, at) if kind == 2 else ({1: 8, 5: 4}[kind], at)
         yield key >> 3, body[at : at + size]
         at += size
-
-
-def _read_varint(body: bytes, at: int) -> tuple[int, int]:
-    value, shift = 0, 0
-    while True:
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
