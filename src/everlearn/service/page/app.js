@@ -1,4 +1,4 @@
-// The page: look, answer, teach. State lives in the service; closing this tab loses nothing.
+// The page: camera, answers, teaching. All state is in the service; closing this tab loses nothing.
 
 import * as camera from "./camera.js";
 import * as names from "./names.js";
@@ -26,7 +26,7 @@ const typedName = () => $("name").value.trim();
 
 // Answers.
 
-// Before a camera, what its latest frames say together; otherwise what the picture says.
+// With a camera, the combined answer of the latest frames; otherwise that of the picture.
 function nameOf({ steady, unknown, answers }) {
   if (steady) return steady.name;
   return unknown ? null : answers[0].name;
@@ -132,7 +132,7 @@ async function correct(name) {
 
 const teachWhileHeld = () => working(teachHeld);
 
-// What is taught between pressing and letting go is one operation, which one Undo takes back.
+// Frames taught while the button is held are one operation, which one Undo takes back.
 async function teachHeld() {
   const name = typedName();
   if (things.chosen()) {
@@ -273,7 +273,7 @@ function saveReceipt(receipt) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// So many names are shown at once; others are found by typing a part of them.
+// Number of names shown at once; others are found by typing a part of them.
 const MOST_NAMES = 200;
 
 async function showNames() {
@@ -312,8 +312,8 @@ function heard(kind, facts) {
   namesSoon();
 }
 
-// The service knows what an operation is: a folder that was dropped, frames taught in one go. The
-// button says which one is meant; the service refuses where something newer was done meanwhile.
+// The service groups changes into operations: a dropped folder, frames taught together. The
+// button names the operation; the service refuses it if there is a newer one.
 async function undoOrRedo(which, step, word) {
   const meant = offered(which);
   if (!meant) return;

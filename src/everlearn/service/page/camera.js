@@ -1,9 +1,9 @@
-// What is looked at: frames of the camera as JPEG, small enough to be sent several times a second,
-// and picture files, sent as they are, so that the answer is the one any other program would get.
+// The source of questions: camera frames as JPEG, small enough for several a second, and picture
+// files, sent unchanged, so that the answer is the one any other program would get.
 
 const SIDE = 256;
 const GLANCE = 16;
-// Frames whose glances differ by less than this (of 255, on average) show the same.
+// Frames whose thumbnails differ by less than this (of 255, on average) show the same.
 const SAME = 3;
 
 const canvas = document.createElement("canvas");
@@ -31,7 +31,7 @@ const files = new WeakMap(); // of image elements
 
 export const sourceOf = (file) => file.webkitRelativePath || file.name || "page";
 
-// Shows a file; false where this browser cannot, which keeps nobody from asking about it.
+// Shows a file; false if this browser cannot, though it can still be asked about.
 export async function showFile(still, file) {
   if (still.src) URL.revokeObjectURL(still.src);
   files.set(still, { image: file, source: sourceOf(file) });
@@ -49,7 +49,7 @@ const blobOf = async (drawn) => {
   return { image, source: CAMERA };
 };
 
-// What is to be sent of a source: its file, or the middle square of a video as a JPEG.
+// The bytes to send for a source: its file, or the centre square of a video as a JPEG.
 export async function frame(source) {
   const width = source.videoWidth || source.naturalWidth;
   const height = source.videoHeight || source.naturalHeight;
@@ -77,7 +77,7 @@ export async function wholeFrame(source) {
   return blobOf(whole);
 }
 
-// What the last drawn frame looks like at a glance.
+// A tiny thumbnail of the last drawn frame, for comparison.
 export function glance() {
   const pen = small.getContext("2d", { willReadFrequently: true });
   pen.drawImage(canvas, 0, 0, GLANCE, GLANCE);

@@ -1,14 +1,14 @@
-// Pictures and folders that are dropped or chosen. Which name a file of a folder has is the
-// service's to say, by the rule of the command line. What became of each file is shown afterwards.
+// Pictures and folders that are dropped or chosen. The service decides which name a file of a
+// folder has, by the rule of the command line. The outcome of each file is shown afterwards.
 
 import * as outcomes from "./outcomes.js";
 import * as service from "./service.js";
 import { $, chosen, element, pictures, progress, say, trying, working } from "./shared.js";
 
-// As many as the service names at a time.
+// Maximum number of files per request for names.
 const MOST = 20000;
 const LINES = 100;
-// The first bytes of a file say what it is where its name does not.
+// The first bytes of a file identify it if its name does not.
 const START = 64;
 const TELLING = /\.(jpe?g|png|webp|gif|bmp|avif|heic|heif)$/i;
 
@@ -23,7 +23,7 @@ async function collect(entry, found) {
     found.push({ file, path });
     return;
   }
-  // A hidden folder is not looked into; it is listed, so that it is not passed over silently.
+  // A hidden folder is not read; it is listed, so that it is not skipped silently.
   if (entry.name.startsWith(".")) {
     found.push({ file: null, path });
     return;
@@ -95,7 +95,7 @@ const counted = (values) => {
 
 const folderOf = (path) => path.split("/").slice(0, -1).join("/");
 
-// What the rule makes of the folders, before anything is taught.
+// The names of the folders' files, before anything is taught.
 async function takeFolders(files) {
   const taught = files.filter(({ name }) => name !== null);
   const others = files.filter(({ name }) => name === null);
@@ -149,7 +149,7 @@ async function teachAll(files, others) {
   outcomes.show(found, others);
 }
 
-// ``settings`` says what the page would do: ask about a picture, and the name typed by now.
+// ``settings`` are functions of the page: ask about a picture, and the name typed so far.
 export function connect(view, settings) {
   outcomes.connect();
   $("work-stop").addEventListener("click", () => { stopped = true; });

@@ -1,4 +1,4 @@
-// Why it said that, and how well it knows what it was taught.
+// Explains an answer, and reports accuracy.
 
 import * as service from "./service.js";
 import { $, button, element, progress, say, trying } from "./shared.js";
@@ -21,7 +21,7 @@ function forgetOne(id, place) {
   };
 }
 
-// Each picture with what it does to the score, beside the others.
+// Each picture with its effect on the score.
 export async function why(picture) {
   if (!picture) return;
   const found = await trying(() => service.why(picture));

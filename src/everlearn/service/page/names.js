@@ -38,7 +38,7 @@ function card({ name, count }, actions) {
   return { made, count, found };
 }
 
-// What a report says of each name, on its card until it is taught again.
+// The report of each name, on its card until it is taught again.
 export function showReport(report) {
   for (const [name, { found }] of cards) {
     const own = report.per_name[name];
@@ -46,7 +46,7 @@ export function showReport(report) {
   }
 }
 
-// Shows what is known; cards that did not change stay as they are.
+// Shows the known names; unchanged cards are kept.
 export function show(list, known, actions) {
   for (const name of cards.keys()) {
     if (!known.some((one) => one.name === name)) cards.delete(name);

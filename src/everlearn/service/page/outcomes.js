@@ -1,8 +1,8 @@
-// What became of every file that was dropped: taught, known already, refused, left out or not sent.
+// The outcome of every dropped file: taught, known already, refused, left out or not sent.
 
 import { $, element, say } from "./shared.js";
 
-// So many lines of each kind are shown; the saved list has all.
+// Number of lines shown per outcome; the saved list has all.
 const LINES = 1000;
 const KINDS = [
   ["refused", "Refused"],
@@ -34,7 +34,7 @@ function lineOf({ path, name, reason }) {
   return element("li", {}, element("code", { textContent: path }), ` ${words}`);
 }
 
-// The lines of a kind are made when somebody opens it: there may be thousands.
+// The lines of an outcome are made when it is opened: there may be thousands.
 function part([kind, title]) {
   const own = ofKind(kind);
   if (!own.length) return null;

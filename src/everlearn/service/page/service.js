@@ -1,4 +1,4 @@
-// The API as functions. What lets this page in came with the printed address: a cookie, and a key
+// The API as functions. The credentials came with the printed address: a cookie, and a key
 // behind the # of the page's address. The key is kept in the storage of this origin, which pages of
 // other ports cannot read, and added to every address.
 
@@ -57,7 +57,7 @@ async function send(path, { query, ...options } = {}) {
   throw new Refusal(answer.status, error.kind, error.message);
 }
 
-// A change carries a key, so that sending it again after a lost answer makes it once.
+// A change carries a key, so that it is made once even if it is sent again.
 async function change(path, body, headers = {}, query = {}) {
   const options = {
     method: "POST",
@@ -74,7 +74,7 @@ async function change(path, body, headers = {}, query = {}) {
   }
 }
 
-// crypto.randomUUID is only there in secure contexts; this is everywhere.
+// crypto.randomUUID exists in secure contexts only; this works everywhere.
 export function newKey() {
   return Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(36)).join("-");
 }
@@ -91,7 +91,7 @@ const changeJson = (path, value) => change(path, JSON.stringify(value), JSON_KIN
 
 const JPEG_KIND = { "content-type": "image/jpeg" };
 
-// Frames of one session are answered together, too: ``steady`` in the answer.
+// Frames of one session also get a combined answer: ``steady``.
 export const ask = ({ image }, remember = false, session = null) =>
   send("ask", {
     method: "POST",
@@ -110,10 +110,10 @@ export const dropStrangers = (group) => changeJson("strangers/drop", { group });
 export const strangerThumbnail = (id) => address(`strangers/${id}/thumbnail`);
 export const teach = ({ image, source }, name, group) =>
   change("teach", form(image, { name, source, group }));
-// A picture is { image, source }: the bytes as they are, and where they came from.
+// A picture is { image, source }: its bytes, and where they came from.
 export const correct = ({ image, source }, name, box) =>
   change("correct", form(image, { name, source, ...(box ? { box: box.join(",") } : {}) }));
-// A few boxes, so that several frames a second are looked at.
+// A few boxes, so that several frames a second can be answered.
 const FEW = 8;
 export const find = ({ image }, remember) =>
   send("find", {
@@ -122,7 +122,7 @@ export const find = ({ image }, remember) =>
     headers: JPEG_KIND,
     query: { most: FEW, ...(remember ? { remember } : {}) },
   });
-// Frames of a camera, one after the other: things that are followed, named by all of their frames.
+// Frames of a camera: things are followed, and each is named from all of its frames.
 export function findStream(remember) {
   const place = new URL(address("find/stream", remember ? { remember } : {}), location.href);
   place.protocol = place.protocol.replace("http", "ws");

@@ -1,10 +1,10 @@
-// What every part of the page uses.
+// Shared by all parts of the page.
 
 export const $ = (id) => document.getElementById(id);
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-// A function that has an action done within a time, once, however often it is called meanwhile. (A
-// timer that each call set back would never run out where calls come fast.)
+// Returns a function that runs an action once within a time, however often it is called. (A
+// timer restarted by each call would never end if calls come fast.)
 export function within(milliseconds, action) {
   let waiting = false;
   return () => {
@@ -19,7 +19,7 @@ export function within(milliseconds, action) {
 
 export const pictures = (count) => (count === 1 ? "1 picture" : `${count} pictures`);
 
-// What a correction did, in words.
+// A correction in words.
 export function corrected({ name, moved_from: from, taught }) {
   if (from.length) return `Moved from ${from.join(", ")} to ${name}.`;
   return taught ? `Learned: ${name}` : `It is called ${name} already.`;
@@ -72,7 +72,7 @@ export function chosen(dialog) {
   });
 }
 
-// While a gesture or long work goes on, what takes back is off: it would take back half of it.
+// Undo is disabled during a gesture or long work, of which it would undo only a part.
 let works = 0;
 export async function working(action) {
   works += 1;

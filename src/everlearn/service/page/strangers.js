@@ -1,4 +1,4 @@
-// What was unknown and kept: grouped, to name, ignore or drop. Kept only where it is asked for.
+// Kept unknown pictures in groups, to name, ignore or drop. They are kept only on request.
 
 import * as camera from "./camera.js";
 import * as service from "./service.js";
@@ -10,11 +10,11 @@ const LATEST = 50;
 let unknownBefore = false;
 let seen = [];
 
-export const keeping = () => $("keep").checked;
+export const keepsUnknowns = () => $("keep").checked;
 
 // Whether to keep a frame if it is unknown: the second unknown in a row, unlike those kept before.
 export function wanted() {
-  if (!keeping() || !unknownBefore) return false;
+  if (!keepsUnknowns() || !unknownBefore) return false;
   const glance = camera.glance();
   if (seen.some((one) => camera.nearlySame(one, glance))) return false;
   seen = [...seen.slice(-LATEST), glance];
@@ -23,7 +23,7 @@ export function wanted() {
 
 export function noticed(answered) {
   unknownBefore = answered.unknown && !answered.ignored;
-  if (unknownBefore && keeping()) soon();
+  if (unknownBefore && keepsUnknowns()) soon();
 }
 
 function card(group) {
@@ -83,13 +83,13 @@ export async function show() {
   $("strangers").replaceChildren(...groups.map(card));
 }
 
-// Not while somebody types a name: the fields would be made anew under their fingers.
+// Not while a name is typed: its field would be replaced.
 export const soon = within(500, () => {
   if ($("strangers").contains(document.activeElement)) soon();
   else trying(show);
 });
 
-// How strict unknown is; a value that was set elsewhere is shown as it is.
+// How strict unknown is; a value set by another client is shown unchanged.
 async function showStrictness() {
   const { accept } = await service.strictness();
   const list = $("accept");

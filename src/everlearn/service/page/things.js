@@ -1,5 +1,5 @@
-// Things in the picture: boxes with names over it. Tap one to name or correct it, drag one where
-// none is, or put one there with the keyboard. A box is left, top, right, bottom in shares of the
+// Things in the picture: boxes with names. Tap one to name or correct it, drag one where there
+// is none, or place one with the keyboard. A box is left, top, right, bottom in shares of the
 // picture, as in the service.
 
 import * as camera from "./camera.js";
@@ -12,18 +12,18 @@ const SHORTEST = 12;
 
 const state = {
   on: false,
-  shown: null, // the picture that the boxes are of: { image, source }
+  shown: null, // the picture that the boxes belong to: { image, source }
   source: null, // the video or image it came from
-  chosen: null, // the box that is to be named
+  chosen: null, // the box to be named
   drag: null,
   stream: null, // of frames to the service, while the camera is looked at
-  keep: false, // whether that stream keeps what is unknown
+  keep: false, // whether that stream keeps unknown things
 };
 
 export const on = () => state.on;
 export const chosen = () => state.chosen !== null && state.shown !== null;
 
-// Where the picture lies in the view: all of it is shown, so that every box can be reached.
+// The position of the picture in the view: all of it is shown, so that every box can be reached.
 function pictureRectangle(source) {
   const view = $("view").getBoundingClientRect();
   const width = source.videoWidth || source.naturalWidth;
@@ -93,10 +93,10 @@ export function clear() {
   $("chosen").hidden = true;
 }
 
-// In a picture what is found; before the camera tracks, whose names do not flicker. What is unknown
-// is kept, as the part of the picture that it is, where that is wanted.
+// For a picture the things found; for the camera tracks, whose names do not flicker. Unknown
+// things are kept as parts of their picture, if requested.
 async function findThings(source, picture) {
-  const keep = strangers.keeping();
+  const keep = strangers.keepsUnknowns();
   if (source.tagName !== "VIDEO") {
     const { things } = await service.find(picture, keep);
     if (keep && things.some((thing) => thing.unknown)) strangers.soon();
@@ -149,7 +149,7 @@ export async function teach(name) {
   if (!box || !picture || !name) return;
   await trying(async () => {
     say(corrected(await service.correct(picture, name, box)));
-    endStream(); // tracks begin anew, and know it from the next frame on
+    endStream(); // tracks restart, and use it from the next frame on
     $("name").value = "";
     $("name").dispatchEvent(new Event("input"));
   });
