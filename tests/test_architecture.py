@@ -16,6 +16,8 @@ from scripts.walks import PAGE, WALKS, entered_by, listed, title_of
 LIBRARY = Path(everlearn.__file__).parent
 MOST_FILES_IN_A_FOLDER = 20
 MOST_OWN_CLASSES_IN_AN_MRO = 4
+# The paths that a reader follows first.
+MOST_FILES_OF_A_WALK = {"lda": 9, "first_photograph": 22, "photograph": 14}
 
 
 def our_classes():
@@ -41,6 +43,13 @@ def test_the_page_lists_the_files_that_a_walk_enters(walk):
     on_page = listed(PAGE.read_text("utf-8"))[title_of(walk)]
     assert set(entered) - set(on_page) == set(), "entered, and not on the page"
     assert set(on_page) - set(entered) == set(), "on the page, and not entered"
+
+
+@pytest.mark.parametrize(("name", "most"), MOST_FILES_OF_A_WALK.items())
+def test_frequent_walks_enter_few_files(name, most):
+    """A new file on such a path is a decision, not a side effect of rewriting the page."""
+    walk = next(walk for walk in WALKS if walk.__name__ == name)
+    assert len(listed(PAGE.read_text("utf-8"))[title_of(walk)]) <= most
 
 
 def test_no_folder_has_too_many_files():
