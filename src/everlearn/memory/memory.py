@@ -347,6 +347,8 @@ class Memory:
         require_count("limit", limit)
         return self._opened.read(lambda: operations.history(self._opened.journal, limit))
 
+    # Exchanging with another Memory.
+
     def merge(
         self,
         other: "Memory | str | os.PathLike[str]",
@@ -390,6 +392,8 @@ class Memory:
     def counting(self) -> set[tuple[bytes, str]]:
         """The pictures that count, each as a pair of sha256 digest and name."""
         return self._editor.counting()
+
+    # Network, classifier, paths.
 
     def reembed(
         self,
@@ -486,39 +490,6 @@ class Memory:
         if where and box is None:
             box = self._finding.best_box(example)
         return self._answered(self._intake.one(_part(example, box)), top, remember)
-
-    @property
-    def lag_seconds(self) -> float:
-        """Upper bound on the age of the state that answers use; 0 for a folder, checked every time.
-
-        For a database: the time since the server last reported the end of the journal, which it
-        does with every change and twice a second otherwise.
-        """
-        return self._opened.lag_seconds()
-
-    def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
-        """Run a change under an idempotency key: a repeated key returns the first result.
-
-        ``work`` changes this Memory and returns a JSON-serialisable value; ``content`` is the
-        request, and a different one under the same key raises ``KeyReused``. A database keeps keys
-        for a day, in the transaction of the change. A folder has a single writer and stores no
-        keys: there ``work`` is always run.
-        """
-        return self._editor.once(key, content, work)
-
-    def event_log(self) -> EventLog | None:
-        """Changes made by any process, for a database; the caller closes the log."""
-        return self._opened.storage.events()
-
-    @property
-    def keeps_keys(self) -> bool:
-        """Whether :meth:`once` stores keys: true for a database."""
-        return self._opened.journal.db.inbox is not None
-
-    @property
-    def position(self) -> int:
-        """Number of entries in the journal; ``ask(…, after=position)`` waits for them."""
-        return self._opened.read(lambda: self._opened.journal.last_position)
 
     def ask_many(
         self, examples: Iterable[Any], *, top: int | None = 5, remember: bool = False
@@ -700,6 +671,41 @@ class Memory:
         room (a thousand are kept in all) or something is erased.
         """
         return self._editor.drop_unknowns(self._answering.unknown_groups, group)
+
+    # For services: positions, changes by others, repeated requests.
+
+    @property
+    def lag_seconds(self) -> float:
+        """Upper bound on the age of the state that answers use; 0 for a folder, checked every time.
+
+        For a database: the time since the server last reported the end of the journal, which it
+        does with every change and twice a second otherwise.
+        """
+        return self._opened.lag_seconds()
+
+    def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
+        """Run a change under an idempotency key: a repeated key returns the first result.
+
+        ``work`` changes this Memory and returns a JSON-serialisable value; ``content`` is the
+        request, and a different one under the same key raises ``KeyReused``. A database keeps keys
+        for a day, in the transaction of the change. A folder has a single writer and stores no
+        keys: there ``work`` is always run.
+        """
+        return self._editor.once(key, content, work)
+
+    def event_log(self) -> EventLog | None:
+        """Changes made by any process, for a database; the caller closes the log."""
+        return self._opened.storage.events()
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether :meth:`once` stores keys: true for a database."""
+        return self._opened.journal.db.inbox is not None
+
+    @property
+    def position(self) -> int:
+        """Number of entries in the journal; ``ask(…, after=position)`` waits for them."""
+        return self._opened.read(lambda: self._opened.journal.last_position)
 
     # Contents.
 
