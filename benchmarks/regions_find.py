@@ -27,7 +27,7 @@ from everlearn.memory.finding import Thing
 from everlearn.memory.model.head import unit
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox
 from everlearn.regions.boxes import Box, overlap
-from everlearn.regions.looking import Looker
+from everlearn.regions.region_embedder import RegionEmbedder
 
 RIGHT = 0.5
 ANIMALS = ("kangaroo", "raccoon")
@@ -72,13 +72,13 @@ class Scene:
 @cache
 def scenes(folder: str) -> list[Scene]:
     root = find("scenes")
-    looker = Looker(EfficientNetLite0(), DEFAULT_LIMITS, "things")
+    embedder = RegionEmbedder(EfficientNetLite0(), DEFAULT_LIMITS, "things")
     made = []
     for entry in json.loads((root / "boxes.json").read_text()):
         if not entry["file"].startswith(f"{folder}/"):
             continue
         image = Image.open(root / entry["file"]).convert("RGB")
-        proposed = looker.proposer.propose(image)
+        proposed = embedder.proposer.propose(image)
         boxes = np.array([thing["box"] for thing in entry["boxes"]]).reshape(-1, 4)
         made.append(
             Scene(
@@ -86,11 +86,11 @@ def scenes(folder: str) -> list[Scene]:
                 entry["part"] == "train",
                 [thing["name"] for thing in entry["boxes"]],
                 boxes,
-                looker.vectors(image, [Box(*box) for box in boxes]),
+                embedder.vectors(image, [Box(*box) for box in boxes]),
                 proposed.boxes,
                 proposed.scores,
                 proposed.classes,
-                looker.vectors(image, [Box(*box) for box in proposed.boxes]),
+                embedder.vectors(image, [Box(*box) for box in proposed.boxes]),
             )
         )
     return made

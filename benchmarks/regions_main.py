@@ -25,8 +25,8 @@ from everlearn import EfficientNetLite0, Memory
 from everlearn.images.decode import DEFAULT_LIMITS
 from everlearn.memory.storage.rows import Example
 from everlearn.regions.boxes import overlap
-from everlearn.regions.looking import Looker, Region
 from everlearn.regions.main_thing import MainThing
+from everlearn.regions.region_embedder import Region, RegionEmbedder
 from everlearn.regions.tracks import Evidence
 
 SEEDS = 10
@@ -38,8 +38,8 @@ BLUR = ImageFilter.GaussianBlur(14)
 def demo(mode: str) -> tuple[np.ndarray, np.ndarray]:
     """Vectors of all demo photographs in a mode, and their names."""
     paths = sorted(find("demo_photos").glob("*/*.jpg"))
-    looker = Looker(EfficientNetLite0(), DEFAULT_LIMITS, mode)
-    vectors = [looker.look(Region(path)).vector for path in paths]
+    region_embedder = RegionEmbedder(EfficientNetLite0(), DEFAULT_LIMITS, mode)
+    vectors = [region_embedder.embed(Region(path)).vector for path in paths]
     return np.array(vectors), np.array([path.parent.name for path in paths])
 
 
@@ -83,7 +83,7 @@ def on_blurred_grounds() -> tuple[dict[str, np.ndarray], np.ndarray]:
     rng = np.random.default_rng(1)
     grounds = sorted(find("scenes").glob("coco/*.jpg"))
     embedder = EfficientNetLite0()
-    lookers = {mode: Looker(embedder, DEFAULT_LIMITS, mode) for mode in ("whole", "main")}
+    embedders = {mode: RegionEmbedder(embedder, DEFAULT_LIMITS, mode) for mode in ("whole", "main")}
     vectors: dict[str, list[np.ndarray]] = {"whole": [], "alone": [], "main": [], "box": []}
     names = []
     for path in sorted(find("demo_photos").glob("*/*.jpg")):
@@ -91,8 +91,8 @@ def on_blurred_grounds() -> tuple[dict[str, np.ndarray], np.ndarray]:
         picture, box = pasted_onto(ground.resize((480, 360)).filter(BLUR), path, 210, rng)
         regions = {"whole": Region(picture), "alone": Region(picture, "auto")}
         for way, region in (regions | {"box": Region(picture, box)}).items():
-            vectors[way].append(lookers["whole"].look(region).vector)
-        vectors["main"].append(lookers["main"].look(Region(picture)).vector)
+            vectors[way].append(embedders["whole"].embed(region).vector)
+        vectors["main"].append(embedders["main"].embed(Region(picture)).vector)
         names.append(path.parent.name)
     return {way: np.array(rows) for way, rows in vectors.items()}, np.array(names)
 

@@ -74,16 +74,19 @@ def borrowed(place: str, source: Path) -> str:
     return text
 
 
-def public_homes() -> dict[str, str]:
+def public_modules() -> dict[str, str]:
     """The module of each public name: ``StreamingLDA`` in ``learners.slda``."""
     listed = LIST.read_text("utf-8")
-    return {name: home for home, name in re.findall(r"^from \.(\S+) import (\w+) as", listed, re.M)}
+    return {
+        name: module for module, name in re.findall(r"^from \.(\S+) import (\w+) as", listed, re.M)
+    }
 
 
 def _directives(match: re.Match[str]) -> str:
     packages = match[1].split()
-    homes = public_homes()
+    modules = public_modules()
     named = sorted(
-        (name for name, home in homes.items() if home.split(".")[0] in packages), key=str.lower
+        (name for name, module in modules.items() if module.split(".")[0] in packages),
+        key=str.lower,
     )
-    return "\n".join(f"::: everlearn.{homes[name]}.{name}\n" for name in named)
+    return "\n".join(f"::: everlearn.{modules[name]}.{name}\n" for name in named)

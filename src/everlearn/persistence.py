@@ -43,7 +43,7 @@ from everlearn.errors import (
     NewerFormat,
     NotAModel,
 )
-from everlearn.public_names import public_homes
+from everlearn.public_names import public_modules
 
 Learner = TypeVar("Learner")
 
@@ -368,13 +368,13 @@ _REGISTERED: dict[str, type[Any]] = {}
 @cache
 def _own_learners() -> dict[str, str]:
     """The module of each public name."""
-    return public_homes()
+    return public_modules()
 
 
 def _class_named(name: str) -> type[Any]:
     """One of everlearn's own learners, or a registered one; nothing else is built from a file."""
-    home = _own_learners().get(name)
-    cls = _REGISTERED.get(name) if home is None else getattr(import_module(home), name)
+    module = _own_learners().get(name)
+    cls = _REGISTERED.get(name) if module is None else getattr(import_module(module), name)
     if not isinstance(cls, type) or not hasattr(cls, "_state"):
         raise ValueError(f"{name} is not a learner")
     return cls

@@ -6,7 +6,7 @@ from pathlib import Path
 LIST = Path(__file__).with_name("__init__.pyi")
 
 
-def public_homes() -> dict[str, str]:
+def public_modules() -> dict[str, str]:
     """The module in which each public name of everlearn is defined."""
     listed = LIST.read_text(encoding="utf-8")
     return {

@@ -32,8 +32,8 @@ from everlearn.memory.model.background import OTHER, Background
 from everlearn.memory.storage.regions import proposals_of
 from everlearn.regions import looking
 from everlearn.regions.boxes import Box, overlap
-from everlearn.regions.looking import Region, edges
 from everlearn.regions.proposals import Proposals
+from everlearn.regions.region_embedder import Region, edges
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 50, 230)}
 SIDE = 120
@@ -246,7 +246,7 @@ def test_ask_where_prefers_what_looks_like_a_name_to_what_has_the_better_box(mem
             boxes = np.array([(5, 70, 45, 110), (75, 30, 115, 70)]) / SIDE
             return Proposals(boxes, np.array([0.99, 0.05]), np.zeros(2, dtype=np.intp))
 
-    memory._intake.looker.proposer = Busy()
+    memory._intake.region_embedder.proposer = Busy()
     answers = memory.ask(picture, where=True)
     assert answers[0].name == "red"
     assert answers.box == pytest.approx(np.array(square(75, 30)) / SIDE, abs=1e-6)

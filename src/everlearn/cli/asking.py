@@ -24,7 +24,7 @@ from everlearn.memory.model.serving import prepared_answers
 from everlearn.memory.words import counted
 from everlearn.persistence import replace_file
 from everlearn.regions.annotations import FORMATS, write_annotations
-from everlearn.regions.looking import Region
+from everlearn.regions.region_embedder import Region
 
 PATH = click.Path(path_type=Path)
 # Default number of seconds between two frames of a video.

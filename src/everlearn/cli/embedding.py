@@ -13,7 +13,7 @@ from everlearn.cli.output import as_json, print_result, print_table, progress, s
 from everlearn.errors import PicturesMissing
 from everlearn.images.by_name import embedder_called, embedder_for
 from everlearn.memory.edits.reembed import Reembedding
-from everlearn.regions.looking import MODES
+from everlearn.regions.region_embedder import MODES
 
 Numbers = tuple[float, ...]
 

@@ -20,8 +20,8 @@ from everlearn.memory.following import FollowedFrame, TrackedThing
 from everlearn.regions.annotations import read_annotations
 from everlearn.regions.boxes import Box
 from everlearn.regions.drawing import VideoFile, drawn
-from everlearn.regions.looking import MODES, Region
 from everlearn.regions.proposals import FEW, MOST
+from everlearn.regions.region_embedder import MODES, Region
 
 PATH = click.Path(path_type=Path)
 most_boxes = click.IntRange(1, 1000)

@@ -34,7 +34,7 @@ from everlearn.images.folders import ORDINARY, FolderWatch, LabelledFile, Survey
 from everlearn.memory.answers import Outcome
 from everlearn.memory.edits.merging import Merged, Synced
 from everlearn.memory.words import counted
-from everlearn.regions.looking import MODES, Region
+from everlearn.regions.region_embedder import MODES, Region
 
 # At most this many folders or files are listed.
 MOST_SHOWN = 5

@@ -28,8 +28,8 @@ from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage.rows import Example
 from everlearn.regions.boxes import MOST_BOXES, Box, Boxes, merged, rounded, suppressed
-from everlearn.regions.looking import AUTO
 from everlearn.regions.proposals import MOST
+from everlearn.regions.region_embedder import AUTO
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -133,11 +133,15 @@ class Finding:
         self, picture: Any, most: int
     ) -> tuple["Image.Image", bytes, tuple[Boxes, Array, NDArray[np.float32]]]:
         """A picture and its digest; boxes that may show things, their scores and vectors."""
-        looker = self._intake.looker
-        image, digest = looker.opened(_shown(picture))
-        proposed = looker.proposer.propose(image)
+        region_embedder = self._intake.region_embedder
+        image, digest = region_embedder.opened(_shown(picture))
+        proposed = region_embedder.proposer.propose(image)
         boxes, scores = proposed.boxes[:most], proposed.scores[:most]
-        return image, digest, (boxes, scores, looker.vectors(image, [Box(*row) for row in boxes]))
+        return (
+            image,
+            digest,
+            (boxes, scores, region_embedder.vectors(image, [Box(*row) for row in boxes])),
+        )
 
     def named(
         self,

@@ -139,11 +139,11 @@ class Following:
     def frame(self, pixels: NDArray[np.uint8], seconds: float, source: str) -> FollowedFrame:
         """Process the next frame."""
         picture = as_picture(pixels)
-        looker = self._intake.looker
-        proposer = self._motion or looker.proposer
+        region_embedder = self._intake.region_embedder
+        proposer = self._motion or region_embedder.proposer
         proposed = proposer.propose(picture)
         boxes, scores = proposed.boxes[: self._most], proposed.scores[: self._most]
-        vectors = looker.vectors(picture, [Box(*row) for row in boxes])
+        vectors = region_embedder.vectors(picture, [Box(*row) for row in boxes])
         found = self._finding.named(boxes, scores, vectors)
         tracks = self._tracker.update(
             [thing.box for thing in found], [thing.vector.astype(np.float64) for thing in found]

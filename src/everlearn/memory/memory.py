@@ -58,8 +58,8 @@ from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.rows import Example, NameRecord, Teaching
 from everlearn.memory.words import require_count
 from everlearn.persistence import replace_file
-from everlearn.regions.looking import Region
 from everlearn.regions.proposals import FEW, MOST
+from everlearn.regions.region_embedder import Region
 
 # Longest wait of a question for a position of the journal, in seconds.
 AFTER_SECONDS = 10.0

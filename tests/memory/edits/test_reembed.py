@@ -21,7 +21,7 @@ from everlearn.errors import (
 )
 from everlearn.images.embedders import Pixels
 from everlearn.regions.boxes import Box
-from everlearn.regions.looking import Region
+from everlearn.regions.region_embedder import Region
 
 
 @pytest.fixture

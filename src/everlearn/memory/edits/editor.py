@@ -41,7 +41,7 @@ from everlearn.memory.storage.backup import NETWORKS
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import counting
-from everlearn.regions.looking import require_mode
+from everlearn.regions.region_embedder import require_mode
 
 # A snapshot is written when the log has grown by this much since the last one.
 SNAPSHOT_EVERY = 4096
@@ -262,12 +262,14 @@ class Editor:
         embedder = self.intake.embedder if embedder is None else embedder
         caches = self._opened.storage.caches
         with self._opened.changing() as journal, journal.db.exclusive():
-            anew = embed_missing(caches, journal, embedder, self.intake.limits, progress, mode)
+            reembedded = embed_missing(
+                caches, journal, embedder, self.intake.limits, progress, mode
+            )
             if not drop:
-                require_all_there(journal, anew)
+                require_all_there(journal, reembedded)
             keep_before(caches, journal)
             with journal.transaction():
-                done = replace_vectors(journal, embedder, anew, mode)
+                done = replace_vectors(journal, embedder, reembedded, mode)
             self._opened.history.drop()
             caches.remove_collected()
             remove_before(caches, keep=journal.last_operation)

@@ -30,7 +30,7 @@ from everlearn.images.embedders import Embedder
 from everlearn.images.shipped import default_embedder
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
 from everlearn.regions.boxes import Box
-from everlearn.regions.looking import Looker, Region, Sight, cut_out
+from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder, cut_out
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -53,7 +53,7 @@ class Intake:
     known : callable
         Returns the name of the embedder that made the vectors so far, if there is one.
     mode : callable
-        Returns which part of a picture is used where no box is given (regions/looking.py).
+        Returns which part of a picture is used where no box is given (regions/region_embedder.py).
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Intake:
         self._given = self._embedder
         self._known = known
         self._mode = mode
-        self._looker: Looker | None = None
+        self._region_embedder: RegionEmbedder | None = None
         self.limits = limits
         self.keep_images = keep_images
 
@@ -101,13 +101,13 @@ class Intake:
         self._embedder = self._given
 
     @property
-    def looker(self) -> Looker:
+    def region_embedder(self) -> RegionEmbedder:
         """The object that embeds parts of pictures."""
         mode = self._mode()
-        looker = self._looker
-        if looker is None or looker.mode != mode or looker.embedder is not self.embedder:
-            looker = self._looker = Looker(self.embedder, self.limits, mode)
-        return looker
+        made = self._region_embedder
+        if made is None or made.mode != mode or made.embedder is not self.embedder:
+            made = self._region_embedder = RegionEmbedder(self.embedder, self.limits, mode)
+        return made
 
     def one(self, example: Any, source: str | None = None, box: Any = None) -> Example:
         """One example, or the matching error; an embedded example is taken as it is."""
@@ -117,7 +117,7 @@ class Intake:
         if isinstance(example, Region):
             example, box = example.picture, example.box
         if self._in_parts(example, box):
-            return self._seen(self.looker.look(_region(example, box)), source)
+            return self._seen(self.region_embedder.embed(_region(example, box)), source)
         if _is_file(example):
             return self._written(embed_source(self.embedder, example, limits=self.limits), source)
         if _is_picture(example):
@@ -156,9 +156,9 @@ class Intake:
                 own = example if isinstance(example, Region) else Region(example)
                 yield _region(own.picture, own.box)
 
-        for found in self.looker.look_many(regions()):
+        for found in self.region_embedder.embed_many(regions()):
             name = names.popleft()
-            yield name, self._seen(found) if isinstance(found, Sight) else found
+            yield name, self._seen(found) if isinstance(found, EmbeddedRegion) else found
 
     def _files(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
         names: deque[str] = deque()
@@ -189,14 +189,14 @@ class Intake:
             self._image(found) if self.keep_images == "image" else b"",
         )
 
-    def _seen(self, sight: Sight, source: str | None = None) -> Example:
+    def _seen(self, part: EmbeddedRegion, source: str | None = None) -> Example:
         """The embedded part of a picture as a journal row."""
-        whole = Embedded(sight.source, sight.vector, sight.digest, sight.thumbnail)
+        whole = Embedded(part.source, part.vector, part.digest, part.thumbnail)
         written = self._written(whole, source)
-        region = None if sight.box is None else TaughtBox(sight.box, sight.found)
+        region = None if part.box is None else TaughtBox(part.box, part.found)
         proposals = None
-        if sight.proposals is not None and sight.proposal_vectors is not None:
-            proposals = PictureProposals(sight.proposals, sight.proposal_vectors)
+        if part.proposals is not None and part.proposal_vectors is not None:
+            proposals = PictureProposals(part.proposals, part.proposal_vectors)
         return replace(written, region=region, proposals=proposals)
 
     def of_part(

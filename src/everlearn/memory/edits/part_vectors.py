@@ -19,13 +19,13 @@ from everlearn.images.decode import Limits
 from everlearn.images.embedders import Embedder, Vectors, as_picture
 from everlearn.images.side_by_side import SideBySide, Together, joined, taken_apart
 from everlearn.memory.edits.reembed import (
-    Anew,
     Comparison,
     Cost,
     Progress,
+    Reembedded,
     collect,
     compare,
-    embed_anew,
+    embed_again,
     is_collected,
 )
 from everlearn.memory.storage.interface import Caches
@@ -51,13 +51,13 @@ def embed_missing(
     limits: Limits,
     progress: Progress | None,
     mode: str = "whole",
-) -> dict[int, Anew]:
+) -> dict[int, Reembedded]:
     """New vectors by teaching, for every image that is known or can be read.
 
     Parts of pictures (``mode``, or a given box) are always embedded again.
     """
     if not _whole_pictures(journal, mode):
-        return embed_anew(caches, journal, embedder, limits, progress, mode)
+        return embed_again(caches, journal, embedder, limits, progress, mode)
     networks = networks_of(embedder)
     by_name = _taught_with(journal, networks)
     missing = []
@@ -65,12 +65,12 @@ def embed_missing(
         if network.name in by_name:
             continue
         if is_collected(caches, network):
-            vectors = embed_anew(caches, journal, network, limits, progress)
+            vectors = embed_again(caches, journal, network, limits, progress)
             by_name[network.name] = _rows(vectors, network.n_features)
         else:
             missing.append(network)
     if len(missing) == len(networks):
-        return embed_anew(caches, journal, embedder, limits, progress)
+        return embed_again(caches, journal, embedder, limits, progress)
     if missing:
         by_name |= _together(caches, journal, missing, limits, progress)
     return _assembled([by_name[network.name] for network in networks])
@@ -95,10 +95,10 @@ def compare_all(
     found = []
     for mode in modes:
         for embedder in embedders:
-            anew = embed_missing(caches, journal, embedder, limits, progress, mode)
+            reembedded = embed_missing(caches, journal, embedder, limits, progress, mode)
             fresh = [n for n in networks_of(embedder) if n.name not in known]
-            cost = _cost(embedder, fresh, len(anew))
-            found.append(compare(journal, clone(classifier), embedder, anew, mode, cost))
+            cost = _cost(embedder, fresh, len(reembedded))
+            found.append(compare(journal, clone(classifier), embedder, reembedded, mode, cost))
     return sorted(found, key=lambda comparison: -comparison.accuracy)
 
 
@@ -131,7 +131,7 @@ def _together(
 ) -> dict[str, OfNetwork]:
     """Vectors of several networks, each image decoded once; stored separately per network."""
     together = networks[0] if len(networks) == 1 else Together(networks)
-    vectors = embed_anew(caches, journal, together, limits, progress)
+    vectors = embed_again(caches, journal, together, limits, progress)
     ends = np.cumsum([network.n_features for network in networks])[:-1]
     found: dict[str, OfNetwork] = {network.name: {} for network in networks}
     for number, row in _rows(vectors, together.n_features).items():
@@ -143,27 +143,29 @@ def _together(
     return found
 
 
-def _rows(anew: dict[int, Anew], width: int) -> OfNetwork:
-    return {n: np.frombuffer(new.vector, "<f4", count=width) for n, new in anew.items()}
+def _rows(reembedded: dict[int, Reembedded], width: int) -> OfNetwork:
+    return {n: np.frombuffer(new.vector, "<f4", count=width) for n, new in reembedded.items()}
 
 
-def _assembled(parts: Sequence[OfNetwork]) -> dict[int, Anew]:
+def _assembled(parts: Sequence[OfNetwork]) -> dict[int, Reembedded]:
     """Concatenated vectors of the teachings that every network has embedded."""
     numbers = sorted(set.intersection(*(set(part) for part in parts)))
     if not numbers:
         return {}
     stacked = [np.stack([part[number] for number in numbers]) for part in parts]
     rows = joined(stacked) if len(stacked) > 1 else stacked[0]
-    return {n: Anew(row.astype("<f4").tobytes()) for n, row in zip(numbers, rows, strict=True)}
+    return {
+        n: Reembedded(row.astype("<f4").tobytes()) for n, row in zip(numbers, rows, strict=True)
+    }
 
 
 def _cost(embedder: Embedder, fresh: Sequence[Embedder], teachings: int) -> Cost:
     """Cost of switching: only networks new to the images embed them."""
     picture = as_picture(np.zeros((480, 640, 3), dtype=np.uint8))
     seconds = {network.name: _seconds(network, picture) for network in networks_of(embedder)}
-    anew = sum(seconds[network.name] for network in fresh) * teachings / (os.cpu_count() or 1)
+    reembedded = sum(seconds[network.name] for network in fresh) * teachings / (os.cpu_count() or 1)
     numbers = 4 * teachings * embedder.n_features + 8 * embedder.n_features**2
-    return Cost(1e3 * sum(seconds.values()), anew, numbers / 1e6)
+    return Cost(1e3 * sum(seconds.values()), reembedded, numbers / 1e6)
 
 
 def _seconds(network: Embedder, picture: Any) -> float:

@@ -8,7 +8,7 @@ be read nothing changes, unless the caller agrees to drop such teachings; they a
 their entries and reported. The change is one operation, which can be undone (before_reembed.py).
 
 Boxes given by the user stay as they are; boxes that were found are found again according to the
-region mode (regions/looking.py).
+region mode (regions/region_embedder.py).
 """
 
 import contextlib
@@ -49,7 +49,7 @@ from everlearn.memory.storage.rows import (
 )
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box
-from everlearn.regions.looking import Looker, Region, Sight
+from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder
 
 # Number of unreadable teachings listed in a message.
 NAMED = 5
@@ -120,7 +120,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Anew:
+class Reembedded:
     """New content of a teaching: its vector, the part of the picture, and other proposals."""
 
     vector: bytes
@@ -129,20 +129,20 @@ class Anew:
     proposals: PictureProposals | None = None
 
 
-def embed_anew(
+def embed_again(
     caches: Caches,
     journal: Journal,
     embedder: Embedder,
     limits: Limits,
     progress: Progress | None,
     mode: str = "whole",
-) -> dict[int, Anew]:
+) -> dict[int, Reembedded]:
     """New vectors by teaching, for every readable image; reuses those of an earlier run."""
     rows = journal.db.rows("SELECT id, source, digest FROM teachings ORDER BY id")
     boxes = {number: given_box(taught) for number, taught in taught_boxes(journal).items()}
-    found: dict[int, Anew] = {}
+    found: dict[int, Reembedded] = {}
     with contextlib.closing(caches.collected(_key(embedder, mode))) as side:
-        known = _believed(side.known(), embedder)
+        known = _valid(side.known(), embedder)
         todo = []
         for number, source, digest in rows:
             wanted = Wanted(number, source, digest, boxes.get(number))
@@ -151,14 +151,18 @@ def embed_anew(
             else:
                 todo.append(wanted)
         done = len(found)
-        for wanted, anew in _looked_at(journal, embedder, todo, limits, mode):
+        for wanted, reembedded in _embedded(journal, embedder, todo, limits, mode):
             done += 1
-            if anew is not None:
-                found[wanted.number] = anew
-                side.add(wanted.key, _written(anew))
+            if reembedded is not None:
+                found[wanted.number] = reembedded
+                side.add(wanted.key, _written(reembedded))
             if progress is not None:
                 progress(done, len(rows))
-    return {number: anew for number, anew in found.items() if _fits(anew.vector, embedder)}
+    return {
+        number: reembedded
+        for number, reembedded in found.items()
+        if _fits(reembedded.vector, embedder)
+    }
 
 
 def require_all_there(journal: Journal, vectors: Collection[int]) -> None:
@@ -184,32 +188,32 @@ def require_all_there(journal: Journal, vectors: Collection[int]) -> None:
 
 
 def replace_vectors(
-    journal: Journal, embedder: Embedder, anew: dict[int, Anew], mode: str = "whole"
+    journal: Journal, embedder: Embedder, reembedded: dict[int, Reembedded], mode: str = "whole"
 ) -> Reembedding:
     """Replace all vectors and drop log entries without one; call inside a transaction."""
     rows = journal.db.rows(
         "SELECT id, position, name, time, source, digest, pictures FROM teachings ORDER BY id"
     )
-    if not any(row[1] is not None and row[0] in anew for row in rows):
+    if not any(row[1] is not None and row[0] in reembedded for row in rows):
         raise NeverLearned(
             "no taught image can be read any more, so there is nothing to embed; nothing "
             "was changed. If files were moved, run everlearn relocate OLD NEW"
         )
-    left_out = [(row[0], row[4]) for row in rows if row[0] not in anew and row[1] is not None]
-    gone = [(row[0],) for row in rows if row[0] not in anew]
+    left_out = [(row[0], row[4]) for row in rows if row[0] not in reembedded and row[1] is not None]
+    gone = [(row[0],) for row in rows if row[0] not in reembedded]
     log = journal.db.rows("SELECT operation, teaching, name, sign FROM log ORDER BY position")
     for table in ("log", "teachings", "vectors", "boxes", "proposals"):
         journal.db.run(f"DELETE FROM {table}")
     for table in ("thumbnails", "images"):
         journal.db.run_many(f"DELETE FROM {table} WHERE teaching = ?", gone)
-    contents = {number: content_of(new.vector) for number, new in anew.items()}
-    counting = _write_log(journal, [entry for entry in log if entry[1] in anew], contents)
+    contents = {number: content_of(new.vector) for number, new in reembedded.items()}
+    counting = _write_log(journal, [entry for entry in log if entry[1] in reembedded], contents)
     journal.set_fact("embedder", embedder.name)
     journal.set_fact("n_features", str(embedder.n_features))
     journal.set_fact("regions", mode)
     for number, _, name, when, source, digest, pictures in rows:
-        if number in anew:
-            pictures = _replace_parts(journal, number, digest, pictures, anew[number])
+        if number in reembedded:
+            pictures = _replace_parts(journal, number, digest, pictures, reembedded[number])
             place, content = counting.get(number), contents[number]
             values = (number, place, name, when, source, digest, content, pictures)
             journal.db.run(
@@ -217,13 +221,15 @@ def replace_vectors(
                 *values,
                 row_checksum("teachings", *values),
             )
-            journal.db.run("INSERT INTO vectors VALUES (?, ?)", number, anew[number].vector)
+            journal.db.run("INSERT INTO vectors VALUES (?, ?)", number, reembedded[number].vector)
     operations.record_reembed(journal, len(counting))
     drop_all(journal)
     return Reembedding(embedder.name, len(counting), tuple(left_out))
 
 
-def _replace_parts(journal: Journal, number: int, digest: bytes, pictures: int, new: Anew) -> int:
+def _replace_parts(
+    journal: Journal, number: int, digest: bytes, pictures: int, new: Reembedded
+) -> int:
     """Write box, thumbnail and proposals of a teaching; returns the flags of stored pictures."""
     pictures &= ~PICTURES["boxes"]
     if new.region is not None:
@@ -247,27 +253,27 @@ def is_collected(caches: Caches, embedder: Embedder) -> bool:
 def collect(
     caches: Caches, journal: Journal, embedder: Embedder, vectors: dict[int, Vectors]
 ) -> None:
-    """Store new vectors of whole pictures as if :func:`embed_anew` had made them."""
+    """Store new vectors of whole pictures as if :func:`embed_again` had made them."""
     digests = dict(journal.db.rows("SELECT id, digest FROM teachings"))
     with contextlib.closing(caches.collected(_key(embedder, "whole"))) as side:
         for number, vector in vectors.items():
-            side.add(digests[number], _written(Anew(vector.astype("<f4").tobytes())))
+            side.add(digests[number], _written(Reembedded(vector.astype("<f4").tobytes())))
 
 
 def compare(
     journal: Journal,
     classifier: Any,
     embedder: Embedder,
-    anew: dict[int, Anew],
+    reembedded: dict[int, Reembedded],
     mode: str = "whole",
     cost: Cost | None = None,
 ) -> Comparison:
     """Leave-one-out accuracy with the vectors of another embedder, or of other parts."""
     ids, named, _, _ = journal.everything()
-    chosen = [index for index, number in enumerate(ids) if number in anew]
+    chosen = [index for index, number in enumerate(ids) if number in reembedded]
     if not chosen:
         return Comparison(embedder.name, float("nan"), 0, len(ids), mode, cost)
-    rows = b"".join(anew[ids[i]].vector for i in chosen)
+    rows = b"".join(reembedded[ids[i]].vector for i in chosen)
     X = unit(np.frombuffer(rows, "<f4").reshape(len(chosen), -1))
     y = np.unique(named[chosen], return_inverse=True)[1]
     power, learner = power_and_learner(classifier)
@@ -293,9 +299,9 @@ class Wanted:
         return self.digest + (b"" if self.box is None else np.array(self.box, "<f8").tobytes())
 
 
-def _looked_at(
+def _embedded(
     journal: Journal, embedder: Embedder, todo: list[Wanted], limits: Limits, mode: str
-) -> Iterator[tuple[Wanted, Anew | None]]:
+) -> Iterator[tuple[Wanted, Reembedded | None]]:
     """Embed whole pictures in batches, parts one by one; ``None`` where unreadable."""
     plain = [wanted for wanted in todo if wanted.box is None and mode == "whole"]
     parts = [wanted for wanted in todo if wanted.box is not None or mode != "whole"]
@@ -311,25 +317,27 @@ def _looked_at(
 
     whole = embed_sources(embedder, images(plain), limits=limits) if plain else iter(())
     for done, result in enumerate(whole):
-        yield readable[done], _anew(embedder, result)
+        yield readable[done], _reembedded(embedder, result)
     regions = (Region(image, readable[-1].box) for image in images(parts))
-    for done, seen in enumerate(Looker(embedder, limits, mode).look_many(regions)):
-        yield readable[done], _anew(embedder, seen)
+    for done, seen in enumerate(RegionEmbedder(embedder, limits, mode).embed_many(regions)):
+        yield readable[done], _reembedded(embedder, seen)
 
 
-def _anew(embedder: Embedder, seen: Embedded | Sight | Unreadable) -> Anew | None:
+def _reembedded(
+    embedder: Embedder, seen: Embedded | EmbeddedRegion | Unreadable
+) -> Reembedded | None:
     if isinstance(seen, Unreadable):
         return None
     if not np.isfinite(seen.vector).all():
         raise NotFinite(f"the embedder {embedder.name!r} gave NaN or infinity; use another")
     vector = seen.vector.astype("<f4", copy=False).tobytes()
     if isinstance(seen, Embedded):
-        return Anew(vector, None, seen.thumbnail)
+        return Reembedded(vector, None, seen.thumbnail)
     region = None if seen.box is None else TaughtBox(seen.box, seen.found)
     proposals = None
     if seen.proposals is not None and seen.proposal_vectors is not None:
         proposals = PictureProposals(seen.proposals, seen.proposal_vectors)
-    return Anew(vector, region, seen.thumbnail, proposals)
+    return Reembedded(vector, region, seen.thumbnail, proposals)
 
 
 def taught_image(
@@ -382,30 +390,30 @@ def _key(embedder: Embedder, mode: str) -> str:
     return hashlib.sha256(f"{embedder.name} {mode}".encode()).hexdigest()[:16]
 
 
-def _written(anew: Anew) -> bytes:
+def _written(reembedded: Reembedded) -> bytes:
     """Serialise for :func:`_read_back`."""
-    parts = anew.vector, anew.thumbnail, packed(anew.region, anew.proposals)
+    parts = reembedded.vector, reembedded.thumbnail, packed(reembedded.region, reembedded.proposals)
     return struct.pack("<3Q", *map(len, parts)) + b"".join(parts)
 
 
-def _believed(collected: dict[bytes, bytes], embedder: Embedder) -> dict[bytes, Anew]:
+def _valid(collected: dict[bytes, bytes], embedder: Embedder) -> dict[bytes, Reembedded]:
     """The collected entries that are valid for this embedder."""
     found = {}
     for key, data in collected.items():
         try:
-            anew = _read_back(data)
+            reembedded = _read_back(data)
         except (ValueError, KeyError, TypeError, OverflowError, struct.error):
             continue
-        beside = anew.proposals
+        beside = reembedded.proposals
         if beside is not None and beside.vectors.shape[1] != embedder.n_features:
             continue
-        if _fits(anew.vector, embedder):
-            found[key] = anew
+        if _fits(reembedded.vector, embedder):
+            found[key] = reembedded
     return found
 
 
-def _read_back(data: bytes) -> Anew:
+def _read_back(data: bytes) -> Reembedded:
     first, second, _ = struct.unpack_from("<3Q", data)
     vector, rest = data[24 : 24 + first], data[24 + first :]
     region, proposals = unpacked(rest[second:])
-    return Anew(vector, region, rest[:second], proposals)
+    return Reembedded(vector, region, rest[:second], proposals)

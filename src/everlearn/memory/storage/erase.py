@@ -69,7 +69,7 @@ def erase(
     journal.db.drop_records()
     operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
     record_erase(journal, operation, len(gone))
-    _write_anew(journal, operation, kept)
+    _rewrite(journal, operation, kept)
     drop_boxes(journal, dropped)
     journal.set_fact(UNFINISHED, PAGES)
     return len(dropped) - len(gone), dropped_unknowns
@@ -130,7 +130,7 @@ def _remember_numbers(journal: Journal) -> None:
     journal.set_fact("teachings_used", str(used))
 
 
-def _write_anew(journal: Journal, operation: int, kept: list[Any]) -> None:
+def _rewrite(journal: Journal, operation: int, kept: list[Any]) -> None:
     names: dict[str, int] = {}
     for row in kept:
         names.setdefault(row[1], len(names) + 1)

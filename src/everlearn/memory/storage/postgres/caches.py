@@ -35,7 +35,7 @@ class SharedCaches:
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
         self._lasting = LastingConnection(address)
-        self._looked_at = -math.inf
+        self._embedded = -math.inf
 
     def close(self) -> None:
         self._lasting.close()
@@ -86,10 +86,10 @@ class SharedCaches:
 
     @contextlib.contextmanager
     def making(self, *, now: bool) -> Iterator[bool]:
-        if not now and time.monotonic() < self._looked_at + LOOK_SECONDS:
+        if not now and time.monotonic() < self._embedded + LOOK_SECONDS:
             yield False
             return
-        self._looked_at = time.monotonic()
+        self._embedded = time.monotonic()
         key = lock_key(f"snapshot {self._address.schema}")
         mine = bool(self.fetch("SELECT pg_try_advisory_lock(%s)", key)[0][0])
         try:

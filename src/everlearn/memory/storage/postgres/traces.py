@@ -43,7 +43,7 @@ FILES = (
 def remove(db: psycopg.Connection[Any], state: str, *, wait: bool) -> str | None:
     """Continue from a state; returns the state reached, ``None`` when everything is gone."""
     if state == PAGES:
-        if not _written_anew(db, wait=wait):
+        if not _rewritten(db, wait=wait):
             return PAGES
         state = _mark(db)
     elif wait:
@@ -75,7 +75,7 @@ def waiting_for(db: psycopg.Connection[Any], state: str) -> list[str]:
     return found
 
 
-def _written_anew(db: psycopg.Connection[Any], *, wait: bool) -> bool:
+def _rewritten(db: psycopg.Connection[Any], *, wait: bool) -> bool:
     """Rewrite every table; returns false if a reader holds one for longer than the timeout."""
     db.execute(f"SET lock_timeout = '{int(1000 * WAIT_SECONDS) if wait else 100}ms'".encode())
     try:

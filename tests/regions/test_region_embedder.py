@@ -6,14 +6,14 @@ from PIL import Image
 
 from everlearn.images.decode import DEFAULT_LIMITS
 from everlearn.images.embedders import Pixels
-from everlearn.regions import looking
-from everlearn.regions.looking import Looker, Region, edges, halves
+from everlearn.regions import region_embedder as module
+from everlearn.regions.region_embedder import Region, RegionEmbedder, edges, halves
 from tests.memory.test_finding import SquareFinder, SquareProposer, scene, square
 
 
 @pytest.fixture
 def picture(monkeypatch) -> np.ndarray:
-    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+    monkeypatch.setattr(module, "MainThing", SquareFinder)
     return scene(1, ("red", 20, 60))
 
 
@@ -24,7 +24,7 @@ def unit(vector: np.ndarray) -> np.ndarray:
 def test_main_mode_averages_the_main_thing_and_the_whole_picture(picture) -> None:
     embedder = Pixels(size=6, colour=True)
     image = Image.fromarray(picture)
-    seen = Looker(embedder, DEFAULT_LIMITS, "main").look(Region(picture))
+    seen = RegionEmbedder(embedder, DEFAULT_LIMITS, "main").embed(Region(picture))
     part = image.resize((46, 46), Image.Resampling.BICUBIC, box=edges(image, seen.box))
     thing, whole = (embedder.run(embedder.prepare(one)[None])[0] for one in (part, image))
     assert seen.found
@@ -35,16 +35,20 @@ def test_main_mode_averages_the_main_thing_and_the_whole_picture(picture) -> Non
     ("mode", "box"), [("main", square(20, 60)), ("main", "auto"), ("things", None)]
 )
 def test_given_boxes_and_things_are_not_averaged_with_the_whole_picture(picture, mode, box) -> None:
-    looker = Looker(Pixels(size=6, colour=True), DEFAULT_LIMITS, mode)
-    seen = looker.look(Region(picture, box)) if mode == "main" else looked(looker, picture)
-    alone = looker.vectors(Image.fromarray(picture), [seen.box])[0]
+    region_embedder = RegionEmbedder(Pixels(size=6, colour=True), DEFAULT_LIMITS, mode)
+    seen = (
+        region_embedder.embed(Region(picture, box))
+        if mode == "main"
+        else looked(region_embedder, picture)
+    )
+    alone = region_embedder.vectors(Image.fromarray(picture), [seen.box])[0]
     assert np.array_equal(seen.vector, alone)
 
 
-def looked(looker: Looker, picture: np.ndarray):
+def looked(region_embedder: RegionEmbedder, picture: np.ndarray):
     """Without the network that proposes other things."""
-    looker.proposer = SquareProposer()
-    return looker.look(Region(picture))
+    region_embedder.proposer = SquareProposer()
+    return region_embedder.embed(Region(picture))
 
 
 def test_the_mean_with_a_zero_vector_is_finite() -> None:

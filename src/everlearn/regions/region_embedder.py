@@ -58,7 +58,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Sight:
+class EmbeddedRegion:
     """The embedded part of one picture.
 
     Attributes
@@ -90,7 +90,7 @@ class Sight:
     proposal_scores: Boxes | None = None
 
 
-class Looker:
+class RegionEmbedder:
     """Embeds parts of pictures.
 
     Parameters
@@ -109,7 +109,7 @@ class Looker:
         self.main_thing = MainThing()
         self.proposer = Proposer()
 
-    def look(self, part: Region) -> Sight:
+    def embed(self, part: Region) -> EmbeddedRegion:
         """Embed a part of one picture, or raise the matching error."""
         source, picture, digest = self._opened(part)
         box, found = self._box(part.box, picture)
@@ -118,16 +118,16 @@ class Looker:
             vector = halves(vector, self._whole(picture))
         seen = thumbnail(picture if box is None else cut_out(picture, box))
         if self.mode != "things":
-            return Sight(source, vector, digest, seen, box, found)
+            return EmbeddedRegion(source, vector, digest, seen, box, found)
         proposed = self.proposer.propose(picture)
         others = self.vectors(picture, [Box(*row) for row in proposed.boxes])
         more = proposed.boxes, others, proposed.scores
-        return Sight(source, vector, digest, seen, box, found, *more)
+        return EmbeddedRegion(source, vector, digest, seen, box, found, *more)
 
-    def look_many(self, parts: Iterable[Region]) -> Iterator[Sight | Unreadable]:
+    def embed_many(self, parts: Iterable[Region]) -> Iterator[EmbeddedRegion | Unreadable]:
         """Embed many in order, using every core; an error for each unreadable picture."""
         workers = self.embedder.threads or os.cpu_count() or 1
-        for (seen,) in in_order(self._look_safely, parts, 1, workers):
+        for (seen,) in in_order(self._embed_safely, parts, 1, workers):
             yield seen
 
     def opened(self, picture: Any) -> tuple["Image.Image", bytes]:
@@ -179,11 +179,11 @@ class Looker:
             return None  # pixels of the original picture, or an error later
         return min(math.ceil(enough / min(right - left, bottom - top)), 1 << 16)
 
-    def _look_safely(self, parts: list[Region]) -> list[Sight | Unreadable]:
-        seen: list[Sight | Unreadable] = []
+    def _embed_safely(self, parts: list[Region]) -> list[EmbeddedRegion | Unreadable]:
+        seen: list[EmbeddedRegion | Unreadable] = []
         for part in parts:
             try:
-                seen.append(self.look(part))
+                seen.append(self.embed(part))
             except EverlearnError as error:
                 source = part.picture if _is_file(part.picture) else b""
                 seen.append(Unreadable(source, named_after(source, error)))
