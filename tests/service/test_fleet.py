@@ -94,7 +94,7 @@ def test_another_replica_continues_where_the_first_one_stopped(address):
 
 
 def test_what_was_not_delivered_keeps_its_number(address):
-    """The receiver is away; the replica that tried is gone, and the next one tells it."""
+    """The receiver is unreachable; the replica that tried is gone, and the next one tells it."""
     with receiver([503] * 3) as (url, posts):
         with replica(address, hooked(url)) as one:
             one.served["shop"].memory.teach([1.0, 0.0], "cup")

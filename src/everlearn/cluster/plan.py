@@ -64,10 +64,10 @@ def fixed_runs(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
     runs: list[list[Shard]] = []
     room = 0
     for shard in shards:
-        alone = shard.kind is Kind.ROWS
-        if not runs or room <= 0 or alone or len(runs[-1]) == TASK_SHARDS:
+        holds_rows = shard.kind is Kind.ROWS
+        if not runs or room <= 0 or holds_rows or len(runs[-1]) == TASK_SHARDS:
             runs.append([])
-            room = 0 if alone else TASK_BYTES
+            room = 0 if holds_rows else TASK_BYTES
         runs[-1].append(shard)
         room -= shard.size
     return [tuple(run) for run in runs]

@@ -313,8 +313,8 @@ class OnnxEmbedder(NetworkEmbedder):
         """Whether it takes float32 planes and has one output of vectors."""
         outputs = self._session.get_outputs()
         takes_planes = self._input.kind == np.float32 and not self._input.channels_last
-        alone = not self._input.others and not self._input.one_at_a_time
-        return takes_planes and alone and len(outputs) == 1 and len(outputs[0].shape) == 2
+        only_pictures = not self._input.others and not self._input.one_at_a_time
+        return takes_planes and only_pictures and len(outputs) == 1 and len(outputs[0].shape) == 2
 
     def run(self, batch: Vectors) -> Vectors:
         vectors = self._through_model(batch)

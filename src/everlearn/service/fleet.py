@@ -24,7 +24,7 @@ LOG = logging.getLogger("everlearn.service")
 LOOK_SECONDS = 0.5
 # How often it checks whether sent events have arrived.
 CHECK_SECONDS = 0.02
-AWAY_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 # Most events read at a time, and most events sent but not yet acknowledged.
 AT_ONCE = 256
 IN_FLIGHT = 16
@@ -133,23 +133,23 @@ class FleetEvents:
         self._log.close()
 
     def _run(self) -> None:
-        away = False
+        unreachable = False
         while True:
             try:
                 busy = self._look()
-                if away:
+                if unreachable:
                     LOG.warning("events of %s are delivered again", self._memory)
-                away = False
+                unreachable = False
                 if self._closing is not None and (not busy or time.monotonic() > self._closing):
                     return
                 self._log.wait(CHECK_SECONDS if busy else LOOK_SECONDS)
             except EverlearnError as error:
-                if not away:
+                if not unreachable:
                     LOG.warning("events of %s are not delivered: %s", self._memory, error)
-                away = True
+                unreachable = True
                 if self._closing is not None:
                     return
-                time.sleep(AWAY_SECONDS)
+                time.sleep(RETRY_SECONDS)
 
     def _look(self) -> bool:
         """Deliver new events; returns whether any are pending."""

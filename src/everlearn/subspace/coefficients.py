@@ -17,7 +17,7 @@ import numpy as np
 
 from everlearn.arrays import Array
 
-Turn = tuple[Array, Array]
+Rotation = tuple[Array, Array]
 
 
 class Coefficients:
@@ -31,7 +31,9 @@ class Coefficients:
 
     def __init__(self, rows: Array | None = None) -> None:
         self._blocks: list[Array] = []
-        self._turns: list[Turn] = []  # turn i = (E, E s) carries block i and all before it onward
+        self._turns: list[
+            Rotation
+        ] = []  # turn i = (E, E s) carries block i and all before it onward
         self._open: list[Array] = [] if rows is None or not len(rows) else [rows]
 
     def append(self, rows: Array) -> None:
@@ -68,14 +70,14 @@ class Coefficients:
         self._turns.append(final)
 
 
-def _turned(rows: Array, turn: Turn) -> Array:
+def _turned(rows: Array, turn: Rotation) -> Array:
     """Rows after c ← E c − t; later directions are zero in them."""
     E, moved = turn
     turned: Array = rows @ E[:, : rows.shape[1]].T - moved
     return turned
 
 
-def _composed(first: Turn, then: Turn) -> Turn:
+def _composed(first: Rotation, then: Rotation) -> Rotation:
     E = then[0][:, : len(first[0])]
     return E @ first[0], E @ first[1] + then[1]
 

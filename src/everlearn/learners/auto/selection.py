@@ -307,9 +307,9 @@ def _suiting_half(learned: Frozen, regularizations: list[float]) -> Work[list[fl
     asked = np.flatnonzero(np.isin(half, sample.first(half[among], MOST_ASKED)))
     if not len(asked):
         return regularizations
-    alone = one_copy_each(rows, asked)
-    evidence = LeaveOneOutEvidence(counts, alone, rows.weights[asked])
-    path = KernelPath(counts, rows, asked, alone.weights, learned.piece)
+    single = one_copy_each(rows, asked)
+    evidence = LeaveOneOutEvidence(counts, single, rows.weights[asked])
+    path = KernelPath(counts, rows, asked, single.weights, learned.piece)
     yield from path.begin()
     variance = path.total_variance / kept.X.shape[1] * kept.weights.sum() / counts.sum()
     tables = yield from in_turn(path.scores(s * variance) for s in regularizations)

@@ -18,7 +18,7 @@ from everlearn.statistics.slices import Work
 # A preferred table may be behind by this many standard errors
 ERRORS = 1.0
 # and this many examples: with few of them, one or two are no evidence.
-ALONE = 1.0
+LEAST_LEAD = 1.0
 # Classes are uneven, and recoding is considered, if the largest is this many times larger.
 UNEVEN = 2.0
 # Cost of a power, in multiplications.
@@ -29,8 +29,8 @@ NOTHING = 1e-9
 
 def comparable(kept: LearnedRows, counts: Array) -> Slots:
     """Positions of examples whose class would still exist without them."""
-    alone = np.minimum(kept.weights, 1.0)
-    return np.flatnonzero(counts[kept.slots] - alone > NOTHING * counts.sum())
+    single = np.minimum(kept.weights, 1.0)
+    return np.flatnonzero(counts[kept.slots] - single > NOTHING * counts.sum())
 
 
 def one_copy_each(kept: LearnedRows, positions: Slots) -> LearnedRows:
@@ -63,7 +63,7 @@ class LeaveOneOutEvidence:
         best = hits[int((hits @ self._share).argmax())]
         behind = (best.astype(np.float64) - hits) @ self._share
         error = np.sqrt((best != hits) @ self._squares)
-        return int(np.flatnonzero(~(behind > ERRORS * error + ALONE))[0])  # it may overflow
+        return int(np.flatnonzero(~(behind > ERRORS * error + LEAST_LEAD))[0])  # it may overflow
 
     def _hits(self, tables: list[Array]) -> NDArray[np.bool_]:
         """One row per table: which examples it answers correctly."""

@@ -1,6 +1,6 @@
-"""A Memory in parts that can be sent, each a small journal: for a merge with one far away.
+"""Splits a Memory into small journals that can be sent, for a merge on another machine.
 
-Whoever receives a part merges it as it would a Memory, with the same checks of every row. All names
+The receiver merges each part like a Memory, with the same checks of every row. All names
 of a picture are in one part, or a second name would look like a conflict. The last part also has
 what was forgotten (without a vector) and the tombstones of what was erased, and with them pictures
 that were taught again after that, so that the later word counts.
