@@ -24,10 +24,10 @@ from typing import Any
 
 from everlearn_papers.deep import cifar
 from everlearn_papers.deep.cifar import Scale
-from everlearn_papers.deep.costs import METHODS
 from everlearn_papers.deep.domains import ORDERINGS
 from everlearn_papers.deep.race import CONTENDERS
 from everlearn_papers.deep.streams import LEARNERS, RATES
+from everlearn_papers.deep.tables import TIMED
 from everlearn_papers.deep.verification import PERMUTED, SPLIT
 from everlearn_papers.deep.whole import RATES as WHOLE_NETWORK_RATES
 
@@ -40,7 +40,7 @@ TINY = Scale(
 )  # fmt: skip
 networks.NETWORKS["tiny"] = lambda: networks.ResNet18(width=8)
 
-ALONE = ("joint:", "base:", *(f"cost:{name}" for name in METHODS))
+ALONE = ("joint:", "base:", *(f"cost:{name}" for name in TIMED))
 NO_GPU = ("learner", "ordering", "split", "permuted", "shrinkage")
 NEEDS = {
     "stream": ("base:",),
@@ -89,7 +89,7 @@ def jobs_of(stage: str, scale: Scale) -> list[str]:
             *(f"offline:{draw}" for draw in draws),
             *(f"told:{name}@{_joined(pair)}" for pair in _pairs(draws) for name in rivals),
         ],
-        "costs": [f"cost:{name}" for name in METHODS],
+        "costs": [f"cost:{name}" for name in TIMED],
         "whole": [
             *(f"whole:{rate:g}" for rate in WHOLE_NETWORK_RATES),
             *(f"whole:{name}" for name in ORDERINGS),

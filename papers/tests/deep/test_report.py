@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the rivals need torch: pip install 'everlearn[torch]'")
 
-from everlearn_papers.deep.race import CONTENDERS
+from everlearn_papers.deep.race import CONTENDERS, epochs_of
 from everlearn_papers.deep.report import text
 from everlearn_papers.deep.streams import RATES
 from everlearn_papers.deep.tables import (
@@ -16,6 +16,7 @@ from everlearn_papers.deep.tables import (
     best_whole,
     courses,
     per_cent,
+    table_of_costs,
     tried,
     whole_runs,
 )
@@ -43,6 +44,40 @@ def test_every_rival_states_its_epochs_and_the_best_had_sixty():
     found = RESULTS["found"]
     assert all(found[f"rival:{name}"]["epochs"] for name in RIVALS)
     assert found["rival:iCaRL"]["epochs"] == found["rival:End-to-End"]["epochs"] == 60
+
+
+def test_end_to_end_says_how_many_epochs_it_balanced_for():
+    """Half as many as a task has, as published (30 after 40); the earlier run had a third."""
+    found = RESULTS["found"]
+    report = (FOLDER / "report.md").read_text("utf-8")
+    for table, job, epochs in (
+        ("| End-to-End | 77.2 |", "rival:End-to-End", "60 + 30"),
+        ("| End-to-End | 77.2 |", "rival:End-to-End@10", "10 + 3"),
+        ("| End-to-End | 10 |", "choice:End-to-End", "60 + 30"),
+    ):
+        assert f"{found[job]['epochs']} + {found[job]['balancing epochs']}" == epochs
+        rows = [line for line in report.splitlines() if line.startswith(table)]
+        assert any(f"| {epochs} |" in row for row in rows)
+    new = epochs_of(CONTENDERS["End-to-End"], 60)
+    assert new == {"epochs": 60, "balancing epochs": 30}
+    assert epochs_of(CONTENDERS["iCaRL"], 60) == {"epochs": 60}
+
+
+def test_times_of_section_4_5_say_how_they_were_taken():
+    """Times of iCaRL by those of SLDA, alone on the device; others are marked."""
+    found = RESULTS["found"]
+    rows = {row[""]: row for row in table_of_costs(found).rows}
+    for name, row in rows.items():
+        finished = "seconds" in found.get(f"cost:{name}", {})
+        assert row["timed"] == ("alone" if finished else "beside other jobs")
+    theirs = sum(found["cost:iCaRL"]["seconds"])
+    for column, name in (
+        ("times SLDA's, in batches", "SLDA (plastic)"),
+        ("times SLDA's, one at a time", "SLDA (plastic), one at a time"),
+    ):
+        ours = sum(found[f"cost:{name}"]["seconds"])
+        assert float(rows["iCaRL"][column]) == pytest.approx(theirs / ours, rel=5e-3)
+    assert rows["iCaRL"]["epochs a task"] == "60"
 
 
 def test_rows_of_table_2_share_one_reference():

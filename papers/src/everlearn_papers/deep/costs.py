@@ -17,18 +17,16 @@ from everlearn.size import size_in_bytes
 from everlearn_papers.deep.cifar import Scale, base_embedder, pictures, race
 from everlearn_papers.deep.incremental import tasks_of
 from everlearn_papers.deep.streams import LEARNERS
+from everlearn_papers.deep.tables import ONE_BY_ONE
 
 # Rate and distillation weight of the rivals, rate of ExStream.
 RIVALS = {"iCaRL": (0.01, 0.5), "End-to-End": (0.01, 1.0)}
 EXSTREAM_RATE = 0.1
-ONE_BY_ONE = ", one at a time"
-STREAMED = ("SLDA (plastic)", f"SLDA (plastic){ONE_BY_ONE}", "SLDA (fixed)", "ExStream")
-METHODS = (*STREAMED[:3], "iCaRL", "End-to-End", "ExStream")
 
 
 def cost(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
     """Return seconds task by task, without the base, and the bytes kept beside the network."""
-    return _streamed(scale, folder, name) if name in STREAMED else _rival(scale, folder, name)
+    return _rival(scale, folder, name) if name in RIVALS else _streamed(scale, folder, name)
 
 
 def _rival(scale: Scale, folder: Path, name: str) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class EndToEnd(ICaRL):
         recipe = self._lit(
             replace(
                 self.recipe,
-                epochs=max(1, round(BALANCED_EPOCHS * self.recipe.epochs)),
+                epochs=balancing_epochs(self.recipe.epochs),
                 learning_rate=BALANCED_RATE * self.recipe.learning_rate,
             )
         )
@@ -83,6 +83,11 @@ class EndToEnd(ICaRL):
 
     def _lit(self, recipe: Recipe) -> Recipe:
         return replace(recipe, augmentation=replace(recipe.augmentation, light=True))
+
+
+def balancing_epochs(epochs: int) -> int:
+    """Return the epochs of balanced fine-tuning that follow so many epochs of a task."""
+    return max(1, round(BALANCED_EPOCHS * epochs))
 
 
 def _none_of(task: Materials) -> Materials:

@@ -17,7 +17,7 @@ import torch
 from everlearn.deep.descent import Classifier, Recipe
 from everlearn.errors import NotFinite
 from everlearn_papers.deep.agem import AGEM
-from everlearn_papers.deep.end_to_end import EndToEnd
+from everlearn_papers.deep.end_to_end import EndToEnd, balancing_epochs
 from everlearn_papers.deep.ewc import EWC
 from everlearn_papers.deep.icarl import ICaRL
 from everlearn_papers.deep.incremental import Course, Pictured, run
@@ -160,9 +160,17 @@ def raced(race: Race, choice: Choice | None = None) -> dict[str, Any]:
             **vars(best),
             "choice": vars(choice),
             "search seconds": searched,
-            "epochs": race.recipe.epochs,
+            **epochs_of(race.contender, race.recipe.epochs),
         }
     raise NotFinite("every candidate of the search diverged; try lower rates")
+
+
+def epochs_of(contender: Contender, epochs: int) -> dict[str, int]:
+    """Return the epochs of a task, and of the balanced fine-tuning after it if there is any."""
+    found = {"epochs": epochs}
+    if contender.make is EndToEnd:
+        found["balancing epochs"] = balancing_epochs(epochs)
+    return found
 
 
 def best_of(tried: dict[str, float]) -> Choice:

@@ -28,7 +28,7 @@ from everlearn_papers.data import packs
 from everlearn_papers.deep.cifar import Scale, base_embedder
 from everlearn_papers.deep.domains import CHECKPOINTS, stream_of, turntable_pictures
 from everlearn_papers.deep.incremental import Course, Pictured, tasks_of
-from everlearn_papers.deep.race import CONTENDERS, Contender, Race, best_of
+from everlearn_papers.deep.race import CONTENDERS, Contender, Race, best_of, epochs_of
 from everlearn_papers.deep.rival import Rival
 from everlearn_papers.deep.search import Choice, chosen
 
@@ -47,7 +47,8 @@ def searched(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
         key: vars(_chosen(race.contender, trial, told=told))
         for key, told in (("untold", False), ("told", True))
     }
-    return {"choices": choices, "epochs": race.recipe.epochs, "batch": race.recipe.batch_size}
+    epochs = epochs_of(race.contender, race.recipe.epochs)
+    return {"choices": choices, **epochs, "batch": race.recipe.batch_size}
 
 
 def told(

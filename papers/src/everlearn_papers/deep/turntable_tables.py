@@ -7,7 +7,7 @@ import numpy as np
 from everlearn.evaluation.metrics import omega_all
 from everlearn.evaluation.table import Table
 from everlearn_papers.deep.race import CONTENDERS
-from everlearn_papers.deep.tables import WHOLE, Found, joined, per_cent, tried
+from everlearn_papers.deep.tables import WHOLE, Found, epochs_in_words, joined, per_cent, tried
 from everlearn_papers.report import published
 from everlearn_papers.slda.last_layer import STREAM_RATES
 
@@ -108,7 +108,7 @@ def table_of_told(found: Found) -> Table:
                 f"{choices[kind]['learning_rate']:.2g} / {choices[kind]['strength']:g}"
                 for kind in ("untold", "told")
             ).replace(" | ", "; ")
-            epochs = found[f"choice:{name}"]["epochs"]
+            epochs = epochs_in_words(found[f"choice:{name}"])
             _told_row(table, name, runs, references, epochs, rates)
     return table
 
@@ -119,7 +119,7 @@ def table_of_choices(found: Found) -> Table:
     for name in CONTENDERS:
         choice = found[f"choice:{name}"]
         for kind in ("untold", "told"):
-            row = {"rival": name, "questions": kind, "epochs a task": choice["epochs"]}
+            row = {"rival": name, "questions": kind, "epochs a task": epochs_in_words(choice)}
             row |= {"pictures a step": choice["batch"]}
             table.add(**row, **tried(choice["choices"][kind]))
     runs = sorted(_offline(found), key=lambda run: int(run["draw"]))
