@@ -269,6 +269,13 @@ def test_numbers_of_not_reproduced_results_are_in_the_report_of_their_paper():
     assert found == []
 
 
+@pytest.mark.parametrize("name", ["forests", "slda", "subspace", "transfer"])
+def test_a_page_names_its_substitutes_before_it_goes_on(name):
+    """Around its first tables, not only at its end; RLSC begins with the data of the paper."""
+    start, _, _ = (PAGES / f"{name}.md").read_text("utf-8").partition("```console")
+    assert "**substitute" in start
+
+
 @pytest.mark.parametrize("name", PAPERS)
 def test_the_times_of_parts_are_those_of_the_reports(name):
     """Minutes of processor time, in the list and in the table of docs/papers/README.md."""
