@@ -8,6 +8,7 @@ from everlearn_papers import reproduce
 from everlearn_papers.repeat import repeat
 from everlearn_papers.report import published
 from everlearn_papers.subspace import coil, points, scenes
+from everlearn_papers.subspace.paper import _order_claims
 from everlearn_papers.subspace.scenes import METHODS
 from PIL import Image
 from sklearn.decomposition import PCA
@@ -67,6 +68,21 @@ def test_table1_has_the_order_of_the_paper(parts):
     assert ratios["robIncPoorSeed"] > 5
     assert ratios["robIncNonDispSeed"] > ratios["batchStd"]
     assert "holds in 1 of 1 scenes" in parts["table1"]["text"]
+
+
+def test_claims_of_table1_count_scenes():
+    """Two scenes made up by hand: in the second the order of the images decides nothing."""
+    names = ["batchOnGT", "robIncKnownOL", "robIncGoodSeed", "batchRob", "batchStd"]
+    first = dict(zip(names, (1.0, 1.1, 1.2, 6.0, 50.0), strict=True))
+    first |= {"robIncPoorSeed": 18.0, "robIncDefault": 1.4, "robIncDefault, in sequence": 60.0}
+    first |= {"robIncNonDispSeed": 80.0, "robIncNonDispSeed, in sequence": 1.5}
+    second = first | {"robIncNonDispSeed, in sequence": 1.6, "robIncDefault, in sequence": 49.0}
+    claims = " ".join(_order_claims([{"errors": first}, {"errors": second}]))
+    assert "holds in 2 of 2 scenes" in claims
+    assert "(as published) in 0 of 2;" in claims
+    assert "(as published) in 2 of 2, in sequence in 0 of 2" in claims
+    assert "within 1.5 times the best in 1 of 2" in claims
+    assert "in 0 of 2, in sequence in 1 of 2." in claims
 
 
 def test_fig3_outliers_are_found_if_the_seed_has_none(parts):
