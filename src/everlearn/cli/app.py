@@ -63,6 +63,8 @@ COMMANDS = {
     "serve": "everlearn.cli.serving",
     "label-studio": "everlearn.cli.bridging",
     "frigate": "everlearn.cli.bridging",
+    "fiftyone": "everlearn.cli.bridging",
+    "immich": "everlearn.cli.bridging",
     "bench": "everlearn.cli.showing",
     "demo": "everlearn.cli.showing",
 }

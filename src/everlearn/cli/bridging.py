@@ -1,21 +1,40 @@
 """Commands that connect a Memory to other systems."""
 
+import dataclasses
 import os
 import secrets
 import threading
-from typing import Any
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_result, say
-from everlearn.errors import InvalidParameter
+from everlearn.cli.output import as_json, notify, print_result, say
+from everlearn.errors import EverlearnError, InvalidParameter
+
+if TYPE_CHECKING:
+    from everlearn.service.bridges.labels import Review
 
 service_option = click.option(
     "--service",
     metavar="URL",
     help="Use the Memory of a running everlearn serve, whose token is in EVERLEARN_TOKEN, "
     "instead of a folder.",
+)
+
+pause_option = click.option(
+    "--pause",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds between two reviews.",
+)
+looks_option = click.option(
+    "--looks", type=click.IntRange(1), help="Stop after this many reviews; by default never."
 )
 
 
@@ -123,3 +142,138 @@ def frigate(ctx: click.Context, address: str, mqtt: str, prefix: str, service: s
     print_result({"frigate": address, "mqtt": f"{host}:{port}"})
     say(f"naming what Frigate at {address} tracks; Ctrl-C stops")
     threading.Event().wait()
+
+
+@click.command()
+@click.argument("dataset")
+@click.option(
+    "--truth",
+    default="ground_truth",
+    show_default=True,
+    metavar="FIELD",
+    help="The field with the labels to learn: classifications or detections.",
+)
+@click.option(
+    "--predictions",
+    default="everlearn",
+    show_default=True,
+    metavar="FIELD",
+    help="The field that is set on samples without these labels.",
+)
+@click.option(
+    "--confirmed",
+    default="confirmed",
+    show_default=True,
+    metavar="TAG",
+    help="The tag of samples whose predictions are right; they are learned.",
+)
+@pause_option
+@looks_option
+@service_option
+@as_json
+@click.pass_context
+def fiftyone(
+    ctx: click.Context,
+    dataset: str,
+    truth: str,
+    predictions: str,
+    confirmed: str,
+    pause: float,
+    looks: int | None,
+    service: str | None,
+) -> None:
+    """Learn from the labels of a FiftyOne dataset, and label the rest of it."""
+    from everlearn.service.bridges.fiftyone import FiftyOne
+
+    bridge = FiftyOne(
+        _memory(ctx, service), dataset, truth=truth, predictions=predictions, confirmed=confirmed
+    )
+    _repeat(bridge.review, pause, looks)
+
+
+@click.command()
+@click.option(
+    "--address",
+    default="http://localhost:2283",
+    show_default=True,
+    help="Where Immich is; an API key is in EVERLEARN_IMMICH_KEY.",
+)
+@click.option(
+    "--since",
+    metavar="DATE",
+    help="Recognise pictures uploaded since then, such as 2026-01-31; by default from now on.",
+)
+@click.option(
+    "--tag",
+    default="everlearn",
+    show_default=True,
+    help="People name a picture by a tag below this one, such as everlearn/cup.",
+)
+@click.option(
+    "--guess-tag",
+    default="everlearn-guess",
+    show_default=True,
+    help="The tag below which everlearn names pictures.",
+)
+@pause_option
+@looks_option
+@service_option
+@as_json
+@click.pass_context
+def immich(
+    ctx: click.Context,
+    address: str,
+    since: str | None,
+    tag: str,
+    guess_tag: str,
+    pause: float,
+    looks: int | None,
+    service: str | None,
+) -> None:
+    """Learn from the tags of pictures in Immich, and tag new ones."""
+    from everlearn.service.bridges.immich import Immich
+
+    key = os.environ.get("EVERLEARN_IMMICH_KEY", "")
+    if not key:
+        raise InvalidParameter(
+            "set EVERLEARN_IMMICH_KEY to an API key of Immich (Account Settings > API Keys)"
+        )
+    bridge = Immich(
+        _memory(ctx, service),
+        address=address,
+        api_key=key,
+        since=_date(since),
+        taught=tag,
+        guessed=guess_tag,
+    )
+    _repeat(bridge.review, pause, looks)
+
+
+def _date(text: str | None) -> datetime:
+    """A date, which is of this machine's time zone if it names none; now by default."""
+    try:
+        return (datetime.fromisoformat(text) if text else datetime.now()).astimezone()
+    except ValueError:
+        raise InvalidParameter(f"a date looks like 2026-01-31, not {text!r}") from None
+
+
+def _repeat(review: Callable[[], "Review"], pause: float, looks: int | None) -> None:
+    """Review until stopped; only the first review may fail."""
+    _show(review())
+    done = 1
+    while looks is None or done < looks:
+        time.sleep(pause)
+        try:
+            _show(review())
+        except EverlearnError as error:
+            notify(f"everlearn: {error}")
+        done += 1
+
+
+def _show(done: "Review") -> None:
+    print_result(dataclasses.asdict(done))
+    if any(dataclasses.astuple(done)):
+        say(
+            f"learned {done.taught} labels, forgot {done.forgotten}; "
+            f"recognised {done.recognised} pictures, {done.unknown} unknown"
+        )

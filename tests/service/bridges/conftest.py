@@ -15,10 +15,12 @@ RED, BLUE = picture(255, 0, 0), picture(0, 0, 255)
 
 
 class Site:
-    """A web server on this machine: answers by path, and what it was sent."""
+    """A web server on this machine: answers by path, or as ``play`` does, and what it was sent."""
 
     def __init__(self):
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        # Called with method, path, headers and body where no answer is set; a status and a body.
+        self.play = lambda method, path, headers, body: (404, b"{}")
         self.heard: list[tuple[str, dict[str, str], bytes]] = []
         self.posts: queue.Queue = queue.Queue()
         site = self
@@ -31,9 +33,12 @@ class Site:
                 site.heard.append((self.path, headers, body))
                 if self.command == "POST":
                     site.posts.put((self.path, json.loads(body)))
-                status, extra, answer = site.answers.get(
-                    self.path.partition("?")[0], (404, {}, b"{}")
-                )
+                plain = self.path.partition("?")[0]
+                if plain in site.answers:
+                    status, extra, answer = site.answers[plain]
+                else:
+                    extra = {}
+                    status, answer = site.play(self.command, self.path, headers, body)
                 self.send_response(status)
                 for name, value in extra.items():
                     self.send_header(name, value)
@@ -41,8 +46,7 @@ class Site:
                 self.end_headers()
                 self.wfile.write(answer)
 
-            def do_POST(self):
-                self.do_GET()
+            do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
             def log_message(self, *_):
                 pass

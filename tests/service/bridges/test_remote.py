@@ -16,6 +16,25 @@ class TestRemote:
         assert remote.image(f"{other_site.address}/red.png") == RED
         assert all("authorization" not in headers for _, headers, _ in other_site.heard)
 
+    def test_a_key_in_a_header_of_its_own_stays_with_its_host_too(self, site, other_site):
+        other_site.answers["/red.png"] = 200, {}, RED
+        site.answers["/moved.png"] = 302, {"location": f"{other_site.address}/red.png"}, b""
+        hosts = [other_site.address]
+        remote = Remote(site.address, lambda: "secret", hosts, header="x-api-key")
+        assert remote.image("/moved.png") == RED
+        assert [headers.get("x-api-key") for _, headers, _ in site.heard] == ["secret"]
+        assert all("x-api-key" not in headers for _, headers, _ in other_site.heard)
+
+    def test_a_method_is_as_asked(self, site):
+        asked = []
+        site.play = lambda method, *_: (asked.append(method), (200, b"{}"))[1]
+        remote = Remote(site.address)
+        remote.json("a")
+        remote.json("a", {"b": 1})
+        remote.json("a", {"b": 1}, method="PUT")
+        remote.json("a", {"b": 1}, method="DELETE")
+        assert asked == ["GET", "POST", "PUT", "DELETE"]
+
     def test_other_hosts_are_refused(self, site, other_site):
         site.answers["/moved.png"] = 302, {"location": f"{other_site.address}/red.png"}, b""
         remote = Remote(site.address)

@@ -21,12 +21,12 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Any
 from xml.etree import ElementTree
 
-from everlearn.errors import EverlearnError, InvalidInput, InvalidParameter, UnknownLabel
+from everlearn.errors import EverlearnError, InvalidInput, InvalidParameter
 from everlearn.memory.answers import Answers
-from everlearn.memory.finding import Thing
+from everlearn.service.bridges.labels import BridgedMemory, box_within, forget_source
 from everlearn.service.bridges.remote import Remote
 
 LOG = logging.getLogger("everlearn.service")
@@ -37,24 +37,6 @@ SHORTEST_SECRET = 16
 TOKEN_SECONDS = 120.0
 SOURCE = "label-studio"
 SAVED = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
-
-
-class BridgedMemory(Protocol):
-    """The methods a bridge needs of a Memory or a client."""
-
-    def teach(
-        self, example: Any, name: str, *, box: Any, source: str | None, again: bool, also: bool
-    ) -> bool: ...
-
-    def ask(self, example: Any, *, box: Any = None, top: int | None) -> Answers: ...
-
-    def find(self, image: Any, *, top: int | None) -> list[Thing]: ...
-
-    def forget(self, *, source: str | None) -> Any: ...
-
-    def teachings(self) -> Any: ...
-
-    def info(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -200,7 +182,7 @@ class LabelStudio:
             # Everything that can fail comes before the first change.
             cancelled = annotation.get("was_cancelled")
             shown = [] if cancelled else self._shown(annotation, task, controls)
-            forgotten += self._forget_source(source)
+            forgotten += forget_source(self._memory, source)
             for image, box, name in shown:
                 taught += self._memory.teach(
                     image, name, box=box, source=source, again=True, also=True
@@ -235,13 +217,7 @@ class LabelStudio:
             ours = len(parts) == 4 and parts[0] == SOURCE and project in ("", parts[1])
             if ours and parts[place] in gone:
                 sources.add(teaching.source)
-        return sum(self._forget_source(source) for source in sources)
-
-    def _forget_source(self, source: str) -> int:
-        try:
-            return int(self._memory.forget(source=source).count)
-        except UnknownLabel:
-            return 0
+        return sum(forget_source(self._memory, source) for source in sources)
 
 
 def read_controls(config: str) -> list[Control]:
@@ -268,11 +244,7 @@ def read_controls(config: str) -> list[Control]:
 
 def box_of(value: dict[str, Any]) -> tuple[float, float, float, float]:
     """A rectangle, given in per cent of the picture's sides, as left, top, right, bottom."""
-    x, y, wide, high = (float(value[key]) / 100.0 for key in ("x", "y", "width", "height"))
-    left, top, right, bottom = (min(max(edge, 0.0), 1.0) for edge in (x, y, x + wide, y + high))
-    if right <= left or bottom <= top:
-        raise InvalidInput(f"the rectangle {value} contains no part of the picture")
-    return left, top, right, bottom
+    return box_within(*(float(value[key]) / 100.0 for key in ("x", "y", "width", "height")))
 
 
 def _best(answers: Answers, control: Control) -> tuple[str, float] | None:

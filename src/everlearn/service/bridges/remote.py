@@ -38,15 +38,16 @@ def origin(address: str) -> str:
 class _OwnHosts(urllib.request.HTTPRedirectHandler):
     """Follows redirects to allowed hosts only; credentials stay with their host."""
 
-    def __init__(self, allowed: frozenset[str]) -> None:
+    def __init__(self, allowed: frozenset[str], credentials: str) -> None:
         self._allowed = allowed
+        self._credentials = credentials
 
     def redirect_request(self, request: Any, file: Any, code: Any, text: Any, headers: Any,
                          address: str) -> urllib.request.Request | None:  # fmt: skip
         _require(address, self._allowed)
         following = super().redirect_request(request, file, code, text, headers, address)
         if following is not None and origin(address) != origin(request.full_url):
-            following.remove_header("Authorization")
+            following.remove_header(self._credentials.capitalize())
         return following
 
 
@@ -58,9 +59,11 @@ class Remote:
     address : str
         Where the system is.
     authorization : callable, optional
-        Returns the ``Authorization`` header for requests to the system itself.
+        Returns the credentials of requests to the system itself.
     hosts : iterable of str
         Other origins from which pictures may be fetched.
+    header : str
+        The header that carries the credentials.
     """
 
     def __init__(
@@ -68,13 +71,16 @@ class Remote:
         address: str,
         authorization: Callable[[], str] | None = None,
         hosts: Iterable[str] = (),
+        *,
+        header: str = "Authorization",
     ) -> None:
         self._address = address.rstrip("/") + "/"
         self._own = origin(address)
         self._authorization = authorization
+        self._header = header
         self._allowed = frozenset({self._own, *(origin(host) for host in hosts)})
         self._opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), _OwnHosts(self._allowed)
+            urllib.request.ProxyHandler({}), _OwnHosts(self._allowed, header)
         )
 
     def image(self, address: Any) -> bytes:
@@ -87,11 +93,13 @@ class Remote:
         _require(whole, self._allowed)
         return self._read(urllib.request.Request(whole))
 
-    def json(self, path: str, said: Any = None, *, authorized: bool = True) -> Any:
-        """The system's answer to a GET, or to a POST if there is a body."""
+    def json(
+        self, path: str, said: Any = None, *, method: str | None = None, authorized: bool = True
+    ) -> Any:
+        """The system's answer to a GET, or to a POST if there is a body, or to ``method``."""
         body = None if said is None else json.dumps(said).encode()
         headers = {} if body is None else {"content-type": "application/json"}
-        request = urllib.request.Request(urljoin(self._address, path), body, headers)
+        request = urllib.request.Request(urljoin(self._address, path), body, headers, method=method)
         answer = self._read(request, authorized=authorized)
         try:
             return json.loads(answer) if answer else None
@@ -100,7 +108,7 @@ class Remote:
 
     def _read(self, request: urllib.request.Request, *, authorized: bool = True) -> bytes:
         if authorized and self._authorization and origin(request.full_url) == self._own:
-            request.add_header("Authorization", self._authorization())
+            request.add_header(self._header, self._authorization())
         most = DEFAULT_LIMITS.bytes
         try:
             with self._opener.open(request, timeout=SECONDS) as answer:
