@@ -50,18 +50,18 @@ from everlearn.memory.model.serving import MAGIC as PREPARED
 from everlearn.memory.model.serving import prepared_answers
 from everlearn.memory.storage.snapshot import MAGIC as SNAPSHOT
 from everlearn.memory.storage.sqlite.folder import FolderStorage
-from everlearn.persistence import dumps
+from everlearn.persistence import dumps, loads
 
 SECONDS = 10
-# Enough for a snapshot.
-TAUGHT = 260
+# Enough for a snapshot, and for anything else.
+TAUGHT, FEW = 260, 24
 HOSTILE: tuple[Any, ...] = (b"", b"\xff" * 40, bytes(1 << 16), bytes(96), bytes(100), b"\x00" * 7)
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, taught: int = TAUGHT) -> None:
     """A Memory with a snapshot, a prepared head, and the journal from before a reembed."""
     with Memory(folder, embedder=Network(0), keep_images="image") as memory:
-        memory.teach_many((example(n), f"name {n % 5}") for n in range(1, TAUGHT))
+        memory.teach_many((example(n), f"name {n % 5}") for n in range(1, taught))
         memory.reembed(Network(1))
         memory.classifier  # noqa: B018  (follows the log to its end)
 
@@ -115,7 +115,7 @@ def collected(folder: Path, rng: np.random.Generator) -> None:
     network = Network(0)
     path = folder / f"reembed-{key_of_embedder(network, 'whole')}"
     with contextlib.closing(FolderStorage(folder).caches.collected(path.name[8:])) as side:
-        for number in rng.integers(1, TAUGHT, 3):
+        for number in rng.integers(1, FEW, 3):
             digest = hashlib.sha256(picture(int(number))).digest()
             values = vector(int(number)).copy()
             values[int(rng.integers(len(values)))] = rng.choice(forged_models.EXTREMES)
@@ -197,17 +197,20 @@ def vectors(folder: Path, rng: np.random.Generator) -> None:
 def part(folder: Path, rng: np.random.Generator) -> None:
     """Replace the statistics of shards."""
     store = CheckpointStore(str(folder / "store"))
-    store.write("a", _forged_model(_a_part(), rng))
+    store.write("a", _forged_model(_a_part(0), rng))
     found = store.read("a")
-    if found is not None:
-        X = np.stack([vector(n) for n in range(3)])
-        found.learner.predict(X)
-        found.learner.partial_fit(X, [0, 1, 2])
+    if found is None:
+        return
+    X = np.stack([vector(n) for n in range(3)])
+    whole = loads(_a_part(30)).merge(found)
+    whole.learner.predict(X)
+    whole.learner.partial_fit(X, [0, 1, 2])
 
 
 @lru_cache
-def _a_part() -> bytes:
-    X = np.stack([vector(n) for n in range(30)])
+def _a_part(first: int) -> bytes:
+    """The part of a shard that begins with this vector."""
+    X = np.stack([vector(n) for n in range(first, first + 30)])
     return dumps(fit(NearestClassMean(), [(X, np.arange(30) % 3)]))
 
 
@@ -220,6 +223,7 @@ KINDS: dict[str, Kind] = {
     "vectors": vectors,
     "part": part,
 }
+SMALL = ("collected", "vectors", "part")
 
 
 def attack(files: int, seed: int = 0, *kinds: str) -> dict[str, Counter[str]]:
@@ -228,10 +232,13 @@ def attack(files: int, seed: int = 0, *kinds: str) -> dict[str, Counter[str]]:
     signal.signal(signal.SIGPROF, _too_long)
     found: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as place:
-        original, folder = Path(place, "original"), Path(place, "forged")
-        build(original)
-        _a_part()  # starts processes, which may take longer than a file is allowed to
+        large, small, folder = Path(place, "large"), Path(place, "small"), Path(place, "forged")
+        build(large)
+        build(small, FEW)
+        for first in (0, 30):
+            _a_part(first)  # starts processes, which may take longer than a file is allowed to
         for kind in kinds or KINDS:
+            original = small if kind in SMALL else large
             rng, found[kind] = np.random.default_rng(seed), Counter()
             for _ in range(files):
                 shutil.copytree(original, folder)

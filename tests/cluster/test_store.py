@@ -122,6 +122,32 @@ def test_a_damaged_part_is_removed_and_recomputed(reference, shards, checkpoint)
     assert_equal_statistics(trained.learner, StreamingLDA().fit(shards.X, shards.y))
 
 
+@pytest.mark.parametrize("learner", [None, NearestClassMean(), StreamingLDA(shrinkage=0.9)])
+def test_a_part_with_another_learner_is_made_anew(reference, shards, checkpoint, learner):
+    """Its job, ledger and number of rows are right: the digest of a job can be copied."""
+    finished = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
+    if learner is not None:
+        learner.fit(shards.X, shards.y)
+    store = CheckpointStore(checkpoint)
+    (name,) = store.names()
+    store.write(name, dumps(ShardedModel(learner, finished.ledger, finished.job)))
+    again = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
+    assert dumps(again) == dumps(finished)
+
+
+def test_a_model_does_not_merge_with_images_that_were_only_embedded():
+    model = part_of(np.eye(3), ["a", "b", "c"], "a\n1\n")
+    before = dumps(model)
+    embedded = ShardedModel(None, {"b\n2\n": Entry(3)}, "j")
+    with pytest.raises(NotMergeable, match="embedded only"):
+        model.merge(embedded)
+    with pytest.raises(NotMergeable, match="embedded only"):
+        embedded.merge(model)
+    assert dumps(model) == before
+    with pytest.raises(NotMergeable, match="embedded only"):
+        model.unmerge(ShardedModel(None, {"a\n1\n": Entry(3)}, "j"))
+
+
 def test_a_late_task_of_a_cancelled_run_does_no_harm(reference, shards, tmp_path):
     """It finishes parts that this run is about to make, and removes their inputs."""
     checkpoint = str(tmp_path / "checkpoint")

@@ -195,7 +195,7 @@ def _run(
 
 
 def _found(store: CheckpointStore | None, plan: Plan, job: FitJob) -> ShardedModel | None:
-    return stored_part(store, plan.root, job.digest, plan.covers) if store else None
+    return stored_part(store, plan.root, job, plan.covers) if store else None
 
 
 def _check(on_bad: str, keep: bool, checkpoint: str | None, deterministic: bool) -> None:

@@ -109,6 +109,7 @@ class ShardedModel:
                 if len(both) > 1
                 else f"{both[0]} is part of both; unlearn it in one first"
             )
+        self._require_learner_of(other)
         if self.learner is not None:
             self.learner.merge(other.learner)
         self.ledger.update(other.ledger)
@@ -123,7 +124,9 @@ class ShardedModel:
             )
         if self.job != other.job:
             raise NotMergeable("this was made with another learner, other columns or embedder")
-        self.learner.unmerge(other.learner)
+        self._require_learner_of(other)
+        if self.learner is not None:
+            self.learner.unmerge(other.learner)
         for identity in other.ledger:
             del self.ledger[identity]
         return self
@@ -144,6 +147,10 @@ class ShardedModel:
                 raise NeverLearned(f"{pattern} is not a shard of this model; see .addresses")
             found += here
         return list(dict.fromkeys(found))
+
+    def _require_learner_of(self, other: "ShardedModel") -> None:
+        if (self.learner is None) != (other.learner is None):
+            raise NotMergeable("one of these has no learner: its images were embedded only")
 
     # The interface persistence needs.
 

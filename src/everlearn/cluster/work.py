@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from everlearn.cluster.listing import require_unchanged
@@ -92,7 +93,7 @@ def work(job: FitJob, task: Task, parts: Sequence[bytes] = ()) -> tuple[PartRece
     made and merged into a larger one: nothing is returned, and nothing is missing.
     """
     store = CheckpointStore(job.store) if job.store else None
-    before = stored_part(store, task.name, job.digest, task.covers) if store else None
+    before = stored_part(store, task.name, job, task.covers) if store else None
     if before is not None:
         return _receipt(task, before), dumps(before)
     with threadpool_limits(1, user_api="blas"):
@@ -100,7 +101,7 @@ def work(job: FitJob, task: Task, parts: Sequence[bytes] = ()) -> tuple[PartRece
 
 
 def stored_part(
-    store: CheckpointStore, name: str, job: str, covers: str, folder: str = PARTS
+    store: CheckpointStore, name: str, job: FitJob, covers: str, folder: str = PARTS
 ) -> ShardedModel | None:
     """A stored part, if it matches its node: of this job, of these shards, complete.
 
@@ -112,7 +113,12 @@ def stored_part(
         return None
     moments = getattr(part.learner, "moments_", None)
     counted = part.rows if moments is None else round(float(moments.total))
-    if part.job != job or covering(part.ledger) != covers or counted != part.rows:
+    if (
+        part.job != job.digest
+        or not _same_settings(part.learner, _untaught(job))
+        or covering(part.ledger) != covers
+        or counted != part.rows
+    ):
         store.remove(name, folder)
         return None
     return part
@@ -136,7 +142,7 @@ def _merged(
 ) -> tuple[PartReceipt, bytes]:
     computed = iter(parts)
     inputs = [
-        stored_part(store, name, job.digest, covers)
+        stored_part(store, name, job, covers)
         if store and name in task.stored
         else _arrived(next(computed))
         for name, covers in zip(task.inputs, task.inputs_cover, strict=True)
@@ -181,6 +187,13 @@ def _untaught(job: FitJob) -> Any:
     return loads(job.template) if job.template else None
 
 
+def _same_settings(learner: Any, untaught: Any) -> bool:
+    """Whether two learners are of one class with equal parameters, or both are missing."""
+    if learner is None or untaught is None:
+        return learner is untaught
+    return dumps(clone(learner)) == dumps(untaught)
+
+
 def _blocks(job: FitJob, shard: Shard, problems: list[str]) -> Iterator[Block]:
     if shard.kind not in (Kind.TAR, Kind.PICTURES):
         return blocks_of(shard, job.columns)
@@ -213,7 +226,7 @@ def _kept(job: FitJob, shard: Shard, store: CheckpointStore | None) -> ShardedMo
     if store is None or not job.keep_shards:
         return None
     name = name_of_shard(job.digest, shard.identity)
-    return stored_part(store, name, job.digest, covering([shard.identity]), SHARDS)
+    return stored_part(store, name, job, covering([shard.identity]), SHARDS)
 
 
 def _arrived(data: bytes) -> ShardedModel | None:
