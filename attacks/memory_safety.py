@@ -1,12 +1,19 @@
-"""Kills, altered bytes, interrupts, concurrent readers and forged files, against a Memory."""
+"""Kills, failing writes, altered bytes, interrupts, readers and forged files, against a Memory."""
 
 from collections.abc import Iterator
 
-from attacks import altered_journals, beside_readers, forged_folders, interrupted_memory
+from attacks import (
+    altered_journals,
+    beside_readers,
+    forged_folders,
+    interrupted_memory,
+    write_faults,
+)
 from attacks.crash import survive
 from benchmarks.side_by_side import Line
 
-KILLS, ALTERATIONS, INTERRUPTS, QUESTIONS, FORGED = 2_000, 10_000, 20_000, 100_000, 2_000
+KILLS, FAULTS, ALTERATIONS, INTERRUPTS = 2_000, 500, 10_000, 20_000
+QUESTIONS, FORGED = 100_000, 2_000
 
 
 def lines() -> Iterator[Line]:
@@ -18,6 +25,15 @@ def lines() -> Iterator[Line]:
         f"erase, {tally.not_verified} not verified, {tally.models_that_differ} models that differ "
         "from replay in any bit",
         "0, 0, 0, 0, 0",
+    )
+    faults = write_faults.run(FAULTS)
+    checked = faults["checked"]
+    yield Line(
+        f"writes that fail in every kind of change, {faults['faults']:,} times",
+        f"{checked['lost']} lost, {checked['traces']} traces, {checked['not_verified']} not "
+        f"verified, {len(checked['wrong'])} wrong, {len(faults['untrue'])} untrue messages, "
+        f"{len(faults['wedged'])} wedged, {len(faults['unnamed'])} errors without a name",
+        "0, 0, 0, 0, 0, 0, 0",
     )
     verdicts = altered_journals.attack(ALTERATIONS)
     wrong = sum(n for what, n in verdicts.items() if what.startswith(("SILENT", "RAW")))

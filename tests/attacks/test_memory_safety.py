@@ -2,9 +2,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from attacks.attacked_folder import KINDS
 
@@ -29,6 +32,17 @@ def test_a_kill_during_any_change_loses_nothing_acknowledged():
     assert tally["killed_inside"] == dict.fromkeys(KINDS, 1)
     assert tally["wrong"] == []
     assert tally["lost"] == tally["counted_twice"] == tally["not_verified"] == tally["traces"] == 0
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) is installed")
+def test_a_write_that_fails_in_any_change_loses_nothing_and_is_told_truly():
+    found = attack("write_faults", len(KINDS) + 2, 1)
+    assert found["inside"] == dict.fromkeys((*KINDS, "close", "open"), 1)
+    assert (found["unnamed"], found["untrue"], found["wedged"]) == ([], [], [])
+    checked = found["checked"]
+    assert checked["wrong"] == []
+    assert checked["lost"] == checked["counted_twice"] == checked["not_verified"] == 0
+    assert checked["traces"] == 0
 
 
 def test_altered_bytes_are_harmless_or_raise_a_named_error():

@@ -1,6 +1,8 @@
 """Regressions: accepted values can be opened again, and backups can be restored."""
 
 import logging
+import sqlite3
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,6 +90,46 @@ def test_a_full_disk_at_closing_is_not_reported_as_a_lost_change(
     assert "everything taught is kept" in caplog.text
     with Memory(tmp_path / "m") as memory:
         assert list(memory.names()) == ["name 0"]
+
+
+def backed_up_and_taught(folder, rng):
+    with Memory(folder / "m") as memory:
+        teach(memory, rng)
+        memory.backup(folder / "backup")
+        memory.teach(np.ones(6), "later")
+
+
+def test_a_restore_that_cannot_empty_the_log_has_restored(tmp_path, rng, monkeypatch):
+    backed_up_and_taught(tmp_path, rng)
+
+    def full(self, *, wait=True):
+        raise CannotWrite("disk is full; nothing of this change was kept")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SQLiteDatabase, "checkpoint", full)
+        assert restore(tmp_path / "backup", tmp_path / "m") == 8
+    with Memory(tmp_path / "m") as memory:
+        assert "later" not in memory.names()
+        assert memory.verify().ok
+
+
+def test_a_restore_that_is_not_flushed_is_said_to_be_uncertain(tmp_path, rng):
+    backed_up_and_taught(tmp_path, rng)
+
+    def fails(target):
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+        raise error
+
+    with Memory(tmp_path / "m") as memory, Memory(tmp_path / "backup", read_only=True) as backup:
+        origin = backup._opened.journal.db
+        origin._db, kept = SimpleNamespace(backup=fails), origin._db
+        try:
+            with pytest.raises(CannotWrite, match="it is not certain whether") as raised:
+                memory._opened.journal.db.take_over(origin)
+        finally:
+            origin._db = kept
+    assert "nothing of this change was kept" not in str(raised.value)
 
 
 WRONG = [

@@ -89,7 +89,9 @@ def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = Non
             try:
                 with contextlib.closing(storage.open(write=True)) as target:
                     target.take_over(backup)
-                    target.tidy()
+                    # Everything is on disk; the next opening tries this again.
+                    with contextlib.suppress(CannotWrite):
+                        target.tidy()
             except DamagedJournal:
                 storage.replace_damaged(backup)
             remove_snapshots(storage.caches)

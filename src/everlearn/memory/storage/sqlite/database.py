@@ -269,19 +269,22 @@ class SQLiteDatabase:
             other._db.backup(self._db)
             upgrade(self._db)
         except FAILURES as error:
-            raise self._named(error) from None
+            raise self._named_at_commit(error) from None
 
     def _commit(self) -> None:
         try:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) not in FLUSH:
-                raise self._named(error) from None
-            raise CannotWrite(
-                f"{self.path} could not be flushed to disk: {error}; it is not certain whether "
-                "this change was kept. Nothing before it was lost; check the disk, then open the "
-                "Memory again to see"
-            ) from None
+            raise self._named_at_commit(error) from None
+
+    def _named_at_commit(self, error: Exception) -> EverlearnError:
+        if getattr(error, "sqlite_errorcode", 0) not in FLUSH:
+            return self._named(error)
+        return CannotWrite(
+            f"{self.path} could not be flushed to disk: {error}; it is not certain whether "
+            "this change was kept. Nothing before it was lost; check the disk, then open the "
+            "Memory again to see"
+        )
 
     def _damaged(self, what: str) -> DamagedJournal:
         return DamagedJournal(
