@@ -40,6 +40,7 @@ from attacks.attacked_folder import (
     held_by,
 )
 from attacks.plain_memory import PlainMemory, Taught, picture, source, thumbnail, vector
+from attacks.traces import Trace, found, of_bytes, of_text, of_vector
 from everlearn import Memory
 from everlearn.errors import NotAMemory
 from everlearn.memory.edits import editor
@@ -230,10 +231,10 @@ def _held(folder: Folder, tally: Tally) -> Held | None:
     try:
         # Read-only, so that the next process finds the folder as the kill left it.
         with Memory(folder.path, read_only=True) as memory:
-            found = memory.verify()
-            tally.not_verified += not found.ok
-            tally.wrong += found.problems
-            tally.models_that_differ += any("snapshot" in problem for problem in found.problems)
+            verified = memory.verify()
+            tally.not_verified += not verified.ok
+            tally.wrong += verified.problems
+            tally.models_that_differ += any("snapshot" in problem for problem in verified.problems)
             return held_by(memory)
     except NotAMemory:
         return None
@@ -246,17 +247,22 @@ def search(folder: Folder, tally: Tally) -> None:
             tally.receipts_checked += 1
             tally.wrong += memory.verify(folder.receipt).problems
             folder.receipt = None
-    data = b"".join(path.read_bytes() for path in folder.path.iterdir())
-    plain = folder.plain
-    traces = [word.encode() for word in plain.erased_names if word.encode() in data]
+    left = found([folder.path], traces_of(folder.plain))
+    tally.traces += len(left)
+    if left:
+        tally.wrong.append(f"{len(left)} traces, the first is {left[0]}")
+
+
+def traces_of(plain: PlainMemory) -> list[Trace]:
+    """Everything that was erased."""
+    traces = [trace for word in plain.erased_names for trace in of_text("a name", word)]
     for number in plain.erased_numbers:
-        vectors = (vector(number, network).tobytes() for network in (0, 1, 2))
-        path = Path(source(number)).name.encode()
-        kept = (*vectors, path, thumbnail(number), picture(number))
-        traces += [trace for trace in kept if trace in data]
-    tally.traces += len(traces)
-    if traces:
-        tally.wrong.append(f"{len(traces)} traces, the first {traces[0]!r:.60}")
+        traces += of_text("a path", Path(source(number)).name)
+        traces += of_bytes("a thumbnail", thumbnail(number))
+        traces += of_bytes("an image", picture(number))
+        for network in (0, 1, 2):
+            traces += of_vector("a vector", vector(number, network))
+    return traces
 
 
 def survive(kills: int, seed: int = 0) -> Tally:

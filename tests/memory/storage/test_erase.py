@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+from attacks import traces
 from everlearn import Memory
 from everlearn.errors import NothingToUndo, UnknownLabel
 from everlearn.memory.edits import unknowns
@@ -18,7 +19,12 @@ from tests.memory.conftest import same_bits, state_of
 
 SECRET = np.full(16, 0.123456, dtype=np.float32)
 THUMBNAIL = b"a small picture of somebody" * 5
-TRACES = (SECRET.tobytes(), b"secret name", b"/secret/place.jpg", THUMBNAIL)
+TRACES = [
+    *traces.of_vector("vector", SECRET),
+    *traces.of_text("name", "secret name"),
+    *traces.of_text("path", "/secret/place.jpg"),
+    *traces.of_bytes("thumbnail", THUMBNAIL),
+]
 
 
 @pytest.fixture
@@ -40,13 +46,13 @@ def teach_secret(memory):
 
 
 def traces_in(folder):
-    data = b"".join(path.read_bytes() for path in folder.iterdir())
-    return [trace for trace in TRACES if trace in data]
+    return traces.found([folder], TRACES)
 
 
 def test_before_an_erase_the_search_finds_something(filled):
     memory, *_ = filled
-    assert len(traces_in(memory.path)) == len(TRACES)
+    found = " ".join(traces_in(memory.path))
+    assert all(f"{what} in" in found for what in ("vector (<f4)", "name", "path", "thumbnail"))
 
 
 def test_the_model_is_that_of_a_memory_taught_what_is_left(filled, tmp_path):
@@ -161,7 +167,7 @@ def test_checking_a_receipt_finds_restored_teachings(filled, tmp_path):
     path = tmp_path / "receipt.json"
     receipt.save(path)
     assert memory.verify(path).problems == ()
-    assert not any(trace in path.read_bytes() for trace in TRACES)
+    assert traces_in(path) == []
     teach_secret(memory)
     found = " ".join(memory.verify(path).problems)
     assert "a name" in found

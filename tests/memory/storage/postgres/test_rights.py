@@ -1,18 +1,18 @@
 """What an operator does with a Memory in a database: commands, rights, erasing for good."""
 
 import json
-import subprocess
 
 import numpy as np
 import psycopg
 import pytest
 from click.testing import CliRunner
 
+from attacks import traces
 from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.errors import NotAllowed, NotOrderedYet
 from everlearn.memory.storage.postgres import inbox as inbox_module
-from everlearn.memory.storage.postgres import traces
+from everlearn.memory.storage.postgres import traces as server_traces
 from everlearn.memory.storage.postgres.address import parse_address
 from everlearn.memory.storage.postgres.connecting import connected
 from everlearn.memory.storage.postgres.rights import grant
@@ -116,23 +116,20 @@ def test_tables_have_the_columns_of_a_folder(address):
             assert all(column in folder[table] for (column,) in found)
 
 
-def bytes_on_disk(server, needle):
-    """The files of a server, tables, indexes, logs and all, that hold some bytes."""
-    found = subprocess.run(
-        ["grep", "-rlaF", needle, str(server.data)], capture_output=True, text=True, check=False
-    )
-    return found.stdout.split()
-
-
 def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(server, tmp_path):
+    """Tables, indexes, write-ahead log and all."""
     address = f"{server.url()}#erased"
     words = "Geheimnisvollerbecher"
+    vectors = np.random.default_rng(1).normal(size=(300, 64)).astype(np.float32)
+    wanted = traces.of_text("name or path", words)
+    wanted += [trace for row in vectors[::10] for trace in traces.of_vector("vector", row)]
     with Memory(address) as memory:
         memory.teach_many((x, "cup") for x in np.random.default_rng(0).normal(size=(300, 64)))
-        for k in range(300):
-            x = np.random.default_rng(k + 1000).normal(size=64)
+        for k, x in enumerate(vectors):
             memory.teach(x, words, source=f"/home/{words}/{k}.jpg")
-        assert bytes_on_disk(server, words)
+        before = " ".join(traces.found([server.data], wanted))
+        assert "name or path in" in before
+        assert "vector (<f4) in" in before
         with psycopg.connect(server.url(), autocommit=True) as admin:
             admin.execute("CHECKPOINT")
             admin.execute("ANALYZE")
@@ -140,7 +137,8 @@ def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(server
         done.receipt.save(tmp_path / "receipt.json")
         assert done.receipt.wal_position or not done.receipt.pending
         assert memory.complete_receipt(tmp_path / "receipt.json") == []
-    assert bytes_on_disk(server, words) == []
+        memory.backup(tmp_path / "backup")
+    assert traces.found([server.data, tmp_path], wanted) == []
     assert json.loads((tmp_path / "receipt.json").read_text())["pending"] is False
     checked = run(address, "receipt", "check", tmp_path / "receipt.json")
     assert "complete" in checked.output
