@@ -4,9 +4,12 @@ import pytest
 
 pytest.importorskip("torch", reason="everlearn.deep needs torch: pip install 'everlearn[torch]'")
 
+from pathlib import Path
+
 import numpy as np
 from PIL import Image
 
+from attacks import traces
 from everlearn import Memory, NearestClassMean
 from everlearn.deep.consolidate import consolidation
 from everlearn.deep.embedding import DeepEmbedder
@@ -130,3 +133,46 @@ def test_pictures_kept_in_the_journal_are_enough(tmp_path):
         found = consolidate(memory, recipe=LONG, held_out=0.25)
         assert found.taken
         assert accuracy(memory) > 0.8
+
+
+def test_after_an_erase_a_trained_network_is_named_and_nothing_else_is_left(memory, tmp_path):
+    """In the folder, and in a backup made afterwards, whose files are newer than the erase."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(epoch):
+        if epoch.number == 6:
+            raise Killed
+
+    assert consolidate(memory, recipe=LONG, held_out=0.25).taken
+    with pytest.raises(Killed):
+        consolidate(memory, recipe=LONG, progress=kill)
+    (network,) = memory.path.glob("network-*")
+    (training,) = memory.path.glob("night-*")
+    small = {one.id: memory.thumbnail(one.id) for one in memory.teachings()}
+    gone = memory.teachings("kind 0")
+    images = [Path(one.source).read_bytes() for one in memory.teachings() if one not in gone]
+    thumbnails = [image for number, image in small.items() if number not in {g.id for g in gone}]
+    wanted = traces.of_text("name", "kind 0")
+    for one in gone:
+        wanted += traces.of_text("path", one.source)
+        wanted += traces.of_image("image", Path(one.source).read_bytes(), unlike=images)
+        wanted += traces.of_bytes("thumbnail", small[one.id], unlike=thumbnails)
+    for number in [one.id for one in gone]:
+        vector = np.frombuffer(memory._opened.journal.vector_bytes(number), "<f4")
+        wanted += traces.of_vector("vector", vector)
+    before = " ".join(traces.found([memory.path], wanted))
+    assert all(f"{what} in" in before for what in ("name", "path", "thumbnail", "vector (<f4)"))
+    done = memory.forget(name="kind 0", erase=True).receipt
+    done.save(tmp_path / "receipt.json")
+    memory.backup(tmp_path / "backup")
+    assert not training.exists()
+    assert done.remaining == [network.name]
+    assert traces.found([memory.path, tmp_path / "backup"], wanted) == []
+    assert network.name in " ".join(memory.verify(tmp_path / "receipt.json").problems)
+    with Memory(tmp_path / "backup", read_only=True) as backup:
+        (problem,) = backup.verify(tmp_path / "receipt.json").problems
+        assert network.name in problem
+        (backup.path / network.name).unlink()
+        assert backup.verify(tmp_path / "receipt.json").ok

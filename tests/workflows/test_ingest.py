@@ -8,11 +8,14 @@ import tarfile
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 
+from attacks import traces
 from everlearn import Memory, RecursiveRLSC, load
 from everlearn.cli.app import app
 from everlearn.cluster.store import CheckpointStore
 from everlearn.images.embedders import Pixels
+from everlearn.workflows.ingest import ingest
 
 
 @pytest.fixture
@@ -161,3 +164,104 @@ def test_a_receipt_lists_vectors_kept_outside_of_the_folder(run, photos, tmp_pat
     with Memory(tmp_path / "memory") as memory:
         receipt = memory.forget(name="cup", erase=True).receipt
     assert receipt.remaining == [str(tmp_path / "elsewhere")]
+
+
+SECRET = "Geheimer Becher"
+
+
+@pytest.fixture
+def secret(photos, tmp_path):
+    """Pictures of a secret: some in the folder of photos, one in a tar file, one elsewhere."""
+    place = photos.folder / SECRET
+    place.mkdir()
+    rng = np.random.default_rng(5)
+    pixels = rng.integers(0, 255, (5, 9, 12, 3), dtype=np.uint8)
+    files = [place / f"{number}.png" for number in range(3)]
+    files += [tmp_path / "in a tar file.png", tmp_path / "merged.png"]
+    for image, file in zip(pixels, files, strict=True):
+        Image.fromarray(image).save(file)
+    with tarfile.open(tmp_path / "shard.tar", "w") as tar:
+        tar.add(files[3], f"{SECRET}/one.png")
+    return files
+
+
+def traces_of(files, others):
+    wanted = traces.of_text("name", SECRET)
+    kept = [file.read_bytes() for file in others]
+    for file in files:
+        wanted += traces.of_image("image", file.read_bytes(), unlike=kept)
+        for size in (4, 5):
+            wanted += traces.of_vector(
+                "vector", Pixels(size=size).embed([np.asarray(Image.open(file))])[0]
+            )
+    return wanted
+
+
+def test_what_an_ingest_left_is_erased_or_named(photos, secret, reference, tmp_path):
+    """The folder, its parts, a checkpoint elsewhere, a merged Memory, a backup made afterwards."""
+    folder, store, receipt = tmp_path / "memory", tmp_path / "store", tmp_path / "receipt.json"
+    parts, backup = tmp_path / "memory.parts", tmp_path / "backup"
+    wanted = traces_of(secret, photos.folder.glob("[cl]*/*.png"))
+    with Memory(tmp_path / "other", embedder=Pixels(size=4), keep_images="image") as other:
+        other.teach(secret[4], SECRET)
+    with Memory(folder, embedder=Pixels(size=4), keep_images="image") as memory:
+        ingest(memory, [str(photos.folder)], embedder="pixels-4", checkpoint=str(store))
+        ingest(memory, [str(tmp_path / "shard.tar")], embedder="pixels-4", checkpoint=str(parts))
+        memory.merge(tmp_path / "other")
+        memory.ask(255 - np.asarray(Image.open(secret[0])), remember=True)
+        memory.reembed(Pixels(size=5), drop=True)
+        memory.compare_networks(["pixels-4"])
+        small = {one.id: memory.thumbnail(one.id) for one in memory.teachings()}
+        gone = {one.id: small.pop(one.id) for one in memory.teachings(SECRET)}
+        for image in gone.values():
+            wanted += traces.of_bytes("thumbnail", image, unlike=small.values())
+        for left in (".network-1.safetensors.12", ".night-1.training.12", ".snapshot-256-1.12"):
+            shutil.copy(folder / "journal.sqlite", folder / left)
+        shutil.copy(folder / "journal.sqlite", folder / ".journal.sqlite.unfinished")
+        before = traces.found([folder, parts, store], wanted)
+        for place in ("journal.sqlite", "before-reembed", "reembed-", "memory.parts", "store"):
+            assert [one for one in before if place in one], place
+        done = memory.forget(name=SECRET, erase=True).receipt
+        done.save(receipt)
+        memory.backup(backup)
+    assert not done.pending
+    assert traces.found([folder, backup, receipt], wanted) == []
+    assert not parts.exists()
+    assert done.remaining == [str(store)]
+    assert traces.found([store], wanted)
+    for place in (folder, backup):
+        with Memory(place, read_only=True) as memory:
+            problems = memory.verify(receipt).problems
+        assert problems
+        assert all(f"{store}/" in problem for problem in problems)
+    shutil.rmtree(store)
+    with Memory(folder, read_only=True) as memory:
+        assert memory.verify(receipt).ok
+
+
+def test_parts_behind_a_link_are_named_and_not_removed(photos, secret, reference, tmp_path):
+    folder, place = tmp_path / "memory", tmp_path / "a large disk"
+    place.mkdir()
+    (tmp_path / "memory.parts").symlink_to(place)
+    with Memory(folder, embedder=Pixels(size=4)) as memory:
+        address = str(tmp_path / "memory.parts")
+        ingest(memory, [str(photos.folder)], embedder="pixels-4", checkpoint=address)
+        done = memory.forget(name=SECRET, erase=True).receipt
+        done.save(tmp_path / "receipt.json")
+        assert done.remaining == [address]
+        assert address in " ".join(memory.verify(tmp_path / "receipt.json").problems)
+    assert list((place / "vectors").iterdir())
+    told = CliRunner().invoke(app, ["-m", str(folder), "forget", "cup", "--erase", "--yes"])
+    assert f"is not erased: {address}" in told.output
+
+
+def test_a_checkpoint_that_cannot_be_searched_is_named_by_the_check(tmp_path):
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach(np.ones(3), "cup")
+        memory.teach(np.zeros(3), "pen")
+        memory.remember_checkpoint("s3://bucket/parts")
+        memory.forget(name="pen", erase=True).receipt.save(tmp_path / "receipt.json")
+        found = memory.verify(tmp_path / "receipt.json")
+    assert found.ok
+    assert found.unsearched == ("s3://bucket/parts",)
+    assert "not searched: s3://bucket/parts" in str(found)

@@ -118,14 +118,14 @@ def _say_how_complete(done: Forgotten) -> None:
             "everlearn verify shows whether it is complete",
             err=True,
         )
-    elif done.receipt.remaining:
+    if done.receipt.remaining:
         say(
-            "the erase is complete, except for what was made from the pictures before: "
-            f"{', '.join(done.receipt.remaining)}; change to another network (everlearn reembed) "
-            "and remove files kept outside of the folder",
+            "what was made from the pictures before is not erased: "
+            f"{', '.join(done.receipt.remaining)}; change to another network (everlearn reembed), "
+            "then remove these files",
             err=True,
         )
-    else:
+    elif not done.receipt.pending:
         say("the erase is complete: no byte of it is left in the folder")
 
 

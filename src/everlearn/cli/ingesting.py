@@ -79,8 +79,6 @@ def ingest(
         except InvalidInput as error:
             raise click.UsageError(str(error)) from None
         memory = opened(ctx)
-        if checkpoint is not None:
-            memory.remember_checkpoint(checkpoint)
         found = workflow.ingest(
             memory,
             sources,

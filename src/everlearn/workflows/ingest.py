@@ -5,14 +5,16 @@ an interrupted run can resume. The Memory is then taught from the vectors, in th
 shards. Every readable image is taught; every file that is left out is listed with its reason.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from everlearn.cluster.fitting import Progress, embed
 from everlearn.cluster.listing import listed
 from everlearn.cluster.pictures import Embedding, embedded, embedder_of
-from everlearn.cluster.shards import Kind, Shard
+from everlearn.cluster.shards import Kind, Shard, file_system, is_local
 from everlearn.cluster.store import CheckpointStore
 from everlearn.cluster.vectors import KeptVectors, name_of_vectors, read_vectors, write_vectors
 from everlearn.errors import InvalidInput, InvalidParameter
@@ -61,6 +63,8 @@ def ingest(
     sources : addresses of shards, as for :func:`everlearn.cluster.fit`
     embedder, checkpoint, engine, workers, progress
         As for :func:`everlearn.cluster.embed`.
+        The checkpoint holds vectors of the images. An erase removes it if it is the folder
+        ``PATH.parts`` beside the Memory's own; otherwise its receipt names it.
     on_bad : "raise" or "skip", default="raise"
         For an image that cannot be read: raise ``BadShard`` and teach nothing, or teach all others
         and list it in ``left_out``.
@@ -71,6 +75,7 @@ def ingest(
             "embeds whole images; use teach_many, or change it with reembed(regions='whole')"
         )
     shards = image_shards(sources)
+    _remember(memory, checkpoint)
     found = embed(
         list(sources),
         embedder=embedder,
@@ -90,6 +95,14 @@ def ingest(
     examples = _examples(shards, kept, embedder_of(embedder), found.bad, left_out)
     summary = memory.teach_many(examples, acknowledge=note)
     return Ingested(summary.taught, summary.repeated, len(shards), tuple(left_out))
+
+
+def _remember(memory: Memory, checkpoint: str) -> None:
+    """Have receipts of erases name the checkpoint, unless an erase removes it with the folder."""
+    system, path = file_system(checkpoint)
+    place = path if is_local(system) else checkpoint
+    if not isinstance(memory.path, Path) or place != os.path.realpath(f"{memory.path}.parts"):
+        memory.remember_checkpoint(place)
 
 
 def image_shards(sources: Sequence[str]) -> list[Shard]:

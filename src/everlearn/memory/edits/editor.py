@@ -37,7 +37,6 @@ from everlearn.memory.model.strictness import ACCEPT, require_share
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
-from everlearn.memory.storage.backup import NETWORKS
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import counting
@@ -153,7 +152,6 @@ class Editor:
             opened.history.drop()
             opened.finish_erase(wait=True)
             after = opened.read(lambda: opened.model().digest())
-            networks = opened.storage.caches.names(NETWORKS)
             receipt = receipts.receipt(
                 journal,
                 found,
@@ -161,7 +159,7 @@ class Editor:
                 removed=removed,
                 models=(before, after),
                 state=journal.fact(erasing.UNFINISHED) if opened.erase_pending else None,
-                remaining=[*networks, *receipts.checkpoints(journal)],
+                remaining=[*opened.storage.caches.remaining(), *receipts.checkpoints(journal)],
             )
         return Forgotten(len(found), tally, receipt)
 

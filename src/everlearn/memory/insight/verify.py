@@ -30,7 +30,7 @@ from everlearn.memory.model.serving import read_head
 from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.integrity import damaged, require_intact
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.receipts import Receipt, found_again, read_receipt
+from everlearn.memory.storage.receipts import Check, Receipt, found_again, read_receipt
 from everlearn.memory.storage.regions import has_boxes, proposals_of
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.memory.words import teachings
@@ -55,6 +55,8 @@ class Verification:
         process was killed. Opening the Memory for teaching finishes it.
     receipt : int or None
         Number of digests in the receipt of an erase that were searched for.
+    unsearched : tuple of str
+        Places named in the receipt that cannot be searched from here.
     """
 
     problems: tuple[str, ...]
@@ -64,6 +66,7 @@ class Verification:
     model: str
     erase_pending: bool
     receipt: int | None = None
+    unsearched: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -80,7 +83,8 @@ class Verification:
     def _of_the_receipt(self) -> str:
         if self.receipt is None:
             return ""
-        return f"; none of the {self.receipt} items listed in the receipt is left"
+        places = f"; not searched: {', '.join(self.unsearched)}" if self.unsearched else ""
+        return f"; none of the {self.receipt} items listed in the receipt is left{places}"
 
 
 def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None) -> Verification:
@@ -103,12 +107,11 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
     ask(lambda: require_unknowns(journal))
     model = ask(lambda: _model_as_replayed(history))
     unfinished = ask(lambda: journal.fact(UNFINISHED)) is not None
-    looked_for = None
+    checked = None
     if receipt is not None:
         caches, path = history.storage.caches, Path(receipt)
-        found = ask(lambda: found_again(journal, caches, path, unfinished))
-        again, looked_for = found or ([], 0)
-        problems += again
+        checked = ask(lambda: found_again(journal, caches, path, unfinished)) or Check([])
+        problems += checked.problems
     last = ask(lambda: journal.last_position) or 0
     return Verification(
         tuple(problems),
@@ -117,7 +120,8 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
         (ask(lambda: journal.chain_at(last)) or b"").hex(),
         model or "",
         unfinished,
-        looked_for,
+        None if checked is None else checked.digests,
+        () if checked is None else checked.unsearched,
     )
 
 
@@ -165,10 +169,10 @@ def completed(history: ModelFollower, receipt: Path) -> list[str]:
     if state is not None:
         return journal.db.waiting_for(state)
     with journal.db.one_view():
-        problems, _ = found_again(journal, history.storage.caches, receipt, unfinished=False)
-    if not problems and facts["pending"]:
+        found = found_again(journal, history.storage.caches, receipt, unfinished=False)
+    if not found.problems and facts["pending"]:
         Receipt(**facts | {"pending": False}).save(receipt)
-    return problems
+    return found.problems
 
 
 def _model_as_replayed(history: ModelFollower) -> str:

@@ -31,14 +31,15 @@ from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import drop_boxes
 from everlearn.memory.storage.rows import BEGINNING, linked, row_checksum
 from everlearn.memory.storage.snapshot import remove_snapshots
+from everlearn.memory.storage.sqlite.folder import UNFINISHED as UNFINISHED_FILES
 from everlearn.memory.storage.tombstones import bury, counting
 
 # States of a pending erase; the ones after the first belong to the database engine.
 UNFINISHED = "erase_unfinished"
 PAGES = "pages"
 
-# Prefixes of caches that may hold erased content.
-CACHES = ("snapshot-", ".snapshot-", "prepared-", ".prepared-", "reembed-", BEFORE, f".{BEFORE}")
+# Prefixes of caches that may hold erased content, beside unfinished files.
+CACHES = ("snapshot-", "prepared-", "reembed-", BEFORE)
 
 
 def erase(
@@ -121,7 +122,8 @@ def _caches_removed(caches: Caches) -> bool:
     remove_prepared(caches)
     remove_before(caches)
     caches.remove_collected()
-    return caches.remove_derived() and not any(caches.names(prefix) for prefix in CACHES)
+    prefixes = (*CACHES, *UNFINISHED_FILES)
+    return caches.remove_derived() and not any(caches.names(prefix) for prefix in prefixes)
 
 
 def _remember_numbers(journal: Journal) -> None:

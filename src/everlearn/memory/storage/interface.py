@@ -240,6 +240,9 @@ class Caches(Protocol):
     def remove_derived(self) -> bool:
         """Remove other files derived from teachings; returns whether none is left."""
 
+    def remaining(self) -> list[str]:
+        """What is derived from teachings and not removed by an erase."""
+
     def older_than(self, when: float) -> list[str]:
         """Files derived from teachings before the given time, as sentences."""
 

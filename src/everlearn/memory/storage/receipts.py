@@ -23,6 +23,7 @@ from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import has_boxes, proposals_of, without_box
 from everlearn.memory.storage.rows import content_of
+from everlearn.memory.storage.sqlite.beside import stored_before
 from everlearn.persistence import replace_file
 
 KEY = "receipt_key"
@@ -170,15 +171,32 @@ def remember_checkpoint(journal: Journal, address: str) -> None:
         journal.set_fact(CHECKPOINTS, json.dumps([*known, address]))
 
 
-def found_again(
-    journal: Journal, caches: Caches, path: Path, unfinished: bool
-) -> tuple[list[str], int]:
-    """Problems: erased content that is still there; and the number of digests checked."""
+@dataclass(frozen=True)
+class Check:
+    """The check of a receipt.
+
+    Attributes
+    ----------
+    problems : list of str
+        What was erased, or was made of it, and is still there.
+    digests : int
+        Number of digests that were searched for.
+    unsearched : tuple of str
+        Places named in the receipt that cannot be searched from here.
+    """
+
+    problems: list[str]
+    digests: int = 0
+    unsearched: tuple[str, ...] = ()
+
+
+def found_again(journal: Journal, caches: Caches, path: Path, unfinished: bool) -> Check:
+    """Check a receipt: the journal, the files beside it, and the places that it names."""
     facts = read_receipt(path)
     erased, secret = set(facts["erased"]), journal.fact(KEY) or ""
     if facts.get("key") and facts["key"] != _name_of(secret):
         problem = f"{path} is the receipt of another Memory, or of one that was restored since"
-        return [problem], len(erased)
+        return Check([problem], len(erased))
 
     def matches(data: bytes) -> bool:
         # Receipts of the first version have unkeyed digests, and those of images unchanged.
@@ -193,7 +211,28 @@ def found_again(
     problems += journal.db.leftovers()
     if unfinished:
         problems.append("the erase is not finished; open the Memory for teaching to finish it")
-    return problems + caches.older_than(float(facts["time"])), len(erased)
+    older = caches.older_than(facts["time"])
+    left, unsearched = _still_remaining(caches, facts)
+    # A network is named after its contents; a copy or a backup has a new date.
+    problems += older + [words for name, words in left if not any(name in one for one in older)]
+    return Check(problems, len(erased), tuple(unsearched))
+
+
+def _still_remaining(
+    caches: Caches, facts: dict[str, Any]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """What the receipt names and is still there, with a sentence; and remote places."""
+    found: list[tuple[str, str]] = []
+    unsearched = []
+    networks = caches.names("network-")
+    for name in facts.get("remaining", []):
+        if name in networks:
+            found.append((name, f"{name} is a network that was trained before the erase"))
+        elif "://" in name:
+            unsearched.append(name)
+        elif not name.startswith("network-"):
+            found += [(words, words) for words in stored_before(Path(name), facts["time"])]
+    return found, unsearched
 
 
 def read_receipt(path: Path) -> dict[str, Any]:
@@ -205,6 +244,7 @@ def read_receipt(path: Path) -> dict[str, Any]:
         intact = claimed == hashlib.sha256(words.encode()).hexdigest()
         intact = intact and all(isinstance(digest, str) for digest in facts["erased"])
         intact = intact and isinstance(facts["time"], float)
+        intact = intact and all(isinstance(name, str) for name in facts.get("remaining", []))
     except OSError as error:
         raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

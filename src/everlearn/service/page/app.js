@@ -259,10 +259,19 @@ const actions = {
     await trying(async () => {
       const done = await service.forget(name, choice === "erase");
       if (choice === "erase") saveReceipt(done.receipt_file);
-      say(choice === "erase" ? "Erased; the receipt was saved." : `Forgot ${name}.`);
+      say(choice === "erase" ? howErased(done.receipt) : `Forgot ${name}.`);
     });
   },
 };
+
+function howErased(receipt) {
+  const said = ["Erased; the receipt was saved."];
+  if (receipt.pending) said.push("Some files could not be removed yet; the next change tries again.");
+  if (receipt.remaining.length) {
+    said.push(`Made from the pictures and not erased: ${receipt.remaining.join(", ")}.`);
+  }
+  return said.join(" ");
+}
 
 function saveReceipt(receipt) {
   const file = new Blob([receipt], { type: "application/json" });

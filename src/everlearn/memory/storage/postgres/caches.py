@@ -110,6 +110,9 @@ class SharedCaches:
         """Nothing to do: networks and ingested parts are kept beside folders only."""
         return True
 
+    def remaining(self) -> list[str]:
+        return self.names("network-")
+
     def older_than(self, when: float) -> list[str]:
         return []
 

@@ -4,7 +4,8 @@
     FOLDER/night-*.training          an interrupted consolidation                  (deep/)
     FOLDER.parts/                    vectors computed by an ingest                 (cluster/)
 
-A backup includes networks; an erase removes the other files.
+A backup includes networks; an erase removes the other files. It does not follow a link at the place
+of the parts, and names it instead.
 """
 
 import shutil
@@ -30,6 +31,12 @@ def parts_of(folder: Path) -> list[Path]:
     return [] if place.is_symlink() else [place / name for name in STORED]
 
 
+def linked_parts(folder: Path) -> list[str]:
+    """The place of the parts if it is a link."""
+    place = Path(f"{folder.absolute()}.parts")
+    return [str(place)] if place.is_symlink() else []
+
+
 def remove_derived(folder: Path) -> bool:
     """Remove interrupted trainings and parts, which can be recomputed; whether none is left."""
     for path in folder.glob(TRAINING):
@@ -45,8 +52,20 @@ def remove_derived(folder: Path) -> bool:
 def older_than(folder: Path, when: float) -> list[str]:
     """Files derived from teachings before the given time, as sentences."""
     found = [(what, path) for pattern, what in KINDS.items() for path in folder.glob(pattern)]
-    for part in parts_of(folder):
-        found += [("a file of an ingest", path) for path in part.glob("*")]
+    return _said(found, when) + _parts_older_than(parts_of(folder), when)
+
+
+def stored_before(place: Path, when: float) -> list[str]:
+    """Files that an ingest stored at some place before the given time, as sentences."""
+    return _parts_older_than([place / name for name in STORED], when)
+
+
+def _parts_older_than(parts: list[Path], when: float) -> list[str]:
+    found = [("a file of an ingest", path) for part in parts for path in part.glob("*")]
+    return _said(found, when)
+
+
+def _said(found: list[tuple[str, Path]], when: float) -> list[str]:
     words = []
     for what, path in found:
         try:

@@ -27,6 +27,15 @@ COLLECTED = (
 )
 
 LOCK = "writer.lock"
+# Files that a killed process did not finish; only a writer makes them.
+UNFINISHED = (
+    ".snapshot-",
+    ".prepared-",
+    ".before-reembed-",
+    ".network-",
+    ".night-",
+    f".{FILE}.unfinished",
+)
 
 
 class FolderStorage:
@@ -125,7 +134,7 @@ class FolderCaches:
             (self._folder / name).unlink()
 
     def tidy(self) -> None:
-        for prefix in (".snapshot-", ".prepared-", ".before-reembed-"):
+        for prefix in UNFINISHED:
             for name in self.names(prefix):
                 self.remove(name)
 
@@ -146,6 +155,9 @@ class FolderCaches:
             return beside.remove_derived(self._folder)
         except OSError:
             return False
+
+    def remaining(self) -> list[str]:
+        return [*self.names("network-"), *beside.linked_parts(self._folder)]
 
     def older_than(self, when: float) -> list[str]:
         return beside.older_than(self._folder, when)
