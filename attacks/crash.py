@@ -68,6 +68,13 @@ class Tally:
     traces: int = 0
     wrong: list[str] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        return (
+            f"{self.kills:,} kills inside {len(self.killed_inside)} kinds of change: "
+            f"{self.lost} lost, {self.counted_twice} counted twice, {self.traces} traces, "
+            f"{self.not_verified} not verified, {len(self.wrong)} wrong"
+        )
+
 
 class _Event(ctypes.Structure):
     """The action of a kernel timer: struct sigevent."""
@@ -292,6 +299,7 @@ def survive(kills: int, seed: int = 0) -> Tally:
                 check(folder, steps, lines, tally)
                 if rng.random() < 0.3 or kind == "erase":
                     search(folder, tally)
+        print(f"  {tally}", file=sys.stderr, flush=True)
     return tally
 
 
@@ -299,9 +307,3 @@ if __name__ == "__main__":
     arguments = [int(word) for word in sys.argv[1:]]
     tally = survive(*(arguments or [2000]))
     print(json.dumps(vars(tally), indent=2))
-    print(
-        f"{tally.kills:,} kills inside {len(tally.killed_inside)} kinds of change: "
-        f"{tally.lost} lost, {tally.counted_twice} counted twice, {tally.traces} traces, "
-        f"{tally.not_verified} not verified, {len(tally.wrong)} wrong",
-        file=sys.stderr,
-    )

@@ -53,6 +53,8 @@ from everlearn.memory.storage.sqlite.folder import FolderStorage
 from everlearn.persistence import dumps, loads
 
 SECONDS = 10
+# Progress is reported after so many files.
+REPORTED = 500
 # Enough for a snapshot, and for anything else.
 TAUGHT, FEW = 260, 24
 HOSTILE: tuple[Any, ...] = (b"", b"\xff" * 40, bytes(1 << 16), bytes(96), bytes(100), b"\x00" * 7)
@@ -240,11 +242,12 @@ def attack(files: int, seed: int = 0, *kinds: str) -> dict[str, Counter[str]]:
         for kind in kinds or KINDS:
             original = small if kind in SMALL else large
             rng, found[kind] = np.random.default_rng(seed), Counter()
-            for _ in range(files):
+            for number in range(1, files + 1):
                 shutil.copytree(original, folder)
                 found[kind][_verdict(KINDS[kind], folder, rng)] += 1
                 shutil.rmtree(folder)
-            print(_line(kind, found[kind]), file=sys.stderr, flush=True)
+                if number % REPORTED == 0 or number == files:
+                    print(_line(kind, found[kind]), file=sys.stderr, flush=True)
     return found
 
 

@@ -239,6 +239,7 @@ def attack(faults: int, seed: int = 0) -> Found:
                 if kind == "erase" or rng.random() < 0.1:
                     attacked.search()
             attacked.memory.close()
+        print(f"  {found}", file=sys.stderr, flush=True)
     return found
 
 
@@ -276,7 +277,6 @@ def main(faults: int = 500, seed: int = 0) -> None:
         return
     found = attack(faults, seed)
     print(json.dumps(vars(found) | {"checked": vars(found.checked)}))
-    print(found, file=sys.stderr)
 
 
 if __name__ == "__main__":
