@@ -117,6 +117,36 @@ def test_names_from_nested_folders_are_shown_before_teaching(run, photos, tmp_pa
     assert outermost["names"] == {"2024": 4}
 
 
+def test_names_of_folders_are_spelled_as_known_and_misspellings_shown(run, photos, tmp_path):
+    run("teach", "--as", "Leaf", photos / "leaf" / "0.png")
+    for name, thing in (
+        (" leaf", "leaf"),
+        ("Brick", "brick"),
+        ("leafs", "sky"),
+        ("unknown", "sky"),
+    ):
+        shutil.copytree(photos / thing, tmp_path / "mixed" / name)
+    (tmp_path / "mixed" / "brick ").mkdir()
+    shutil.move(tmp_path / "mixed" / "Brick" / "3.png", tmp_path / "mixed" / "brick ")
+    planned = run("teach", "--plan", tmp_path / "mixed")
+    assert set(planned.stdout.splitlines()[1:]) == {"Leaf\t4", "Brick\t4", "leafs\t4"}
+    assert "' leaf' is taught as 'Leaf'" in planned.stderr
+    assert "'brick ' is taught as 'Brick'" in planned.stderr
+    assert "'leafs' is new; did you mean 'Leaf'?" in planned.stderr
+    assert "left out: 4 in a folder called unknown" in planned.stderr
+    assert "did you mean" not in run("teach", "--plan", "--new", tmp_path / "mixed").stderr
+    plan = as_json(run("teach", "--plan", "--json", tmp_path / "mixed"))
+    assert plan["taught_as"] == {" leaf": "Leaf", "brick ": "Brick"}
+    assert plan["did_you_mean"] == {"leafs": "Leaf"}
+    taught = run("teach", tmp_path / "mixed")
+    assert taught.stderr.startswith(planned.stderr)
+    counts = {name: one["count"] for name, one in as_json(run("names", "--json")).items()}
+    assert counts == {"Leaf": 4, "Brick": 4, "leafs": 4}
+    # Folders are compared with names in any spelling, and a reserved one holds unknown things.
+    report = as_json(run("evaluate", "--json", tmp_path / "mixed"))
+    assert (report["images"], report["unknown_images"]) == (12, 4)
+
+
 def test_unreadable_images_are_listed_with_exit_code_one(run, photos, tmp_path):
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"no image")
@@ -200,6 +230,7 @@ def test_classifiers_are_compared_and_switched(run, photos):
     for words in (("ridge",), ("lda", "mean")):
         told = run("compare-classifiers", *words).stdout
         assert "none is significantly better than ridge" in told, "all are right"
+        assert "switches" not in told
     assert "all 12 teachings" in run("use", "lda").stdout
     assert "StreamingLDA" in as_json(run("info", "--json"))["classifier"]
     assert "leaf" in run("ask", photos / "leaf" / "0.png").stdout
@@ -230,6 +261,15 @@ def test_watch(run, photos):
     first, _ = json.JSONDecoder().raw_decode(documents)
     assert first["taught"] is False
     assert first["name"] == "brick"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(15_430.0, "15,430"), (1.2e7, "12,000,000"), (3.14159, "3.142"), (0.5, "0.5")],
+)
+def test_bench_prints_plain_figures(run, monkeypatch, value, shown):
+    monkeypatch.setattr("everlearn.cli.showing.measure", lambda *_, **__: {"speed": value})
+    assert run("bench").stdout == f"what\tmeasured\nspeed\t{shown}\n"
 
 
 def test_bench_measures(run):

@@ -177,7 +177,7 @@ def info(ctx: click.Context) -> None:
 @click.pass_context
 def evaluate(ctx: click.Context, folder: Path, plot: Path | None) -> None:
     """Ask about the images in class folders and count right answers."""
-    found = survey([folder])
+    found = survey([folder], reserved=True)
     with progress("asking", len(found.files)) as step:
         result = evaluate_files(opened(ctx, read_only=True), found.files, progress=step)
     not_drawn = None if plot is None else _drawn(result, plot)

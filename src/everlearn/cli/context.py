@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
+from everlearn.images.folders import tidy
 from everlearn.memory.storage.locations import is_address
 from everlearn.memory.storage.postgres.address import parse_address
 
@@ -148,11 +149,16 @@ BOX = BoxNumbers()
 new_name = click.option("--new", is_flag=True, help="NAME is new, even if it resembles another.")
 
 
-def confirmed_name(memory: Any, name: str, *, new: bool) -> str:
-    """The intended name; asks if it looks like a misspelling of a known one."""
+def confirmed_name(memory: Any, name: str, *, new: bool, instead_of: str | None = None) -> str:
+    """The intended name; asks if it looks like a misspelling of a known one.
+
+    ``instead_of`` is a name that is about to be replaced, and may be misspelled itself.
+    """
     from everlearn.memory.edits.writing import misspelled
 
-    similar = None if new else misspelled(name, memory.names())
+    replaced = None if instead_of is None else tidy(instead_of).casefold()
+    known = [] if new else [other for other in memory.names() if other.casefold() != replaced]
+    similar = misspelled(name, known)
     if similar is None:
         return name
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -33,6 +33,8 @@ from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, FolderWatch, LabelledFile, Survey, survey
 from everlearn.memory.answers import Outcome
 from everlearn.memory.edits.merging import Merged, Synced
+from everlearn.memory.edits.writing import misspelled_among
+from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.words import counted
 from everlearn.regions.region_embedder import MODES, Region
 
@@ -112,11 +114,16 @@ def teach(
         teach_boxes(ctx, paths, images, regions, plan=plan, again=again, also=also)
         return
     found = survey(paths, name, outermost=outermost, videos=every is not None)
+    there = storage_at(ctx.obj).exists()
+    memory = opened(ctx, read_only=plan, regions=None if plan else regions) if there else None
+    known = {} if memory is None or name is not None else memory.names()
+    spelled = {} if name is not None else found.spell(known)
+    doubtful = {} if new else misspelled_among(found.names, known)
     if plan:
-        _print_plan(found)
+        _print_plan(found, spelled, doubtful)
         return
-    if found.is_unusual and not wants_json():
-        _say_plan(found)
+    if (found.is_unusual or spelled or doubtful) and not wants_json():
+        _say_plan(found, spelled, doubtful)
         if not yes and sys.stdin.isatty() and sys.stderr.isatty():
             click.confirm("go on?", default=True, abort=True, err=True)
     failures: list[Outcome] = []
@@ -130,7 +137,7 @@ def teach(
             if outcome.error is not None:
                 failures.append(outcome)
 
-        memory = opened(ctx, regions=regions)
+        memory = memory or opened(ctx, regions=regions)
         if name is not None:
             confirmed = confirmed_name(memory, name, new=new)
             found.files = [(path, confirmed) for path, _ in found.files]
@@ -173,8 +180,12 @@ def _examples(
     return files if every is None else video.with_frames(files, every, limits=limits)
 
 
-def _say_plan(found: Survey) -> None:
-    """Print what will be taught and what not, if the folders are unusual."""
+def _say_plan(found: Survey, spelled: dict[str, str], doubtful: dict[str, str]) -> None:
+    """Print what will be taught and what not, if the folders are unusual.
+
+    ``spelled`` are folders whose names are known in another spelling, ``doubtful`` new names that
+    resemble a known one.
+    """
     names = Counter(name for _, name in found.files)
     images, kinds = counted(len(found.files), "image"), counted(len(names), "name")
     say(f"will teach {images} of {kinds}", err=True)
@@ -191,16 +202,25 @@ def _say_plan(found: Survey) -> None:
             "below the one given, and --as NAME gives one name to all",
             err=True,
         )
+    for folder, known in list(spelled.items())[:MOST_SHOWN]:
+        say(f"  {folder!r} is taught as {known!r}", err=True)
+    for folder, known in list(doubtful.items())[:MOST_SHOWN]:
+        say(
+            f"  {folder!r} is new; did you mean {known!r}? Then rename the folder first, or run "
+            f"everlearn rename afterwards. With --new it is not asked",
+            err=True,
+        )
     for reason, left in found.left_out.items():
         example = f", for instance {left[0]}" if reason not in ORDINARY else ""
         say(f"  left out: {len(left)} {reason}{example}", err=True)
 
 
-def _print_plan(found: Survey) -> None:
+def _print_plan(found: Survey, spelled: dict[str, str], doubtful: dict[str, str]) -> None:
     names = Counter(name for _, name in found.files)
-    print_result({"names": dict(names), "left_out": _left_out(found)})
+    plan = {"names": dict(names), "left_out": _left_out(found)}
+    print_result(plan | {"taught_as": spelled, "did_you_mean": doubtful})
     print_table(["name", "images"], [[name, str(count)] for name, count in names.items()])
-    _say_plan(found)
+    _say_plan(found, spelled, doubtful)
 
 
 def _left_out(found: Survey) -> list[dict[str, object]]:
@@ -216,14 +236,16 @@ def _counts(found: Survey) -> str:
 
 @click.command()
 @click.argument("old")
-@click.argument("new")
+@click.argument("new", metavar="NEW")
+@click.option("--new", "is_new", is_flag=True, help="NEW is meant, even if it resembles another.")
 @as_json
 @click.pass_context
-def rename(ctx: click.Context, old: str, new: str) -> None:
+def rename(ctx: click.Context, old: str, new: str, is_new: bool) -> None:
     """Rename OLD to NEW; if NEW exists, the two are merged."""
-    opened(ctx).rename(old, new)
-    print_result({"old": old, "new": new})
-    say(f"{old} is now called {new}")
+    memory = opened(ctx)
+    name = memory.rename(old, confirmed_name(memory, new, new=is_new, instead_of=old))
+    print_result({"old": old, "new": name})
+    say(f"{old} is now called {name}")
 
 
 @click.command()

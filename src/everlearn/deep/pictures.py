@@ -28,7 +28,7 @@ from everlearn.errors import (
 )
 from everlearn.images.decode import RGB, opened_picture
 from everlearn.images.embedders import as_picture, centre_crop
-from everlearn.images.folders import labelled_files
+from everlearn.images.folders import survey
 
 # Smallest number of pictures per class: some to train on and one to hold out.
 FEWEST = 2
@@ -125,7 +125,7 @@ def require_trainable(pictures: Pictures) -> None:
 
 
 def _from_folder(folder: Path, size: int, crop: float) -> Pictures:
-    files = list(labelled_files([folder]))
+    files = survey([folder], reserved=True).files
     pixels = np.empty((len(files), size, size, 3), dtype=np.uint8)
     labels: list[str] = []
     unreadable: list[tuple[str, str]] = []

@@ -4,6 +4,9 @@ The command line, the page, `watch`, `evaluate` and clusters share one rule (:fu
 ``photos/2024/05/Cardinal/1.jpg`` is a Cardinal, whichever folder above it was given. Hidden folders
 are skipped. Images beside folders with images have no name and are left out.
 
+Names are compared without regard to capitals and spaces (:func:`one_spelling`): the folders
+``Purple Finch`` and ``purple finch`` are one name.
+
 Nothing is left out silently: every file is either taken or counted under the reason why it is not.
 A file whose suffix is unknown is identified by its content.
 """
@@ -24,6 +27,8 @@ from everlearn.images.decode import SUFFIXES
 LabelledFile = tuple[Path, str]
 
 LONGEST_NAME = 200
+# Reserved words: an answer that is not a name, and the label of background.
+RESERVED = frozenset({"unknown", "ignored", "background"})
 
 IMAGES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF", "HEIF")
 # Maximum nesting of folders.
@@ -35,6 +40,9 @@ NOT_READ = "in a format that is not read; save as JPEG or PNG"
 VIDEO = "videos, of which frames are taken with --every SECONDS"
 LOOSE = "images beside the class folders, which have no name; move them, or add --as NAME"
 BAD_NAME = "in a folder whose name is not a valid name"
+RESERVED_NAME = (
+    "in a folder called unknown, ignored or background, words that answers use; rename the folder"
+)
 BAD_LINK = "links that are broken or circular"
 CLOSED = "folders that cannot be opened"
 TOO_DEEP = f"folders more than {DEEPEST} deep"
@@ -50,6 +58,16 @@ def require_name(name: object) -> None:
         raise InvalidLabel(f"a name must consist of printable characters, not {name!r}")
     if len(name) > LONGEST_NAME:
         raise InvalidLabel(f"a name may have at most {LONGEST_NAME} characters, not {len(name)}")
+
+
+def tidy(name: str) -> str:
+    """A name without surrounding or repeated spaces."""
+    return " ".join(name.split())
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name is a word that answers use for something else."""
+    return tidy(name).casefold() in RESERVED
 
 
 def is_hidden(part: str) -> bool:
@@ -74,6 +92,8 @@ def names_in(
     insides: Sequence[Sequence[str]], own: str, *, outermost: bool = False
 ) -> list[tuple[str | None, str | None]]:
     """The names of the images of one folder, or the reason why one has none.
+
+    A reserved word is no reason here: images of such a folder can be asked about.
 
     Parameters
     ----------
@@ -122,7 +142,19 @@ def names_of_listed(
         insides = [PurePosixPath(files[index][0]).parts[1:-1] for index in indices]
         for index, named in zip(indices, names_in(insides, own), strict=True):
             found[index] = named
-    return found
+    return [
+        (None, RESERVED_NAME) if name is not None and is_reserved(name) else (name, reason)
+        for name, reason in found
+    ]
+
+
+def one_spelling(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
+    """One spelling for names that differ in capitals and spaces only, by each of ``names``.
+
+    That of a known name, otherwise the first of ``names`` that has no needless spaces.
+    """
+    spelling = {tidy(name).casefold(): name for name in known}
+    return {name: spelling.setdefault(tidy(name).casefold(), tidy(name)) for name in names}
 
 
 @dataclass
@@ -149,8 +181,27 @@ class Survey:
         """Whether the user should confirm before it is taught."""
         return bool(self.nested) or any(reason not in ORDINARY for reason in self.left_out)
 
+    @property
+    def names(self) -> list[str]:
+        """Every name once, in the order of the files."""
+        return list(dict.fromkeys(name for _, name in self.files))
+
     def leave_out(self, reason: str, path: Path) -> None:
         self.left_out.setdefault(reason, []).append(path)
+
+    def spell(self, known: Iterable[str]) -> dict[str, str]:
+        """Use the spelling of known names, and one spelling of each new name.
+
+        Returns the new spelling of every name that changed.
+        """
+        spelling = one_spelling(self.names, known)
+        changed = {name: spelled for name, spelled in spelling.items() if name != spelled}
+        self.files = [(path, spelling[name]) for path, name in self.files]
+        nested: dict[str, Counter[str]] = {}
+        for name, where in self.nested.items():
+            nested.setdefault(spelling[name], Counter()).update(where)
+        self.nested = nested
+        return changed
 
 
 def survey(
@@ -159,6 +210,7 @@ def survey(
     *,
     outermost: bool = False,
     videos: bool = False,
+    reserved: bool = False,
 ) -> Survey:
     """Find the images in folders, or files with a given name.
 
@@ -173,13 +225,16 @@ def survey(
         For nested folders, use the outermost folder below the given one as the name.
     videos : bool, default=False
         Include videos.
+    reserved : bool, default=False
+        Include folders called by a word that answers use (unknown, ignored, background). Nothing
+        can be taught under that name.
     """
     found = Survey()
     for path in paths:
         if not path.exists():
             raise CannotRead(f"{path} does not exist")
         if path.is_dir():
-            _look_through(found, path, name, outermost, videos)
+            _look_through(found, path, name, outermost, videos, reserved)
         elif name is not None:
             found.files.append((path, name))
         else:
@@ -211,7 +266,7 @@ def image_files(paths: Iterable[Path], *, videos: bool = False) -> Iterator[Path
 
 
 def _look_through(
-    found: Survey, folder: Path, name: str | None, outermost: bool, videos: bool
+    found: Survey, folder: Path, name: str | None, outermost: bool, videos: bool, reserved: bool
 ) -> None:
     before = len(found.files)
     deeper: dict[str, Counter[str]] = {}
@@ -227,6 +282,8 @@ def _look_through(
     insides = [path.relative_to(folder).parts[:-1] for path in images]
     named = names_in(insides, folder.resolve().name, outermost=outermost)
     for path, inside, (label, reason) in zip(images, insides, named, strict=True):
+        if label is not None and is_reserved(label) and not reserved:
+            label, reason = None, RESERVED_NAME
         if label is None:
             found.leave_out(str(reason), path)
             continue
@@ -342,6 +399,8 @@ class FolderWatch:
                 reason = LOOSE
             if reason is None and not _can_be_a_name(name_of(inside)):
                 reason = BAD_NAME
+            if reason is None and is_reserved(name_of(inside)):
+                reason = RESERVED_NAME
             if reason is not None:
                 found.leave_out(reason, path)
                 continue

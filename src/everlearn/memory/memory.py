@@ -319,9 +319,12 @@ class Memory:
         """What :meth:`forget` would forget; changes nothing."""
         return self._editor.would_forget(TeachingSelection(what, id, name, source), erase=erase)
 
-    def rename(self, old: str, new: str) -> None:
-        """Rename a name; if the new name exists, the two are merged."""
-        self._editor.rename(old, new)
+    def rename(self, old: str, new: str) -> str:
+        """Rename a name; if the new name exists, the two are merged.
+
+        Returns the name as it is spelled now: names do not differ by capitals or spaces alone.
+        """
+        return self._editor.rename(old, new)
 
     def undo(self, id: int | None = None) -> Change:
         """Undo the last operation, of which ``id`` is the number if given; returns what it was.

@@ -319,9 +319,9 @@ class Client:
         choice = _choice(what, id, name, source, erase, self._frames)
         return _forgotten(self._json("POST", "would-forget", choice))
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str) -> str:
         """As :meth:`everlearn.Memory.rename`."""
-        self._change("rename", {"old": old, "new": new})
+        return str(self._change("rename", {"old": old, "new": new})["name"])
 
     def undo(self, id: int | None = None) -> Change:
         """As :meth:`everlearn.Memory.undo`."""

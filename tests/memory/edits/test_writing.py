@@ -37,6 +37,55 @@ def test_spellings_of_a_new_name_in_one_batch_are_one_name(memory):
     assert memory.names()["Wren"].count == 2
 
 
+@pytest.mark.parametrize("old", ["Wren", "wren", " WREN "])
+@pytest.mark.parametrize("new", ["Purple Finch", "purple finch", "  Purple   finch "])
+def test_a_rename_follows_the_rule_for_spelling(memory, old, new):
+    memory.teach([0.0, 1.0], "Wren")
+    assert memory.rename(old, new) == "Purple Finch"
+    assert {name: record.count for name, record in memory.names().items()} == {"Purple Finch": 2}
+    memory.undo()
+    assert list(memory.names()) == ["Purple Finch", "Wren"]
+
+
+def test_a_rename_may_change_the_spelling_of_a_name_itself(memory):
+    assert memory.rename("Purple Finch", " purple  finch ") == "purple finch"
+    assert list(memory.names()) == ["purple finch"]
+    memory.teach([0.9, 0.1], "PURPLE FINCH")
+    assert memory.names()["purple finch"].count == 2
+
+
+@pytest.mark.parametrize("word", ["unknown", " Ignored ", "background"])
+def test_nothing_is_renamed_to_a_word_of_answers(memory, word):
+    before = memory.info()["log_entries"]
+    with pytest.raises(InvalidLabel, match="choose another"):
+        memory.rename("Purple Finch", word)
+    assert list(memory.names()) == ["Purple Finch"]
+    assert memory.info()["log_entries"] == before
+
+
+def test_a_reserved_name_of_an_older_version_can_be_renamed_and_forgotten(memory):
+    with memory._opened.one_change() as journal:
+        journal.call(journal.find_name("Purple Finch"), "unknown")
+    assert memory.rename("unknown", "Wren") == "Wren"
+    assert list(memory.names()) == ["Wren"]
+
+
+@pytest.mark.parametrize("spelled", ["purple finch", "  PURPLE  Finch "])
+def test_a_name_is_forgotten_in_any_spelling(memory, spelled):
+    assert memory.would_forget(name=spelled).names == {"Purple Finch": 1}
+    assert memory.forget(name=spelled).count == 1
+    memory.undo()
+    assert memory.forget(spelled).count == 1
+    memory.undo()
+    assert memory.forget(name=spelled, erase=True).count == 1
+    assert memory.names() == {}
+
+
+def test_names_that_differ_in_digits_are_meant():
+    assert misspelled("shelf 2", ["shelf 1"]) is None
+    assert misspelled("shlef 1", ["shelf 1", "shelf 2"]) == "shelf 1"
+
+
 def test_misspellings_are_detected_and_other_names_are_not():
     known = ["Purple Finch", "House Sparrow", "Cardinal"]
     assert misspelled("Purpel Finch", known) == "Purple Finch"

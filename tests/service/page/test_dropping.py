@@ -121,14 +121,15 @@ def test_files_that_are_not_pictures_are_listed(browse, live, tmp_path):
 
 
 def test_the_service_names_listed_files_and_refuses_too_many(api):
-    files = [{"path": "nest/2024/Cardinal/x.jpg"}, {"path": "nest/.a/x.jpg"}, {"path": "x.jpg"}]
+    paths = ["nest/2024/Cardinal/x.jpg", "nest/.a/x.jpg", "x.jpg", "nest/Unknown/x.jpg"]
+    files = [{"path": path} for path in paths]
     answer = api.post(
         "/v1/folders",
         content=json.dumps({"files": files}),
         headers={"content-type": "application/json"},
     )
     assert [(one["name"], one["image"]) for one in answer.json()] == [
-        ("Cardinal", True), (None, False), (None, True),
+        ("Cardinal", True), (None, False), (None, True), (None, True),
     ]  # fmt: skip
     many = {"files": [{"path": "x"}] * 20_001}
     assert api.post("/v1/folders", json=many).status_code == 422

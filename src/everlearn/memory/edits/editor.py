@@ -11,7 +11,7 @@ from typing import Any
 
 from everlearn.errors import AlreadyThere, InvalidParameter, NotMergeable
 from everlearn.images.embedders import Embedder
-from everlearn.images.folders import require_name
+from everlearn.images.folders import is_reserved, require_name, tidy
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits import operations
 from everlearn.memory.edits.before_reembed import keep_before, remove_before, undo_reembed
@@ -167,11 +167,18 @@ class Editor:
         with self._opened.one_change() as journal:
             receipts.remember_checkpoint(journal, address)
 
-    def rename(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str) -> str:
         require_name(old)
         require_name(new)
-        with self._opened.one_change() as journal:
-            operations.rename(journal, old, new)
+        with self._opened.changing() as journal:
+            spelling = Spelling(journal)
+            old = spelling.of_known(old)
+            # A name may take another spelling of its own.
+            own = tidy(new).casefold() == tidy(old).casefold() and not is_reserved(new)
+            spelled = tidy(new) if own else spelling(new)
+            with journal.transaction():
+                operations.rename(journal, old, spelled)
+        return spelled
 
     def undo(self, id: int | None) -> Change:
         with self._opened.changing() as journal:

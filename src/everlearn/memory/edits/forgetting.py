@@ -8,6 +8,7 @@ from typing import Any
 from everlearn.errors import InvalidInput, NeverLearned, UnknownLabel
 from everlearn.images.decode import read_bytes
 from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.writing import Spelling
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.receipts import Receipt
 from everlearn.memory.words import listed, teachings
@@ -68,7 +69,8 @@ class TeachingSelection:
                 raise NeverLearned(f"there is no teaching with the number {self.id}")
             return found
         if self.name is not None or self.source is not None:
-            found = journal.find(name=self.name, source=self.source, forgotten=forgotten)
+            name = None if self.name is None else _spelled(journal, self.name, forgotten)
+            found = journal.find(name=name, source=self.source, forgotten=forgotten)
             if not found:
                 said = [
                     f"{k} {v!r}" for k, v in (("name", self.name), ("source", self.source)) if v
@@ -85,7 +87,7 @@ class TeachingSelection:
 
 def _by_word(journal: Journal, word: str, intake: Intake, forgotten: bool) -> list[int]:
     meanings = {
-        "a name": journal.find(name=word, forgotten=forgotten),
+        "a name": journal.find(name=_spelled(journal, word, forgotten), forgotten=forgotten),
         "a source": journal.find(source=os.path.abspath(word), forgotten=forgotten)
         or journal.find(source=word, forgotten=forgotten),
     }
@@ -98,6 +100,13 @@ def _by_word(journal: Journal, word: str, intake: Intake, forgotten: bool) -> li
     if len(found) > 1:
         raise InvalidInput(f"{word!r} is both a name and a source; use name= or source=")
     return found[0]
+
+
+def _spelled(journal: Journal, name: str, forgotten: bool) -> str:
+    """The known spelling of a name; the name itself if it is known, or there is none."""
+    if journal.find(name=name, forgotten=forgotten):
+        return name
+    return Spelling(journal).of_known(name)
 
 
 def _require_word(word: str | bytes) -> None:

@@ -9,11 +9,11 @@ names.
 import difflib
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from everlearn.errors import InvalidInput, InvalidLabel, OtherName, WrongEmbedder, WrongWidth
-from everlearn.images.folders import require_name
+from everlearn.images.folders import is_reserved, require_name, tidy
 from everlearn.memory.edits.relocating import follow_moved
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import (
@@ -31,10 +31,10 @@ COMMIT_SECONDS = 0.25
 # Outcome of a teaching: it was there already, it is new, it is taught under another name.
 REPEATED, NEW, OTHER = 0, 1, 2
 
-# Reserved words: an answer that is not a name, and the label of background.
-RESERVED = frozenset({"unknown", "ignored", "background"})
 # Two names at least this similar, from 0 to 1, may be spellings of the same one.
 ALIKE = 0.8
+# At most this many pairs of a new and a known name are compared.
+MOST_COMPARED = 20_000
 # Up to this many names are read at once rather than looked up one by one.
 FEW_NAMES = 10_000
 
@@ -280,18 +280,26 @@ class Spelling:
     def __call__(self, name: str) -> str:
         """The name as it is stored."""
         require_name(name)
-        tidy = " ".join(name.split())
-        if tidy.casefold() in RESERVED:
-            raise InvalidLabel(f"{tidy!r} is a reserved word in answers; choose another name")
+        if is_reserved(name):
+            raise InvalidLabel(f"{tidy(name)!r} is a reserved word in answers; choose another name")
+        return self._looked_up(tidy(name))
+
+    def of_known(self, name: str) -> str:
+        """The spelling of a name that should be known; one that is not comes back unchanged."""
+        if self._journal.find(name=name):
+            return name
+        return self._looked_up(tidy(name)) if name.strip() else name
+
+    def _looked_up(self, name: str) -> str:
         inbox = self._journal.db.inbox
         if inbox is None:
-            return self._spelled(tidy)
-        return str(inbox.persistently(lambda: self._spelled(tidy)))
+            return self._spelled(name)
+        return str(inbox.persistently(lambda: self._spelled(name)))
 
-    def _spelled(self, tidy: str) -> str:
-        if tidy in self._there or self._is_there(tidy):
-            return tidy
-        folded = tidy.casefold()
+    def _spelled(self, name: str) -> str:
+        if name in self._there or self._is_there(name):
+            return name
+        folded = name.casefold()
         if folded not in self._known:
             self._n_new += 1
             if self._n_new <= 2:
@@ -301,7 +309,7 @@ class Spelling:
                     else self._journal.names()
                 )
                 self._known = {known.casefold(): known for known in same} | self._known
-        return self._known.setdefault(folded, tidy)
+        return self._known.setdefault(folded, name)
 
     def _is_there(self, name: str) -> bool:
         """Whether a name is known; a small journal's names are read together the second time."""
@@ -315,10 +323,29 @@ class Spelling:
 
 
 def misspelled(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a new one looks like a misspelling of, or ``None``."""
-    tidy = " ".join(name.split()).casefold()
-    by_casefold = {other.casefold(): other for other in known}
-    if tidy in by_casefold:
+    """The known name that a new one looks like a misspelling of, or ``None``.
+
+    Names with different digits, such as ``shelf 1`` and ``shelf 2``, are different on purpose.
+    """
+    folded = tidy(name).casefold()
+    by_casefold = {other.casefold(): other for other in known if _digits(other) == _digits(name)}
+    if folded in by_casefold:
         return None
-    found = difflib.get_close_matches(tidy, by_casefold, n=1, cutoff=ALIKE)
+    found = difflib.get_close_matches(folded, by_casefold, n=1, cutoff=ALIKE)
     return by_casefold[found[0]] if found else None
+
+
+def misspelled_among(names: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """The known name that each new one looks like a misspelling of.
+
+    Empty if there are more pairs than can be compared in a moment.
+    """
+    new = [name for name in names if name not in known]
+    if len(new) * len(known) > MOST_COMPARED:
+        return {}
+    similar = {name: misspelled(name, known) for name in new}
+    return {name: other for name, other in similar.items() if other is not None}
+
+
+def _digits(name: str) -> str:
+    return "".join(filter(str.isdigit, name))

@@ -12,6 +12,7 @@ import numpy as np
 
 from everlearn.errors import CannotWrite, EverlearnError, NeverLearned
 from everlearn.images.decode import read_bytes
+from everlearn.images.folders import one_spelling
 from everlearn.memory.answers import Answers
 
 if TYPE_CHECKING:
@@ -126,12 +127,14 @@ def evaluate(
     if not known:
         raise NeverLearned("nothing was taught yet, so there is nothing to evaluate")
     pairs = list(files)
+    spelling = one_spelling([name for _, name in pairs], known)
     for (path, name), answers in zip(
         pairs, memory.ask_many([path for path, _ in pairs], top=1), strict=True
     ):
         if progress is not None:
             progress()
         taught = isinstance(answers, Answers) and was_taught(memory, path)
+        name = spelling[name]
         result.count(os.fspath(path), name, answers, known=name in known, taught=taught)
     return result
 

@@ -47,7 +47,7 @@ async def name_files(request: Request, served: Chosen) -> list[NamedFile]:
     return [
         NamedFile(
             name=name,
-            image=reason in (None, folders.LOOSE, folders.BAD_NAME),
+            image=reason in (None, folders.LOOSE, folders.BAD_NAME, folders.RESERVED_NAME),
             reason=None if reason is None else WORDS.get(reason, reason),
         )
         for name, reason in found

@@ -134,10 +134,10 @@ async def rename(request: Request, served: Chosen, key: ChangeKey) -> OneName:
     sent = await received(request, RenameRequest)
 
     def work(memory: Memory) -> OneName:
-        memory.rename(sent.old, sent.new)
-        served.tell("renamed", old=sent.old, new=sent.new)
-        record = memory.names()[sent.new]
-        return OneName(name=sent.new, count=record.count, last_taught=record.last_taught)
+        name = memory.rename(sent.old, sent.new)
+        served.tell("renamed", old=sent.old, new=name)
+        record = memory.names()[name]
+        return OneName(name=name, count=record.count, last_taught=record.last_taught)
 
     return await served.change(work, key)
 
