@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from everlearn import Memory
 from everlearn.cli.app import app
 
 
@@ -54,6 +55,28 @@ def taught(tmp_path, rng):
     assert run(folder, "init", "--network", "pixels-4")[0] == 0
     assert run(folder, "teach", str(tmp_path / "pictures"))[0] == 0
     return folder, tmp_path / "pictures" / "cup" / "1.png"
+
+
+def test_a_recommendation_says_what_it_costs(tmp_path):
+    """The names differ along an axis of little spread, which class means do not weigh."""
+    rng = np.random.default_rng(0)
+    with Memory(tmp_path / "memory", classifier="mean") as memory:
+        for name, side in (("left", -0.3), ("right", 0.3)):
+            noise = rng.normal(size=(60, 6)) * (0.05, 2, 2, 2, 2, 2)
+            memory.teach_many(([x[0] + side, *x[1:]], name) for x in noise)
+    code, said = run(tmp_path / "memory", "compare-classifiers", "lda", "auto", "mean")
+    assert code == 0
+    head, *rows = (line.split("\t") for line in said.splitlines() if "\t" in line)
+    costs = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    assert costs["mean"][""] == "in use"
+    seconds = {word: float(one["each everlearn ask"][:-2]) for word, one in costs.items()}
+    # Only what is linear is prepared; auto learns again in each process.
+    assert seconds["auto"] >= float(costs["auto"]["first answer after a change"][:-2]) - 0.06
+    advice = said.splitlines()[len(rows) + 1 :]
+    word = next(row[0] for row in rows if row[0] in ("lda", "auto"))
+    assert advice[0].startswith(f"everlearn use {word} switches to it; each everlearn ask then ")
+    assert f"takes {costs[word]['each everlearn ask']}, beside" in advice[0]
+    assert advice[1].startswith("why, check and compare-networks are lost with it")
 
 
 def test_why_prints_probabilities(taught):

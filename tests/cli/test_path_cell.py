@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from everlearn.cli.output import print_table
 from everlearn.cli.path_cell import PathCell, shortened
 
 
@@ -19,6 +20,17 @@ def test_a_long_path_keeps_its_end_within_the_width(width):
         assert one.endswith("IMG_1.jpg")
         assert one != other
     assert shortened("cup.jpg", 7) == "cup.jpg"
+
+
+@pytest.mark.parametrize("column", ["file", "source"])
+def test_the_columns_of_paths_are_shortened_in_the_middle(monkeypatch, capsys, column):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    print_table([column, "answer"], [[f"/home/{'deep/' * 30}IMG_{n}.jpg", "cup"] for n in (1, 2)])
+    shown = capsys.readouterr().out
+    assert "IMG_1.jpg" in shown
+    assert "IMG_2.jpg" in shown
+    assert "/home/" in shown
 
 
 def test_a_table_shows_the_ends_of_long_paths():

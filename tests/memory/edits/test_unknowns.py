@@ -1,12 +1,16 @@
 """Unknown pictures are kept, grouped, named, ignored and dropped."""
 
+import json
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 
 from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.errors import DamagedJournal, InvalidInput
+from everlearn.images.embedders import Pixels
 from everlearn.memory.edits import unknowns as room
 from everlearn.memory.edits.writing import COLUMNS
 from everlearn.memory.storage.rows import row_checksum
@@ -184,6 +188,36 @@ def test_commands(visited):
     assert "ignored" in run("strangers", "--ignore", group)
     assert "undone: ignore, 6 unknown pictures\n" in run("undo")
     assert run("strangers").splitlines()[1].split("\t")[:2] == [group, "6"]
+
+
+def test_the_files_of_a_group_are_listed(tmp_path, rng):
+    """By the command, in its table and as JSON; of many the first."""
+
+    def pictures(kind, count, low, high):
+        for number in range(count):
+            path = tmp_path / kind / f"{number}.png"
+            path.parent.mkdir(exist_ok=True)
+            Image.fromarray(rng.integers(low, high, (8, 8, 3), dtype=np.uint8)).save(path)
+            yield path
+
+    with Memory(tmp_path / "memory", embedder=Pixels(size=8)) as memory:
+        memory.teach_many((path, "dark") for path in pictures("dark", 12, 0, 40))
+        base = np.zeros((8, 8, 3), dtype=np.uint8)
+        base[:, 4:] = 250
+        asked = []
+        for path in pictures("stripe", 7, 0, 3):
+            Image.fromarray(base + rng.integers(0, 3, base.shape, dtype=np.uint8)).save(path)
+            asked.append(path)
+            assert memory.ask(path, remember=True).unknown
+    command = ["-m", str(tmp_path / "memory"), "--network", "pixels-8", "strangers"]
+    shown = CliRunner().invoke(app, command).stdout
+    files = {str(path) for path in asked}
+    (row,) = shown.splitlines()[1:]
+    first, more = row.split("\t")[-1].split(" and ")
+    assert set(first.split(", ")) < files
+    assert (len(first.split(", ")), more) == (5, "2 more")
+    (group,) = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert set(group["sources"]) == files
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,22 @@ def test_classifiers_are_compared_with_the_one_in_use(tmp_path):
         assert alone.better, "compared with the one in use, though that was not asked for"
 
 
+def test_a_lead_within_chance_is_no_recommendation(tmp_path):
+    """The two names are nearly the same, so that classifiers differ by single pictures."""
+    rng = np.random.default_rng(4)
+    with Memory(tmp_path / "memory", classifier="mean") as memory:
+        for name, side in (("left", -0.15), ("right", 0.15)):
+            memory.teach_many((x + side, name) for x in rng.normal(size=(50, 6)))
+        mean, *others = sorted(
+            memory.compare_classifiers(["mean", "ridge", "lda"]),
+            key=lambda one: one.classifier != "mean",
+        )
+        ahead = [one for one in others if one.accuracy > mean.accuracy]
+        assert ahead, "or this test says nothing"
+        assert all(one.accuracy < mean.accuracy + 0.08 for one in ahead)
+        assert not any(one.better for one in ahead)
+
+
 GOLDEN = Path(__file__).parents[2] / "golden" / "0.1" / "memory-root"
 
 
