@@ -1,5 +1,6 @@
 """The command line: every command, its words, its JSON and its exit code."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -26,6 +27,7 @@ from everlearn.cli.app import app
 from everlearn.images.decode import decode
 from everlearn.images.embedders import WEIGHTS
 from everlearn.images.folders import labelled_files
+from everlearn.memory.words import counted
 
 ROOT = Path(__file__).parents[2]
 
@@ -362,6 +364,29 @@ def test_completion_is_offered():
         check=True,
     )
     assert "complete" in done.stdout
+
+
+def test_an_interrupted_teach_says_how_many_are_saved_and_how_to_go_on(run, photos, monkeypatch):
+    @contextlib.contextmanager
+    def interrupted(*_):
+        steps = iter(range(5))
+
+        def step():
+            if next(steps) == 4:
+                raise KeyboardInterrupt
+
+        yield step
+
+    with monkeypatch.context() as patch:
+        patch.setattr("everlearn.cli.teaching.progress", interrupted)
+        stopped = run("teach", photos, expect=130)
+    assert stopped.stderr == (
+        "Stopped. 5 of 12 pictures are saved; run the same command to continue.\n"
+    )
+    saved = sum(one["count"] for one in as_json(run("names", "--json")).values())
+    assert saved >= 5
+    told = run("teach", photos).stdout
+    assert f"taught {counted(12 - saved, 'image')} of 3 names, {saved} known already" in told
 
 
 def test_an_interrupt_keeps_finished_teachings(tmp_path, photos):

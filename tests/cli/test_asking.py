@@ -82,6 +82,14 @@ def test_unknown_is_printed_without_a_probability():
     assert (_verdict(known), _alternatives(known)) == ("cup 90%", "pen 10%")
 
 
+def test_what_is_just_inside_the_limit_is_called_probably():
+    only_just = Answers([Answer("cup", 0.9)], unknown=False, familiarity=0.5, threshold=0.5)
+    only_just.probably = True
+    assert _verdict(only_just) == "probably cup 90%"
+    only_just.probably = False
+    assert _verdict(only_just) == "cup 90%"
+
+
 def test_a_folder_without_pictures_is_reported(folder):
     (folder / "empty").mkdir()
     assert "holds no images" in run(folder, "ask", folder / "empty", expect=1).output

@@ -14,6 +14,7 @@ from everlearn.errors import PicturesMissing
 from everlearn.images.by_name import embedder_called, embedder_for
 from everlearn.memory.edits.reembed import Reembedding
 from everlearn.regions.region_embedder import MODES
+from everlearn.memory.words import counted
 
 Numbers = tuple[float, ...]
 
@@ -90,14 +91,15 @@ def reembed(
         if wants_json() or not sys.stdin.isatty():
             raise
         say(f"{missing}", err=True)
-        click.confirm(f"go on without these {missing.count} teachings?", abort=True, err=True)
+        lost = counted(missing.count, "teaching")
+        click.confirm(f"go on without {lost}?", abort=True, err=True)
         done = changed(drop=True)
     print_result(vars(done))
     for number, source in done.left_out:
         say(f"can no longer be read, does not count: {number} {source}", err=True)
     say(
-        f"{done.done} teachings have new vectors, {len(done.left_out)} were left out; everlearn "
-        "undo takes it back"
+        f"{counted(done.done, 'teaching')} with new vectors, {len(done.left_out)} left out; "
+        "everlearn undo takes it back"
     )
     if model is not None and embedder_called(embedder.name) is None:
         say(f"from now on pass the network: everlearn --network {model}, or EVERLEARN_NETWORK")
@@ -114,7 +116,7 @@ def relocate(ctx: click.Context, old: str, new: str) -> None:
     print_result(vars(done))
     for source in done.missing:
         say(f"not found in {new}: {source}", err=True)
-    say(f"{done.moved} teachings have their new path, {len(done.missing)} keep the old one")
+    say(f"{counted(done.moved, 'teaching')} with a new path, {len(done.missing)} with the old one")
 
 
 @click.command("compare-networks")

@@ -132,8 +132,8 @@ def teach(
 
         def acknowledge(outcome: Outcome) -> None:
             nonlocal saved
-            step()
             saved += outcome.error is None
+            step()
             if outcome.error is not None:
                 failures.append(outcome)
 

@@ -42,6 +42,7 @@ from everlearn.memory.edits.reembed import (
 )
 from everlearn.memory.edits.relocating import Relocation
 from everlearn.memory.edits.unknowns import Group
+from everlearn.memory.edits.writing import misspelled_among
 from everlearn.memory.finding import Finding, Thing
 from everlearn.memory.following import FollowedFrame, Following
 from everlearn.memory.insight.report import Report
@@ -325,6 +326,13 @@ class Memory:
         Returns the name as it is spelled now: names do not differ by capitals or spaces alone.
         """
         return self._editor.rename(old, new)
+
+    def similar_name(self, name: str) -> str | None:
+        """The known name that a new one looks like a misspelling of, or ``None``.
+
+        Also ``None`` where there are too many names to compare in a moment.
+        """
+        return misspelled_among([name], self.names()).get(name)
 
     def undo(self, id: int | None = None) -> Change:
         """Undo the last operation, of which ``id`` is the number if given; returns what it was.

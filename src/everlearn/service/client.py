@@ -323,6 +323,11 @@ class Client:
         """As :meth:`everlearn.Memory.rename`."""
         return str(self._change("rename", {"old": old, "new": new})["name"])
 
+    def similar_name(self, name: str) -> str | None:
+        """As :meth:`everlearn.Memory.similar_name`."""
+        similar: str | None = self._json("GET", "similar-name", name=name)["similar"]
+        return similar
+
     def undo(self, id: int | None = None) -> Change:
         """As :meth:`everlearn.Memory.undo`."""
         return _change(self._change("undo", {}, id=id))

@@ -1,6 +1,7 @@
 """Another network, the same Memory."""
 
 import sqlite3
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -186,7 +187,35 @@ def test_the_command_asks_before_pictures_are_lost(tmp_path, photos):
     assert "nothing would be left of thing 0" in refused.stderr
     done = CliRunner().invoke(app, [*command, "--yes"])
     assert done.exit_code == 0, done.output
-    assert "8 teachings have new vectors, 4 were left out; everlearn undo" in done.stdout
+    assert "8 teachings with new vectors, 4 left out; everlearn undo" in done.stdout
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_somebody_at_a_terminal_is_asked(tmp_path, photos, monkeypatch, answer):
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+    photos[0][0].unlink()
+    there = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("everlearn.cli.embedding.sys", there)
+    command = ["-m", str(tmp_path / "memory"), "--network", "pixels-4", "reembed", "pixels"]
+    asked = CliRunner().invoke(app, command, input=f"{answer}\n")
+    assert "go on without 1 teaching? [y/N]" in asked.stderr
+    assert asked.exit_code == (0 if answer == "y" else 1)
+    with Memory(tmp_path / "memory", read_only=True) as memory:
+        assert memory.info()["teachings"] == (11 if answer == "y" else 12)
+
+
+@pytest.mark.parametrize("keep", ["image", "thumbnail"])
+def test_the_command_keeps_the_files_of_pictures_if_told_to(tmp_path, photos, keep):
+    base = ["-m", str(tmp_path / "memory"), "--network", "pixels-4"]
+    files = [str(path) for path, _ in photos[:4]]
+    taught = CliRunner().invoke(app, [*base, "teach", *files, "--as", "x", "--keep-images", keep])
+    assert taught.exit_code == 0, taught.output
+    for path, _ in photos[:4]:
+        path.unlink()
+    done = CliRunner().invoke(app, [*base, "reembed", "pixels"])
+    assert done.exit_code == (0 if keep == "image" else 1)
+    assert ("4 teachings with new vectors" in done.stdout) == (keep == "image")
 
 
 def test_pictures_that_were_moved_are_found_again(tmp_path, photos):

@@ -1,6 +1,7 @@
 """Files and folders on the page, in a real browser: every one of them has an outcome."""
 
 import json
+import re
 
 from everlearn.images.folders import survey
 from tests.service.conftest import TOKEN, picture
@@ -42,12 +43,16 @@ def test_every_dropped_file_has_an_outcome(browse, live, memories, tmp_path):
         (folder / path).write_bytes(data)
     home.teach(files["Finch/known.png"], "Finch")
     home.teach(files["Finch/other.png"], "Robin")
+    home.teach(picture(90, 90, 0), "Cardinals")
     page = browse(camera=False)
     page.goto(f"{live}/?token={TOKEN}")
     drop(page, folder)
     see(page.locator("#folders-text")).to_contain_text("6 pictures under 2 names")
     rule = page.locator("#folders-list li").all_inner_texts()
-    assert "Cardinal: 2 pictures from nest/2024/05/Cardinal" in rule
+    assert (
+        "Cardinal: 2 pictures from nest/2024/05/Cardinal; Cardinal is new, did you mean Cardinals?"
+        in rule
+    )
     assert not any("hidden:" in line.lower() and "pictures" in line for line in rule)
     on_disk = {str(path.relative_to(tmp_path)): name for path, name in survey([folder]).files}
     accessible(page)
@@ -92,12 +97,33 @@ def test_counts_are_correct_after_stop(browse, live, memories, tmp_path):
     drop(page, folder)
     page.locator("#folders button[value=teach]").click()
     see(page.locator("#work-text")).to_contain_text("4 of 40")
+    # Three are taught, and an Undo now would take back a part of the folder.
+    see(page.locator("#undo")).to_have_attribute("title", re.compile("^Undo: teach, 3 pictures"))
+    see(page.locator("#undo")).to_be_disabled()
     page.get_by_role("button", name="Stop", exact=True).click()
     held[0].continue_()
     see(page.locator("#outcomes-text")).to_have_text(
         "Learned 4 names from 4 of 40 files; 36 not sent."
     )
     assert len(memories["home"].names()) == 4
+    see(page.locator("#undo")).to_be_enabled()
+
+
+@browser_only
+def test_undo_is_refused_where_something_newer_was_done(browse, live, memories, tmp_path):
+    home = memories["home"]
+    home.teach(picture(200, 0, 0), "red")
+    page = browse(camera=False)
+    page.goto(f"{live}/?token={TOKEN}")
+    see(page.locator("#undo")).to_have_attribute("title", "Undo: teach, 1 picture (red)")
+    home.teach(picture(0, 200, 0), "green")  # by another program, which the page does not hear of
+    page.locator("#undo").click()
+    see(page.locator("#notice")).to_contain_text("the last one is now teach, 1 teaching (green)")
+    assert set(home.names()) == {"red", "green"}
+    see(page.locator("#undo")).to_have_attribute("title", "Undo: teach, 1 picture (green)")
+    page.locator("#undo").click()
+    see(page.locator("#notice")).to_have_text("Undone: teach, 1 picture (green)")
+    assert set(home.names()) == {"red"}
 
 
 def hold(route, held, after):

@@ -6,6 +6,7 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 
 from everlearn.images import folders
+from everlearn.memory.edits.writing import misspelled_among
 from everlearn.service.api.addresses import Chosen, new_router, takes
 from everlearn.service.api.bodies import received
 from everlearn.service.api.models import Image, Sent
@@ -37,6 +38,9 @@ class NamedFile(BaseModel):
     name: str | None = Field(description="The name of its folder; null if it has none.")
     image: bool = Field(description="Whether it can be taught once it has a name.")
     reason: str | None = Field(description="Why it has no name.")
+    similar: str | None = Field(
+        description="A known name that a new name looks like a misspelling of."
+    )
 
 
 @router.post("/folders", openapi_extra=takes(FoldersRequest))
@@ -44,11 +48,16 @@ async def name_files(request: Request, served: Chosen) -> list[NamedFile]:
     """The names under which the files of a folder would be taught; changes nothing."""
     sent = await received(request, FoldersRequest)
     found = folders.names_of_listed([(file.path, file.start[:64]) for file in sent.files])
+    known = await served.question(lambda memory: memory.names())
+    spelling = folders.one_spelling([name for name, _ in found if name is not None], known)
+    similar = misspelled_among(set(spelling.values()), known)
+    spelled = [(None if name is None else spelling[name], reason) for name, reason in found]
     return [
         NamedFile(
             name=name,
+            similar=None if name is None else similar.get(name),
             image=reason in (None, folders.LOOSE, folders.BAD_NAME, folders.RESERVED_NAME),
             reason=None if reason is None else WORDS.get(reason, reason),
         )
-        for name, reason in found
+        for name, reason in spelled
     ]

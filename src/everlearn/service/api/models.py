@@ -253,6 +253,10 @@ class OneName(BaseModel):
     last_taught: float
 
 
+class SimilarName(BaseModel):
+    similar: str | None = Field(description="Null if there is none, or the name is known.")
+
+
 class OneTeaching(ReadOff):
     id: int
     name: str

@@ -24,6 +24,7 @@ from everlearn.service.api.models import (
     OneName,
     OneTeaching,
     RenameRequest,
+    SimilarName,
     Taught,
     TeachRequest,
     Undoable,
@@ -205,6 +206,14 @@ async def names(
         OneName(name=name, count=record.count, last_taught=record.last_taught)
         for name, record in known.items()
     ]
+
+
+@router.get("/similar-name")
+async def similar_name(
+    served: Chosen, name: Annotated[str, Query(min_length=1, max_length=200)]
+) -> SimilarName:
+    """The known name that a new one looks like a misspelling of."""
+    return SimilarName(similar=await served.question(lambda memory: memory.similar_name(name)))
 
 
 @router.get("/teachings")

@@ -6,6 +6,7 @@ import * as dropping from "./dropping.js";
 import * as explaining from "./explaining.js";
 import * as service from "./service.js";
 import { $, about, chosen, corrected, offer, pause, pictures, progress, say, trying, offered, within, working } from "./shared.js";
+import { meant } from "./spelling.js";
 import * as strangers from "./strangers.js";
 import * as things from "./things.js";
 
@@ -40,7 +41,7 @@ function showAnswer(answered) {
   const words = name === null ? unknown : known;
   if (verdict.textContent !== words) verdict.textContent = words;
   verdict.classList.toggle("unknown", name === null);
-  showBars(answered.answers.slice(0, SURE_ENOUGH));
+  showBars(answered.answers.slice(0, SURE_ENOUGH), name !== null);
   $("why").hidden = answered.answers.length === 0;
   $("wrong").hidden = answered.answers.length === 0;
   readyToTeach();
@@ -50,17 +51,19 @@ function showAnswer(answered) {
 }
 
 // The same buttons are kept, so that a finger or the keyboard does not lose one between frames.
-function showBars(answers) {
+// Probabilities are conditional on being known: of what is unknown only the nearest names are shown.
+function showBars(answers, known) {
   const list = $("bars");
+  $("most-like").hidden = known || answers.length === 0;
   while (list.children.length > answers.length) list.lastChild.remove();
   answers.forEach((answer, place) => {
     const bar = list.children[place]?.firstChild ?? newBar(list);
-    const share = `${Math.round(100 * answer.probability)} %`;
-    bar.style.setProperty("--share", answer.probability.toFixed(3));
+    const share = known ? `${Math.round(100 * answer.probability)} %` : "";
+    bar.style.setProperty("--share", known ? answer.probability.toFixed(3) : 0);
     bar.firstChild.textContent = answer.name;
     bar.lastChild.textContent = share;
     bar.dataset.name = answer.name;
-    bar.setAttribute("aria-label", `It is ${answer.name} (${share})`);
+    bar.setAttribute("aria-label", `It is ${answer.name}${known ? ` (${share})` : ""}`);
   });
 }
 
@@ -117,10 +120,12 @@ async function keepLooking() {
   }
 }
 
-async function correct(name) {
+async function correct(typed) {
   const picture = state.shown;
-  if (!picture || !name) return;
+  if (!picture || !typed) return;
   await trying(async () => {
+    const name = await meant(typed);
+    if (name === null) return;
     const done = await service.correct(picture, name);
     state.session = service.newKey();
     say(corrected(done));
@@ -134,19 +139,26 @@ const teachWhileHeld = () => working(teachHeld);
 
 // Frames taught while the button is held are one operation, which one Undo takes back.
 async function teachHeld() {
-  const name = typedName();
+  const typed = typedName();
   if (things.chosen()) {
-    await things.teach(name);
+    const name = await trying(() => meant(typed));
+    if (name) await things.teach(name);
     return;
   }
-  if (state.teaching || !name || !state.looking) return;
+  if (state.teaching || !typed || !state.looking) return;
   const group = service.newKey();
   state.teaching = true;
+  const name = await trying(() => meant(typed));
+  if (!name) {
+    state.teaching = false;
+    return;
+  }
   $("view").classList.add("teaching");
   const seen = [];
   let taught = 0;
   await trying(async () => {
-    while (state.teaching) {
+    // Once at least: the button may have been let go meanwhile.
+    do {
       const picture = await camera.frame(state.looking);
       const glance = camera.glance();
       if (picture && !seen.some((one) => camera.nearlySame(one, glance))) {
@@ -158,7 +170,7 @@ async function teachHeld() {
       }
       if (state.looking !== $("video")) break;
       await pause(TEACH_PAUSE);
-    }
+    } while (state.teaching);
   });
   state.teaching = false;
   state.session = service.newKey();
@@ -217,6 +229,7 @@ function stopLooking() {
   $("verdict").textContent = "Nothing to look at yet.";
   $("verdict").classList.remove("unknown");
   $("bars").replaceChildren();
+  $("most-like").hidden = true;
   $("wrong").hidden = true;
   $("why").hidden = true;
 }
@@ -248,7 +261,10 @@ const actions = {
     const choice = await chosen($("rename"));
     const wanted = $("new-name").value.trim();
     if (choice !== "ok" || !wanted || wanted === name) return;
-    await trying(() => service.rename(name, wanted));
+    await trying(async () => {
+      const spelled = await meant(wanted, name);
+      if (spelled !== null) await service.rename(name, spelled);
+    });
   },
   async forget(name, count) {
     $("forget-text").textContent =
@@ -360,7 +376,7 @@ function connect() {
   });
   things.connect(() => {
     $("bars").replaceChildren();
-    $("why").hidden = $("wrong").hidden = true;
+    $("most-like").hidden = $("why").hidden = $("wrong").hidden = true;
     readyToTeach();
     if (state.looking === $("still")) {
       trying(async () => (things.on() ? things.look($("still")) : answer(await camera.frame($("still")))));

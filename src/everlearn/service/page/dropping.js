@@ -4,6 +4,7 @@
 import * as outcomes from "./outcomes.js";
 import * as service from "./service.js";
 import { $, chosen, element, pictures, progress, say, trying, working } from "./shared.js";
+import { meant } from "./spelling.js";
 
 // Maximum number of files per request for names.
 const MOST = 20000;
@@ -72,18 +73,19 @@ async function take(found, settings) {
   else await takePictures(files, settings);
 }
 
-async function takePictures(files, { ask, name }) {
+async function takePictures(files, { ask, name: typed }) {
   const images = files.filter(({ image }) => image);
   const others = files.filter(({ image }) => !image);
   if (!images.length) {
     outcomes.show([], others);
     return;
   }
-  $("drop-name").value = name;
+  $("drop-name").value = typed;
   const choice = await chosen($("drop"));
   const wanted = $("drop-name").value.trim();
   if (choice === "ask") await trying(() => ask(images[0].file));
-  if (choice === "teach" && wanted) await teach(images.map((one) => ({ ...one, name: wanted })), others);
+  const name = choice === "teach" && wanted ? await trying(() => meant(wanted)) : null;
+  if (name) await teach(images.map((one) => ({ ...one, name })), others);
   if (choice === "teach" && !wanted) say("Give the pictures a name to teach them.");
 }
 
@@ -110,7 +112,9 @@ async function takeFolders(files) {
   const lines = names.slice(0, LINES).map(([name, count]) => {
     const from = counted(taught.filter((one) => one.name === name).map(({ path }) => folderOf(path)));
     const where = from.slice(0, 3).map(([folder]) => folder).join(", ") + (from.length > 3 ? ", …" : "");
-    return element("li", { textContent: `${name}: ${pictures(count)} from ${where}` });
+    const { similar } = taught.find((one) => one.name === name);
+    const doubt = similar ? `; ${name} is new, did you mean ${similar}?` : "";
+    return element("li", { textContent: `${name}: ${pictures(count)} from ${where}${doubt}` });
   });
   if (names.length > LINES) lines.push(element("li", { textContent: `and ${names.length - LINES} more` }));
   for (const [reason, count] of counted(others.map((one) => one.reason))) {

@@ -1,7 +1,7 @@
 // Explains an answer, and reports accuracy.
 
 import * as service from "./service.js";
-import { $, button, element, progress, say, trying } from "./shared.js";
+import { $, button, element, pictures, progress, say, trying } from "./shared.js";
 
 const DOUBTS = 12;
 
@@ -46,8 +46,8 @@ export async function why(picture) {
   $("why-list").replaceChildren(...rows);
   const without = found.answer_without["1"];
   $("why-text").textContent = found.decisive
-    ? `One single picture decides this: without the first it would be ${without ?? "nothing"}.`
-    : `Without the first five pictures it would be ${found.answer_without["5"] ?? "nothing"}.`;
+    ? `A single picture decides this answer. Without it, the answer would be ${without ?? "unknown"}.`
+    : `Without the first five pictures, the answer would be ${found.answer_without["5"] ?? "unknown"}.`;
   $("why-dialog").showModal();
 }
 
@@ -59,8 +59,8 @@ export async function check() {
   const { right, of, interval } = found.accuracy;
   const percent = (share) => `${Math.round(100 * share)} %`;
   $("check-text").textContent =
-    `${right} of ${of} pictures would be known had they not been shown: ` +
-    `between ${percent(interval[0])} and ${percent(interval[1])} of new ones like these.`;
+    `Tested one at a time, as if it had not been taught, ${right} of ${pictures(of)} are recognised. ` +
+    `Expect between ${percent(interval[0])} and ${percent(interval[1])} of new pictures like these.`;
   const doubts = found.mislabelled.slice(0, DOUBTS).map((one) => {
     const row = element(
       "li",

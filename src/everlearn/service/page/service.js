@@ -165,6 +165,7 @@ export const undoable = () => send("undoable");
 export const description = () => send("openapi.json");
 export const names = (containing, limit) =>
   send("names", { query: { ...(containing ? { containing } : {}), limit, latest_first: true } });
+export const similarName = (name) => send("similar-name", { query: { name } });
 export const memories = () => send("memories");
 export const teachings = (name, limit, offset) =>
   send("teachings", { query: { name, limit, offset } });

@@ -3,6 +3,7 @@
 import * as camera from "./camera.js";
 import * as service from "./service.js";
 import { $, button, element, pictures, say, trying, within } from "./shared.js";
+import { meant } from "./spelling.js";
 
 const SHOWN = 5;
 const LATEST = 50;
@@ -32,17 +33,20 @@ function card(group) {
   field.setAttribute("aria-label", `Name of these ${pictures(group.count)}`);
   const finish = (action, text) => async () => {
     await trying(async () => {
-      await action();
-      say(text());
+      const name = await action();
+      if (name === null) return;
+      say(text(name));
       await show();
     });
   };
   const named = finish(
     async () => {
       if (!field.value.trim()) throw new Error("Type a name first.");
-      await service.nameStrangers(group.id, field.value.trim());
+      const name = await meant(field.value.trim());
+      if (name !== null) await service.nameStrangers(group.id, name);
+      return name;
     },
-    () => `Learned ${field.value.trim()} from ${pictures(group.count)}.`,
+    (name) => `Learned ${name} from ${pictures(group.count)}.`,
   );
   const form = element(
     "form",

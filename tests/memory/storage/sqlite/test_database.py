@@ -166,6 +166,21 @@ def test_a_full_disk_for_a_snapshot_is_no_error(taught, monkeypatch, caplog):
         assert memory.names()["more"].count == len(X)
 
 
+def test_no_room_for_prepared_answers_says_what_it_means(taught, monkeypatch, caplog):
+    folder, X, _ = taught
+
+    def refuse(*_):
+        raise CannotWrite("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("everlearn.memory.opened.write_head", refuse)
+        with Memory(folder) as memory:
+            memory.teach(-X[0], "more")
+    assert "the next question will take longer to answer: the disk is full" in caplog.text
+    with Memory(folder, read_only=True) as memory:
+        assert memory.ask(-X[0])[0].name == "more"
+
+
 def as_nobody(action):
     """Run an action without the rights of root, in a process of its own; its exit code."""
     child = os.fork()
