@@ -19,6 +19,17 @@ ON_THE_SITE = {
     "docs/benchmarks.md": "benchmarks/RESULTS.md",
 }
 
+# Where the accuracy on the demo photographs is stated.
+FIGURES = {
+    "README.md": r"Of 100 new photographs (\d+) get the right name, (\d+) are called \*unknown\* "
+    r"and (\d+) gets a wrong name",
+    "docs/tutorial.md": r"(\d+) of 100 new photographs get the right name, (\d+) are called "
+    r"\*unknown\* and (\d+) gets a wrong name",
+    "docs/memory.md": r"mean of 10 random choices \| ([\d.]+) % named right \(([\d.]+) % called "
+    r"unknown\); first guess ([\d.]+) % right",
+    "docs/concepts/unknown.md": r"named right",
+}
+
 
 def named(page):
     return str(page.relative_to(ROOT))
@@ -58,3 +69,23 @@ def test_no_word_is_misspelt():
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\nwords of our own belong into docs/words.txt"
+
+
+def test_how_good_it_is_on_photographs_is_one_set_of_figures():
+    """Named right, called unknown, first guess: on every page what the benchmark printed."""
+    pages = {name: " ".join((ROOT / name).read_text("utf-8").split()) for name in FIGURES}
+    table = pages["docs/concepts/unknown.md"]
+    rows = ("named right", "called unknown", "first guess right")
+    right, unknown, guess = (
+        float(re.search(rf"\| \*{row}\* \| [^|]+ \| ([\d.]+) % \|", table)[1]) for row in rows
+    )
+    assert right <= guess
+    assert right + unknown <= 100
+    for name, pattern in FIGURES.items():
+        found = re.search(pattern, pages[name])
+        assert found, name
+        stated = [float(number) for number in found.groups()]
+        if name in ("README.md", "docs/tutorial.md"):
+            assert stated == [round(right), round(unknown), 100 - round(right) - round(unknown)]
+        elif stated:
+            assert stated == [right, unknown, guess], name

@@ -1,7 +1,9 @@
 """Classifiers selected by a word, and their cross-validated accuracy."""
 
+import itertools
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -44,9 +46,6 @@ def test_comparisons_of_classifiers_equal_cross_validation(tmp_path, rng):
             continue
         expected = cross_val_predict(WORDS[standing.classifier](), seen(X), y, cv=splits) == y
         assert (standing.accuracy, standing.asked) == (expected.mean(), len(y)), standing
-    # Answers of linear classifiers are prepared; any other learns again for each everlearn ask.
-    for standing in found:
-        assert (standing.ask_seconds > standing.seconds) == (standing.classifier == "auto")
     by_word = {standing.classifier: standing.accuracy for standing in found}
     assert by_word["lda"] > by_word["mean"]
 
@@ -130,6 +129,20 @@ def test_a_lead_within_chance_is_no_recommendation(tmp_path):
         assert ahead, "or this test says nothing"
         assert all(one.accuracy < mean.accuracy + 0.08 for one in ahead)
         assert not any(one.better for one in ahead)
+
+
+def test_only_what_is_linear_answers_without_learning_again(tmp_path, rng, monkeypatch):
+    X, y = stretched(rng)
+    with Memory(tmp_path) as memory:
+        memory.teach_many((x, f"class {k}") for x, k in zip(X, y, strict=True))
+        ticks = itertools.count()
+        clock = SimpleNamespace(perf_counter=lambda: next(ticks))
+        monkeypatch.setattr("everlearn.memory.model.classifiers.time", clock)
+        found = {one.classifier: one for one in memory.compare_classifiers()}
+    # A tick to learn and answer, and another for each further answer.
+    assert {one.seconds for one in found.values()} == {1.0}
+    ask = {word: one.ask_seconds for word, one in found.items()}
+    assert ask == {"ridge": 1.0, "lda": 1.0, "mean": 1.0, "auto": 2.0}
 
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "0.1" / "memory-root"
