@@ -13,8 +13,8 @@ from everlearn.cli.output import as_json, print_result, print_table, progress, s
 from everlearn.errors import PicturesMissing
 from everlearn.images.by_name import embedder_called, embedder_for
 from everlearn.memory.edits.reembed import Reembedding
-from everlearn.regions.region_embedder import MODES
 from everlearn.memory.words import counted
+from everlearn.regions.region_embedder import MODES
 
 Numbers = tuple[float, ...]
 

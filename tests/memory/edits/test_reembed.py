@@ -14,6 +14,7 @@ from everlearn.cli.app import app
 from everlearn.errors import (
     CannotWrite,
     ChangedMeanwhile,
+    DamagedJournal,
     NeverLearned,
     NothingToUndo,
     PicturesMissing,
@@ -21,6 +22,8 @@ from everlearn.errors import (
     WrongEmbedder,
 )
 from everlearn.images.embedders import Pixels
+from everlearn.memory.edits.writing import COLUMNS
+from everlearn.memory.storage.rows import row_checksum
 from everlearn.regions.boxes import Box
 from everlearn.regions.region_embedder import Region
 
@@ -149,13 +152,15 @@ def test_a_change_of_the_network_is_one_operation_that_can_be_undone(tmp_path, p
         assert "thing 0" not in memory.names()
         assert [change.kind for change in memory.history()] == ["reembed", "teach"]
         meant = memory.would_undo()
-        assert (meant.kind, meant.count) == ("reembed", 8)
+        assert (meant.kind, meant.count, meant.names) == ("reembed", 8, ("thing 0",))
+        lost = "without pictures of thing 0 that could not be read"
+        assert meant.about == memory.history()[0].about == f"reembed, 8 teachings, {lost}"
         memory.teach(photos[0][0].with_suffix(".moved"), "new thing")
         with pytest.raises(ChangedMeanwhile):
             memory.undo(meant.id)
         memory.undo()
         undone = memory.undo(meant.id)
-        assert (undone.kind, undone.undone) == ("reembed", True)
+        assert (undone.kind, undone.undone, undone.names) == ("reembed", True, ("thing 0",))
         assert memory.info()["embedder"] == old.name
         assert memory.names()["thing 0"].count == 4
         assert np.array_equal(coefficients(memory), before)
@@ -164,6 +169,22 @@ def test_a_change_of_the_network_is_one_operation_that_can_be_undone(tmp_path, p
         memory.teach(photos[0][0].with_suffix(".moved"), "thing 0")
     with Memory(tmp_path / "memory", embedder=old) as memory:
         assert memory.verify().problems == ()
+
+
+@pytest.mark.parametrize("called", ["x", "8\n", "8\n\nthing 0", "-1", "8 thing 0", "9" * 19])
+def test_a_change_of_network_that_nothing_could_have_written_is_noticed(tmp_path, photos, called):
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+        photos[0][0].unlink()
+        memory.reembed(Pixels(size=8), drop=True)
+        journal = memory._opened.journal
+        row = journal.db.row(f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT 1")
+        assert row[-1] == "11\nthing 0"
+        forged = (*row[:-1], called)
+        with journal.transaction():
+            journal.db.replace("operations", *forged, row_checksum("operations", *forged))
+    with pytest.raises(DamagedJournal, match="of operations was altered"):
+        Memory(tmp_path / "memory")
 
 
 def test_without_the_previous_journal_a_reembed_cannot_be_undone(tmp_path, photos):

@@ -8,6 +8,7 @@ two networks, so the whole journal has to be restored.
 
 import contextlib
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from everlearn.errors import CannotWrite, NothingToUndo
@@ -63,7 +64,7 @@ def undo_reembed(caches: Caches, journal: Journal) -> operations.Change:
     with journal.transaction():
         journal.db.record_event("undone", kind=change.kind, count=change.count, names=[])
     remove_before(caches)
-    return operations.Change(change.id, change.kind, change.count, (), change.time, True)
+    return replace(change, undone=True)
 
 
 def _name(operation: int) -> str:

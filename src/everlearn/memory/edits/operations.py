@@ -13,6 +13,7 @@ be undone, nor can anything before it.
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from everlearn.errors import ChangedMeanwhile, InvalidInput, NothingToUndo
@@ -41,7 +42,8 @@ class Change:
     count : int
         How many teachings it was about, or unknown pictures.
     names : tuple of str
-        Their names; for a rename the old and the new one.
+        Their names; for a rename the old and the new one; for a change of network the names of
+        teachings that were left out, because their pictures could not be read.
     time : float
         When it was first done, in seconds since 1970.
     undone : bool
@@ -62,6 +64,9 @@ class Change:
     def about(self) -> str:
         """What it did, in words."""
         unknown = self.kind in ("ignore", "drop")
+        if self.kind == REEMBED and self.names:
+            left_out = f"without pictures of {listed(self.names)} that could not be read"
+            return f"{self.kind}, {counted(self.count, 'teaching')}, {left_out}"
         names = f" ({listed(self.names)})" if self.names else ""
         noun = "unknown picture" if unknown else "teaching"
         return f"{self.kind}, {counted(self.count, noun)}{names}"
@@ -213,7 +218,8 @@ def _change(journal: Journal, row: Row) -> Change:
     operation, kind, done_at, turns, _, named, called = row
     undone = turns % 2 == 1
     if kind in (ERASE, REEMBED):
-        return Change(operation, kind, int(called or 0), (), done_at, False)
+        first, *left_out = (called or "0").split("\n")
+        return Change(operation, kind, int(first), tuple(left_out), done_at, False)
     if named is not None:
         count = journal.db.value("SELECT COUNT(*) FROM teachings WHERE name = ?", named)
         words = called, journal.word(named)
@@ -231,10 +237,14 @@ def _change(journal: Journal, row: Row) -> Change:
     return Change(operation, kind, count, words, done_at, undone)
 
 
-def record_reembed(journal: Journal, count: int) -> None:
-    """Record a change of network as an operation; earlier undone operations cannot be redone."""
+def record_reembed(journal: Journal, count: int, left_out: Iterable[str]) -> None:
+    """Record a change of network as an operation, with the names of teachings left out.
+
+    Operations undone earlier cannot be redone.
+    """
     operation = begin(journal, REEMBED)
-    keep_operation(journal, (operation, REEMBED, time.time(), 0, 0, None, str(count)))
+    written = "\n".join([str(count), *left_out])
+    keep_operation(journal, (operation, REEMBED, time.time(), 0, 0, None, written))
 
 
 def record_erase(journal: Journal, operation: int, count: int) -> None:

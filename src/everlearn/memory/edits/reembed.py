@@ -200,6 +200,7 @@ def replace_vectors(
             "was changed. If files were moved, run everlearn relocate OLD NEW"
         )
     left_out = [(row[0], row[4]) for row in rows if row[0] not in reembedded and row[1] is not None]
+    names_left_out = journal.tally([number for number, _ in left_out])
     gone = [(row[0],) for row in rows if row[0] not in reembedded]
     log = journal.db.rows("SELECT operation, teaching, name, sign FROM log ORDER BY position")
     for table in ("log", "teachings", "vectors", "boxes", "proposals"):
@@ -222,7 +223,7 @@ def replace_vectors(
                 row_checksum("teachings", *values),
             )
             journal.db.run("INSERT INTO vectors VALUES (?, ?)", number, reembedded[number].vector)
-    operations.record_reembed(journal, len(counting))
+    operations.record_reembed(journal, len(counting), sorted(names_left_out))
     drop_all(journal)
     return Reembedding(embedder.name, len(counting), tuple(left_out))
 

@@ -41,7 +41,12 @@ KINDS = {
 }  # fmt: skip
 # Kinds of operations about unknown images, and how they write down the states of these.
 ABOUT_UNKNOWNS = frozenset({"name", "ignore", "drop"})
+# How an erase and a change of network write down how many teachings they were about; for the
+# latter, the names of those left out follow, one a line. Empty while the operation begins.
+COUNT = re.compile(r"([0-9]{1,18})?")
+COUNT_AND_NAMES = re.compile(r"([0-9]{1,18}(\n[^\n]+)*)?")
 STATES = re.compile(r"([1-9][0-9]{0,17}:(-1|0|[1-9][0-9]{0,17})( |$))*")
+CALLED = dict.fromkeys(ABOUT_UNKNOWNS, STATES) | {"erase": COUNT, "reembed": COUNT_AND_NAMES}
 
 Row = tuple[Any, ...]
 Check = Callable[[Row], bool]
@@ -216,7 +221,7 @@ def _valid_operation(row: Row) -> bool:
         and (name is None or isinstance(name, int))
         and (called is None or isinstance(called, str))
         and (name is None or called is not None)
-        and (kind not in ABOUT_UNKNOWNS or STATES.fullmatch(called or "") is not None)
+        and (kind not in CALLED or CALLED[kind].fullmatch(called or "") is not None)
     )
 
 

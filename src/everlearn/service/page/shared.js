@@ -99,8 +99,10 @@ export function offer(which, operation) {
 }
 
 // An operation in words: what it did, to how many pictures, of which names.
-export const about = ({ kind, count, names }) =>
-  `${kind}, ${pictures(count)}${names.length ? ` (${some(names)})` : ""}`;
+export const about = ({ kind, count, names }) => {
+  const lost = kind === "reembed" ? `, without pictures of ${some(names)} that could not be read` : ` (${some(names)})`;
+  return `${kind}, ${pictures(count)}${names.length ? lost : ""}`;
+};
 
 const some = (names) => names.slice(0, 4).join(", ") + (names.length > 4 ? ", …" : "");
 
