@@ -30,7 +30,8 @@ def a_life(memory, folder):
     yield [(a.name, a.probability) for a in memory.ask(pixels, top=None)]
     yield memory.correct(picture(0, 0, 200), "navy", source="elsewhere")
     yield memory.correct(picture(90, 0, 200), "violet", source="balcony")
-    yield memory.rename("navy", "deep blue")
+    yield memory.rename("Navy", " deep  blue")
+    yield memory.similar_name("deep bleu"), memory.similar_name("grey")
     yield memory.would_forget(source="camera")
     yield memory.forget(name="deep blue")
     yield [(change.kind, change.count, change.names) for change in (memory.undo(), memory.redo())]

@@ -46,6 +46,21 @@ def test_names_are_paged_and_searched_by_substring(api):
     assert api.get("/v1/names", params={"limit": 0}).status_code == 422
 
 
+def test_a_name_that_looks_misspelled_is_noticed_and_a_rename_says_the_spelling(api, memories):
+    memories["home"].teach(picture(9, 9, 200), "Purple Finch")
+
+    def similar(name):
+        return api.get("/v1/similar-name", params={"name": name}).json()
+
+    assert similar("Purpel Finch") == {"similar": "Purple Finch"}
+    assert similar(" purple  finch") == similar("Wren") == {"similar": None}
+    memories["home"].teach(picture(9, 200, 9), "Wren")
+    done = api.post("/v1/rename", json={"old": "wren", "new": "purple finch "}).json()
+    assert (done["name"], done["count"]) == ("Purple Finch", 2)
+    refused = api.post("/v1/rename", json={"old": "Purple Finch", "new": "unknown"})
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (422, "InvalidLabel")
+
+
 def test_images_are_accepted_in_three_encodings(api):
     red, again = picture(200, 0, 0), picture(200, 0, 0, shift=9)
     text = base64.b64encode(red).decode()
