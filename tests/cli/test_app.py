@@ -154,7 +154,8 @@ def test_unreadable_images_are_listed_with_exit_code_one(run, photos, tmp_path):
     bad.write_bytes(b"no image")
     result = run("teach", "--as", "leaf", bad, photos / "leaf", expect=1)
     assert "taught 4 images" in result.stdout
-    assert "bad.jpg is not an image" in result.stderr
+    formats = "JPEG, PNG, WebP, GIF, BMP, AVIF and HEIC"
+    assert f"bad.jpg is not an image; supported formats are {formats}\n" in result.stderr
     result = run("ask", bad, photos / "leaf" / "0.png", expect=1)
     assert "error: " in result.stdout
     assert "leaf" in result.stdout
