@@ -34,7 +34,7 @@ from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
 from everlearn.memory.answers import Answer, Answers, Steady
 from everlearn.memory.edits.correcting import Correction
 from everlearn.memory.edits.forgetting import Forgotten
-from everlearn.memory.edits.merging import Merged, Synced
+from everlearn.memory.edits.merging import Merged, Synced, are_equal
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.unknowns import Group
 from everlearn.memory.finding import Thing
@@ -384,7 +384,7 @@ class Client:
         if conflicts != "list":
             self.merge(other)
         _, counting = self._merged_into(other, "list")
-        return Synced(here, there, counting == other.counting())
+        return Synced(here, there, are_equal(counting, other.counting()))
 
     def _merged_into(
         self, other: Memory, conflicts: Literal["list", "there"]

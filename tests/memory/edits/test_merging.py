@@ -140,6 +140,23 @@ def test_a_picture_with_two_names_is_a_conflict(two, conflicts, name):
         assert counts(a) == counts(b) == expected
 
 
+def test_names_of_another_spelling_are_the_same_name(tmp_path):
+    with Memory(tmp_path / "here") as here, Memory(tmp_path / "there") as there:
+        here.teach([1.0, 0.0], "Purple Finch")
+        here.teach([0.5, 0.5], "Purple Finch")
+        there.teach([1.0, 0.0], "purple finch")
+        there.teach([0.0, 1.0], "purple finch")
+        there.teach([0.5, 0.5], "purple finch")
+        there.forget([0.5, 0.5])
+        done = here.merge(there)
+        assert (int(done), done.conflicts, done.forgotten) == (1, (), 1)
+        assert {name: one.count for name, one in here.names().items()} == {"Purple Finch": 2}
+        assert str(done) == "learned 1 teaching, forgot 1 that were forgotten there"
+        here.teach([0.3, 0.3], "Purple Finch")
+        assert here.sync(there).equal
+        assert {name: one.count for name, one in there.names().items()} == {"purple finch": 3}
+
+
 def test_two_intended_names_of_a_picture_are_kept(two):
     a, b = two
     b.teach(vector(1), "cup")

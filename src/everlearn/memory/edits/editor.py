@@ -19,7 +19,7 @@ from everlearn.memory.edits.correcting import Correction, correct
 from everlearn.memory.edits.exchanging import parts
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
-from everlearn.memory.edits.merging import Merged, Synced, merge
+from everlearn.memory.edits.merging import Merged, Synced, are_equal, merge
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.part_vectors import compare_all, embed_missing
 from everlearn.memory.edits.reembed import (
@@ -223,7 +223,7 @@ class Editor:
         if conflicts != "list":
             self.merge(other)
             other.merge(self)
-        return Synced(here, there, self.counting() == other.counting())
+        return Synced(here, there, are_equal(self.counting(), other.counting()))
 
     def _has_embedder(self) -> bool:
         opened = self._opened

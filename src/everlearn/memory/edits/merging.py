@@ -2,17 +2,20 @@
 
 For every picture and name the later event counts, whichever Memory it happened in: taught after it
 was forgotten, it is taught; forgotten or erased after it was taught, it is forgotten. A picture
-that has another name there than here is a conflict: it keeps its names and is listed.
+that has another name there than here is a conflict: it keeps its names and is listed. Names that
+differ in capitals or spaces only are the same; they keep the spelling they have here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from everlearn.errors import InvalidParameter, OtherName
-from everlearn.memory.edits.writing import TeachingWriter, begun, going_on, in_parts
+from everlearn.images.folders import tidy
+from everlearn.memory.edits.writing import Spelling, TeachingWriter, begun, going_on, in_parts
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
-from everlearn.memory.storage.tombstones import Tombstones, adopt, counting
+from everlearn.memory.storage.tombstones import Pair, Tombstones, adopt, counting
+from everlearn.memory.words import counted, teachings
 
 # Looking up one picture takes as long as reading so many in one go.
 SINGLE_LOOKS = 10
@@ -67,14 +70,15 @@ class Merged(int):
         return made
 
     def __str__(self) -> str:
-        words = [f"learned {int(self)} teachings"]
+        words = [f"learned {teachings(int(self))}"]
         if self.forgotten:
             erased = f" ({self.erased} of them erased there)" if self.erased else ""
             words.append(f"forgot {self.forgotten} that were forgotten there{erased}")
         if self.kept_out:
             words.append(f"left out {self.kept_out} that were forgotten here")
         if self.conflicts:
-            words.append(f"{len(self.conflicts)} pictures have another name there")
+            have = "has" if len(self.conflicts) == 1 else "have"
+            words.append(f"{counted(len(self.conflicts), 'picture')} {have} another name there")
         return ", ".join(words)
 
 
@@ -94,6 +98,14 @@ class Synced:
     equal: bool
 
 
+def are_equal(one: Iterable[Pair], other: Iterable[Pair]) -> bool:
+    """Whether the same pictures count under the same names, in any spelling of these."""
+    here, there = (
+        {(digest, tidy(name).casefold()) for digest, name in pairs} for pairs in (one, other)
+    )
+    return here == there
+
+
 def require_resolution(conflicts: str) -> None:
     """What may be done with conflicts: list them, or take one side's name in both."""
     if conflicts not in ("list", "here", "there"):
@@ -107,8 +119,16 @@ def merge(
 
     Merges of one ``group``, with nothing else in between, are one operation.
     """
-    theirs = counting(other)
+    found_there = counting(other)
     buried, buried_there = Tombstones(journal), Tombstones(other)
+    spelling = Spelling(journal)
+    names_known = {name for _, name in (*found_there, *buried_there.forgotten)}
+    here = {name: spelling.of_known(name) for name in sorted(names_known)}
+    there = {own: name for name, own in here.items() if own != name}
+    theirs: dict[Pair, float] = {}
+    for (digest, name), when in found_there.items():
+        pair = digest, here[name]
+        theirs[pair] = max(when, theirs.get(pair, when))
     # A tombstone names no picture, so all of ours are looked at; else, if they are fewer, theirs.
     known_there = {digest for digest, _ in theirs} | buried_there.forgotten_pictures
     few = not buried_there.erased and SINGLE_LOOKS * len(known_there) < journal.last_position
@@ -125,7 +145,8 @@ def merge(
 
     def wanted() -> Iterator[tuple[str, Example]]:
         nonlocal kept_out
-        for name, example in other.examples():
+        for name_there, example in other.examples():
+            name = here[name_there]
             pair = example.digest, name
             since = buried.since(pair)
             if pair not in ours and since is not None and since >= theirs[pair]:
@@ -148,20 +169,25 @@ def merge(
                     known = tuple(sorted(names_here[example.digest]))
                     conflicts.append(Conflict(example.source, known, name, example.digest))
         done()
+
+    def spelled_there(pair: Pair) -> Pair:
+        digest, name = pair
+        return digest, there.get(name, name)
+
     gone = [
         pair
         for pair, when in ours.items()
-        if pair not in theirs and (buried_there.since(pair) or float("-inf")) >= when
+        if pair not in theirs and (buried_there.since(spelled_there(pair)) or float("-inf")) >= when
     ]
     with journal.transaction():
-        teachings = [one for digest, name in gone for one in journal.find(name=name, digest=digest)]
-        if teachings:
+        forgotten = [one for digest, name in gone for one in journal.find(name=name, digest=digest)]
+        if forgotten:
             operation = going_on(journal, writer.operation) or begun(journal, "merge", group)
-            tally = journal.tally(teachings)
-            journal.take_back(int(operation[0]), teachings)
-            journal.db.record_event("forgotten", count=len(teachings), names=tally)
+            tally = journal.tally(forgotten)
+            journal.take_back(int(operation[0]), forgotten)
+            journal.db.record_event("forgotten", count=len(forgotten), names=tally)
         adopt(journal, buried_there.erased)
-    erased = sum(buried_there.was_erased(pair) for pair in gone)
+    erased = sum(buried_there.was_erased(spelled_there(pair)) for pair in gone)
     return Merged(
-        taught, forgotten=len(teachings), erased=erased, kept_out=kept_out, conflicts=conflicts
+        taught, forgotten=len(forgotten), erased=erased, kept_out=kept_out, conflicts=conflicts
     )

@@ -286,7 +286,7 @@ class Spelling:
 
     def of_known(self, name: str) -> str:
         """The spelling of a name that should be known; one that is not comes back unchanged."""
-        if self._journal.find(name=name):
+        if self._journal.is_taught(name):
             return name
         return self._looked_up(tidy(name)) if name.strip() else name
 

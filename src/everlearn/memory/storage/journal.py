@@ -164,6 +164,15 @@ class Journal:
         )
         return {name: NameRecord(count, last) for name, count, last in rows}
 
+    def is_taught(self, name: str) -> bool:
+        """Whether a teaching counts under this very name."""
+        named = self.find_name(name)
+        return named is not None and self._counts(named)
+
+    def _counts(self, named: int) -> bool:
+        query = "SELECT 1 FROM teachings WHERE name = ? AND position IS NOT NULL LIMIT 1"
+        return self.db.value(query, named) is not None
+
     def spellings_of(self, folded: str) -> list[str]:
         """Names with teachings that count whose case-folded form is this one, sorted.
 
@@ -175,11 +184,8 @@ class Journal:
             "ORDER BY name",
             folded,
         )
-        counts = "SELECT 1 FROM teachings WHERE name = ? AND position IS NOT NULL LIMIT 1"
         return [
-            name
-            for named, name in rows
-            if name.casefold() == folded and self.db.value(counts, named) is not None
+            name for named, name in rows if name.casefold() == folded and self._counts(int(named))
         ]
 
     def totals(self) -> tuple[int, int]:
