@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from everlearn_papers.data.embedded import cifar100
@@ -113,7 +114,9 @@ def seen_with(word: str) -> DataSet:
     return DataSet(f"cifar100 {word}", parts["train"], parts["test"])
 
 
-def random_features(width: int, seed: int, regularization: float | str = 1.0) -> StreamPipeline:
+def random_features(
+    width: int, seed: int, regularization: float | Literal["auto"] = 1.0
+) -> StreamPipeline:
     return StreamPipeline(
         [
             ("root", PowerNormalizer()),

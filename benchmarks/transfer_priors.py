@@ -6,7 +6,7 @@ on β: the published ball, and the ridge that is the learners' default.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from everlearn_papers.transfer.experiments import (
@@ -19,8 +19,9 @@ from everlearn_papers.transfer.paper import SUBSTITUTE
 from everlearn_papers.transfer.tasks import CHECKPOINTS
 
 from benchmarks.side_by_side import Line
+from everlearn.transfer.prior_weights import Penalty
 
-PENALTIES = ("ridge", "ball")
+PENALTIES: tuple[Penalty, ...] = get_args(Penalty)
 DRAWS = range(3)
 N_ORDERINGS = 4
 CIFAR_TARGETS = 24
@@ -67,7 +68,7 @@ def lines() -> Iterator[Line]:
     )
 
 
-def single(penalty: str) -> Iterator[Line]:
+def single(penalty: Penalty) -> Iterator[Line]:
     for kind, pair in SUBSTITUTE.pairs.items():
         runs = [
             one_prior(

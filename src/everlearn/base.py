@@ -17,8 +17,8 @@ other than numpy arrays go through a backend (see backend.py).
 """
 
 import copy
-from collections.abc import Callable, Iterable
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +30,7 @@ from everlearn.arrays import AnyArray, Array, Slots, State, as_numpy, like, soft
 from everlearn.backend import Backend, Offer, backend_for
 from everlearn.errors import (
     InvalidInput,
+    InvalidParameter,
     NotExportable,
     NotForgettable,
     NotMergeable,
@@ -44,12 +45,15 @@ __all__ = [
     "BOUNDED",
     "EXACT",
     "Array",
+    "ClassWeight",
     "Promise",
     "Slots",
     "State",
     "StreamingClassifier",
     "StreamingEstimator",
 ]
+
+ClassWeight = Literal["balanced"] | Mapping[Label, float] | None
 
 
 class StreamingClassifier(ClassifierMixin, StreamingEstimator):
@@ -66,6 +70,10 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     """
 
     registry_: Labels
+    # A mapping multiplies ``sample_weight``; None in learners without this parameter.
+    class_weight: ClassWeight = None
+    # The mapping that the state was learned with.
+    _learned_class_weight: Mapping[Label, float] | None = None
     # Maximum number of rows per call of ``_learn``; None for a whole batch.
     _block_rows: int | None = None
     # Backends for rows that are not numpy arrays; the first that accepts them is used.
@@ -321,7 +329,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         vector = checked_vector(x, "learn_one", self.__dict__.get("n_features_in_"))
         registry = self.__dict__.get("registry_")
         slot = None if registry is None else registry.find(y)
-        if slot is not None:
+        if slot is not None and self._weighs_all_alike:
             self._learn_one(vector, slot)
             return
         label = checked_labels([y])
@@ -345,6 +353,8 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         if fresh:
             self.n_features_in_ = rows.shape[1]
             self._begin(rows.shape[1])
+            self._learned_class_weight = self._class_weight_mapping()
+        weights = self._times_class_weight(labels, weights)
         self._welcome(registry, new)
         (learn or self._learn_dense)(rows, slots, weights)
         registry.extend(new)
@@ -361,6 +371,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         self._require_fitted()
         rows, labels, weights = self._labelled(self._rows(X), y, sample_weight)
         slots = self.registry_.slots(labels)
+        weights = self._times_class_weight(labels, weights)
         self._release_labels(self._forget(rows, slots, weights))
 
     def _forget_label(self, label: Label) -> None:
@@ -392,6 +403,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         if fresh:
             self.n_features_in_ = other.n_features_in_
             self._begin(other.n_features_in_)
+            self._learned_class_weight = self._class_weight_mapping()
         self._welcome(registry, new)
         self._merge(other, slots)
         registry.extend(new)
@@ -407,6 +419,28 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         # An example of weight zero must not create a class.
         counted = weights > 0
         return rows[counted], labels[counted], weights[counted]
+
+    @property
+    def _weighs_all_alike(self) -> bool:
+        """Whether an example has the same weight in every class."""
+        known = self._learned_class_weight
+        return known is None and (self.class_weight is None or isinstance(self.class_weight, str))
+
+    def _class_weight_mapping(self) -> Mapping[Label, float] | None:
+        return dict(self.class_weight) if isinstance(self.class_weight, Mapping) else None
+
+    def _times_class_weight(self, labels: AnyArray, weights: Array | None) -> Array | None:
+        """Weights of examples, multiplied by those of their classes."""
+        by_label = self._class_weight_mapping()
+        if by_label != self._learned_class_weight:
+            raise InvalidParameter(
+                "class_weight was changed after examples were learned, whose weights it had set; "
+                "set it back, or call fit to learn anew"
+            )
+        if by_label is None:
+            return weights
+        factors = np.array([by_label.get(label, 1.0) for label in labels.tolist()], dtype=float)
+        return factors if weights is None else weights * factors
 
     # Asking.
 
@@ -503,6 +537,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         if validated_flag(notes, "taught"):
             self.registry_ = Labels.restored(notes.get("labels"))
         super()._restore(arrays, notes)
+        self._learned_class_weight = self._class_weight_mapping()
 
 
 def _are_batches(X: Any) -> bool:

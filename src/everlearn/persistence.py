@@ -394,7 +394,7 @@ def _plain(value: Any, arrays: Arrays, key: str) -> Any:
         return items if isinstance(value, list) else {"tuple": items}
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return {"mapping": {k: _plain(v, arrays, f"{key}{k}.") for k, v in value.items()}}
-    if isinstance(value, dict) and all(isinstance(name, int) for name in value):
+    if isinstance(value, dict) and all(isinstance(name, (int, np.integer)) for name in value):
         pairs = [(int(name), _plain(value[name], arrays, f"{key}{name}.")) for name in value]
         return {"numbered": [list(pair) for pair in pairs]}
     if hasattr(value, "_state"):

@@ -8,7 +8,7 @@ message that says what was expected and what was given.
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -226,6 +226,26 @@ def require_positive(
 def require_share(name: str, value: Any, *, or_word: str | None = None) -> None:
     """Require a number strictly between zero and one."""
     require_number(name, value, above=0.0, below=1.0, or_word=or_word)
+
+
+def require_class_weight(value: Any, *, balances: bool) -> None:
+    """Require None, positive weights by label, or "balanced" for a learner that ``balances``."""
+    if isinstance(value, Mapping):
+        for label, weight in value.items():
+            require_positive(f"class_weight[{label!r}]", weight)
+    elif value == "balanced" and isinstance(value, str):
+        if not balances:
+            raise InvalidParameter(
+                "class_weight='balanced' depends on how many examples of each class will have been "
+                "learned in the end, which is not known while learning; give a mapping from labels "
+                "to weights, such as scikit-learn's compute_class_weight computes, or use "
+                "RecursiveRLSC, which balances when asked"
+            )
+    elif value is not None:
+        raise InvalidParameter(
+            "class_weight must be None, 'balanced' or a mapping from labels to weights, not "
+            f"{_shortened(value)}"
+        )
 
 
 def _as_table(X: ArrayLike) -> AnyArray:

@@ -30,6 +30,7 @@ LEARNERS = [
     RecursiveRLSC(),
     RecursiveRLSC(fit_intercept=True, recoding=0.0, class_scatter=True),
     RecursiveRLSC(weighting="rebalance", fit_intercept=True),
+    RecursiveRLSC(class_weight="balanced", fit_intercept=True),
     NCMForest(n_estimators=20, random_state=0),
     NCMForest(n_estimators=20, random_state=0, update="rtst", min_samples=1),
     NCMForest(n_estimators=20, random_state=0, update="auto"),
@@ -49,6 +50,7 @@ OTHER_LEARNERS = [
     NearestClassMean(half_life=20),
     StreamingLDA(half_life=20, class_scatter=True),
     RecursiveRLSC(half_life=20, fit_intercept=True),
+    RecursiveRLSC(class_weight={"cup": 3.0, "lamp": 0.5}),
     SlidingWindow(size=40),
     SlidingWindow(learner=RecursiveRLSC(), size=40),
     StreamPipeline(

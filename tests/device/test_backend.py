@@ -36,6 +36,7 @@ LEARNERS = {
     "LDA oas, empirical": StreamingLDA(shrinkage="oas", priors="empirical"),
     "RLSC": RecursiveRLSC(),
     "RLSC with intercept": RecursiveRLSC(fit_intercept=True, recoding=1.0),
+    "RLSC with class weights": RecursiveRLSC(class_weight={"fig": 3.0, "lime": 0.5}),
     "RLSC that chooses": RecursiveRLSC(regularization="auto", recoding="auto", validation_size=12),
     "wide RLSC": StreamPipeline(
         [

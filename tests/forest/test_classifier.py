@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from everlearn import NCMForest, SVMForest
 from everlearn.base import Promise
 from everlearn.errors import InvalidParameter
+from everlearn.forest.settings import NodeSampling, NodeSamplingWord, Update, UpdateWord
 from tests.forest.forest_oracles import require_consistent
 
 LEARNERS = (NCMForest, SVMForest)
@@ -166,3 +168,8 @@ def test_the_conventional_forest_passes_scikit_learns_checks():
 def test_memory_is_bounded_only_with_a_budget():
     assert Promise.BOUNDED_MEMORY not in NCMForest().promises
     assert Promise.BOUNDED_MEMORY in NCMForest(n_exemplars=5).promises
+
+
+def test_the_typed_words_are_those_accepted():
+    assert [way.name.lower() for way in Update] == list(get_args(UpdateWord))
+    assert [way.name.lower() for way in NodeSampling] == list(get_args(NodeSamplingWord))

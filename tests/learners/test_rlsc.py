@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.linear_model import RidgeClassifier
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.utils.class_weight import compute_sample_weight
 
 from everlearn import NearestClassMean, RecursiveRLSC
 from everlearn.errors import InvalidParameter, NotForgettable
@@ -75,6 +76,55 @@ def test_without_recoding_it_is_scikit_learns_ridge_classifier(examples):
     # scikit-learn codes classes as −1 and 1, we as 0 and 1: twice the weights, no more.
     np.testing.assert_allclose(2 * ours.coef_, theirs.coef_, rtol=1e-8, atol=1e-10)
     assert ours.predict(examples.X_new).tolist() == theirs.predict(examples.X_new).tolist()
+
+
+CLASS_WEIGHTS = {"balanced": "balanced", "mapping": {"lime": 5.0, "kiwi": 0.25}}
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("word", CLASS_WEIGHTS)
+def test_class_weight_is_that_of_scikit_learn(examples, word, intercept):
+    weight, half = CLASS_WEIGHTS[word], len(examples.X) // 2
+
+    def expected(X, y):
+        theirs = Ridge(alpha=3.0, fit_intercept=intercept)
+        indicators = y[:, None] == np.unique(y)
+        given = weight if word == "balanced" else dict.fromkeys(np.unique(y), 1.0) | weight
+        return theirs.fit(X, indicators, sample_weight=compute_sample_weight(given, y))
+
+    ours = RecursiveRLSC(
+        regularization=3.0, recoding=0.0, fit_intercept=intercept, class_weight=weight
+    )
+    ours.partial_fit(examples.X[:half], examples.y[:half]).predict(examples.X_new)
+    for x, y in zip(examples.X[half:], examples.y[half:], strict=True):
+        ours.learn_one(x, y)
+    theirs = expected(examples.X, examples.y)
+    assert ours.regularization_ == pytest.approx(3.0, rel=1e-12)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-8, atol=1e-10)
+    answers = ours.classes_[theirs.predict(examples.X_new).argmax(axis=1)].tolist()
+    assert ours.predict(examples.X_new).tolist() == answers
+    assert [ours.predict_one(x) for x in examples.X_new] == answers
+    ours.forget(examples.X[:half], examples.y[:half])
+    rest = expected(examples.X[half:], examples.y[half:])
+    np.testing.assert_allclose(ours.coef_, rest.coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_balanced_is_a_reading_of_the_state(examples):
+    learner = RecursiveRLSC(class_scatter=True, recoding=0.0).fit(examples.X, examples.y)
+    learner.predict(examples.X_new)
+    learner.set_params(class_weight="balanced")
+    theirs = RidgeClassifier(class_weight="balanced")
+    theirs.fit(examples.X, examples.y)
+    np.testing.assert_allclose(2 * learner.coef_, theirs.coef_, rtol=1e-8, atol=1e-10)
+
+
+def test_candidates_of_a_balanced_learner_are_in_its_own_units(examples):
+    chosen = RecursiveRLSC(regularization="auto", candidates=[7.0], class_weight="balanced")
+    given = RecursiveRLSC(regularization=7.0, class_weight="balanced")
+    for learner in (chosen, given):
+        learner.fit(examples.X, examples.y)
+    assert chosen.regularization_ == pytest.approx(7.0)
+    np.testing.assert_allclose(chosen.coef_, given.coef_, **ROUNDING)
 
 
 def test_recoding_improves_a_rare_class(examples):
@@ -264,6 +314,9 @@ class TestChoosing:
         {"recoding": 1.5},
         {"recoding": -0.1},
         {"weighting": "both"},
+        {"class_weight": "even"},
+        {"class_weight": {"lime": 0.0}},
+        {"class_weight": [1.0, 2.0]},
         {"candidates": []},
         {"candidates": [1.0, -2.0]},
         {"validation_size": 0},
@@ -276,9 +329,10 @@ def test_parameters_out_of_range_raise_a_named_error(parameters, examples):
 
 
 def test_rebalancing_cannot_be_switched_on_later(examples):
-    learner = RecursiveRLSC().fit(examples.X, examples.y).set_params(weighting="rebalance")
-    with pytest.raises(InvalidParameter, match="from the first example on"):
-        learner.predict(examples.X_new)
+    for later in ({"weighting": "rebalance"}, {"class_weight": "balanced"}):
+        learner = RecursiveRLSC().fit(examples.X, examples.y).set_params(**later)
+        with pytest.raises(InvalidParameter, match="from the first example on"):
+            learner.predict(examples.X_new)
 
 
 @pytest.mark.parametrize("origin", [30.0, 1e4])

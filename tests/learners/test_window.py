@@ -68,3 +68,14 @@ def test_a_learner_that_cannot_forget_is_refused(rng):
     X, y = stream(rng)
     with pytest.raises(InvalidParameter, match="must forget exactly"):
         SlidingWindow(learner=StreamingLDA(half_life=9)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [RecursiveRLSC(class_weight={1: 2.0}), StreamingLDA(priors={1: 2.0})],
+    ids=["class_weight", "priors"],
+)
+def test_a_learner_whose_parameters_name_labels_is_refused(learner, rng):
+    X, y = stream(rng)
+    with pytest.raises(InvalidParameter, match="give sample_weight to the window"):
+        SlidingWindow(learner=learner).fit(X, y)

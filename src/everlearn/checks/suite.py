@@ -1,7 +1,7 @@
 """Runs every check on an estimator."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sklearn.base import clone
 
@@ -18,11 +18,13 @@ class CheckResult:
     """The result of one check."""
 
     name: str
-    status: str  # "passed", "failed" or "skipped"
+    status: Literal["passed", "failed", "skipped"]
     reason: str = ""
 
 
-def check_learner(learner: Any, *, on_fail: str = "raise", seed: int = 0) -> list[CheckResult]:
+def check_learner(
+    learner: Any, *, on_fail: Literal["raise", "report"] = "raise", seed: int = 0
+) -> list[CheckResult]:
     """Check that an estimator keeps the contract of a streaming learner.
 
     Parameters

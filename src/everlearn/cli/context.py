@@ -16,6 +16,7 @@ from everlearn.memory.storage.postgres.address import parse_address
 
 if TYPE_CHECKING:
     from everlearn.memory.memory import Memory
+    from everlearn.regions.region_embedder import Mode
 
 
 class Positive(click.FloatRange):
@@ -71,7 +72,9 @@ keep_images = click.option(
 )
 
 
-def opened(ctx: click.Context, *, read_only: bool = False, regions: str | None = None) -> "Memory":
+def opened(
+    ctx: click.Context, *, read_only: bool = False, regions: "Mode | None" = None
+) -> "Memory":
     """The Memory named on the command line; closed when the command ends."""
     from everlearn.memory.memory import Memory
 

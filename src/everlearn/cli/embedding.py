@@ -14,7 +14,7 @@ from everlearn.errors import PicturesMissing
 from everlearn.images.by_name import embedder_called, embedder_for
 from everlearn.memory.edits.reembed import Reembedding
 from everlearn.memory.words import counted
-from everlearn.regions.region_embedder import MODES
+from everlearn.regions.region_embedder import MODES, Mode
 
 Numbers = tuple[float, ...]
 
@@ -66,7 +66,7 @@ def reembed(
     size: int | None,
     mean: Numbers | None,
     scale: Numbers | None,
-    regions: str | None,
+    regions: Mode | None,
     yes: bool,
 ) -> None:
     """Change to another network, or to other parts of the pictures.

@@ -21,7 +21,7 @@ from everlearn.regions.annotations import read_annotations
 from everlearn.regions.boxes import Box
 from everlearn.regions.drawing import VideoFile, drawn
 from everlearn.regions.proposals import FEW, MOST
-from everlearn.regions.region_embedder import MODES, Region
+from everlearn.regions.region_embedder import MODES, Mode, Region
 
 PATH = click.Path(path_type=Path)
 most_boxes = click.IntRange(1, 1000)
@@ -139,7 +139,7 @@ def follow(
 @click.argument("modes", nargs=-1, type=click.Choice(MODES))
 @as_json
 @click.pass_context
-def compare_regions(ctx: click.Context, modes: tuple[str, ...]) -> None:
+def compare_regions(ctx: click.Context, modes: tuple[Mode, ...]) -> None:
     """Test whether the main thing is recognised better than the whole image."""
     memory = opened(ctx)
     chosen = modes or ("whole", "main")
@@ -231,7 +231,7 @@ def teach_boxes(
     ctx: click.Context,
     paths: tuple[Path, ...],
     images: Path | None,
-    regions: str | None,
+    regions: Mode | None,
     *,
     plan: bool,
     again: bool,

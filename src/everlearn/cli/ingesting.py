@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -72,7 +73,7 @@ def ingest(
     """
     place = Path(ctx.obj.name) if isinstance(ctx.obj, PostgresAddress) else ctx.obj
     parts = checkpoint or f"{(model or place).absolute()}.parts"
-    on_bad = "skip" if skip_bad else "raise"
+    on_bad: Literal["raise", "skip"] = "skip" if skip_bad else "raise"
     if model is None:
         try:
             workflow.image_shards(sources)

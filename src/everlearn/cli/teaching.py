@@ -36,7 +36,7 @@ from everlearn.memory.edits.merging import Merged, Synced
 from everlearn.memory.edits.writing import misspelled_among
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.words import counted
-from everlearn.regions.region_embedder import MODES, Region
+from everlearn.regions.region_embedder import MODES, Mode, Region
 
 # At most this many folders or files are listed.
 MOST_SHOWN = 5
@@ -98,7 +98,7 @@ def teach(
     box: tuple[float, ...] | str | None,
     boxes: bool,
     images: Path | None,
-    regions: str | None,
+    regions: Mode | None,
     plan: bool,
     yes: bool,
     new: bool,

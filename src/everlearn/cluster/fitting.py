@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sklearn.base import clone
 
@@ -50,7 +50,7 @@ def fit(
     keep_shards: bool = False,
     keep_vectors: bool = False,
     deterministic: bool = True,
-    on_bad: str = "raise",
+    on_bad: Literal["raise", "skip"] = "raise",
     name: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ShardedModel:
@@ -140,7 +140,7 @@ def embed(
     checkpoint: str,
     engine: Any = "local",
     workers: int | None = None,
-    on_bad: str = "raise",
+    on_bad: Literal["raise", "skip"] = "raise",
     progress: Callable[[Progress], None] | None = None,
 ) -> ShardedModel:
     """Embed shards of images and store their vectors in the checkpoint, without learning.

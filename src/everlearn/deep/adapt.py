@@ -19,7 +19,7 @@ the original is returned.
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ from everlearn.deep.pictures import Pictures, gather, require_trainable
 from everlearn.errors import InvalidParameter
 from everlearn.learners.ncm import NearestClassMean
 
-WAYS = ("last block", "low rank")
+How = Literal["last block", "low rank"]
 GENTLE = Recipe(epochs=20, batch_size=128, learning_rate=0.02, label_smoothing=0.0)
 
 
@@ -52,7 +52,7 @@ def adapt(
     images: Any,
     labels: ArrayLike | None = None,
     *,
-    how: str = "last block",
+    how: How = "last block",
     rank: int = 8,
     block: str | None = None,
     recipe: Recipe = GENTLE,
@@ -84,8 +84,8 @@ def adapt(
     DeepEmbedder
         Adapted; or the original, if adapting did not improve it.
     """
-    if how not in WAYS:
-        raise InvalidParameter(f"how must be one of {', '.join(WAYS)}, not {how!r}")
+    if how not in get_args(How):
+        raise InvalidParameter(f"how must be one of {', '.join(get_args(How))}, not {how!r}")
     pictures = gather(images, labels, embedder.size, embedder.crop)
     require_trainable(pictures)
     held = pictures.held_out(held_out, recipe.seed)

@@ -16,13 +16,14 @@ averaged, can be used wherever a network is expected.
 
 import hashlib
 from collections.abc import Callable
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from everlearn.errors import InvalidParameter, WrongShape
 
-STEMS = ("small", "imagenet")
+Stem = Literal["small", "imagenet"]
 # Table 2 of MobileNetV2: expansion, channels, repeats, stride of the first.
 INVERTED_RESIDUALS = (
     (1, 16, 1, 1),
@@ -48,7 +49,7 @@ class ResNet18(nn.Module):
         Channels of the first stage; each stage doubles them. 64 is the published network.
     """
 
-    def __init__(self, stem: str = "small", width: int = 64) -> None:
+    def __init__(self, stem: Stem = "small", width: int = 64) -> None:
         super().__init__()
         _require_stem(stem)
         if stem == "small":
@@ -134,7 +135,7 @@ class MobileNetV2(nn.Module):
         Factor on the channels of every layer; 1.0 is the published network.
     """
 
-    def __init__(self, stem: str = "small", width: float = 1.0) -> None:
+    def __init__(self, stem: Stem = "small", width: float = 1.0) -> None:
         super().__init__()
         _require_stem(stem)
         halve = 1 if stem == "small" else 2
@@ -253,6 +254,6 @@ def _initialise(network: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
-def _require_stem(stem: str) -> None:
-    if stem not in STEMS:
-        raise InvalidParameter(f"stem must be one of {', '.join(STEMS)}, not {stem!r}")
+def _require_stem(stem: Stem) -> None:
+    if stem not in get_args(Stem):
+        raise InvalidParameter(f"stem must be one of {', '.join(get_args(Stem))}, not {stem!r}")

@@ -129,13 +129,17 @@ class OnDevice:
         # A row of weight zero is accumulated with the others, under any existing slot.
         counted = slice(None) if weights is None else weights > 0
 
-        def add(incoming: Incoming, slots: Slots, _: object) -> None:
-            every = np.zeros(n_rows, dtype=np.intp)
+        def add(incoming: Incoming, slots: Slots, shares: Array | None) -> None:
+            every, weights_of_all = np.zeros(n_rows, dtype=np.intp), None
             every[counted] = slots
+            if shares is not None:
+                weights_of_all = np.zeros(n_rows)
+                weights_of_all[counted] = shares
             with self.device.computing():
-                self._add(learner, incoming, every, weights)
+                self._add(learner, incoming, every, weights_of_all)
 
-        learner._learn_rows(incoming, labels[counted], None, fresh=fresh, learn=add)
+        shares = None if weights is None else weights[counted]
+        learner._learn_rows(incoming, labels[counted], shares, fresh=fresh, learn=add)
 
     def _add(self, learner: Any, incoming: Incoming, slots: Slots, weights: Array | None) -> None:
         copy = self._copy(learner)

@@ -28,14 +28,22 @@ from everlearn.forest.grove import Batch, Grove
 from everlearn.forest.settings import (
     ForestSettings,
     NodeSampling,
+    NodeSamplingWord,
     Update,
+    UpdateWord,
     entropy_table,
     smallest_leaf,
 )
 from everlearn.preprocessing.whitening import Whitening
 from everlearn.statistics.labels import Label, Labels
 from everlearn.statistics.validated import validated_integer
-from everlearn.validation import require_flag, require_number, require_one_of, require_whole
+from everlearn.validation import (
+    require_class_weight,
+    require_flag,
+    require_number,
+    require_one_of,
+    require_whole,
+)
 
 # More would take hours per tree.
 MOST_TREES = 100_000
@@ -50,9 +58,9 @@ class ForestClassifier(StreamingClassifier):
     """A forest whose leaves refer to stored examples; subclasses define how nodes split."""
 
     n_estimators: int
-    update: str
+    update: UpdateWord
     update_fraction: float
-    node_sampling: str
+    node_sampling: NodeSamplingWord
     min_samples: float
     n_candidates: int
     n_exemplars: int | None
@@ -100,6 +108,7 @@ class ForestClassifier(StreamingClassifier):
         require_number("update_fraction", self.update_fraction, least=0.0, most=1.0)
         warn_of_old_parameters(self)
         require_whole("n_exemplars", parameter(self, "n_exemplars"), or_none=True)
+        require_class_weight(self.class_weight, balances=False)
         require_flag("whiten", self.whiten)
         if self.n_jobs != -1:
             require_whole("n_jobs", self.n_jobs, or_none=True)

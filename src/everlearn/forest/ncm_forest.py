@@ -3,11 +3,13 @@
 κ*(x) = argmax of the leaves' class distributions, averaged over the trees              (Eq. 2)
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
 from everlearn.deprecation import DEPRECATED
 from everlearn.forest.classifier import ForestClassifier
-from everlearn.forest.settings import subset_size
+from everlearn.forest.settings import NodeSamplingWord, SubsetWord, UpdateWord, subset_size
+from everlearn.statistics.labels import Label
 from everlearn.validation import require_number, require_one_of
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class NCMForest(ForestClassifier):
     min_samples : float, default=10
         μ: a split must leave more than this on both sides. If an average class has fewer than 10 μ
         examples, a tenth of it is used instead of μ.
+    class_weight : mapping from labels to weights, optional
+        Multiplies ``sample_weight``; a label missing from it has weight one.
     n_exemplars : int, optional
         Maximum number of stored examples per class, a uniform sample of all that were taught; each
         is weighted to represent the others. All are stored by default.
@@ -110,12 +114,13 @@ class NCMForest(ForestClassifier):
         self,
         *,
         n_estimators: int = 50,
-        update: str = "rust",
+        update: UpdateWord = "rust",
         update_fraction: float = 0.05,
-        node_sampling: str = "quality",
-        class_subset: str | float = "sqrt",
+        node_sampling: NodeSamplingWord = "quality",
+        class_subset: SubsetWord | float = "sqrt",
         n_candidates: int = 1024,
         min_samples: float = 10,
+        class_weight: Mapping[Label, float] | None = None,
         n_exemplars: int | None = None,
         whiten: bool = True,
         random_state: Any = None,
@@ -129,6 +134,7 @@ class NCMForest(ForestClassifier):
         self.class_subset = class_subset
         self.n_candidates = n_candidates
         self.min_samples = min_samples
+        self.class_weight = class_weight
         self.n_exemplars = n_exemplars
         self.memory = memory
         self.whiten = whiten
@@ -138,7 +144,7 @@ class NCMForest(ForestClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.class_subset, str):
-            require_one_of("class_subset", self.class_subset, ("sqrt", "log2"))
+            require_one_of("class_subset", self.class_subset, get_args(SubsetWord))
         else:
             require_number("class_subset", self.class_subset, above=0.0, most=1.0)
 

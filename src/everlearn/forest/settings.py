@@ -6,7 +6,7 @@ Plain and compiled code read the same record and the same enumerations.
 import math
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +36,19 @@ class Update(IntEnum):
     AUTO = 4
 
 
+UpdateWord = Literal["uls", "igt", "rtst", "rust", "auto"]
+
+
 class NodeSampling(IntEnum):
     """How RTST and RUST draw nodes (Sec. 4.5)."""
 
     QUALITY = 0
     SIZE = 1
     UNIFORM = 2
+
+
+NodeSamplingWord = Literal["quality", "size", "uniform"]
+SubsetWord = Literal["sqrt", "log2"]
 
 
 class ForestSettings(NamedTuple):
@@ -81,7 +88,7 @@ def smallest_leaf(min_samples: float, seen: NDArray[np.float64]) -> float:
     return min(float(min_samples), average * SMALLEST_SHARE)
 
 
-def subset_size(subset: str | float, n_classes: int) -> int:
+def subset_size(subset: SubsetWord | float, n_classes: int) -> int:
     """|K^n|, the number of centroids of a node for a number of known classes; at least two."""
     if subset == "sqrt":
         size = math.sqrt(n_classes)

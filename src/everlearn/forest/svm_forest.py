@@ -3,10 +3,13 @@
 κ*(x) = argmax of the leaves' class distributions, averaged over the trees              (Eq. 2)
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from everlearn.deprecation import DEPRECATED
 from everlearn.forest.classifier import MOST_EPOCHS, MOST_STEPS, ForestClassifier
+from everlearn.forest.settings import NodeSamplingWord, UpdateWord
+from everlearn.statistics.labels import Label
 from everlearn.validation import require_number, require_whole
 
 if TYPE_CHECKING:
@@ -47,6 +50,8 @@ class SVMForest(ForestClassifier):
     min_samples : float, default=10
         μ: a split must leave more than this on both sides. If an average class has fewer than 10 μ
         examples, a tenth of it is used instead of μ.
+    class_weight : mapping from labels to weights, optional
+        Multiplies ``sample_weight``; a label missing from it has weight one.
     n_exemplars : int, optional
         Maximum number of stored examples per class, a uniform sample of all that were taught; each
         is weighted to represent the others. All are stored by default.
@@ -115,14 +120,15 @@ class SVMForest(ForestClassifier):
         self,
         *,
         n_estimators: int = 50,
-        update: str = "rust",
+        update: UpdateWord = "rust",
         update_fraction: float = 0.05,
-        node_sampling: str = "quality",
+        node_sampling: NodeSamplingWord = "quality",
         regularization: float = 1e-2,
         epochs: int = 5,
         max_steps: int = 20_000,
         n_candidates: int = 20,
         min_samples: float = 10,
+        class_weight: Mapping[Label, float] | None = None,
         n_exemplars: int | None = None,
         whiten: bool = True,
         random_state: Any = None,
@@ -138,6 +144,7 @@ class SVMForest(ForestClassifier):
         self.max_steps = max_steps
         self.n_candidates = n_candidates
         self.min_samples = min_samples
+        self.class_weight = class_weight
         self.n_exemplars = n_exemplars
         self.memory = memory
         self.whiten = whiten

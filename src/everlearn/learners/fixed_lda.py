@@ -6,7 +6,7 @@ Sec. 3.2). One example costs O(d) to learn, one question O(d²) for the class th
 for the rest. A base covariance is kept even if the examples it came from are forgotten.
 """
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,8 @@ from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products
 from everlearn.statistics.validated import validated_array, validated_number
 from everlearn.validation import require_one_of, require_share
+
+Base = Literal["plain", "oas", "ones"]
 
 
 class FixedCovarianceLDA(AdditiveClassifier):
@@ -79,7 +81,7 @@ class FixedCovarianceLDA(AdditiveClassifier):
     _block_rows = None
 
     def __init__(
-        self, *, shrinkage: float | str = 0.1, base: str | float | ArrayLike = "plain"
+        self, *, shrinkage: float | Literal["oas"] = 0.1, base: Base | float | ArrayLike = "plain"
     ) -> None:
         self.shrinkage = shrinkage
         self.base = base
@@ -117,7 +119,7 @@ class FixedCovarianceLDA(AdditiveClassifier):
     def _check_parameters(self) -> None:
         require_share("shrinkage", self.shrinkage, or_word="oas")
         if self.base is None or isinstance(self.base, str):
-            require_one_of("base", self.base, ("plain", "oas", "ones"))
+            require_one_of("base", self.base, get_args(Base))
 
     def _empty_moments(self, n_features: int) -> ClassMeans:
         return ClassMeans(n_features)

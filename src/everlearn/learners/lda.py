@@ -24,7 +24,7 @@ d² + K d numbers.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,6 +60,7 @@ from everlearn.validation import (
     require_share,
 )
 
+Priors = Literal["equal", "empirical"]
 # Upper bound of the shrinkage: beyond it nothing of S would be left.
 MOST_SHRINKAGE = 1.0 - 1e-6
 
@@ -154,8 +155,8 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
     def __init__(
         self,
         *,
-        shrinkage: float | str = 0.1,
-        priors: str | Mapping[Label, float] = "equal",
+        shrinkage: float | Literal["oas"] = 0.1,
+        priors: Priors | Mapping[Label, float] = "equal",
         class_scatter: bool = False,
         half_life: float | None = None,
         start_covariance: float | ArrayLike | None = None,
@@ -289,7 +290,7 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
         if isinstance(self.priors, Mapping):
             for label, weight in self.priors.items():
                 require_positive(f"priors[{label!r}]", weight)
-        elif not isinstance(self.priors, str) or self.priors not in ("equal", "empirical"):
+        elif not isinstance(self.priors, str) or self.priors not in get_args(Priors):
             raise InvalidParameter(
                 "priors must be 'equal', 'empirical' or a mapping from labels to weights, not "
                 f"{self.priors!r:.80}"

@@ -12,7 +12,7 @@ guarantees none of this: it is learned once, from a batch of several classes, an
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from everlearn.statistics.screening import Products, Screen
 from everlearn.statistics.validated import validated_array
 from everlearn.validation import require_number, require_one_of, require_whole
 
+Metric = Literal["euclidean", "cosine", "learned"]
 # Classes scored together in a batch.
 CLASSES_AT_ONCE = 4096
 
@@ -90,7 +91,7 @@ class NearestClassMean(AdditiveClassifier):
     def __init__(
         self,
         *,
-        metric: str = "euclidean",
+        metric: Metric = "euclidean",
         rank: int = 128,
         half_life: float | None = None,
     ) -> None:
@@ -120,7 +121,7 @@ class NearestClassMean(AdditiveClassifier):
         return self.metric != "learned" and not self._fades
 
     def _check_parameters(self) -> None:
-        require_one_of("metric", self.metric, ("euclidean", "cosine", "learned"))
+        require_one_of("metric", self.metric, get_args(Metric))
         require_whole("rank", self.rank)
         require_number("half_life", self.half_life, least=1.0, or_none=True)
 
@@ -270,7 +271,7 @@ class NearestClassMean(AdditiveClassifier):
 class MeansOnDevice:
     """−½ ‖x − μ_k‖², or the cosine of the angle between them, on a device."""
 
-    def __init__(self, moments: DeviceMoments, metric: str) -> None:
+    def __init__(self, moments: DeviceMoments, metric: Metric) -> None:
         self._device, self._metric = moments.device, metric
         # About the overall mean, so that a common offset does not cost precision.
         self._origin = moments.mean

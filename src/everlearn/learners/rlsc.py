@@ -23,13 +23,13 @@ costs two triangular solves, z = A⁻¹ x, and K products b_k·z. Memory is d² 
 Everything is exact: batch = loop = any order; merge; forget.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array, Slots, State, as_numpy
-from everlearn.base import BOUNDED, EXACT, Promise
+from everlearn.base import BOUNDED, EXACT, ClassWeight, Promise
 from everlearn.deprecation import DEPRECATED, warn_of_old_parameters
 from everlearn.device.backend import device_backend
 from everlearn.device.device import Device
@@ -45,6 +45,7 @@ from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products_one
 from everlearn.statistics.screening import Products
 from everlearn.validation import (
+    require_class_weight,
     require_flag,
     require_number,
     require_one_of,
@@ -52,6 +53,7 @@ from everlearn.validation import (
     require_whole,
 )
 
+Weighting = Literal["recode", "rebalance"]
 # ``predict_one`` chooses λ and α again after this share of examples was added.
 RESELECT_AFTER = 0.1
 # With a half-life, λ may be relative to examples up to this many times fainter.
@@ -75,8 +77,15 @@ class RecursiveRLSC(AdditiveClassifier):
         Recode the targets (Algorithm 1), or weight the examples (Eq. 22 with α = 1). Rebalancing
         keeps the scatter of each class, K d² numbers, and solves again, O(K d² + d³), at the first
         question after a change.
-    fit_intercept : bool, default=False
-        Add an unpenalised intercept.
+    class_weight : {"balanced"} or a mapping from labels to weights, optional
+        As in scikit-learn. A mapping multiplies ``sample_weight`` when an example is learned or
+        forgotten; a label missing from it has weight one. ``"balanced"`` gives every class the same
+        total weight, N / (K n_k) for each of its n_k examples, with the counts of the moment of the
+        question: rebalancing with α = 1 and λ K, so ``recoding`` has no effect. It costs what
+        rebalancing costs.
+    fit_intercept : bool, optional
+        Add an unpenalised intercept. By default only together with ``class_weight``: a linear score
+        without an intercept changes its sign at the origin, whatever the weights are.
     candidates : array-like of float, optional
         Values of λ to choose from. Defaults to 20 values, evenly spaced on a logarithmic scale,
         from 10 to 1e-4 times the mean scatter of a feature about the overall mean; they do not
@@ -150,10 +159,11 @@ class RecursiveRLSC(AdditiveClassifier):
     def __init__(
         self,
         *,
-        regularization: float | str = 1.0,
-        recoding: float | str = 0.7,
-        weighting: str = "recode",
-        fit_intercept: bool = False,
+        regularization: float | Literal["auto"] = 1.0,
+        recoding: float | Literal["auto"] = 0.7,
+        weighting: Weighting = "recode",
+        class_weight: ClassWeight = None,
+        fit_intercept: bool | None = None,
         candidates: Any = None,
         validation_size: int = 2000,
         class_scatter: bool = False,
@@ -163,6 +173,7 @@ class RecursiveRLSC(AdditiveClassifier):
         self.regularization = regularization
         self.recoding = recoding
         self.weighting = weighting
+        self.class_weight = class_weight
         self.fit_intercept = fit_intercept
         self.candidates = candidates
         self.validation_size = validation_size
@@ -177,7 +188,7 @@ class RecursiveRLSC(AdditiveClassifier):
 
     @property
     def regularization_(self) -> float:
-        return self._current().regularization
+        return self._current().regularization / self._ridge_factor
 
     @property
     def recoding_(self) -> float:
@@ -230,7 +241,19 @@ class RecursiveRLSC(AdditiveClassifier):
 
     @property
     def _keeps_class_scatter(self) -> bool:
-        return self.class_scatter or self.weighting == "rebalance"
+        return self.class_scatter or self._rebalances
+
+    @property
+    def _has_intercept(self) -> bool:
+        return self.class_weight is not None if self.fit_intercept is None else self.fit_intercept
+
+    @property
+    def _balanced(self) -> bool:
+        return isinstance(self.class_weight, str)
+
+    @property
+    def _rebalances(self) -> bool:
+        return self.weighting == "rebalance" or self._balanced
 
     @property
     def exact_in_order(self) -> bool:
@@ -239,8 +262,10 @@ class RecursiveRLSC(AdditiveClassifier):
     def _check_parameters(self) -> None:
         require_positive("regularization", self.regularization, or_word="auto")
         require_number("recoding", self.recoding, least=0.0, most=1.0, or_word="auto")
-        require_one_of("weighting", self.weighting, ("recode", "rebalance"))
-        require_flag("fit_intercept", self.fit_intercept)
+        require_one_of("weighting", self.weighting, get_args(Weighting))
+        require_class_weight(self.class_weight, balances=True)
+        if self.fit_intercept is not None:
+            require_flag("fit_intercept", self.fit_intercept)
         require_flag("class_scatter", self.class_scatter)
         warn_of_old_parameters(self)
         require_whole("validation_size", self.validation_size)
@@ -358,39 +383,60 @@ class RecursiveRLSC(AdditiveClassifier):
 
     @property
     def _asked(self) -> tuple[object, ...]:
-        return self.regularization, self.recoding, self.weighting, self.fit_intercept
+        balanced = self._balanced and self._ridge_factor
+        return self.regularization, self.recoding, self.weighting, self._has_intercept, balanced
+
+    @property
+    def _ridge_factor(self) -> float:
+        """K if balanced: weights N / (K n_k) with λ give the scores of N / n_k with λ K."""
+        return float(np.count_nonzero(self.moments_.counts)) if self._balanced else 1.0
+
+    @property
+    def _given(self) -> tuple[float | None, float | None]:
+        """λ and α as given, for rebalancing or recoding; None if they are to be chosen."""
+        lam, alpha = self.regularization, 1.0 if self._balanced else self.recoding
+        return (
+            None if isinstance(lam, str) else float(lam) * self._ridge_factor,
+            None if isinstance(alpha, str) else float(alpha),
+        )
 
     def _solve(self) -> LeastSquares:
         """A solution with λ and α as given, or chosen now."""
-        if self.weighting == "rebalance" and not self.moments_.keeps_class_scatter:
+        if self._rebalances and not self.moments_.keeps_class_scatter:
+            word = "class_weight='balanced'" if self._balanced else "weighting='rebalance'"
             raise InvalidParameter(
-                "weighting='rebalance' needs the scatter of each class from the first example on; "
-                "create and teach a new learner"
+                f"{word} needs the scatter of each class from the first example on; create and "
+                "teach a new learner"
             )
-        if self._chooses:
-            return self._solved(self._select())
-        return self._solved(Selection(float(self.regularization), float(self.recoding)))
+        return self._solved(self._select(self.moments_))
 
     def _solved(self, chosen: Selection) -> LeastSquares:
         return LeastSquares(
             self.moments_,
             chosen.regularization,
             chosen.recoding,
-            rebalance=self.weighting == "rebalance",
-            intercept=self.fit_intercept,
+            rebalance=self._rebalances,
+            intercept=self._has_intercept,
         )
 
-    def _select(self) -> Selection:
-        return select(self.moments_, self._sample.rows(), self._question())
+    def _select(self, moments: Moments | DeviceMoments) -> Selection:
+        """λ and α as given, or chosen."""
+        lam, alpha = self._given
+        if lam is not None and alpha is not None:
+            return Selection(lam, alpha)
+        return select(moments, self._sample.rows(), self._question())
 
     def _question(self) -> Question:
-        given = None if self.candidates is None else np.asarray(self.candidates, dtype=np.float64)
+        lam, alpha = self._given
+        candidates = self.candidates
+        if candidates is not None:
+            candidates = np.asarray(candidates, dtype=np.float64) * self._ridge_factor
         return Question(
-            regularization=None if isinstance(self.regularization, str) else self.regularization,
-            recoding=None if isinstance(self.recoding, str) else self.recoding,
-            candidates=given,
-            rebalance=self.weighting == "rebalance",
-            intercept=self.fit_intercept,
+            regularization=lam,
+            recoding=alpha,
+            candidates=candidates,
+            rebalance=self._rebalances,
+            intercept=self._has_intercept,
         )
 
     # On a device.
@@ -400,12 +446,9 @@ class RecursiveRLSC(AdditiveClassifier):
         return not self._keeps_class_scatter and not self._fades
 
     def _device_head(self, moments: DeviceMoments) -> LeastSquaresHead:
-        if self._chooses:
-            chosen = select(moments, self._sample.rows(), self._question())
-        else:
-            chosen = Selection(float(self.regularization), float(self.recoding))
+        chosen = self._select(moments)
         return LeastSquaresHead(
-            moments, chosen.regularization, chosen.recoding, intercept=self.fit_intercept
+            moments, chosen.regularization, chosen.recoding, intercept=self._has_intercept
         )
 
     def _watcher(self, slots: Slots, weights: Array | None) -> "_SampleWatcher | None":

@@ -8,6 +8,7 @@ Cost: one example learned and one forgotten, beside ``size`` × d numbers of mem
 """
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,16 @@ class SlidingWindow(StreamingClassifier):
             raise InvalidParameter(
                 f"learner must forget exactly, which {learner!r} does not guarantee; use "
                 "NearestClassMean, StreamingLDA, RecursiveRLSC or AutoClassifier"
+            )
+        by_label = [
+            name
+            for name, value in learner.get_params(deep=False).items()
+            if name in ("class_weight", "priors") and isinstance(value, Mapping)
+        ]
+        if by_label:
+            raise InvalidParameter(
+                f"{by_label[0]} of learner maps labels, but inside a window it is taught class "
+                "numbers; give sample_weight to the window instead"
             )
         learner._check_parameters()
 

@@ -31,7 +31,7 @@ from everlearn.memory.edits import operations, unknowns
 from everlearn.memory.edits.correcting import Correction
 from everlearn.memory.edits.editor import Editor
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
-from everlearn.memory.edits.intake import Intake
+from everlearn.memory.edits.intake import Intake, KeepImages
 from everlearn.memory.edits.merging import Merged, Synced, require_resolution
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.reembed import (
@@ -60,7 +60,7 @@ from everlearn.memory.storage.rows import Example, NameRecord, Teaching
 from everlearn.memory.words import require_count
 from everlearn.persistence import replace_file
 from everlearn.regions.proposals import FEW, MOST
-from everlearn.regions.region_embedder import Region
+from everlearn.regions.region_embedder import Mode, Region
 
 # Longest wait of a question for a position of the journal, in seconds.
 AFTER_SECONDS = 10.0
@@ -148,8 +148,8 @@ class Memory:
         randomised: bool = False,
         read_only: bool = False,
         limits: Limits = DEFAULT_LIMITS,
-        keep_images: str = "thumbnail",
-        regions: str | None = None,
+        keep_images: KeepImages = "thumbnail",
+        regions: Mode | None = None,
     ) -> None:
         if accept is not None:
             require_share(accept)
@@ -383,7 +383,12 @@ class Memory:
         ):
             return self._editor.merge(opened._editor, conflicts, group)
 
-    def sync(self, other: "Memory | str | os.PathLike[str]", *, conflicts: str = "list") -> Synced:
+    def sync(
+        self,
+        other: "Memory | str | os.PathLike[str]",
+        *,
+        conflicts: Literal["list", "here", "there"] = "list",
+    ) -> Synced:
         """Merge two Memories in both directions until they are equal; both are written to.
 
         Where one picture has different names, ``conflicts`` says what to do: ``"list"`` it and
@@ -411,7 +416,7 @@ class Memory:
         embedder: Embedder | Given | None = None,
         progress: Progress | None = None,
         *,
-        regions: str | None = None,
+        regions: Mode | None = None,
         drop: bool = False,
     ) -> Reembedding:
         """Recompute every vector, with another embedder or from other parts; all or nothing.
@@ -547,7 +552,7 @@ class Memory:
         return self._editor.compare(embedders, (self.regions,), progress)
 
     def compare_regions(
-        self, regions: Iterable[str] = ("whole", "main"), progress: Progress | None = None
+        self, regions: Iterable[Mode] = ("whole", "main"), progress: Progress | None = None
     ) -> list[Comparison]:
         """Leave-one-out accuracy with other parts of the pictures, best first.
 

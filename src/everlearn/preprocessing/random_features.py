@@ -19,7 +19,7 @@ number of examples, the Gram matrix of φ is singular and badly conditioned: use
 chooses its regularization, such as ``RecursiveRLSC(regularization="auto")``.
 """
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +31,7 @@ from everlearn.device.device import Device
 from everlearn.preprocessing.fixed_map import FixedMap, in_blocks
 from everlearn.validation import require_one_of, require_positive, require_whole
 
-KINDS = ("relu", "fourier")
+Kind = Literal["relu", "fourier"]
 # A Gram matrix of more features would not fit into memory.
 MOST_COMPONENTS = 1_000_000
 # Columns generated together; part of the meaning of a seed, so never to be changed.
@@ -92,7 +92,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
         self,
         *,
         n_components: int = 5000,
-        kind: str = "relu",
+        kind: Kind = "relu",
         gamma: float = 0.5,
         random_state: int = 0,
     ) -> None:
@@ -102,7 +102,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, FixedMap):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        require_one_of("kind", self.kind, KINDS)
+        require_one_of("kind", self.kind, get_args(Kind))
         require_whole("n_components", self.n_components, most=MOST_COMPONENTS)
         require_whole("random_state", self.random_state, least=0)
         require_positive("gamma", self.gamma)

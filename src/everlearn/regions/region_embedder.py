@@ -17,7 +17,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -39,7 +39,8 @@ from everlearn.regions.proposals import Proposer
 if TYPE_CHECKING:
     from PIL import Image
 
-MODES = ("whole", "main", "things")
+Mode = Literal["whole", "main", "things"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 AUTO = "auto"
 MARGIN = 0.08
 # Smallest sides to decode, relative to the network's input, if the part is not known yet.

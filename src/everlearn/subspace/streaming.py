@@ -7,7 +7,7 @@ One image costs O(k d), plus O(k² d / guard) on average for the rotations; memo
 (k + 2 guard) d numbers, independent of the number seen; ``keep_coefficients`` adds k per image.
 """
 
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,8 @@ from everlearn.errors import NotFinite, WrongWidth
 from everlearn.subspace.eigenspace import Eigenspace
 from everlearn.subspace.transformer import EigenspaceTransformer
 from everlearn.validation import checked_table, checked_weights, require_number, require_one_of
+
+Axes = Literal["principal", "steady"]
 
 
 class StreamingPCA(EigenspaceTransformer):
@@ -116,7 +118,7 @@ class StreamingPCA(EigenspaceTransformer):
         guard: int = 8,
         residual_threshold: float = 0.0,
         half_life: float | None = None,
-        axes: str = "principal",
+        axes: Axes = "principal",
         keep_coefficients: bool = False,
         forgetting: float | str = DEPRECATED,
     ) -> None:
@@ -233,7 +235,7 @@ class StreamingPCA(EigenspaceTransformer):
     def _check_parameters(self) -> None:
         self._check_eigenspace_parameters()
         require_number("residual_threshold", self.residual_threshold, least=0.0)
-        require_one_of("axes", self.axes, ("principal", "steady"))
+        require_one_of("axes", self.axes, get_args(Axes))
 
     def _empty_eigenspace(self, n_features: int) -> Eigenspace:
         n = self.n_components

@@ -19,7 +19,7 @@ from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import StreamingClassifier
 from everlearn.errors import InvalidLabel, TooManyLabels
 from everlearn.statistics.labels import Label, Labels
-from everlearn.transfer.kernel import OF_HISTOGRAMS, Kernel, KernelFunction
+from everlearn.transfer.kernel import OF_HISTOGRAMS, Kernel, KernelFunction, KernelWord
 from everlearn.transfer.online import LearnedOnline
 from everlearn.transfer.solved_from_examples import SolvedFromExamples
 
@@ -34,7 +34,7 @@ class BinaryClassifier(StreamingClassifier):
     """A two-label classifier based on one margin."""
 
     positive: Label | None
-    kernel: str | KernelFunction
+    kernel: KernelWord | KernelFunction
     signs_: Array
     # Any, because each final class knows which core it has made.
     _core: Any
@@ -96,7 +96,7 @@ class BinaryClassifier(StreamingClassifier):
         """An empty core."""
         raise NotImplementedError
 
-    def _kernel_name(self) -> str | KernelFunction:
+    def _kernel_name(self) -> KernelWord | KernelFunction:
         return self.kernel
 
     def _begin(self, n_features: int) -> None:

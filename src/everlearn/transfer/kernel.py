@@ -18,7 +18,7 @@ otherwise they are not kernels. They cost O(d) per pair, without a matrix produc
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from everlearn.arrays import Array
 from everlearn.errors import InvalidInput, InvalidParameter
 from everlearn.validation import require_one_of, require_positive
 
-KERNELS = ("linear", "rbf", "chi2", "intersection", "precomputed")
+KernelWord = Literal["linear", "rbf", "chi2", "intersection", "precomputed"]
 KernelFunction = Callable[[Array, Array], Any]
 # Kernels that keep no examples, kernels with γ, and histogram kernels.
 WITHOUT_EXAMPLES = ("linear", "precomputed")
@@ -41,13 +41,13 @@ class Kernel:
     ``gamma`` is None until it is known, and for kernels without it.
     """
 
-    name: str | KernelFunction
+    name: KernelWord | KernelFunction
     gamma: float | None = None
 
     @classmethod
-    def checked(cls, name: str | KernelFunction, gamma: float | None) -> "Kernel":
+    def checked(cls, name: KernelWord | KernelFunction, gamma: float | None) -> "Kernel":
         if not callable(name):
-            require_one_of("kernel", name, KERNELS)
+            require_one_of("kernel", name, get_args(KernelWord))
         require_positive("gamma", gamma, or_none=True)
         if callable(name) and gamma is not None:
             raise InvalidParameter(

@@ -31,7 +31,7 @@ from everlearn.statistics.definite import TOO_LARGE, definite_factor
 from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kernel import Kernel, KernelFunction
+from everlearn.transfer.kernel import Kernel, KernelFunction, KernelWord
 from everlearn.transfer.solved_from_examples import SolvedFromExamples
 from everlearn.validation import require_positive, require_whole
 
@@ -133,7 +133,7 @@ class LeastSquaresSVM(BinaryClassifier):
         self,
         *,
         C: float = 1.0,
-        kernel: str | KernelFunction = "linear",
+        kernel: KernelWord | KernelFunction = "linear",
         gamma: float | None = None,
         max_examples: int = 5000,
         positive: Label | None = None,
@@ -221,6 +221,6 @@ class LSSVMSolution:
         return self._system.leave_one_out(self._signs, self.alpha)
 
 
-def exact_unless_precomputed(kernel: str | KernelFunction) -> frozenset[Promise]:
+def exact_unless_precomputed(kernel: KernelWord | KernelFunction) -> frozenset[Promise]:
     """With a precomputed kernel columns are numbered by arrival, so the order matters."""
     return EXACT if kernel != "precomputed" else frozenset({Promise.BATCH_IS_LOOP})

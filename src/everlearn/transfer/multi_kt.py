@@ -29,10 +29,10 @@ from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.statistics.labels import Label
 from everlearn.statistics.validated import validated_array
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kernel import Kernel, KernelFunction
+from everlearn.transfer.kernel import Kernel, KernelFunction, KernelWord
 from everlearn.transfer.least_squares_svm import SaddleSystem, exact_unless_precomputed
 from everlearn.transfer.prior_models import PriorModels, check_prior_models
-from everlearn.transfer.prior_weights import check_penalty, prior_weights
+from everlearn.transfer.prior_weights import Penalty, check_penalty, prior_weights
 from everlearn.transfer.solved_from_examples import SolvedFromExamples
 from everlearn.validation import require_positive, require_whole
 
@@ -48,7 +48,14 @@ class DualCoefficients:
 
 
 def multi_kt(
-    K: Array, signs: Array, weights: Array, H: Array, *, C: float, penalty: str, ridge: float | None
+    K: Array,
+    signs: Array,
+    weights: Array,
+    H: Array,
+    *,
+    C: float,
+    penalty: Penalty,
+    ridge: float | None,
 ) -> DualCoefficients:
     """Solve Eq. 4 for the kernel matrix K and the models' scores H of the same examples."""
     system = SaddleSystem(K, C, weights)
@@ -100,7 +107,7 @@ class MultiKTRules:
 
     models: PriorModels
     C: float
-    penalty: str
+    penalty: Penalty
     ridge: float | None
     n_first: int = 0
 
@@ -125,7 +132,7 @@ class MultiKTRules:
 
 
 def check_warm_up(
-    prior_models: Any, n_first: int, batch_C: float, penalty: str, ridge: float | None
+    prior_models: Any, n_first: int, batch_C: float, penalty: Penalty, ridge: float | None
 ) -> None:
     """Validate the parameters of learners that begin with Multi-KT."""
     check_prior_models(prior_models)
@@ -202,9 +209,9 @@ class MultiKT(BinaryClassifier):
         *,
         prior_models: Any = (),
         C: float = 1.0,
-        kernel: str | KernelFunction = "linear",
+        kernel: KernelWord | KernelFunction = "linear",
         gamma: float | None = None,
-        penalty: str = "ridge",
+        penalty: Penalty = "ridge",
         ridge: float | None = None,
         max_examples: int = 5000,
         positive: Label | None = None,

@@ -13,7 +13,7 @@ own weight (M-OTL), or the Multi-KT hypothesis of the first n examples, which f 
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -23,11 +23,12 @@ from everlearn.statistics.kept_examples import KeptExamples
 from everlearn.statistics.labels import Label
 from everlearn.statistics.validated import validated_array
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kernel import KernelFunction
+from everlearn.transfer.kernel import KernelFunction, KernelWord
 from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
 from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
+from everlearn.transfer.prior_weights import Penalty
 from everlearn.validation import require_one_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 # Number of weights remembered, for a plot.
 HISTORY = 1000
+Sources = Literal["mean", "each", "multi_kt"]
 
 
 class OnlineTransfer(BinaryClassifier):
@@ -111,11 +113,11 @@ class OnlineTransfer(BinaryClassifier):
         self,
         *,
         prior_models: Any = (),
-        sources: str = "mean",
+        sources: Sources = "mean",
         prior_intercepts: bool = True,
         n_first: int = 6,
         batch_C: float = 1.0,
-        penalty: str = "ridge",
+        penalty: Penalty = "ridge",
         ridge: float | None = None,
         online: PassiveAggressive | None = None,
         positive: Label | None = None,
@@ -156,11 +158,11 @@ class OnlineTransfer(BinaryClassifier):
         """``online``, or its default."""
         return PassiveAggressive() if self.online is None else self.online
 
-    def _kernel_name(self) -> str | KernelFunction:
+    def _kernel_name(self) -> KernelWord | KernelFunction:
         return self.online_part().kernel
 
     def _check_parameters(self) -> None:
-        require_one_of("sources", self.sources, ("mean", "each", "multi_kt"))
+        require_one_of("sources", self.sources, get_args(Sources))
         check_warm_up(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
         check_online(self.online_part())
 

@@ -12,20 +12,20 @@ examples, so two learners cannot be merged and nothing can be forgotten exactly.
 ``steps``.
 """
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 from everlearn.arrays import Array
 from everlearn.base import BOUNDED, Promise
 from everlearn.errors import InvalidParameter
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kernel import Kernel, KernelFunction
+from everlearn.transfer.kernel import Kernel, KernelFunction, KernelWord
 from everlearn.transfer.online import LearnedOnline, StepRules, WarmStarted
 from everlearn.transfer.prior_models import PriorModels, check_prior_models
 from everlearn.validation import require_one_of, require_positive, require_whole
 
-VARIANTS = ("pa1", "pa", "pa2")
-DROPS = ("oldest", "smallest")
+Variant = Literal["pa1", "pa", "pa2"]
+Drop = Literal["oldest", "smallest"]
 
 
 class PassiveAggressive(BinaryClassifier):
@@ -101,13 +101,13 @@ class PassiveAggressive(BinaryClassifier):
         self,
         *,
         C: float = 1.0,
-        variant: str = "pa1",
-        kernel: str | KernelFunction = "linear",
+        variant: Variant = "pa1",
+        kernel: KernelWord | KernelFunction = "linear",
         gamma: float | None = None,
         start: Any = None,
         fit_intercept: bool | None = None,
         budget: int | None = None,
-        drop: str = "oldest",
+        drop: Drop = "oldest",
         positive: Label | None = None,
     ) -> None:
         self.C = C
@@ -151,9 +151,9 @@ class PassiveAggressive(BinaryClassifier):
 
     def _check_parameters(self) -> None:
         require_positive("C", self.C)
-        require_one_of("variant", self.variant, VARIANTS)
+        require_one_of("variant", self.variant, get_args(Variant))
         Kernel.checked(self.kernel, self.gamma)
-        require_one_of("drop", self.drop, DROPS)
+        require_one_of("drop", self.drop, get_args(Drop))
         require_whole("budget", self.budget, or_none=True)
         check_prior_models([] if self.start is None else [self.start])
 

@@ -13,6 +13,8 @@ primal-dual interior-point method, and β = Dᵀλ / ρ. The first is the second
 lower bound of the minimum.
 """
 
+from typing import Literal, get_args
+
 import numpy as np
 from scipy.linalg import cho_solve
 from scipy.optimize import brentq
@@ -21,7 +23,7 @@ from everlearn.arrays import Array
 from everlearn.statistics.definite import definite_factor
 from everlearn.validation import require_one_of, require_positive
 
-PENALTIES = ("ridge", "ball")
+Penalty = Literal["ridge", "ball"]
 # Below this share of the largest useful ρ the ball constraint is not active.
 SMALLEST_RIDGE = 1e-7
 MOST_STEPS = 100
@@ -31,12 +33,12 @@ ROUNDING = 1e-13
 OPPOSITE = np.array([[1.0], [-1.0]])
 
 
-def check_penalty(penalty: str, ridge: float | None) -> None:
-    require_one_of("penalty", penalty, PENALTIES)
+def check_penalty(penalty: Penalty, ridge: float | None) -> None:
+    require_one_of("penalty", penalty, get_args(Penalty))
     require_positive("ridge", ridge, or_none=True)
 
 
-def prior_weights(c: Array, D: Array, s: Array, penalty: str, ridge: float | None) -> Array:
+def prior_weights(c: Array, D: Array, s: Array, penalty: Penalty, ridge: float | None) -> Array:
     """β under either penalty; a ridge of None means 3 √k."""
     if penalty == "ball":
         return ball_weights(c, D, s)

@@ -22,11 +22,12 @@ from everlearn.arrays import Array
 from everlearn.base import Promise
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kernel import KernelFunction
+from everlearn.transfer.kernel import KernelFunction, KernelWord
 from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
 from everlearn.transfer.online import LearnedOnline, WarmStarted
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
+from everlearn.transfer.prior_weights import Penalty
 
 
 class TROL(BinaryClassifier):
@@ -100,7 +101,7 @@ class TROL(BinaryClassifier):
         prior_models: Any = (),
         n_first: int = 6,
         batch_C: float = 1.0,
-        penalty: str = "ridge",
+        penalty: Penalty = "ridge",
         ridge: float | None = None,
         online: PassiveAggressive | None = None,
         positive: Label | None = None,
@@ -127,7 +128,7 @@ class TROL(BinaryClassifier):
         """``online``, or its default."""
         return PassiveAggressive() if self.online is None else self.online
 
-    def _kernel_name(self) -> str | KernelFunction:
+    def _kernel_name(self) -> KernelWord | KernelFunction:
         return self.online_part().kernel
 
     def _check_parameters(self) -> None:

@@ -15,7 +15,7 @@ feature is divided by √k, so that together they weigh no more than one, and ha
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -23,15 +23,18 @@ from everlearn.arrays import Array
 from everlearn.base import Promise
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
-from everlearn.transfer.kernel import KernelFunction
+from everlearn.transfer.kernel import KernelFunction, KernelWord
 from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
 from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
+from everlearn.transfer.prior_weights import Penalty
 from everlearn.validation import require_one_of
 
 if TYPE_CHECKING:
     from everlearn.transfer.steps import Steps
+
+Sources = Literal["multi_kt", "each"]
 
 
 class TROLPlus(BinaryClassifier):
@@ -108,12 +111,12 @@ class TROLPlus(BinaryClassifier):
         self,
         *,
         prior_models: Any = (),
-        sources: str = "multi_kt",
+        sources: Sources = "multi_kt",
         scale_sources: bool = True,
         prior_intercepts: bool = True,
         n_first: int = 6,
         batch_C: float = 1.0,
-        penalty: str = "ridge",
+        penalty: Penalty = "ridge",
         ridge: float | None = None,
         online: PassiveAggressive | None = None,
         positive: Label | None = None,
@@ -151,11 +154,11 @@ class TROLPlus(BinaryClassifier):
         """``online``, or its default."""
         return PassiveAggressive() if self.online is None else self.online
 
-    def _kernel_name(self) -> str | KernelFunction:
+    def _kernel_name(self) -> KernelWord | KernelFunction:
         return self.online_part().kernel
 
     def _check_parameters(self) -> None:
-        require_one_of("sources", self.sources, ("multi_kt", "each"))
+        require_one_of("sources", self.sources, get_args(Sources))
         check_warm_up(self.prior_models, self.n_first, self.batch_C, self.penalty, self.ridge)
         check_online(self.online_part())
 

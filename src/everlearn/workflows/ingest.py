@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from everlearn.cluster.fitting import Progress, embed
 from everlearn.cluster.listing import listed
@@ -51,7 +51,7 @@ def ingest(
     checkpoint: str,
     engine: Any = "local",
     workers: int | None = None,
-    on_bad: str = "raise",
+    on_bad: Literal["raise", "skip"] = "raise",
     progress: Callable[[Progress], None] | None = None,
 ) -> Ingested:
     """Teach a Memory from tar files or folders of images.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,9 @@ def adapt(scale: Scale, folder: Path) -> dict[str, Any]:
     session = train.of(later[: scale.step])
     recipe = replace(GENTLE, seed=scale.seed, epochs=scale.task_epochs)
     found: dict[str, Any] = {}
-    for how in ("as it is", "last block", "low rank"):
+    hows: tuple[Literal["as it is", "last block", "low rank"], ...]
+    hows = ("as it is", "last block", "low rank")
+    for how in hows:
         begin = perf_counter()
         now = embedder
         if how != "as it is":

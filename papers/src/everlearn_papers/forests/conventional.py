@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from everlearn.errors import InvalidParameter
 from everlearn.forest.classifier import ForestClassifier
-from everlearn.forest.settings import Update
+from everlearn.forest.settings import NodeSamplingWord, Update, UpdateWord
 
 KINDS = ("axis", "linear")
 
@@ -36,9 +36,9 @@ class ConventionalForest(ForestClassifier):
         *,
         splits: str = "axis",
         n_estimators: int = 50,
-        update: str = "rtst",
+        update: UpdateWord = "rtst",
         update_fraction: float = 0.05,
-        node_sampling: str = "quality",
+        node_sampling: NodeSamplingWord = "quality",
         n_candidates: int = 100,
         min_samples: float = 10,
         n_exemplars: int | None = None,

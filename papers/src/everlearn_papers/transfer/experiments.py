@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
 from everlearn.arrays import Array
+from everlearn.transfer.prior_weights import Penalty
 from everlearn_papers.data import embedded, packs
 from everlearn_papers.repeat import Result
 from everlearn_papers.transfer.tasks import (
@@ -66,7 +67,7 @@ def one_prior(
     features: str,
     pair: list[str],
     orderings: int,
-    penalty: str = "ball",
+    penalty: Penalty = "ball",
     balanced: bool = False,
 ) -> Result:
     """Learn each of two classes with a detector of the other as prior.
@@ -90,7 +91,7 @@ def from_the_others(
     names: list[str] | None = None,
     limit: int | None = None,
     orderings: int = 1,
-    penalty: str = "ball",
+    penalty: Penalty = "ball",
     balanced: bool = False,
 ) -> Result:
     """Learn each of several classes with detectors of all the others as priors.
@@ -117,7 +118,7 @@ def from_the_others(
 
 
 def from_another_domain(
-    seed: int, *, same_class: bool, orderings: int, penalty: str = "ball"
+    seed: int, *, same_class: bool, orderings: int, penalty: Penalty = "ball"
 ) -> Result:
     """SURF histograms of Office-Caltech10: classes of "amazon" with detectors of "caltech10"."""
     rng = np.random.default_rng(seed)
@@ -139,7 +140,7 @@ def from_another_domain(
     return _means(tasks, penalty)
 
 
-def without_background(seed: int, *, features: str, penalty: str = "ball") -> Result:
+def without_background(seed: int, *, features: str, penalty: Penalty = "ball") -> Result:
     """Draw the negatives of sources and targets from all other classes.
 
     A negative of one task may be a positive of another.
@@ -156,7 +157,7 @@ def without_background(seed: int, *, features: str, penalty: str = "ball") -> Re
     return _means(tasks, penalty)
 
 
-def weights_over_time(task: Task, penalty: str) -> dict[str, Any]:
+def weights_over_time(task: Task, penalty: Penalty) -> dict[str, Any]:
     """Weights of the sources in the OTL-related methods after each sample, and β of Multi-KT."""
     found: dict[str, Any] = {}
     for name in WEIGHED:
@@ -182,7 +183,7 @@ def classes(features: str) -> Classes:
     return dict(zip(images, np.split(X, ends[:-1]), strict=True))
 
 
-def _means(tasks: list[Task], penalty: str) -> Result:
+def _means(tasks: list[Task], penalty: Penalty) -> Result:
     results = compare(tasks, penalty)
     return {
         "mistakes": {

@@ -13,7 +13,7 @@ into their own intercept.
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from everlearn.transfer.least_squares_svm import LeastSquaresSVM
 from everlearn.transfer.multi_kt import MultiKT
 from everlearn.transfer.online_transfer import OnlineTransfer
 from everlearn.transfer.passive_aggressive import PassiveAggressive
+from everlearn.transfer.prior_weights import Penalty
 from everlearn.transfer.trol import TROL
 from everlearn.transfer.trol_plus import TROLPlus
 from everlearn_papers.grid import search
@@ -134,7 +135,7 @@ def make_task(
     )
 
 
-def contenders(task: Task, penalty: str) -> dict[str, Callable[[], Any]]:
+def contenders(task: Task, penalty: Penalty) -> dict[str, Callable[[], Any]]:
     """Factories of every method of the paper, with the same priors, and of its variants."""
     steps: dict[str, Any] = {"C": 1.0, "kernel": "precomputed", "fit_intercept": False}
     online: dict[str, Any] = {"online": PassiveAggressive(**steps), "positive": True}
@@ -143,7 +144,7 @@ def contenders(task: Task, penalty: str) -> dict[str, Callable[[], Any]]:
     known: dict[str, Any] = {"prior_models": task.prior_models}
     without, with_intercepts = ({**known, "prior_intercepts": given} for given in (False, True))
 
-    def otl(priors: dict[str, Any], sources: str = "mean") -> Any:
+    def otl(priors: dict[str, Any], sources: Literal["mean", "each", "multi_kt"] = "mean") -> Any:
         return OnlineTransfer(sources=sources, **priors, **online)
 
     def trol_plus_priors(priors: dict[str, Any], *, scaled: bool = True) -> Any:
@@ -192,7 +193,7 @@ def run(learner: Any, task: Task, *, batch: bool) -> Outcome:
     return Outcome([0.0, *(float(wrong[t - N_FIRST - 1]) for t in CHECKPOINTS[1:])], recognition)
 
 
-def bound_of_trol_plus(task: Task, penalty: str) -> float:
+def bound_of_trol_plus(task: Task, penalty: Penalty) -> float:
     """Upper bound on the mistakes of TROL+ on samples 7 to 60 (Theorem 1).
 
     It holds for every u; returned is the lowest among multiples of w'_1, the solution of Multi-KT.
@@ -222,7 +223,7 @@ class Comparison:
 
 
 def compare(
-    tasks: Iterable[Task], penalty: str, names: Sequence[str] | None = None
+    tasks: Iterable[Task], penalty: Penalty, names: Sequence[str] | None = None
 ) -> dict[str, Comparison]:
     """Run every method, or those in ``names``, on every task."""
     outcomes: dict[str, list[Outcome]] = {}

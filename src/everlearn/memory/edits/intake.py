@@ -10,12 +10,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.errors import InvalidBox, InvalidParameter, NotFinite, WrongKind, WrongShape
+from everlearn.errors import InvalidBox, NotFinite, WrongKind, WrongShape
 from everlearn.images.batches import (
     Embedded,
     Unreadable,
@@ -31,11 +31,12 @@ from everlearn.images.shipped import default_embedder
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
 from everlearn.regions.boxes import Box
 from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder, cut_out
+from everlearn.validation import require_one_of
 
 if TYPE_CHECKING:
     from PIL import Image
 
-KEEP = ("thumbnail", "image", "none")
+KeepImages = Literal["thumbnail", "image", "none"]
 
 Taken = tuple[str, Example | Unreadable]
 
@@ -60,14 +61,11 @@ class Intake:
         self,
         embedder: Embedder | Given | None,
         limits: Limits,
-        keep_images: str = "thumbnail",
+        keep_images: KeepImages = "thumbnail",
         known: Callable[[], str | None] = lambda: None,
         mode: Callable[[], str] = lambda: "whole",
     ) -> None:
-        if keep_images not in KEEP:
-            raise InvalidParameter(
-                f"keep_images is one of {', '.join(map(repr, KEEP))}, not {keep_images!r}"
-            )
+        require_one_of("keep_images", keep_images, get_args(KeepImages))
         self._embedder: Embedder | None = None
         self._meant: Given | None = None
         if isinstance(embedder, (str, os.PathLike)):

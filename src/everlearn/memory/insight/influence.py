@@ -159,7 +159,8 @@ def require_ridge(classifier: Any) -> None:
             "switch to ridge regression, which has: everlearn use ridge, or use(classifier='ridge')"
         )
     chosen = isinstance(classifier.regularization, str) or isinstance(classifier.recoding, str)
-    weighted = classifier.weighting != "recode" or classifier.half_life is not None
+    weighted = classifier.weighting != "recode" or classifier.class_weight is not None
+    weighted = weighted or classifier.half_life is not None
     if chosen or weighted or classifier.fit_intercept:
         raise NotExplainable(
             f"{classifier!r} chooses parameters from the data, weights examples or has an "

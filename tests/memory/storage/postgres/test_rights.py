@@ -12,7 +12,6 @@ from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.errors import NotAllowed, NotOrderedYet
 from everlearn.memory.storage.postgres import inbox as inbox_module
-from everlearn.memory.storage.postgres import traces as server_traces
 from everlearn.memory.storage.postgres.address import parse_address
 from everlearn.memory.storage.postgres.connecting import connected
 from everlearn.memory.storage.postgres.rights import grant
