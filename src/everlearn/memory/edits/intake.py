@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.errors import InvalidBox, NotFinite, WrongKind, WrongShape
+from everlearn.errors import InvalidBox, InvalidParameter, NotFinite, WrongKind, WrongShape
 from everlearn.images.batches import (
     Embedded,
     Unreadable,
@@ -31,7 +31,6 @@ from everlearn.images.shipped import default_embedder
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
 from everlearn.regions.boxes import Box
 from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder, cut_out
-from everlearn.validation import require_one_of
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -65,7 +64,11 @@ class Intake:
         known: Callable[[], str | None] = lambda: None,
         mode: Callable[[], str] = lambda: "whole",
     ) -> None:
-        require_one_of("keep_images", keep_images, get_args(KeepImages))
+        allowed = get_args(KeepImages)
+        if keep_images not in allowed:
+            raise InvalidParameter(
+                f"keep_images is one of {', '.join(map(repr, allowed))}, not {keep_images!r}"
+            )
         self._embedder: Embedder | None = None
         self._meant: Given | None = None
         if isinstance(embedder, (str, os.PathLike)):
