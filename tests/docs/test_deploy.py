@@ -1,5 +1,6 @@
 """Deployment files: minimal rights, and metrics that exist."""
 
+import configparser
 import json
 import re
 import runpy
@@ -44,6 +45,16 @@ def test_the_service_has_no_unnecessary_rights():
     assert len(stages) == 2
     assert "USER 10001" in stages[-1]
     assert "HEALTHCHECK" in stages[-1]
+
+
+def test_the_unit_waits_before_it_starts_again_and_limits_memory():
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(DEPLOY / "everlearn.service")
+    service = unit["Service"]
+    assert service["Restart"] == "on-failure"
+    assert int(service["RestartSec"]) >= 1
+    assert service["MemoryHigh"] < service["MemoryMax"]
 
 
 IMAGES = [DEPLOY / "Dockerfile", DEPLOY / "home-assistant" / "Dockerfile"]

@@ -120,6 +120,32 @@ def test_linked_truncated_and_missing_weights_raise_a_named_error(tmp_path):
         embedder(path)
 
 
+def test_weights_are_limited(tmp_path, monkeypatch):
+    from everlearn.images import onnx_weights
+
+    path = written(tmp_path / "networks")
+    model, size = path.read_bytes(), path.with_name("model.onnx.data").stat().st_size
+    monkeypatch.setattr(onnx_weights, "MOST_BYTES", size)
+    assert len(with_weights(model, path)) > size
+    monkeypatch.setattr(onnx_weights, "MOST_BYTES", size - 1)
+    with pytest.raises(NotAModel, match=f"onnx.data has more than {size - 1:,} bytes"):
+        with_weights(model, path)
+
+
+def test_weights_that_are_referred_to_again_and_again_are_limited_together(tmp_path, monkeypatch):
+    from everlearn.images import onnx_weights
+
+    path = written(tmp_path / "networks")
+    model = onnx.load_model(str(path), load_external_data=False)
+    size = path.with_name("model.onnx.data").stat().st_size
+    for number in range(3):
+        model.graph.initializer.add().CopyFrom(model.graph.initializer[0])
+        model.graph.initializer[-1].name = f"again {number}"
+    monkeypatch.setattr(onnx_weights, "MOST_BYTES", size)
+    with pytest.raises(NotAModel, match=r"model\.onnx has more than"):
+        with_weights(model.SerializeToString(), path)
+
+
 def test_export_includes_external_weights(tmp_path, pictures):
     import onnxruntime
 

@@ -1,6 +1,7 @@
 """MQTT at a real broker."""
 
 import contextlib
+import hashlib
 import json
 import queue
 import shutil
@@ -158,6 +159,27 @@ def test_two_services_at_one_broker_do_not_collide(broker, memories):
     two.close()
 
 
+def test_two_cameras_of_one_memory_do_not_take_turns(memories):
+    told = []
+    service = Service(memories, Settings())
+    service.follow(lambda memory, kind, facts: told.append((kind, facts)))
+    home = service.find("home")
+    home.memory.teach(picture(200, 0, 0), "red")
+    home.memory.teach(picture(0, 0, 200), "blue")
+    for _ in range(20):
+        for session, image in (("left", picture(201, 0, 0)), ("right", picture(0, 0, 201))):
+            answers = home.memory.ask(image)
+            home.steadied(session, answers)
+            home.note_answer(answers, session=session, example=image)
+    answers = [facts for kind, facts in told if kind == "answered"]
+    assert len(answers) == 2
+    assert [facts["session"] for facts in answers] == ["left", "right"]
+    for facts, image in zip(answers, (picture(201, 0, 0), picture(0, 0, 201)), strict=True):
+        assert facts["unknown"] is (facts["name"] is None)
+        assert facts["frame"] == hashlib.sha256(image).hexdigest()[:16]
+    service.close()
+
+
 @broker_only
 def test_mqtt_pictures_share_the_queue_of_other_questions(broker, memories):
     memories["home"].teach(picture(200, 0, 0), "red")
@@ -198,6 +220,7 @@ def test_a_broker_started_later_is_used(memories, tmp_path, caplog):
     service = Service(memories, Settings())
     mqtt = Mqtt(service, "127.0.0.1", port, device="robot")
     mqtt("home", "answered", {"name": "red"})
+    mqtt._answer(service.find("home"), "left", picture(201, 0, 0))
     config = tmp_path / "mosquitto.conf"
     config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n")
     process = subprocess.Popen(
@@ -209,7 +232,10 @@ def test_a_broker_started_later_is_used(memories, tmp_path, caplog):
                 break
             threading.Event().wait(0.1)
         with listening(port, "everlearn/#") as (_, heard):
-            assert b"red" in wait_for(heard, "everlearn/robot/home/answer")
+            topics = [f"everlearn/robot/home/answer{end}" for end in ("", "/left")]
+            answers = wait_for_all(heard, topics)
+            assert b"red" in answers[topics[0]]
+            assert json.loads(answers[topics[1]])["unknown"] is True
     finally:
         mqtt.close()
         process.terminate()

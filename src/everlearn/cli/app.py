@@ -12,6 +12,7 @@ import click
 from everlearn import __version__
 from everlearn.cli.context import Place
 from everlearn.cli.output import ends_well, notify, print_json
+from everlearn.cli.output import ends_well, little_memory, notify, print_json
 from everlearn.errors import EverlearnError, MissingPackage
 from everlearn.memory.storage.postgres.address import PostgresAddress
 
@@ -90,6 +91,12 @@ class App(click.Group):
                 if as_json:
                     print_json({"error": error.format_message(), "kind": "WrongUsage"})
                 raise
+            except (MemoryError, ImportError, OSError) as error:
+                advice = little_memory(error)
+                if advice is None:
+                    raise
+                notify(f"everlearn: {advice}")
+                sys.exit(1)
             except KeyboardInterrupt as stopped:
                 notify(str(stopped) or "Stopped. Everything that was taught is saved.")
                 sys.exit(130)

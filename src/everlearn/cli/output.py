@@ -24,6 +24,9 @@ import click
 PLAIN_SECONDS = 5.0
 CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 
+# Addresses that teaching with the default network needs, measured.
+NEEDED_KB = 1_200_000
+
 # Columns whose cells are shortened in the middle if they are too long for the terminal.
 PATH_COLUMNS = ("file", "source")
 
@@ -138,6 +141,29 @@ def ends_well() -> Iterator[None]:
             with suppress(OSError):
                 notify(f"everlearn: the output cannot be written: {error.strerror}")
         sys.exit(1)
+
+
+def little_memory(error: Exception) -> str | None:
+    """What to say if the process was not given the memory it needs; None for another error.
+
+    Libraries that cannot be mapped into memory raise errors of their own, without a number.
+    """
+    words = str(error)
+    unmapped = "failed to map" in words or "Could not find/load shared object" in words
+    if not (isinstance(error, MemoryError) or unmapped):
+        return None
+    try:
+        import resource
+    except ModuleNotFoundError:  # not available on Windows
+        return "there is not enough memory"
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY:
+        return "there is not enough memory" if isinstance(error, MemoryError) else None
+    return (
+        f"there is not enough memory: this process may use {most // 1024:,} KB of addresses "
+        f"(ulimit -v), and needs about {NEEDED_KB:,}; raise the limit, or limit resident memory "
+        "instead, such as with MemoryMax of systemd"
+    )
 
 
 @contextmanager

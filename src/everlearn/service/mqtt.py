@@ -2,7 +2,7 @@
 
     everlearn/DEVICE/status                online | offline            retained, a last will
     everlearn/DEVICE/MEMORY/answer         {"name", "unknown", "probability", "frame", "time"}
-                                                                       retained, when it changes
+                                           and "session" if there is one; retained, when it changes
     everlearn/DEVICE/MEMORY/answer/CAMERA  the same, of one camera
     everlearn/DEVICE/MEMORY/names          {"count", "teachings", "names"}           retained
     everlearn/DEVICE/MEMORY/event          {"event", …}                              what happened
@@ -22,7 +22,6 @@ A lost broker is reconnected automatically; then the current state is sent. Noth
 over MQTT, because a broker does not check our token.
 """
 
-import hashlib
 import json
 import logging
 import queue
@@ -39,7 +38,7 @@ from everlearn import __version__
 from everlearn.errors import EverlearnError, InvalidParameter, MissingPackage, TooBusy
 from everlearn.memory.memory import Memory
 from everlearn.memory.storage.interface import StoredEvent
-from everlearn.service.served import Served, Service
+from everlearn.service.served import Served, Service, answer_facts
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
@@ -98,11 +97,12 @@ class Mqtt:
         self.device = _plain(device) if device else _default_device(service)
         self._root = f"everlearn/{self.device}"
         self._status = f"{self._root}/status"
-        self._seen: dict[str, str | None] = {}
         self._pictures: queue.Queue[tuple[Served, str, bytes] | None] = queue.Queue(WAITING)
         self.key = f"mqtt {host}:{port} {self.device}"
         self._fleet = {name for name, one in service.served.items() if one.fleet is not None}
         self.consumers = [self]
+        # The latest answers by topic.
+        self._answers: dict[str, dict[str, Any]] = {}
         self._stale: set[str] = set()
         self._wake = threading.Event()
         self._stopping = False
@@ -127,7 +127,6 @@ class Mqtt:
         for thread in self._threads:
             thread.start()
         self._broker = f"{host}:{port}"
-        self._answers: dict[str, dict[str, Any]] = {}
         self._client.on_connect_fail = lambda *_: LOG.warning(
             "no MQTT broker answers at %s; retrying", self._broker
         )
@@ -138,14 +137,17 @@ class Mqtt:
 
     def __call__(self, memory: str, kind: str, facts: dict[str, Any]) -> None:
         if kind == "answered":
-            self._answers[memory] = facts | {"time": time.time()}
-            self._publish(f"{self._root}/{memory}/answer", self._answers[memory], retain=True)
+            self._tell_answer(f"{self._root}/{memory}/answer", facts)
             return
         if kind != "progress":
             self._publish(f"{self._root}/{memory}/event", {"event": kind} | facts)
         if kind in COUNTED:
             self._stale.add(memory)
             self._wake.set()
+
+    def _tell_answer(self, topic: str, facts: dict[str, Any]) -> None:
+        self._answers[topic] = facts | {"time": time.time()}
+        self._publish(topic, self._answers[topic], retain=True)
 
     def gauges(self) -> list[tuple[str, str, float]]:
         """Gauges for the metrics."""
@@ -197,9 +199,9 @@ class Mqtt:
             for topic, config in discovery(self.device, name):
                 self._publish(topic, config, retain=True)
             self._stale.add(name)
-            if name in self._answers:
-                # A restarted broker has lost its retained messages.
-                self._publish(f"{self._root}/{name}/answer", self._answers[name], retain=True)
+        for topic, answer in list(self._answers.items()):
+            # A restarted broker has lost its retained messages.
+            self._publish(topic, answer, retain=True)
         self._wake.set()
         self._client.publish(self._status, "online", qos=1, retain=True)
 
@@ -245,20 +247,14 @@ class Mqtt:
             # Frames of a camera are answered together, so that the answer does not flicker.
             steady = served.steadied(f"mqtt/{camera}", answers)
             name, probability = steady.name, steady.probability
-        facts = {
-            "name": name,
-            "unknown": name is None,
-            "probability": probability,
-            "frame": hashlib.sha256(image).hexdigest()[:16],
-        }
+        facts = answer_facts(name, probability, image)
         if not camera:
             self(served.name, "answered", facts)
             return
         # Each camera has its own answer: two would alternate in one topic.
         topic = f"{self._root}/{served.name}/answer/{camera}"
-        if self._seen.get(topic, "") != name:
-            self._seen[topic] = name
-            self._publish(topic, facts | {"time": time.time()}, retain=True)
+        if topic not in self._answers or self._answers[topic]["name"] != name:
+            self._tell_answer(topic, facts)
 
     def _tell_names(self) -> None:
         """Publish the current names, once for any number of changes."""

@@ -5,6 +5,7 @@ questions do not wait in the writer's queue.
 """
 
 import asyncio
+import hashlib
 import os
 import re
 import threading
@@ -62,7 +63,8 @@ class Served:
         self._asking = 0
         self._count = threading.Lock()
         self._one_at_a_time = asyncio.Lock()
-        self._answered: tuple[str | None, ...] = ()
+        # The answer told last, by session; None is the questions outside of sessions.
+        self._answered: OrderedDict[str | None, str | None] = OrderedDict()
         self._sessions: OrderedDict[str, tuple[Session, float]] = OrderedDict()
         self._sessions_lock = threading.Lock()
         self.writer = WriteQueue(
@@ -156,10 +158,13 @@ class Served:
             answers.steady = kept.add(answers)
         return answers.steady
 
-    def note_answer(self, answers: Answers) -> None:
+    def note_answer(
+        self, answers: Answers, *, session: str | None = None, example: Any = None
+    ) -> None:
         """Record an answer for followers; publishes an event when the name changes.
 
         In a session, that is the combined answer: *unknown* is then published once, not per frame.
+        Sessions are compared with themselves: two still cameras do not take turns.
         """
         best, steady = answers[0] if answers else None, answers.steady
         name = best.name if best and not answers.unknown else None
@@ -169,9 +174,16 @@ class Served:
         new = steady is None or (steady.changed and name is None)
         if answers.unknown and not answers.ignored and new:
             self.tell("unknown", nearest=best.name if best else None)
-        if (name,) != self._answered:
-            self._answered = (name,)
-            self._events.tell_quietly(self.name, "answered", name=name, probability=probability)
+        if session in self._answered and self._answered[session] == name:
+            self._answered.move_to_end(session)
+            return
+        self._answered[session] = name
+        self._answered.move_to_end(session)
+        while len(self._answered) > SESSIONS:
+            self._answered.popitem(last=False)
+        facts = answer_facts(name, probability, example)
+        whose = {} if session is None else {"session": session}
+        self._events.tell_quietly(self.name, "answered", **facts, **whose)
 
     def tell(self, kind: str, /, **facts: object) -> None:
         """Notify listeners; thread-safe.
@@ -187,6 +199,17 @@ class Served:
         if self.fleet is not None:
             self.fleet.close()
         self._askers.shutdown(wait=True)
+
+
+def answer_facts(name: str | None, probability: float | None, example: Any) -> dict[str, Any]:
+    """What followers are told of an answer; ``frame`` is a digest of the picture asked about."""
+    picture = isinstance(example, bytes)
+    return {
+        "name": name,
+        "unknown": name is None,
+        "probability": probability,
+        "frame": hashlib.sha256(example).hexdigest()[:16] if picture else None,
+    }
 
 
 class Service:

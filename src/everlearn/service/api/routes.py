@@ -104,7 +104,7 @@ async def answered(served: Served, sent: AskRequest) -> Answered:
     answers = await (served.change(ask) if sent.remember else served.question(ask))
     if sent.session is not None:
         served.steadied(sent.session, answers)
-    served.note_answer(answers)
+    served.note_answer(answers, session=sent.session, example=sent.example)
     return Answered.of(answers)
 
 
