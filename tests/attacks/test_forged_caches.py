@@ -80,6 +80,9 @@ def test_an_unaltered_calibration_passes_verify(closed):
         lambda c: c.update(temperature=c["temperature"] * 50),
         lambda c: c.update(nearest=[c["nearest"][0]] * len(c["nearest"])),
         lambda c: c.update(position=1),
+        lambda c: c.update(blend=[-x for x in c["blend"]]),
+        lambda c: c.update(strangers=[-1.0] * len(c["strangers"])),
+        lambda c: c.update(strangers_nearest=[c["nearest"][0]] * len(c["strangers_nearest"])),
     ],
 )
 def test_a_forged_calibration_fails_verify(closed, forge):

@@ -207,8 +207,7 @@ def _require_calibration(history: ModelFollower, model: Model) -> None:
     if not kept or not model.taught or not still_calibrated(model, history.journal):
         return
     fresh = _calibrated_at(history, int(kept["position"]))
-    arrays = ("temperature", "scores", "nearest", "total")
-    if not fresh or not all(_alike(_array(kept[key]), _array(fresh[key])) for key in arrays):
+    if not fresh or not all(_alike(_array(kept[key]), _array(fresh[key])) for key in fresh):
         raise DamagedJournal(
             f"the calibration of a snapshot in {history.storage.path} differs from that of a "
             "replay of the journal; remove the files named snapshot-*, they will be rebuilt"
