@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -197,6 +198,18 @@ def test_mqtt_pictures_share_the_queue_of_other_questions(broker, memories):
         names = json.loads(wait_for(heard, "everlearn/robot/home/names"))
         assert names["count"] == 1
         mqtt.close()
+    service.close()
+
+
+@pytest.mark.parametrize("topic", ["", "ask", "everlearn/robot", "everlearn/robot/nobody/ask"])
+def test_a_topic_that_means_nothing_is_passed_over(memories, topic):
+    pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
+    service = Service(memories, Settings())
+    mqtt = Mqtt(service, "127.0.0.1", 9, device="robot")
+    mqtt._heard(mqtt._client, None, SimpleNamespace(topic=topic, payload=b"picture"))
+    assert mqtt._pictures.empty()
+    assert mqtt.failed == 0
+    mqtt.close()
     service.close()
 
 

@@ -1,6 +1,8 @@
 """Two Memories exchange: forgotten or erased teachings stay away, and the later change wins."""
 
+import hashlib
 import json
+import sqlite3
 
 import numpy as np
 import pytest
@@ -97,6 +99,22 @@ def test_a_tombstone_is_passed_on_to_a_third_memory(two, tmp_path):
         b.merge(a)
         assert c.merge(b).forgotten == 3
         assert counts(c) == {"pen": 2}
+
+
+def test_a_tombstone_says_nothing_to_who_does_not_know_its_salt(two):
+    """Neither a digest of picture and name, which can be guessed, nor the same in two Memories."""
+    left = []
+    for memory in two:
+        teach(memory, range(3), "cup")
+        db = sqlite3.connect(memory.path / "journal.sqlite")
+        pairs = [bytes(row[0]) + b"cup" for row in db.execute("SELECT digest FROM teachings")]
+        memory.forget(name="cup", erase=True)
+        facts = [row[0] for row in db.execute("SELECT key FROM facts WHERE key LIKE 'tombstone %'")]
+        left.append({fact.split()[-1] for fact in facts})
+        assert len(left[-1]) == 3
+        assert not left[-1] & {hashlib.sha256(pair).hexdigest() for pair in pairs}
+        db.close()
+    assert not left[0] & left[1]
 
 
 def test_teaching_again_after_forgetting_counts(two):
