@@ -51,6 +51,7 @@ __all__ = [
     "State",
     "StreamingClassifier",
     "StreamingEstimator",
+    "parameters_by_label",
 ]
 
 ClassWeight = Literal["balanced"] | Mapping[Label, float] | None
@@ -538,6 +539,15 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
             self.registry_ = Labels.restored(notes.get("labels"))
         super()._restore(arrays, notes)
         self._learned_class_weight = self._class_weight_mapping()
+
+
+def parameters_by_label(learner: Any) -> list[str]:
+    """Names of parameters, also of parts of a learner, that map labels to values."""
+    return [
+        name
+        for name, value in learner.get_params(deep=True).items()
+        if name.rpartition("__")[2] in ("class_weight", "priors") and isinstance(value, Mapping)
+    ]
 
 
 def _are_batches(X: Any) -> bool:

@@ -376,7 +376,9 @@ def _class_named(name: str) -> type[Any]:
     module = _own_learners().get(name)
     cls = _REGISTERED.get(name) if module is None else getattr(import_module(module), name)
     if not isinstance(cls, type) or not hasattr(cls, "_state"):
-        raise ValueError(f"{name} is not a learner")
+        raise ValueError(
+            f"{name} is no learner of everlearn; call everlearn.register on your own class first"
+        )
     return cls
 
 

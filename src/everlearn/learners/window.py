@@ -8,7 +8,6 @@ Cost: one example learned and one forgotten, beside ``size`` × d numbers of mem
 """
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from everlearn.arrays import AnyArray, Array, Slots, State
-from everlearn.base import BOUNDED, Promise, StreamingClassifier
+from everlearn.base import BOUNDED, Promise, StreamingClassifier, parameters_by_label
 from everlearn.errors import DamagedModel, InvalidParameter
 from everlearn.learners.lda import StreamingLDA
 from everlearn.statistics.kept_examples import KeptExamples
@@ -83,14 +82,9 @@ class SlidingWindow(StreamingClassifier):
                 f"learner must forget exactly, which {learner!r} does not guarantee; use "
                 "NearestClassMean, StreamingLDA, RecursiveRLSC or AutoClassifier"
             )
-        by_label = [
-            name
-            for name, value in learner.get_params(deep=False).items()
-            if name in ("class_weight", "priors") and isinstance(value, Mapping)
-        ]
-        if by_label:
+        for name in parameters_by_label(learner):
             raise InvalidParameter(
-                f"{by_label[0]} of learner maps labels, but inside a window it is taught class "
+                f"{name} of learner maps labels, but inside a window it is taught class "
                 "numbers; give sample_weight to the window instead"
             )
         learner._check_parameters()

@@ -10,10 +10,18 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
-from everlearn import Memory, NearestClassMean, StreamingPCA
+from everlearn import (
+    Memory,
+    NearestClassMean,
+    RecursiveRLSC,
+    StreamingLDA,
+    StreamingPCA,
+    StreamPipeline,
+)
 from everlearn.errors import DamagedJournal, InvalidParameter, NeverLearned
 from everlearn.evaluation.metrics import better_than_chance
 from everlearn.memory.model.classifiers import DEFAULTS, FOLDS, WORDS, classifier_for
+from everlearn.memory.model.head import unit
 from everlearn.persistence import digest_of
 from tests.memory.conftest import seen
 
@@ -181,3 +189,31 @@ def test_a_default_of_a_newer_version_asks_for_an_upgrade(tmp_path):
             memory.ask([1.0, 0.0])
         memory.use(classifier="ridge")
         assert memory.ask([1.0, 0.0])[0].name == "cup"
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        StreamingLDA(priors={"cup": 3.0}),
+        StreamPipeline([("learn", RecursiveRLSC(class_weight={"cup": 3.0}))]),
+    ],
+    ids=["priors", "class_weight"],
+)
+def test_parameters_that_name_labels_are_refused(classifier, tmp_path):
+    """The classifier is taught numbers of names, so they would have no effect."""
+    with Memory(tmp_path / "m") as memory:
+        before = repr(memory.info()["classifier"])
+        with pytest.raises(InvalidParameter, match="taught numbers of names"):
+            memory.use(classifier=classifier)
+        assert repr(memory.info()["classifier"]) == before
+
+
+def test_balanced_weights_are_those_of_a_learner_of_names(tmp_path, rng):
+    X = rng.normal(size=(40, 6)).astype(np.float32)
+    names = ["cup"] * 34 + ["pen"] * 6
+    classifier = RecursiveRLSC(class_weight="balanced")
+    with Memory(tmp_path / "m", classifier=classifier) as memory:
+        memory.teach_many(zip(X, names, strict=True))
+        learner = clone(classifier).fit(unit(X), names)
+        answers = [memory.ask(x)[0].name for x in X]
+    assert answers == learner.predict(unit(X)).tolist()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from everlearn.base import StreamingClassifier
+from everlearn.base import StreamingClassifier, parameters_by_label
 from everlearn.errors import InvalidParameter, NeverLearned, NotExportable
 from everlearn.evaluation.metrics import better_than_chance
 from everlearn.learners.auto.classifier import AutoClassifier
@@ -122,6 +122,16 @@ def require_usable(classifier: Any) -> None:
         raise InvalidParameter(
             f"{type(classifier).__name__} tells two labels apart, and a Memory takes new names at "
             "any time; use TransferClassifier, which learns any number of them the same way"
+        )
+    _require_no_labels(classifier)
+
+
+def _require_no_labels(classifier: StreamingClassifier) -> None:
+    """A Memory teaches its classifier numbers of names."""
+    for name in parameters_by_label(classifier):
+        raise InvalidParameter(
+            f"{name} maps labels, but in a Memory the classifier is taught numbers of names; use "
+            "recoding= or class_weight='balanced' of RecursiveRLSC, which name none"
         )
 
 
