@@ -224,35 +224,57 @@ def test_a_device_has_a_name_of_its_own_by_default(memories):
     service.close()
 
 
-@broker_only
-def test_a_broker_started_later_is_used(memories, tmp_path, caplog):
-    pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    service = Service(memories, Settings())
-    mqtt = Mqtt(service, "127.0.0.1", port, device="robot")
-    mqtt("home", "answered", {"name": "red"})
-    mqtt._answer(service.find("home"), "left", picture(201, 0, 0))
-    config = tmp_path / "mosquitto.conf"
+@contextlib.contextmanager
+def broker_at(port, folder):
+    """A broker that keeps nothing when it ends."""
+    config = folder / "mosquitto.conf"
     config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\npersistence false\n")
     process = subprocess.Popen(
         [MOSQUITTO, "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        for _ in range(600):
-            if mqtt._client.is_connected():
-                break
-            threading.Event().wait(0.1)
-        with listening(port, "everlearn/#") as (_, heard):
-            topics = [f"everlearn/robot/home/answer{end}" for end in ("", "/left")]
-            answers = wait_for_all(heard, topics)
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def wait_until(is_so):
+    for _ in range(600):
+        if is_so():
+            return
+        threading.Event().wait(0.1)
+    raise AssertionError("it did not happen in a minute")
+
+
+@broker_only
+def test_a_broker_that_comes_later_or_again_is_found_and_told(memories, tmp_path, caplog):
+    pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    caplog.set_level("WARNING", "everlearn.service")
+    service = Service(memories, Settings())
+    mqtt = Mqtt(service, "127.0.0.1", port, device="robot")
+    topics = [f"everlearn/robot/home/answer{end}" for end in ("", "/left")]
+    try:
+        wait_until(lambda: "no MQTT broker answers" in caplog.text)
+        with broker_at(port, tmp_path):
+            wait_until(mqtt._client.is_connected)
+            mqtt("home", "answered", {"name": "red"})
+            mqtt._answer(service.find("home"), "left", picture(201, 0, 0))
+            with listening(port, "everlearn/#") as (_, heard):
+                wait_for_all(heard, topics)
+        wait_until(lambda: "is lost; retrying" in caplog.text)
+        assert caplog.text.count("connected to the MQTT broker at") == 1
+        with broker_at(port, tmp_path):
+            wait_until(lambda: caplog.text.count("connected to the MQTT broker at") == 2)
+            with listening(port, "everlearn/#") as (_, heard):
+                answers = wait_for_all(heard, topics)
             assert b"red" in answers[topics[0]]
             assert json.loads(answers[topics[1]])["unknown"] is True
     finally:
         mqtt.close()
-        process.terminate()
-        process.wait(60)
         service.close()
 
 

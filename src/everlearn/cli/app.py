@@ -11,7 +11,6 @@ import click
 
 from everlearn import __version__
 from everlearn.cli.context import Place
-from everlearn.cli.output import ends_well, notify, print_json
 from everlearn.cli.output import ends_well, little_memory, notify, print_json
 from everlearn.errors import EverlearnError, MissingPackage
 from everlearn.memory.storage.postgres.address import PostgresAddress
