@@ -105,7 +105,7 @@ def test_class_weights_of_numbered_classes_come_back_from_a_file(rng, tmp_path):
 
 
 @pytest.mark.parametrize("later", [None, {"a": 4.0}])
-def test_class_weights_cannot_change_once_examples_have_them(later, rng):
+def test_class_weights_cannot_change_once_examples_have_them(later, rng, tmp_path):
     X, y = rng.normal(size=(30, 5)), np.array(["a", "b", "c"])[np.arange(30) % 3]
     learner = RecursiveRLSC(class_weight={"a": 3.0}).fit(X, y)
     before = learner.coef_
@@ -113,8 +113,16 @@ def test_class_weights_cannot_change_once_examples_have_them(later, rng):
     for change in (learner.partial_fit, learner.forget):
         with pytest.raises(InvalidParameter, match="class_weight was changed"):
             change(X, y)
-    with pytest.raises(InvalidParameter, match="class_weight was changed"):
-        learner.learn_one(X[0], "a")
+    other = RecursiveRLSC(class_weight=later).fit(X, y)
+    refused = [
+        lambda: learner.learn_one(X[0], "a"),
+        lambda: save(learner, tmp_path / "model"),
+        lambda: learner.merge(other),
+        lambda: other.merge(learner),
+    ]
+    for change in refused:
+        with pytest.raises(InvalidParameter, match="class_weight was changed"):
+            change()
     assert np.array_equal(learner.set_params(class_weight={"a": 3.0}).coef_, before)
     assert learner.fit(X, y).coef_.shape == before.shape
     with pytest.raises(NotMergeable, match="class_weight differs"):

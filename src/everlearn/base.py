@@ -391,6 +391,9 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         if not other._is_begun() or not len(other.registry_):
             return
         fresh = not self._is_begun()
+        other._require_same_class_weight()
+        if not fresh:
+            self._require_same_class_weight()
         if not fresh and self.n_features_in_ != other.n_features_in_:
             raise NotMergeable(
                 f"this learner was taught {self.n_features_in_} features, "
@@ -430,14 +433,17 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
     def _class_weight_mapping(self) -> Mapping[Label, float] | None:
         return dict(self.class_weight) if isinstance(self.class_weight, Mapping) else None
 
-    def _times_class_weight(self, labels: AnyArray, weights: Array | None) -> Array | None:
-        """Weights of examples, multiplied by those of their classes."""
-        by_label = self._class_weight_mapping()
-        if by_label != self._learned_class_weight:
+    def _require_same_class_weight(self) -> None:
+        if self._class_weight_mapping() != self._learned_class_weight:
             raise InvalidParameter(
                 "class_weight was changed after examples were learned, whose weights it had set; "
                 "set it back, or call fit to learn anew"
             )
+
+    def _times_class_weight(self, labels: AnyArray, weights: Array | None) -> Array | None:
+        """Weights of examples, multiplied by those of their classes."""
+        self._require_same_class_weight()
+        by_label = self._learned_class_weight
         if by_label is None:
             return weights
         factors = np.array([by_label.get(label, 1.0) for label in labels.tolist()], dtype=float)
@@ -531,6 +537,7 @@ class StreamingClassifier(ClassifierMixin, StreamingEstimator):
         with self._lock:
             arrays, notes = super()._state()
             if notes["taught"]:
+                self._require_same_class_weight()
                 notes["labels"] = list(self.registry_.by_slot)
             return arrays, notes
 
