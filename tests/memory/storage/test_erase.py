@@ -246,20 +246,20 @@ def test_unknown_images_of_the_erased_person_are_erased_too(filled, tmp_path):
     away = -np.ones(16, dtype=np.float32)
     for place, (vector, source) in enumerate(
         [
-            (away, "/secret/other.jpg"),
+            (X[1], "/secret/other.jpg"),
             (away, "/album/Secret Name/3.jpg"),
             (SECRET * 1.1, "/elsewhere/5.jpg"),
             (X[0], "/elsewhere/6.jpg"),
         ]
     ):
-        kept_unknown(memory, vector, source, bytes([place]) * 32)
+        kept_unknown(memory, vector, source, bytes([place + 1]) * 32)
     _, receipt = receipt_of(memory, tmp_path, name="secret name")
     assert receipt.unknowns_removed == 3
     assert [one.example.source for one in unknowns.all_unknowns(memory._opened.journal)] == [
         "/elsewhere/6.jpg"
     ]
     data = b"".join(path.read_bytes() for path in memory.path.iterdir())
-    for trace in (b"Secret Name", b"/secret/", b"thumbnail of " + bytes([2]) * 4):
+    for trace in (b"Secret Name", b"/secret/", b"thumbnail of " + bytes([3]) * 4):
         assert trace not in data
 
 
